@@ -1,0 +1,109 @@
+"""Compiles the hot modules from the very `.py` files that also run interpreted.
+
+Everything else about the package is in pyproject.toml. Three variables steer this file:
+
+    ZENSPARK_PURE=1               compile nothing
+    ZENSPARK_REQUIRE_COMPILED=1   failing to compile is an error; otherwise the package runs interpreted
+    ZENSPARK_ASAN=1               compile with AddressSanitizer (`make asan` does so in a copy of the tree)
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+COMPILED = [
+    "zenspark/key/match.py",
+    "zenspark/key/tree.py",
+    "zenspark/wire/buffer.py",
+    "zenspark/wire/codec.py",
+    "zenspark/wire/columns.py",
+]
+
+EXTENSION = ".pyd" if sys.platform == "win32" else ".so"
+SANITIZE = ["-fsanitize=address", "-fno-omit-frame-pointer", "-g", "-O1"]
+OPTIMIZE = ["/O2"] if sys.platform == "win32" else ["-O3"]
+
+
+def is_set(variable: str) -> bool:
+    return os.environ.get(variable) == "1"
+
+
+def extensions() -> list[Extension]:
+    """Describes one extension module per compiled file, named like the module it stands in for."""
+    if is_set("ZENSPARK_PURE"):
+        return []
+    sanitize = is_set("ZENSPARK_ASAN")
+    return [
+        Extension(
+            name=file.removesuffix(".py").replace("/", "."),
+            sources=[f"src/{file}"],
+            extra_compile_args=SANITIZE if sanitize else OPTIMIZE,
+            extra_link_args=SANITIZE if sanitize else [],
+            depends=["setup.py"],
+        )
+        for file in COMPILED
+        if Path("src", file).exists()
+    ]
+
+
+class BuildExtensions(build_ext):
+    """Translates with Cython, then compiles; where that fails, leaves the package interpreted and says so."""
+
+    def finalize_options(self) -> None:
+        self.parallel = self.parallel or os.cpu_count()
+        modules = self.distribution.ext_modules
+        if modules:
+            try:
+                modules[:] = self.translate(modules)
+            except Exception as error:
+                modules.clear()
+                self.give_up(error)
+        super().finalize_options()
+
+    def translate(self, modules: list[Extension]) -> list[Extension]:
+        from Cython.Build import cythonize
+
+        return cythonize(
+            modules,
+            build_dir="build/cython",
+            compiler_directives={"language_level": 3},
+            nthreads=0 if len(modules) == 1 else self.parallel,
+        )
+
+    def run(self) -> None:
+        in_place = self.inplace
+        try:
+            super().run()
+        except Exception as error:
+            for output in self.get_outputs():
+                Path(output).unlink(missing_ok=True)
+            self.extensions = []
+            self.inplace = in_place
+            self.give_up(error)
+
+    def give_up(self, error: Exception) -> None:
+        say(f"the compiled modules could not be built: {error}")
+        if is_set("ZENSPARK_REQUIRE_COMPILED"):
+            say("a C compiler and the headers of this Python are needed; with ZENSPARK_REQUIRE_COMPILED=0")
+            say("the package installs and runs without them: interpreted, and slower")
+            raise SystemExit(1) from error
+        if self.inplace:
+            remove_old_extensions()
+        say("going on without them: the package runs interpreted, and slower")
+
+
+def remove_old_extensions() -> None:
+    """Removes extension modules of an earlier build: they would be loaded in place of the newer source."""
+    for file in COMPILED:
+        for old in Path("src", file).parent.glob(f"{Path(file).stem}.*{EXTENSION}"):
+            old.unlink()
+
+
+def say(text: str) -> None:
+    print(f"zenspark: {text}", file=sys.stderr)
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExtensions})

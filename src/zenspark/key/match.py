@@ -1,0 +1,333 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Tells whether two key expressions share a key, and whether one covers the other (protocol section 12.2).
+
+Both functions take canonical text and do not check it; `KeyExpr` does. A single chunk is a key expression too, so they
+also compare chunks.
+
+Everything below them works on positions in the UTF-8 bytes and copies nothing. A part of a key expression is a run of
+chunks `text[start:end]`; it is spent when `start` has reached `end`. Stars are matched greedily, not by the recursion of
+the specification, which is exponential:
+
+* Where only one side has stars, a star gives way one step at a time, and only the latest one ever has to: whatever an
+  earlier star could still reach, the later one reaches as well. That is at most length times length steps.
+* Where both sides have stars, what stands before the first star of either side must agree in pairs, and so must what
+  stands after the last one. The rest always agrees: each side's star takes what the other side has between.
+* No star takes a verbatim chunk (12.3). So the verbatim chunks of both sides must be the same in the same order, and
+  between them the rules above hold.
+"""
+
+from __future__ import annotations
+
+import cython
+
+if cython.compiled:  # pragma: no cover
+    from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize  # type: ignore[import-not-found]
+
+SLASH = cython.declare(cython.uchar, 0x2F)
+STAR = cython.declare(cython.uchar, 0x2A)
+DOLLAR = cython.declare(cython.uchar, 0x24)
+AT = cython.declare(cython.uchar, 0x40)
+
+
+def intersects(a: str, b: str) -> bool:
+    """Whether some key matches both expressions."""
+    if a == b:
+        return True
+    if "*" not in b:
+        return "*" in a and _compare(a, b, True)
+    if "*" not in a:
+        return _compare(b, a, True)
+    return _compare(a, b, False)
+
+
+def includes(a: str, b: str) -> bool:
+    """Whether every key that matches `b` also matches `a`.
+
+    A few pairs get a no where the sets would allow a yes, because eclipse-zenoh says so: `*/**` and `**/a`.
+    """
+    return a == b or ("*" in a and _compare(a, b, True))
+
+
+@cython.cfunc
+def _compare(a: str, b: str, inclusion: cython.bint) -> cython.bint:
+    """Lays the bytes of both open, then asks whether `a` includes `b`, or else whether they intersect."""
+    a_size: cython.Py_ssize_t = 0
+    b_size: cython.Py_ssize_t = 0
+    a_text: cython.p_const_uchar
+    b_text: cython.p_const_uchar
+    if cython.compiled:  # pragma: no cover
+        a_text = cython.cast(cython.p_const_uchar, PyUnicode_AsUTF8AndSize(a, cython.address(a_size)))
+        b_text = cython.cast(cython.p_const_uchar, PyUnicode_AsUTF8AndSize(b, cython.address(b_size)))
+    else:
+        a_text, b_text = a.encode(), b.encode()
+        a_size, b_size = len(a_text), len(b_text)
+    if inclusion:
+        return _cover(a_text, 0, a_size, b_text, 0, b_size, True)
+    return _meet(a_text, 0, a_size, b_text, 0, b_size)
+
+
+# --- runs of chunks -------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _cover(
+    a: cython.p_const_uchar,
+    i: cython.Py_ssize_t,
+    a_end: cython.Py_ssize_t,
+    b: cython.p_const_uchar,
+    j: cython.Py_ssize_t,
+    b_end: cython.Py_ssize_t,
+    inclusion: cython.bint,
+) -> cython.bint:
+    """Whether part `a` takes all chunks of part `b`, one by one, or several by a `**`.
+
+    Without `inclusion` a chunk takes what it intersects, and part `b` has no `**` of its own.
+    """
+    i_end: cython.Py_ssize_t
+    j_end: cython.Py_ssize_t
+    after_star: cython.Py_ssize_t = -1  # where a goes on behind its latest `**`
+    taken: cython.Py_ssize_t = 0  # how far into b that `**` reaches
+    while j < b_end:
+        if i < a_end:
+            i_end = _chunk_end(a, i, a_end)
+            if _is_star_star(a, i, i_end):
+                i = after_star = i_end + 1
+                taken = j
+                continue
+            j_end = _chunk_end(b, j, b_end)
+            if _agree(a, i, i_end, b, j, j_end, inclusion):
+                i = i_end + 1
+                j = j_end + 1
+                continue
+        if after_star < 0 or b[taken] == AT:
+            return False
+        i = after_star
+        j = taken = _chunk_end(b, taken, b_end) + 1
+    return _may_end(a, i, a_end)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _meet(
+    a: cython.p_const_uchar,
+    i: cython.Py_ssize_t,
+    a_end: cython.Py_ssize_t,
+    b: cython.p_const_uchar,
+    j: cython.Py_ssize_t,
+    b_end: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether two parts intersect, whatever stars they have."""
+    i_end: cython.Py_ssize_t
+    j_end: cython.Py_ssize_t
+    while i < a_end and j < b_end:
+        i_end = _chunk_end(a, i, a_end)
+        j_end = _chunk_end(b, j, b_end)
+        if not (_is_star_star(a, i, i_end) or _is_star_star(b, j, j_end)):
+            if not _agree(a, i, i_end, b, j, j_end, False):
+                return False
+            i = i_end + 1
+            j = j_end + 1
+            continue
+        # A `**` ends the pairing; it may go on at the next verbatim chunk.
+        i_end = _plain_end(a, i, a_end)
+        j_end = _plain_end(b, j, b_end)
+        if not _meet_plain(a, i, i_end, b, j, j_end):
+            return False
+        i = i_end + 1
+        j = j_end + 1
+    return _may_end(a, i, a_end) and _may_end(b, j, b_end)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _meet_plain(
+    a: cython.p_const_uchar,
+    i: cython.Py_ssize_t,
+    a_end: cython.Py_ssize_t,
+    b: cython.p_const_uchar,
+    j: cython.Py_ssize_t,
+    b_end: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether two parts without verbatim chunks intersect; at least one of them starts with `**`."""
+    i_start: cython.Py_ssize_t
+    j_start: cython.Py_ssize_t
+    if not _has_star_star(b, j, b_end):
+        return _cover(a, i, a_end, b, j, b_end, False)
+    if not _has_star_star(a, i, a_end):
+        return _cover(b, j, b_end, a, i, a_end, False)
+    while True:  # backwards, until one side comes to its last `**`
+        i_start = _chunk_start(a, i, a_end)
+        j_start = _chunk_start(b, j, b_end)
+        if _is_star_star(a, i_start, a_end) or _is_star_star(b, j_start, b_end):
+            return True
+        if not _agree(a, i_start, a_end, b, j_start, b_end, False):
+            return False
+        a_end = i_start - 1
+        b_end = j_start - 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _may_end(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether what is left of a part can do without any more chunks."""
+    return start >= end or _is_star_star(text, start, end)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _plain_end(
+    text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Where the part before the next verbatim chunk ends; before `start` if the very next one is verbatim."""
+    while start < end and text[start] != AT:
+        start = _chunk_end(text, start, end) + 1
+    return start - 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _has_star_star(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    while start < end - 1:
+        if text[start] == STAR and text[start + 1] == STAR:
+            return True
+        start += 1
+    return False
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _chunk_end(
+    text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    while start < end and text[start] != SLASH:
+        start += 1
+    return start
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _chunk_start(
+    text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    while end > start and text[end - 1] != SLASH:
+        end -= 1
+    return end
+
+
+# --- single chunks --------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _agree(
+    a: cython.p_const_uchar,
+    i: cython.Py_ssize_t,
+    i_end: cython.Py_ssize_t,
+    b: cython.p_const_uchar,
+    j: cython.Py_ssize_t,
+    j_end: cython.Py_ssize_t,
+    inclusion: cython.bint,
+) -> cython.bint:
+    """Whether chunk `a` includes chunk `b`, or else intersects it; `a` is not `**`, and `b` is only for inclusion."""
+    if _is_same(a, i, i_end, b, j, j_end):
+        return True
+    if a[i] == AT or b[j] == AT:
+        return False
+    if a[i] == STAR:
+        return not _is_star_star(b, j, j_end)
+    if inclusion:
+        return _has_dollar(a, i, i_end) and _absorb(a, i, i_end, b, j, j_end)
+    if b[j] == STAR:
+        return True
+    if not _has_dollar(b, j, j_end):
+        return _has_dollar(a, i, i_end) and _absorb(a, i, i_end, b, j, j_end)
+    if not _has_dollar(a, i, i_end):
+        return _absorb(b, j, j_end, a, i, i_end)
+    return _same_ends(a, i, i_end, b, j, j_end)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _absorb(
+    a: cython.p_const_uchar,
+    i: cython.Py_ssize_t,
+    i_end: cython.Py_ssize_t,
+    b: cython.p_const_uchar,
+    j: cython.Py_ssize_t,
+    j_end: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether chunk `a` takes all of chunk `b`: its `$*` any run of bytes, a `$*` of b among them, the rest itself."""
+    after_star: cython.Py_ssize_t = -1  # where a goes on behind its latest `$*`
+    taken: cython.Py_ssize_t = 0  # how far into b that `$*` reaches
+    while j < j_end:
+        if i < i_end and a[i] == DOLLAR:
+            i = after_star = i + 2
+            taken = j
+        elif i < i_end and a[i] == b[j]:
+            i += 1
+            j += 1
+        elif after_star < 0:
+            return False
+        else:
+            i = after_star
+            j = taken = taken + 1
+    return i >= i_end or (a[i] == DOLLAR and i + 2 >= i_end)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _same_ends(
+    a: cython.p_const_uchar,
+    i: cython.Py_ssize_t,
+    i_end: cython.Py_ssize_t,
+    b: cython.p_const_uchar,
+    j: cython.Py_ssize_t,
+    j_end: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether two chunks that both have a `$*` agree before the first and after the last one."""
+    while a[i] != DOLLAR and b[j] != DOLLAR:
+        if a[i] != b[j]:
+            return False
+        i += 1
+        j += 1
+    while a[i_end - 1] != STAR and b[j_end - 1] != STAR:
+        if a[i_end - 1] != b[j_end - 1]:
+            return False
+        i_end -= 1
+        j_end -= 1
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_same(
+    a: cython.p_const_uchar,
+    i: cython.Py_ssize_t,
+    i_end: cython.Py_ssize_t,
+    b: cython.p_const_uchar,
+    j: cython.Py_ssize_t,
+    j_end: cython.Py_ssize_t,
+) -> cython.bint:
+    if i_end - i != j_end - j:
+        return False
+    while i < i_end:
+        if a[i] != b[j]:
+            return False
+        i += 1
+        j += 1
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_star_star(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    return end - start == 2 and text[start] == STAR
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _has_dollar(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    while start < end and text[start] != DOLLAR:
+        start += 1
+    return start < end

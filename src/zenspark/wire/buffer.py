@@ -1,0 +1,236 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+"""Reader and Writer: the integers, blobs and texts every message is made of.
+
+A Reader walks over bytes it does not own and copies nothing but the values asked for. Every length it meets is
+checked against what is left before it is used, so no input can make it reserve more memory than the input has.
+Compiled with Cython from this very file; interpreted it behaves the same.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from zenspark.errors import DecodeError, EncodeError
+
+
+def _short(wanted: str, position: int, found: int) -> DecodeError:
+    return DecodeError(wanted, position, f"{found} before the end" if found else "the end")
+
+
+@cython.cclass
+class Reader:
+    """A position in a run of bytes, and the end it must not pass."""
+
+    _view: cython.const[cython.uchar][::1]
+    data = cython.declare(object, visibility="readonly")
+    pos = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    end = cython.declare(cython.Py_ssize_t, visibility="readonly")
+
+    def __init__(self, data: bytes | bytearray | memoryview, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1) -> None:
+        size: cython.Py_ssize_t = len(data)
+        self.data = data
+        self._view = data  # type: ignore[assignment]
+        self.pos = pos
+        self.end = size if end < 0 else end
+        if not 0 <= self.pos <= self.end <= size:
+            raise IndexError(f"positions {pos} to {end} are outside {size} bytes")
+
+    def left(self) -> cython.Py_ssize_t:
+        """How many bytes are left."""
+        return self.end - self.pos
+
+    def peek(self) -> cython.int:
+        """The next byte without taking it, -1 at the end."""
+        return self._view[self.pos] if self.pos < self.end else -1
+
+    def u8(self) -> cython.int:
+        """One byte."""
+        if self.pos >= self.end:
+            raise _short("a byte", self.pos, 0)
+        self.pos += 1
+        return self._view[self.pos - 1]
+
+    def u16(self) -> cython.int:
+        """Two bytes, the lower first."""
+        if self.end - self.pos < 2:
+            raise _short("2 bytes", self.pos, self.end - self.pos)
+        self.pos += 2
+        return self._view[self.pos - 2] | (self._view[self.pos - 1] << 8)
+
+    def z(self, bits: cython.int) -> cython.ulonglong:
+        """A variable-length integer of at most `bits` bits; longer spellings of a small value are accepted."""
+        start: cython.Py_ssize_t = self.pos
+        pos: cython.Py_ssize_t = start
+        value: cython.ulonglong = 0
+        shift: cython.int = 0
+        byte: cython.ulonglong
+        while True:
+            if pos >= self.end:
+                raise _short("an integer", start, pos - start)
+            byte = self._view[pos]
+            pos += 1
+            if shift == 56:  # the ninth byte carries eight bits and no continuation
+                value |= byte << 56
+                break
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        if bits < 64 and value >> bits:
+            raise DecodeError(f"an integer of at most {bits} bits", start, str(value))
+        self.pos = pos
+        return value
+
+    def take(self, length: cython.ulonglong) -> bytes:
+        """Exactly so many bytes, copied once."""
+        start: cython.Py_ssize_t = self.pos
+        if length > cython.cast(cython.ulonglong, self.end - start):
+            raise _short(f"{length} bytes", start, self.end - start)
+        self.pos = start + cython.cast(cython.Py_ssize_t, length)
+        return bytes(self.data[start : self.pos])
+
+    def skip(self, length: cython.ulonglong) -> cython.Py_ssize_t:
+        """Pass over so many bytes without looking at them; the position where they start."""
+        start: cython.Py_ssize_t = self.pos
+        if length > cython.cast(cython.ulonglong, self.end - start):
+            raise _short(f"{length} bytes", start, self.end - start)
+        self.pos = start + cython.cast(cython.Py_ssize_t, length)
+        return start
+
+    def blob(self, bits: cython.int) -> bytes:
+        """A length of at most `bits` bits, then that many bytes."""
+        return self.take(self.z(bits))
+
+    def rest(self) -> bytes:
+        """Everything that is left."""
+        return self.take(self.end - self.pos)
+
+    def _decoded(self, raw: bytes, start: int) -> str:
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise DecodeError("UTF-8 text", start + error.start, f"byte 0x{raw[error.start]:02x}") from None
+
+    def text(self, bits: cython.int) -> str:
+        """A length, then that many bytes of UTF-8."""
+        raw = self.take(self.z(bits))
+        return self._decoded(raw, self.pos - len(raw))
+
+    def rest_text(self) -> str:
+        """Everything that is left, as UTF-8."""
+        start = self.pos
+        return self._decoded(self.take(self.end - self.pos), start)
+
+    def enter(self) -> cython.Py_ssize_t:
+        """Read a length and move the end to there; give what is returned to `leave`."""
+        length: cython.ulonglong = self.z(32)
+        outer: cython.Py_ssize_t = self.end
+        if length > cython.cast(cython.ulonglong, outer - self.pos):
+            raise _short(f"{length} bytes", self.pos, outer - self.pos)
+        self.end = self.pos + cython.cast(cython.Py_ssize_t, length)
+        return outer
+
+    def leave(self, outer: cython.Py_ssize_t) -> None:
+        """Check that all that `enter` announced was read, and put the former end back."""
+        if self.pos != self.end:
+            raise DecodeError("the end of the extension", self.pos, f"{self.end - self.pos} bytes more")
+        self.end = outer
+
+
+@cython.cclass
+class Writer:
+    """Bytes being written; `field` names what is written, for the error if it does not fit."""
+
+    data = cython.declare(bytearray, visibility="readonly")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def u8(self, value: object, field: str) -> None:
+        """One byte."""
+        self.data.append(cython.cast(cython.uchar, self._integer(value, 8, field)))
+
+    def u16(self, value: object, field: str) -> None:
+        """Two bytes, the lower first."""
+        number: cython.ulonglong = self._integer(value, 16, field)
+        self.data.append(cython.cast(cython.uchar, number & 0xFF))
+        self.data.append(cython.cast(cython.uchar, number >> 8))
+
+    def z(self, value: object, bits: cython.int, field: str) -> None:
+        """A variable-length integer in its shortest form."""
+        self._vle(self._integer(value, bits, field))
+
+    @cython.cfunc
+    @cython.inline
+    def _integer(self, value: object, bits: cython.int, field: str) -> cython.ulonglong:
+        if not isinstance(value, int):
+            raise EncodeError(f"expected an integer, got {type(value).__name__}", field)
+        if value < 0 or value >> bits:
+            raise EncodeError(f"{value} does not fit {bits} bits", field)
+        return value
+
+    @cython.cfunc
+    @cython.inline
+    def _vle(self, value: cython.ulonglong) -> cython.void:
+        count: cython.int = 0
+        while value > 0x7F and count < 8:
+            self.data.append(cython.cast(cython.uchar, 0x80 | (value & 0x7F)))
+            value >>= 7
+            count += 1
+        self.data.append(cython.cast(cython.uchar, value))  # a ninth byte carries all eight bits
+
+    def blob(self, value: object, bits: cython.int, field: str) -> None:
+        """A length, then the bytes."""
+        self._vle(self._length(value, bits, field))
+        self.data += value
+
+    def raw(self, value: object, field: str) -> None:
+        """The bytes alone."""
+        self._length(value, 64, field)
+        self.data += value
+
+    @cython.cfunc
+    def _length(self, value: object, bits: cython.int, field: str) -> cython.ulonglong:
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise EncodeError(f"expected bytes, got {type(value).__name__}", field)
+        length: cython.ulonglong = len(value)
+        if bits < 64 and length >> bits:
+            raise EncodeError(f"{length} bytes are more than a {bits}-bit length can say", field)
+        return length
+
+    def text(self, value: object, bits: cython.int, field: str) -> None:
+        """A length, then the text as UTF-8."""
+        self.blob(self._utf8(value, field), bits, field)
+
+    def rest_text(self, value: object, field: str) -> None:
+        """The text alone, as UTF-8."""
+        self.data += self._utf8(value, field)
+
+    def _utf8(self, value: object, field: str) -> bytes:
+        if not isinstance(value, str):
+            raise EncodeError(f"expected text, got {type(value).__name__}", field)
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise EncodeError(f"character {error.start} cannot be written as UTF-8", field) from None
+
+    def extension(self, previous: cython.Py_ssize_t, header: cython.int) -> cython.Py_ssize_t:
+        """Start an extension: tell the header before it that one follows; the position of the new header."""
+        self.data[previous] |= 0x80
+        self.data.append(cython.cast(cython.uchar, header))
+        return len(self.data) - 1
+
+    def enter(self) -> cython.Py_ssize_t:
+        """Leave room for a length; give what is returned to `leave` when the content is written."""
+        self.data.append(0)
+        return len(self.data)
+
+    def leave(self, start: cython.Py_ssize_t) -> None:
+        """Fill in the length of what was written since `enter`."""
+        length: cython.ulonglong = len(self.data) - start
+        if length < 0x80:
+            self.data[start - 1] = length
+            return
+        head = Writer()
+        head._vle(length)
+        self.data[start - 1 : start] = head.data

@@ -1,0 +1,353 @@
+"""The words declarations are written in.
+
+A message is a class whose annotations, read top to bottom, are its bytes. This module gives the annotations their
+meaning (`Int`, `Bytes`, `Text`, `Rest`, `ListOf`; `When`, `Bits`, `Size`, `Ext`), the base classes that collect
+them, and `Field`, which is what the code generator, the field view and the tests read back.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+# -- how a value stands on the wire ------------------------------------------------------------------------------
+
+
+class Word:
+    """How one value is read and written, as source text of the codec."""
+
+    def read(self) -> str:
+        """An expression that takes the value from `reader`."""
+        raise NotImplementedError
+
+    def write(self, value: str, field: str) -> str:
+        """A statement that puts the value of an expression into `out`."""
+        raise NotImplementedError
+
+
+class Int(Word):
+    """An unsigned integer: fixed width (`u`) or variable length (`z`), of so many bits."""
+
+    def __init__(self, form: str, bits: int) -> None:
+        self.form = form
+        self.bits = bits
+
+    def read(self) -> str:
+        return f"reader.z({self.bits})" if self.form == "z" else f"reader.u{self.bits}()"
+
+    def write(self, value: str, field: str) -> str:
+        if self.form == "z":
+            return f"out.z({value}, {self.bits}, {field!r})"
+        return f"out.u{self.bits}({value}, {field!r})"
+
+
+class Prefixed(Word):
+    """A length of at most so many bits, then bytes (`blob`) or UTF-8 (`text`)."""
+
+    def __init__(self, form: str, bits: int) -> None:
+        self.form = form
+        self.bits = bits
+
+    def read(self) -> str:
+        return f"reader.{self.form}({self.bits})"
+
+    def write(self, value: str, field: str) -> str:
+        return f"out.{self.form}({value}, {self.bits}, {field!r})"
+
+
+class Remaining(Word):
+    """Everything that is left: bytes (`raw`), or UTF-8 (`rest_text`)."""
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+
+    def read(self) -> str:
+        return "reader.rest()" if self.form == "raw" else "reader.rest_text()"
+
+    def write(self, value: str, field: str) -> str:
+        return f"out.{self.form}({value}, {field!r})"
+
+
+class Carried(Word):
+    """A value class carried by an integer: an enumeration, or bits with a meaning."""
+
+    def __init__(self, carrier: Int, cls: type) -> None:
+        self.carrier = carrier
+        self.cls = cls
+
+    def read(self) -> str:
+        return f"{self.cls.__name__}.from_wire(reader.pos, {self.carrier.read()})"
+
+    def write(self, value: str, field: str) -> str:
+        return self.carrier.write(f"{value}.to_wire()", field)
+
+
+class Composed(Word):
+    """A value class that reads and writes itself; header flags it needs are handed to `read`."""
+
+    def __init__(self, cls: type[Value], form: str = "") -> None:
+        self.cls = cls
+        self.suffix = f"_{form}" if form else ""
+        self.flags: dict[str, str] = {} if form else getattr(cls, "FLAGS", {})
+
+    def read(self) -> str:
+        return f"{self.cls.__name__}.read{self.suffix}(reader)"
+
+    def write(self, value: str, field: str) -> str:
+        return f"{value}.write{self.suffix}(out)"
+
+
+class ListOf(Word):
+    """A count, then that many of one word."""
+
+    def __init__(self, word: Word) -> None:
+        self.word = word
+
+    def read(self) -> str:
+        return f"tuple([{self.word.read()} for _ in range(reader.z(64))])"
+
+    def write(self, value: str, field: str) -> str:
+        return f"out.z(len({value}), 64, {field!r})\nfor item in {value}:\n    {self.word.write('item', field)}"
+
+
+class Called(Word):
+    """A word with a function of its own in the codec: network messages of a frame, slices of a shared payload."""
+
+    def __init__(self, name: str, *fields: str) -> None:
+        self.name = name
+        self.fields = fields
+
+    def read(self) -> str:
+        return f"read_{self.name}({', '.join(('reader', *self.fields))})"
+
+    def write(self, value: str, field: str) -> str:
+        return f"write_{self.name}({', '.join(('out', value, *(f'm.{name}' for name in self.fields)))})"
+
+
+u8 = Annotated[int, Int("u", 8)]
+u16 = Annotated[int, Int("u", 16)]
+z8 = Annotated[int, Int("z", 8)]
+z16 = Annotated[int, Int("z", 16)]
+z32 = Annotated[int, Int("z", 32)]
+z64 = Annotated[int, Int("z", 64)]
+Blob = Annotated[bytes, Prefixed("blob", 32)]
+ShortBlob = Annotated[bytes, Prefixed("blob", 16)]
+Text = Annotated[str, Prefixed("text", 16)]
+LongText = Annotated[str, Prefixed("text", 64)]
+Rest = Annotated[bytes, Remaining("raw")]
+RestText = Annotated[str, Remaining("rest_text")]
+
+# -- where a value stands ----------------------------------------------------------------------------------------
+
+
+class When:
+    """On the wire only if the flag is set (or the flag bits have this value)."""
+
+    def __init__(self, flag: str, equals: int | None = None) -> None:
+        self.flag = flag
+        self.equals = equals
+
+
+class Bits:
+    """The value is those bits of a flag byte."""
+
+    def __init__(self, flag: str) -> None:
+        self.flag = flag
+
+
+class Size:
+    """The length of the value is those bits of a flag byte, plus one."""
+
+    def __init__(self, flag: str) -> None:
+        self.flag = flag
+
+
+class Ext:
+    """An extension: recognised by its number, its mandatory bit and its kind together."""
+
+    def __init__(self, number: int, *, mandatory: bool = False) -> None:
+        self.number = number
+        self.mandatory = mandatory
+
+
+class Flags:
+    """A byte of flags from bit 7 to bit 0, as in "Z|M|N|0x1D": names, `NAME:width`, `_` reserved, `A=1` constant."""
+
+    def __init__(self, text: str, when: str | None = None) -> None:
+        self.text = text
+        self.when = when
+        self.shift: dict[str, int] = {}
+        self.width: dict[str, int] = {}
+        self.constant = 0
+        self.constant_mask = 0
+        bit = 8
+        for part in text.split("|"):
+            bit -= self._parse(part, bit)
+        if bit:
+            raise TypeError(f"{text!r} describes {8 - bit} bits instead of 8")
+
+    def _parse(self, part: str, bit: int) -> int:
+        name, _, width_text = part.partition(":")
+        name, _, constant = name.partition("=")
+        width = int(width_text or 1)
+        if name.startswith("0x"):
+            width, constant = bit, name
+        if constant:
+            self.constant |= int(constant, 0) << (bit - width)
+            self.constant_mask |= ((1 << width) - 1) << (bit - width)
+        elif name != "_":
+            self.shift[name] = bit - width
+            self.width[name] = width
+        return width
+
+    def mask(self, name: str) -> int:
+        """The bits of that name."""
+        return ((1 << self.width[name]) - 1) << self.shift[name]
+
+
+# -- fields, and the classes that have them ----------------------------------------------------------------------
+
+REQUIRED: Any = msgspec.NODEFAULT
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One line of a declaration, understood."""
+
+    name: str
+    type: Any
+    word: Word | None
+    default: Any
+    optional: bool
+    bodies: tuple[type[Message], ...] = ()
+    when: When | None = None
+    bits: Bits | None = None
+    size: Size | None = None
+    ext: Ext | None = None
+    flags: Flags | None = None
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+    @property
+    def value_flags(self) -> dict[str, str]:
+        """Header flags the value itself decides: their names, and the attributes that tell."""
+        return self.word.flags if isinstance(self.word, Composed) else {}
+
+    @property
+    def ext_header(self) -> int:
+        """The byte that announces the extension, without the bit that says another follows."""
+        assert self.ext is not None
+        return self.ext.number | (0x10 if self.ext.mandatory else 0) | self.ext_kind << 5
+
+    @property
+    def ext_kind(self) -> int:
+        """0 nothing, 1 an integer, 2 bytes."""
+        if self.type is bool:
+            return 0
+        return 1 if isinstance(self.word, (Int, Carried)) else 2
+
+
+def _word_of(hint: Any) -> Word | None:
+    if get_origin(hint) is Annotated:
+        inner, *words = get_args(hint)
+        word = next((word for word in words if isinstance(word, Word)), None)
+        if isinstance(word, Int) and hasattr(inner, "from_wire"):
+            return Carried(word, inner)
+        return word or _word_of(inner)
+    if get_origin(hint) is tuple:
+        item = _word_of(get_args(hint)[0])
+        return ListOf(item) if item else None
+    if isinstance(hint, type) and hasattr(hint, "from_wire"):
+        return Carried(Int("z", 64), hint)
+    if isinstance(hint, type) and issubclass(hint, Value):
+        return Composed(hint)
+    return None
+
+
+def _plain(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _field(name: str, hint: Any, default: Any) -> Field:
+    marks: dict[str, Any] = {}
+    words = []
+    if get_origin(hint) is Annotated:
+        hint, *metadata = get_args(hint)
+        marks = {type(mark).__name__.lower(): mark for mark in metadata if isinstance(mark, (When, Bits, Size, Ext))}
+        words = [mark for mark in metadata if isinstance(mark, Word)]
+    choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    kinds = [choice for choice in choices if choice is not type(None)]
+    bodies = tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Message))
+    word = words[0] if words else None if bodies else _word_of(kinds[0])
+    return Field(name, _plain(kinds[0]), word, default, len(kinds) < len(choices), bodies, **marks)
+
+
+class DeclarationMeta(msgspec.StructMeta):
+    """Makes every declaration an immutable struct built by keywords, and remembers its header."""
+
+    def __new__(
+        mcls, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, header: str = "", **options: Any
+    ) -> DeclarationMeta:
+        namespace["HEADER"] = Flags(header) if header else None
+        namespace["NAME"] = options.pop("name", _wire_name(class_name))
+        if "listed" in options:
+            namespace["LISTED"] = options.pop("listed")
+        return super().__new__(mcls, class_name, bases, namespace, frozen=True, kw_only=True, **options)
+
+
+def _wire_name(class_name: str) -> str:
+    """InitSyn → INIT_SYN, DeclareToken → D_TOKEN, UndeclareToken → U_TOKEN."""
+    words = re.sub(r"(?<!^)([A-Z])", r"_\1", class_name).upper()
+    return words.replace("UNDECLARE_", "U_").replace("DECLARE_", "D_")
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A part of messages that reads and writes itself because the words cannot say it."""
+
+
+class Message(msgspec.Struct, metaclass=DeclarationMeta):
+    """Anything with a header byte: what follows from its annotations is in the generated codec."""
+
+    HEADER: ClassVar[Flags | None]
+    NAME: ClassVar[str]
+    LISTED: ClassVar[bool] = False
+    """Whether its extensions are shown as a list, in wire order, instead of by name."""
+    TAG: ClassVar[str] = "msg"
+    LENIENT: ClassVar[bool] = False
+    """Whether unknown mandatory extensions are passed over instead of refused."""
+
+    @classmethod
+    def id(cls) -> int:
+        """The number that names this message in its header."""
+        assert cls.HEADER is not None
+        return cls.HEADER.constant & 0x1F
+
+
+_FIELDS: dict[type, tuple[Field, ...]] = {}
+
+
+def fields_of(cls: type[Message]) -> tuple[Field, ...]:
+    """The fields of a declaration in wire order."""
+    found = _FIELDS.get(cls)
+    if found is None:
+        found = _FIELDS[cls] = _collect(cls)
+    return found
+
+
+def _collect(cls: type[Message]) -> tuple[Field, ...]:
+    hints = get_type_hints(cls, include_extras=True)
+    defaults = {info.name: info.default for info in msgspec.structs.fields(cls)}
+    collected = []
+    for name in cls.__annotations__:
+        hint = hints[name]
+        if hint is ClassVar or get_origin(hint) is ClassVar:
+            flags = getattr(cls, name, None)
+            if isinstance(flags, Flags):
+                collected.append(Field(name, Flags, None, REQUIRED, False, flags=flags))
+            continue
+        collected.append(_field(name, hint, defaults[name]))
+    return tuple(collected)

@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+
+from tools.check_tests import orphans
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for file in ("src/wire/buffer.py", "src/_pure.py", "tests/wire/test_buffer.py", "tests/test_pure.py"):
+        write(tmp_path / file)
+    return tmp_path
+
+
+def write(file: Path, text: str = "") -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def found(tree: Path) -> list[str]:
+    return [line.replace(f"{tree}/", "") for line in orphans(tree / "src", tree / "tests")]
+
+
+def test_pairs_are_fine(tree: Path) -> None:
+    assert found(tree) == []
+
+
+def test_source_without_test(tree: Path) -> None:
+    write(tree / "src/wire/values.py")
+    assert found(tree) == ["src/wire/values.py has no test tests/wire/test_values.py"]
+
+
+def test_test_without_source(tree: Path) -> None:
+    write(tree / "tests/key/test_buffer.py")
+    assert found(tree) == ["tests/key/test_buffer.py tests no file under src"]
+
+
+def test_files_that_are_not_tests_need_no_source(tree: Path) -> None:
+    write(tree / "tests/wire/conftest.py")
+    assert found(tree) == []
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_generated_file_may_have_a_test(tree: Path, exists: bool) -> None:
+    write(tree / "src/wire/codec.py", "def decode() -> None: ...")
+    if exists:
+        write(tree / "tests/wire/test_codec.py")
+    assert found(tree) == []
+
+
+def test_package_that_only_names_things_needs_no_test(tree: Path) -> None:
+    write(tree / "src/wire/__init__.py", '"""Bytes."""\nimport a\nfrom b import c\n__all__ = ["a", "c"]\n')
+    assert found(tree) == []
+
+
+@pytest.mark.parametrize("code", ["def main() -> None: ...", "limit = 3", "if a: b()", "a.b = 1"])
+def test_package_with_code_needs_one(tree: Path, code: str) -> None:
+    write(tree / "src/wire/__init__.py", code)
+    assert found(tree) == ["src/wire/__init__.py has no test tests/wire/test_init.py"]

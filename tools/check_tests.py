@@ -1,0 +1,68 @@
+"""Checks that source files and unit tests pair up: for `wire/buffer.py` there is `wire/test_buffer.py`.
+
+Prints each file that has no partner and exits 1 if there is one. Leading and trailing underscores do not
+count: `__init__.py` belongs to `test_init.py`, `_pure.py` to `test_pure.py`. A generated file or an
+`__init__.py` that only re-exports names may have a test but needs none.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+GENERATED = {Path("wire/codec.py")}
+
+
+def orphans(sources: Path, tests: Path) -> list[str]:
+    """Says for every file without a partner what is missing."""
+    partners = {partner_of(file.relative_to(sources)): file for file in sorted(sources.rglob("*.py"))}
+    untested = [
+        f"{file} has no test {tests / test}"
+        for test, file in partners.items()
+        if not (tests / test).exists() and needs_test(file, sources)
+    ]
+    homeless = [
+        f"{test} tests no file under {sources}"
+        for test in sorted(tests.rglob("test_*.py"))
+        if test.relative_to(tests) not in partners
+    ]
+    return untested + homeless
+
+
+def partner_of(source: Path) -> Path:
+    return source.with_name(f"test_{source.stem.strip('_')}.py")
+
+
+def needs_test(file: Path, sources: Path) -> bool:
+    if file.relative_to(sources) in GENERATED:
+        return False
+    return file.name != "__init__.py" or not only_names(ast.parse(file.read_text()))
+
+
+def only_names(module: ast.Module) -> bool:
+    """Whether a module does nothing but import names, list them and set dunder constants."""
+    return all(
+        isinstance(statement, ast.Import | ast.ImportFrom) or is_docstring(statement) or is_dunder(statement)
+        for statement in module.body
+    )
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def is_dunder(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and all(
+        isinstance(target, ast.Name) and target.id.startswith("__") for target in statement.targets
+    )
+
+
+def main() -> int:
+    found = orphans(ROOT / "src" / "zenspark", ROOT / "tests" / "unit")
+    for line in found:
+        print(line.replace(f"{ROOT}/", ""))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Write `wire/codec.py` from the declarations; with `--check`, only say whether it is fresh."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from zenspark.wire.generator import generate
+
+TARGET = Path(__file__).resolve().parent.parent / "src" / "zenspark" / "wire" / "codec.py"
+
+
+def formatted(source: str) -> str:
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+
+
+def main(arguments: list[str]) -> int:
+    source = formatted(generate())
+    if "--check" not in arguments:
+        TARGET.write_text(source)
+        return 0
+    if TARGET.exists() and TARGET.read_text() == source:
+        return 0
+    print("wire/codec.py is not what the declarations say: run `make codec`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
