@@ -11,9 +11,13 @@ from zenspark.wire.generator import generate
 TARGET = Path(__file__).resolve().parent.parent / "src" / "zenspark" / "wire" / "codec.py"
 
 
-def formatted(source: str) -> str:
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]
+def ruff(source: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", str(TARGET), "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+
+
+def formatted(source: str) -> str:
+    return ruff(ruff(source, "check", "--select", "I", "--fix"), "format")
 
 
 def main(arguments: list[str]) -> int:

@@ -20,7 +20,7 @@ def ntp64_from_ns(nanoseconds: int) -> int:
 
 
 def ns_from_ntp64(ntp64: int) -> int:
-    """The Unix time in nanoseconds of an NTP64, rounded to the nearest, so that whole nanoseconds survive a round trip."""
+    """The Unix time in nanoseconds of an NTP64, rounded to the nearest, so that nanoseconds survive a round trip."""
     fraction = (ntp64 & 0xFFFF_FFFF) * NANOS_PER_SECOND
     return (ntp64 >> 32) * NANOS_PER_SECOND + ((fraction + (1 << 31)) >> 32)
 

@@ -1,8 +1,8 @@
 """Key expressions: what a valid one looks like, its canonical form, and how one is made from another.
 
 The grammar is section 12.1 of the protocol. A key expression is chunks between slashes. `*` stands for one chunk, `**` for
-any number of them, `$*` for any characters inside one chunk; a chunk that starts with `@` is verbatim and stands for itself
-only, whatever it contains. Every set of keys has one spelling, the canonical one, and no other is valid.
+any number of them, `$*` for any characters inside one chunk; a chunk that starts with `@` is verbatim and stands for
+itself only, whatever it contains. Every set of keys has one spelling, the canonical one, and no other is valid.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from zenspark.key.match import includes, intersects
 
 __all__ = ["KeyExpr", "SetIntersectionLevel", "canonise"]
 
-# What may stand in a chunk as itself. A lone surrogate has no UTF-8 form, so it could never be sent.
+# What may stand in a chunk for itself. A lone surrogate has no UTF-8 form, so it could never be sent.
 _LITERAL = r"[^/*$?#\ud800-\udfff]"
-_WORDS = re.compile(rf"(?:{_LITERAL}++|\$\*)*")
 _CHUNK = rf"(?:\*\*(?!/\*)|\*|(?:\$\*)?{_LITERAL}++(?:\$\*{_LITERAL}++)*(?:\$\*)?)"
 _CANONICAL = re.compile(rf"{_CHUNK}(?:/{_CHUNK})*")
+_LAWFUL = re.compile(rf"(?:{_LITERAL}++|\$\*)+")
+_REPEATED_STAR = re.compile(r"(?:\$\*)+")
 _WILD_CHUNK = re.compile(r"(?:^|/)(?!@)[^/*]*\*")
 
-_EXPECTED = {
+_EXPECTED_INSTEAD_OF = {
+    "": "a chunk that is not empty",
     "*": "`*` or `**` as a whole chunk, or `$*` inside one",
-    "$": "`*` after `$`",
+    "$": "`*` behind `$`",
     "#": "no `#`",
     "?": "no `?`",
 }
@@ -41,43 +43,43 @@ class SetIntersectionLevel(IntEnum):
 
 
 class KeyExpr:
-    """A valid key expression: the set of keys it matches.
+    """A valid key expression, standing for the set of keys it matches.
 
-    It equals, and hashes like, its own text, so that both find each other in a dictionary.
+    It equals its own text and hashes like it, so a dictionary keyed by one is found by the other.
     """
 
     __slots__ = ("_text",)
     _text: str
 
     def __init__(self, text: str) -> None:
-        """Takes canonical text only; see `autocanonize` for the rest."""
+        """Takes canonical text; `autocanonize` takes any spelling."""
         if _CANONICAL.fullmatch(text) is None:
             _refuse(text)
         object.__setattr__(self, "_text", str.__str__(text))
 
     @classmethod
     def autocanonize(cls, text: str) -> Self:
-        """Makes the key expression of a text that may be spelt in another than the canonical way."""
+        """Reads a text that may spell its set of keys in another than the canonical way."""
         return cls(canonise(text))
 
     @classmethod
     def of(cls, key: KeyExpr | str) -> KeyExpr:
-        """The key expression itself, or the one of this text: for whoever accepts both."""
+        """Serves whoever accepts both: a key expression stays as it is, a text is validated."""
         return key if isinstance(key, KeyExpr) else cls(key)
 
     # --- as a set of keys ---
 
     def intersects(self, other: KeyExpr | str) -> bool:
         """Whether some key matches both."""
-        return intersects(self._text, KeyExpr.of(other)._text)
+        return intersects(self._text, self.of(other)._text)
 
     def includes(self, other: KeyExpr | str) -> bool:
         """Whether every key that matches the other also matches this one."""
-        return includes(self._text, KeyExpr.of(other)._text)
+        return includes(self._text, self.of(other)._text)
 
     def relation_to(self, other: KeyExpr | str) -> SetIntersectionLevel:
-        """The highest level that holds, seen from here: INCLUDES means that this one includes the other."""
-        text = KeyExpr.of(other)._text
+        """Finds the highest level that holds, seen from here: INCLUDES means that this one includes the other."""
+        text = self.of(other)._text
         if self._text == text:
             return SetIntersectionLevel.EQUALS
         if includes(self._text, text):
@@ -88,37 +90,40 @@ class KeyExpr:
 
     @property
     def is_wild(self) -> bool:
-        """Whether it can match more than one key; wildcards inside a verbatim chunk do not count."""
+        """Whether it can match more than one key; wildcards inside a verbatim chunk match nothing."""
         return _WILD_CHUNK.search(self._text) is not None
 
     @property
-    def prefix(self) -> KeyExpr | None:
-        """The chunks before the first wildcard, which is what a declaration maps to a number."""
+    def prefix(self) -> Self | None:
+        """The chunks before the first wildcard: the part a declaration maps to a number."""
         wild = _WILD_CHUNK.search(self._text)
         if wild is None:
             return self
-        return KeyExpr(self._text[: wild.start()]) if wild.start() else None
+        return type(self)(self._text[: wild.start()]) if wild.start() else None
 
-    # --- as text ---
+    # --- as a text ---
 
-    def join(self, other: KeyExpr | str) -> KeyExpr:
-        """This one, a slash and the other, in canonical form."""
-        return KeyExpr.autocanonize(f"{self}/{other}")
+    def join(self, other: KeyExpr | str) -> Self:
+        """Puts a slash and the other behind this one, and the whole into canonical form."""
+        text = other._text if isinstance(other, KeyExpr) else other
+        return self.autocanonize(self._text + "/" + text)
 
-    __truediv__ = join
+    def __truediv__(self, other: KeyExpr | str) -> Self:
+        return self.join(other)
 
-    def concat(self, text: str) -> KeyExpr:
-        """This one with the text right behind it, which must give a key expression as it stands."""
+    def concat(self, text: str) -> Self:
+        """Puts the text right behind this one; the whole must be canonical as it stands."""
+        whole = self._text + text
         if self._text.endswith("*") and text.startswith("*"):
-            # `a/*` and `*` would give the valid `a/**`, which nobody means.
-            _fail(self._text + text, len(self._text), "no `*` right behind a `*`")
-        return KeyExpr(self._text + text)
+            # `a/*` and `*` make the valid `a/**`, which is hardly ever meant; eclipse-zenoh refuses it as well.
+            _fail(whole, len(self._text), "no `*` right behind a `*`")
+        return type(self)(whole)
 
     def __str__(self) -> str:
         return self._text
 
     def __repr__(self) -> str:
-        return f"KeyExpr({self._text!r})"
+        return f"{type(self).__name__}({self._text!r})"
 
     # --- as a value ---
 
@@ -131,19 +136,48 @@ class KeyExpr:
         return hash(self._text)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a KeyExpr never changes: {name} cannot be set")
+        raise AttributeError(f"a key expression never changes: cannot set {name}")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a KeyExpr never changes: {name} cannot be deleted")
+        raise AttributeError(f"a key expression never changes: cannot delete {name}")
 
-    def __reduce__(self) -> tuple[type[KeyExpr], tuple[str]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self._text,)
 
 
 def canonise(text: str) -> str:
-    """Spells the same set of keys in canonical form, or raises if the text is no key expression at all."""
+    """Spells the same set of keys in canonical form; raises where the text is no key expression in any spelling."""
     if _CANONICAL.fullmatch(text) is not None:
         return text
     chunks: list[str] = []
-    stars = 0  # how many `*` stood in the present run of `*` and `**`, the last of which is a `**`
-    ...
+    start = 0
+    for raw in text.split("/"):
+        chunk = _canonise_chunk(text, start, raw)
+        start += len(raw) + 1
+        if not chunks or chunks[-1] != "**" or chunk not in ("*", "**"):
+            chunks.append(chunk)
+        elif chunk == "*":
+            chunks.insert(-1, chunk)
+    return "/".join(chunks)
+
+
+def _canonise_chunk(text: str, start: int, chunk: str) -> str:
+    if chunk in ("*", "**"):
+        return chunk
+    lawful = _LAWFUL.match(chunk)
+    end = lawful.end() if lawful else 0
+    if end == 0 or end < len(chunk):
+        _fail(text, start + end, _EXPECTED_INSTEAD_OF.get(chunk[end : end + 1], "text that UTF-8 can spell"))
+    chunk = _REPEATED_STAR.sub("$*", chunk)
+    return "*" if chunk == "$*" else chunk
+
+
+def _refuse(text: str) -> NoReturn:
+    """Says what is wrong with a text that is not canonical."""
+    canonical = canonise(text)
+    same = (at for at, (ours, theirs) in enumerate(zip(text, canonical, strict=False)) if ours != theirs)
+    _fail(text, next(same, len(canonical)), f"the canonical form {canonical!r}")
+
+
+def _fail(text: str, position: int, expected: str) -> NoReturn:
+    raise UsageError(f"key expression {text!r}, position {position}: expected {expected}")

@@ -21,15 +21,17 @@ def _short(wanted: str, position: int, found: int) -> DecodeError:
 class Reader:
     """A position in a run of bytes, and the end it must not pass."""
 
-    _view: cython.const[cython.uchar][::1]
+    _view: cython.const[cython.uchar][::1]  # type: ignore[valid-type]
     data = cython.declare(object, visibility="readonly")
     pos = cython.declare(cython.Py_ssize_t, visibility="readonly")
     end = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
-    def __init__(self, data: bytes | bytearray | memoryview, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1) -> None:
+    def __init__(
+        self, data: bytes | bytearray | memoryview, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1
+    ) -> None:
         size: cython.Py_ssize_t = len(data)
         self.data = data
-        self._view = data  # type: ignore[assignment]
+        self._view = data
         self.pos = pos
         self.end = size if end < 0 else end
         if not 0 <= self.pos <= self.end <= size:

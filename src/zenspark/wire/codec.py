@@ -7,10 +7,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import cython
 
 from zenspark.errors import DecodeError, EncodeError
 from zenspark.wire.buffer import Reader, Writer
+from zenspark.wire.fields import Message
 from zenspark.wire.messages import (
     Close,
     Declare,
@@ -30,6 +34,7 @@ from zenspark.wire.messages import (
     Join,
     KeepAlive,
     LinkState,
+    NetworkMessage,
     NetworkOam,
     OpenAck,
     OpenSyn,
@@ -41,6 +46,8 @@ from zenspark.wire.messages import (
     Response,
     ResponseFinal,
     Scout,
+    ScoutingMessage,
+    TransportMessage,
     TransportOam,
     UndeclareKeyexpr,
     UndeclareQueryable,
@@ -53,19 +60,20 @@ from zenspark.wire.values import (
     Encoding,
     EntityId,
     Extension,
+    Extensions,
     InterestMode,
     Locator,
     NextSns,
     Priority,
     QoS,
+    QueryableInfo,
     QueryBody,
     QueryTarget,
-    QueryableInfo,
     Roles,
     SourceInfo,
-    TimeUnit,
     Timestamp,
     TimestampStack,
+    TimeUnit,
     WhatAmI,
     WireExpr,
     ZenohId,
@@ -83,7 +91,13 @@ _QUERYTARGET_BEST_MATCHING = QueryTarget.BEST_MATCHING
 _QUERYABLEINFO_NONE = QueryableInfo.NONE
 
 
-def _read_one(reader, table, expected):
+Bytes = bytes | bytearray | memoryview
+Read = Callable[[Reader, int], Message]
+Readers = list[tuple[str, Read | None]]
+Writers = dict[type[Message], Callable[[Writer, Any], None]]
+
+
+def _read_one(reader: Reader, table: Readers, expected: str) -> Any:
     at = reader.pos
     header = reader.u8()
     name, read = table[header & 0x3F]
@@ -96,7 +110,7 @@ def _read_one(reader, table, expected):
         raise
 
 
-def _write_one(out, table, message, expected):
+def _write_one(out: Writer, table: Writers, message: Message, expected: str) -> None:
     write = table.get(type(message))
     if write is None:
         raise EncodeError(f"expected {expected}, got {type(message).__name__}", "body")
@@ -107,9 +121,9 @@ def _write_one(out, table, message, expected):
         raise
 
 
-def _table(*readers):
+def _table(*readers: tuple[int, int, str, Read]) -> Readers:
     """Readers by the low six bits of a header: the id, and the bit that tells a SYN from an ACK."""
-    table = [(None, None)] * 64
+    table: Readers = [("", None)] * 64
     for constant, mask, name, read in readers:
         for header in range(64):
             if header & mask == constant:
@@ -117,12 +131,12 @@ def _table(*readers):
     return table
 
 
-def read_scout(reader, header: cython.int):
+def read_scout(reader: Reader, header: cython.int) -> Scout:
     version = reader.u8()
     roles: cython.int = reader.u8()
     what = Roles.from_wire(reader.pos - 1, (roles >> 0 & 0x7))
     zid = ZenohId.read_sized(reader, (roles >> 4 & 0xF) + 1) if roles & 0x08 else None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -140,7 +154,7 @@ def read_scout(reader, header: cython.int):
     )
 
 
-def write_scout(out, m):
+def write_scout(out: Writer, m: Scout) -> None:
     header: cython.int = 0x01
     roles: cython.int = 0
     roles |= m.what.to_wire() << 0
@@ -151,19 +165,19 @@ def write_scout(out, m):
     out.u8(header, "header")
     out.u8(m.version, "version")
     out.u8(roles, "roles")
-    if roles & 0x08:
+    if m.zid is not None:
         m.zid.write_sized(out)
     for ext in m.exts:
         last = ext.write(out, last)
 
 
-def read_hello(reader, header: cython.int):
+def read_hello(reader: Reader, header: cython.int) -> Hello:
     version = reader.u8()
     role: cython.int = reader.u8()
     whatami = WhatAmI.from_wire(reader.pos - 1, (role >> 0 & 0x3))
     zid = ZenohId.read_sized(reader, (role >> 4 & 0xF) + 1)
     locators = tuple([Locator.read(reader) for _ in range(reader.z(64))]) if header & 0x20 else ()
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -182,7 +196,7 @@ def read_hello(reader, header: cython.int):
     )
 
 
-def write_hello(out, m):
+def write_hello(out: Writer, m: Hello) -> None:
     header: cython.int = 0x02
     role: cython.int = 0
     role |= m.whatami.to_wire() << 0
@@ -194,20 +208,20 @@ def write_hello(out, m):
     out.u8(m.version, "version")
     out.u8(role, "role")
     m.zid.write_sized(out)
-    if header & 0x20:
+    if m.locators:
         out.z(len(m.locators), 64, "locators")
-    for item in m.locators:
-        item.write(out)
+        for each_locators in m.locators:
+            each_locators.write(out)
     for ext in m.exts:
         last = ext.write(out, last)
 
 
-def read_transport_oam(reader, header: cython.int):
+def read_transport_oam(reader: Reader, header: cython.int) -> TransportOam:
     if (header >> 5 & 0x3) not in (0, 1, 2):
         raise DecodeError("a known body encoding", reader.pos - 1, f"{(header >> 5 & 0x3)}")
     id = reader.z(16)
     priority = _PRIORITY_DATA
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -231,7 +245,7 @@ def read_transport_oam(reader, header: cython.int):
     )
 
 
-def write_transport_oam(out, m):
+def write_transport_oam(out: Writer, m: TransportOam) -> None:
     header: cython.int = 0x00
     if m.value is not None:
         header |= 0x20
@@ -245,13 +259,13 @@ def write_transport_oam(out, m):
         out.z(m.priority.to_wire(), 64, "priority")
     for ext in m.exts:
         last = ext.write(out, last)
-    if (header >> 5 & 0x3) == 1:
+    if m.value is not None:
         out.z(m.value, 64, "value")
-    if (header >> 5 & 0x3) == 2:
+    if m.zbuf is not None:
         out.blob(m.zbuf, 32, "zbuf")
 
 
-def read_init_syn(reader, header: cython.int):
+def read_init_syn(reader: Reader, header: cython.int) -> InitSyn:
     version = reader.u8()
     role: cython.int = reader.u8()
     whatami = WhatAmI.from_wire(reader.pos - 1, (role >> 0 & 0x3))
@@ -267,7 +281,7 @@ def read_init_syn(reader, header: cython.int):
     compression = False
     patch = None
     region_name = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -323,7 +337,7 @@ def read_init_syn(reader, header: cython.int):
     )
 
 
-def write_init_syn(out, m):
+def write_init_syn(out: Writer, m: InitSyn) -> None:
     header: cython.int = 0x01
     role: cython.int = 0
     role |= m.whatami.to_wire() << 0
@@ -381,7 +395,7 @@ def write_init_syn(out, m):
         last = ext.write(out, last)
 
 
-def read_init_ack(reader, header: cython.int):
+def read_init_ack(reader: Reader, header: cython.int) -> InitAck:
     version = reader.u8()
     role: cython.int = reader.u8()
     whatami = WhatAmI.from_wire(reader.pos - 1, (role >> 0 & 0x3))
@@ -398,7 +412,7 @@ def read_init_ack(reader, header: cython.int):
     compression = False
     patch = None
     region_name = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -455,7 +469,7 @@ def read_init_ack(reader, header: cython.int):
     )
 
 
-def write_init_ack(out, m):
+def write_init_ack(out: Writer, m: InitAck) -> None:
     header: cython.int = 0x21
     role: cython.int = 0
     role |= m.whatami.to_wire() << 0
@@ -514,7 +528,7 @@ def write_init_ack(out, m):
         last = ext.write(out, last)
 
 
-def read_open_syn(reader, header: cython.int):
+def read_open_syn(reader: Reader, header: cython.int) -> OpenSyn:
     unit = TimeUnit.from_wire(reader.pos - 1, (header >> 6 & 0x1))
     lease = reader.z(64)
     initial_sn = reader.z(32)
@@ -526,7 +540,7 @@ def read_open_syn(reader, header: cython.int):
     low_latency = False
     compression = False
     remote_bound = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -573,7 +587,7 @@ def read_open_syn(reader, header: cython.int):
     )
 
 
-def write_open_syn(out, m):
+def write_open_syn(out: Writer, m: OpenSyn) -> None:
     header: cython.int = 0x02
     header |= m.unit.to_wire() << 6
     last: cython.Py_ssize_t = len(out.data)
@@ -609,7 +623,7 @@ def write_open_syn(out, m):
         last = ext.write(out, last)
 
 
-def read_open_ack(reader, header: cython.int):
+def read_open_ack(reader: Reader, header: cython.int) -> OpenAck:
     unit = TimeUnit.from_wire(reader.pos - 1, (header >> 6 & 0x1))
     lease = reader.z(64)
     initial_sn = reader.z(32)
@@ -620,7 +634,7 @@ def read_open_ack(reader, header: cython.int):
     low_latency = False
     compression = False
     remote_bound = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -664,7 +678,7 @@ def read_open_ack(reader, header: cython.int):
     )
 
 
-def write_open_ack(out, m):
+def write_open_ack(out: Writer, m: OpenAck) -> None:
     header: cython.int = 0x22
     header |= m.unit.to_wire() << 6
     last: cython.Py_ssize_t = len(out.data)
@@ -696,10 +710,10 @@ def write_open_ack(out, m):
         last = ext.write(out, last)
 
 
-def read_close(reader, header: cython.int):
+def read_close(reader: Reader, header: cython.int) -> Close:
     session = (header & 0x20) != 0
     reason = reader.u8()
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -716,7 +730,7 @@ def read_close(reader, header: cython.int):
     )
 
 
-def write_close(out, m):
+def write_close(out: Writer, m: Close) -> None:
     header: cython.int = 0x03
     header |= (1 if m.session else 0) << 5
     last: cython.Py_ssize_t = len(out.data)
@@ -726,8 +740,8 @@ def write_close(out, m):
         last = ext.write(out, last)
 
 
-def read_keep_alive(reader, header: cython.int):
-    exts = ()
+def read_keep_alive(reader: Reader, header: cython.int) -> KeepAlive:
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -742,7 +756,7 @@ def read_keep_alive(reader, header: cython.int):
     )
 
 
-def write_keep_alive(out, m):
+def write_keep_alive(out: Writer, m: KeepAlive) -> None:
     header: cython.int = 0x04
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
@@ -750,11 +764,11 @@ def write_keep_alive(out, m):
         last = ext.write(out, last)
 
 
-def read_frame(reader, header: cython.int):
+def read_frame(reader: Reader, header: cython.int) -> Frame:
     reliable = (header & 0x20) != 0
     sn = reader.z(32)
     priority = _PRIORITY_DATA
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -777,7 +791,7 @@ def read_frame(reader, header: cython.int):
     )
 
 
-def write_frame(out, m):
+def write_frame(out: Writer, m: Frame) -> None:
     header: cython.int = 0x05
     header |= (1 if m.reliable else 0) << 5
     last: cython.Py_ssize_t = len(out.data)
@@ -791,14 +805,14 @@ def write_frame(out, m):
     write_network_messages(out, m.msgs)
 
 
-def read_fragment(reader, header: cython.int):
+def read_fragment(reader: Reader, header: cython.int) -> Fragment:
     more = (header & 0x40) != 0
     reliable = (header & 0x20) != 0
     sn = reader.z(32)
     priority = _PRIORITY_DATA
     first = False
     drop = False
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -828,7 +842,7 @@ def read_fragment(reader, header: cython.int):
     )
 
 
-def write_fragment(out, m):
+def write_fragment(out: Writer, m: Fragment) -> None:
     header: cython.int = 0x06
     header |= (1 if m.more else 0) << 6
     header |= (1 if m.reliable else 0) << 5
@@ -847,7 +861,7 @@ def write_fragment(out, m):
     out.raw(m.payload, "payload")
 
 
-def read_join(reader, header: cython.int):
+def read_join(reader: Reader, header: cython.int) -> Join:
     unit = TimeUnit.from_wire(reader.pos - 1, (header >> 5 & 0x1))
     version = reader.u8()
     role: cython.int = reader.u8()
@@ -861,7 +875,7 @@ def read_join(reader, header: cython.int):
     qos = None
     shm = None
     patch = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -899,7 +913,7 @@ def read_join(reader, header: cython.int):
     )
 
 
-def write_join(out, m):
+def write_join(out: Writer, m: Join) -> None:
     header: cython.int = 0x07
     role: cython.int = 0
     role |= m.whatami.to_wire() << 0
@@ -942,13 +956,13 @@ def write_join(out, m):
         last = ext.write(out, last)
 
 
-def read_put(reader, header: cython.int):
+def read_put(reader: Reader, header: cython.int) -> Put:
     timestamp = Timestamp.read(reader) if header & 0x20 else None
     encoding = Encoding.read(reader) if header & 0x40 else _ENCODING_BYTES
     source_info = None
     shm = False
     attachment = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -981,7 +995,7 @@ def read_put(reader, header: cython.int):
     )
 
 
-def write_put(out, m):
+def write_put(out: Writer, m: Put) -> None:
     header: cython.int = 0x01
     if m.timestamp is not None:
         header |= 0x20
@@ -989,9 +1003,9 @@ def write_put(out, m):
         header |= 0x40
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
-    if header & 0x20:
+    if m.timestamp is not None:
         m.timestamp.write(out)
-    if header & 0x40:
+    if m.encoding is not _ENCODING_BYTES and m.encoding != _ENCODING_BYTES:
         m.encoding.write(out)
     if m.source_info is not None:
         last = out.extension(last, 0x41)
@@ -1010,11 +1024,11 @@ def write_put(out, m):
     write_payload(out, m.payload, m.shm)
 
 
-def read_del(reader, header: cython.int):
+def read_del(reader: Reader, header: cython.int) -> Del:
     timestamp = Timestamp.read(reader) if header & 0x20 else None
     source_info = None
     attachment = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1041,13 +1055,13 @@ def read_del(reader, header: cython.int):
     )
 
 
-def write_del(out, m):
+def write_del(out: Writer, m: Del) -> None:
     header: cython.int = 0x02
     if m.timestamp is not None:
         header |= 0x20
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
-    if header & 0x20:
+    if m.timestamp is not None:
         m.timestamp.write(out)
     if m.source_info is not None:
         last = out.extension(last, 0x41)
@@ -1063,16 +1077,14 @@ def write_del(out, m):
         last = ext.write(out, last)
 
 
-def read_query(reader, header: cython.int):
-    consolidation = (
-        Consolidation.from_wire(reader.pos, reader.z(64)) if header & 0x20 else _CONSOLIDATION_AUTO
-    )
+def read_query(reader: Reader, header: cython.int) -> Query:
+    consolidation = Consolidation.from_wire(reader.pos, reader.z(64)) if header & 0x20 else _CONSOLIDATION_AUTO
     parameters = reader.text(64) if header & 0x40 else ""
     source_info = None
     shm = False
     body = None
     attachment = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1108,7 +1120,7 @@ def read_query(reader, header: cython.int):
     )
 
 
-def write_query(out, m):
+def write_query(out: Writer, m: Query) -> None:
     header: cython.int = 0x03
     if m.consolidation is not _CONSOLIDATION_AUTO and m.consolidation != _CONSOLIDATION_AUTO:
         header |= 0x20
@@ -1116,9 +1128,9 @@ def write_query(out, m):
         header |= 0x40
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
-    if header & 0x20:
+    if m.consolidation is not _CONSOLIDATION_AUTO and m.consolidation != _CONSOLIDATION_AUTO:
         out.z(m.consolidation.to_wire(), 64, "consolidation")
-    if header & 0x40:
+    if m.parameters:
         out.text(m.parameters, 64, "parameters")
     if m.source_info is not None:
         last = out.extension(last, 0x41)
@@ -1141,11 +1153,9 @@ def write_query(out, m):
         last = ext.write(out, last)
 
 
-def read_reply(reader, header: cython.int):
-    consolidation = (
-        Consolidation.from_wire(reader.pos, reader.z(64)) if header & 0x20 else _CONSOLIDATION_AUTO
-    )
-    exts = ()
+def read_reply(reader: Reader, header: cython.int) -> Reply:
+    consolidation = Consolidation.from_wire(reader.pos, reader.z(64)) if header & 0x20 else _CONSOLIDATION_AUTO
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1155,7 +1165,7 @@ def read_reply(reader, header: cython.int):
             ext &= 0x7F
             unknown.append(Extension.read(reader, ext, True))
         exts = tuple(unknown)
-    body = read_put_or_del(reader)
+    body = read_put_or_del_body(reader)
     return Reply(
         consolidation=consolidation,
         exts=exts,
@@ -1163,24 +1173,24 @@ def read_reply(reader, header: cython.int):
     )
 
 
-def write_reply(out, m):
+def write_reply(out: Writer, m: Reply) -> None:
     header: cython.int = 0x04
     if m.consolidation is not _CONSOLIDATION_AUTO and m.consolidation != _CONSOLIDATION_AUTO:
         header |= 0x20
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
-    if header & 0x20:
+    if m.consolidation is not _CONSOLIDATION_AUTO and m.consolidation != _CONSOLIDATION_AUTO:
         out.z(m.consolidation.to_wire(), 64, "consolidation")
     for ext in m.exts:
         last = ext.write(out, last)
-    write_put_or_del(out, m.body)
+    write_put_or_del_body(out, m.body)
 
 
-def read_err(reader, header: cython.int):
+def read_err(reader: Reader, header: cython.int) -> Err:
     encoding = Encoding.read(reader) if header & 0x40 else _ENCODING_BYTES
     source_info = None
     shm = False
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1207,13 +1217,13 @@ def read_err(reader, header: cython.int):
     )
 
 
-def write_err(out, m):
+def write_err(out: Writer, m: Err) -> None:
     header: cython.int = 0x05
     if m.encoding is not _ENCODING_BYTES and m.encoding != _ENCODING_BYTES:
         header |= 0x40
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
-    if header & 0x40:
+    if m.encoding is not _ENCODING_BYTES and m.encoding != _ENCODING_BYTES:
         m.encoding.write(out)
     if m.source_info is not None:
         last = out.extension(last, 0x41)
@@ -1227,10 +1237,10 @@ def write_err(out, m):
     write_payload(out, m.payload, m.shm)
 
 
-def read_declare_keyexpr(reader, header: cython.int):
+def read_declare_keyexpr(reader: Reader, header: cython.int) -> DeclareKeyexpr:
     expr_id = reader.z(16)
     wire_expr = BoundExpr.read(reader, header & 0x20)
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1247,7 +1257,7 @@ def read_declare_keyexpr(reader, header: cython.int):
     )
 
 
-def write_declare_keyexpr(out, m):
+def write_declare_keyexpr(out: Writer, m: DeclareKeyexpr) -> None:
     header: cython.int = 0x00
     if m.wire_expr.named:
         header |= 0x20
@@ -1259,9 +1269,9 @@ def write_declare_keyexpr(out, m):
         last = ext.write(out, last)
 
 
-def read_undeclare_keyexpr(reader, header: cython.int):
+def read_undeclare_keyexpr(reader: Reader, header: cython.int) -> UndeclareKeyexpr:
     expr_id = reader.z(16)
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1277,7 +1287,7 @@ def read_undeclare_keyexpr(reader, header: cython.int):
     )
 
 
-def write_undeclare_keyexpr(out, m):
+def write_undeclare_keyexpr(out: Writer, m: UndeclareKeyexpr) -> None:
     header: cython.int = 0x01
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
@@ -1286,10 +1296,10 @@ def write_undeclare_keyexpr(out, m):
         last = ext.write(out, last)
 
 
-def read_declare_subscriber(reader, header: cython.int):
+def read_declare_subscriber(reader: Reader, header: cython.int) -> DeclareSubscriber:
     id = reader.z(32)
     wire_expr = WireExpr.read(reader, header & 0x20, header & 0x40)
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1306,7 +1316,7 @@ def read_declare_subscriber(reader, header: cython.int):
     )
 
 
-def write_declare_subscriber(out, m):
+def write_declare_subscriber(out: Writer, m: DeclareSubscriber) -> None:
     header: cython.int = 0x02
     if m.wire_expr.named:
         header |= 0x20
@@ -1320,10 +1330,10 @@ def write_declare_subscriber(out, m):
         last = ext.write(out, last)
 
 
-def read_undeclare_subscriber(reader, header: cython.int):
+def read_undeclare_subscriber(reader: Reader, header: cython.int) -> UndeclareSubscriber:
     id = reader.z(32)
     ext_wire_expr = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1345,7 +1355,7 @@ def read_undeclare_subscriber(reader, header: cython.int):
     )
 
 
-def write_undeclare_subscriber(out, m):
+def write_undeclare_subscriber(out: Writer, m: UndeclareSubscriber) -> None:
     header: cython.int = 0x03
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
@@ -1359,11 +1369,11 @@ def write_undeclare_subscriber(out, m):
         last = ext.write(out, last)
 
 
-def read_declare_queryable(reader, header: cython.int):
+def read_declare_queryable(reader: Reader, header: cython.int) -> DeclareQueryable:
     id = reader.z(32)
     wire_expr = WireExpr.read(reader, header & 0x20, header & 0x40)
     info = _QUERYABLEINFO_NONE
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1384,7 +1394,7 @@ def read_declare_queryable(reader, header: cython.int):
     )
 
 
-def write_declare_queryable(out, m):
+def write_declare_queryable(out: Writer, m: DeclareQueryable) -> None:
     header: cython.int = 0x04
     if m.wire_expr.named:
         header |= 0x20
@@ -1401,10 +1411,10 @@ def write_declare_queryable(out, m):
         last = ext.write(out, last)
 
 
-def read_undeclare_queryable(reader, header: cython.int):
+def read_undeclare_queryable(reader: Reader, header: cython.int) -> UndeclareQueryable:
     id = reader.z(32)
     ext_wire_expr = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1426,7 +1436,7 @@ def read_undeclare_queryable(reader, header: cython.int):
     )
 
 
-def write_undeclare_queryable(out, m):
+def write_undeclare_queryable(out: Writer, m: UndeclareQueryable) -> None:
     header: cython.int = 0x05
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
@@ -1440,10 +1450,10 @@ def write_undeclare_queryable(out, m):
         last = ext.write(out, last)
 
 
-def read_declare_token(reader, header: cython.int):
+def read_declare_token(reader: Reader, header: cython.int) -> DeclareToken:
     id = reader.z(32)
     wire_expr = WireExpr.read(reader, header & 0x20, header & 0x40)
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1460,7 +1470,7 @@ def read_declare_token(reader, header: cython.int):
     )
 
 
-def write_declare_token(out, m):
+def write_declare_token(out: Writer, m: DeclareToken) -> None:
     header: cython.int = 0x06
     if m.wire_expr.named:
         header |= 0x20
@@ -1474,10 +1484,10 @@ def write_declare_token(out, m):
         last = ext.write(out, last)
 
 
-def read_undeclare_token(reader, header: cython.int):
+def read_undeclare_token(reader: Reader, header: cython.int) -> UndeclareToken:
     id = reader.z(32)
     ext_wire_expr = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1499,7 +1509,7 @@ def read_undeclare_token(reader, header: cython.int):
     )
 
 
-def write_undeclare_token(out, m):
+def write_undeclare_token(out: Writer, m: UndeclareToken) -> None:
     header: cython.int = 0x07
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
@@ -1513,8 +1523,8 @@ def write_undeclare_token(out, m):
         last = ext.write(out, last)
 
 
-def read_declare_final(reader, header: cython.int):
-    exts = ()
+def read_declare_final(reader: Reader, header: cython.int) -> DeclareFinal:
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1529,7 +1539,7 @@ def read_declare_final(reader, header: cython.int):
     )
 
 
-def write_declare_final(out, m):
+def write_declare_final(out: Writer, m: DeclareFinal) -> None:
     header: cython.int = 0x1A
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
@@ -1537,7 +1547,7 @@ def write_declare_final(out, m):
         last = ext.write(out, last)
 
 
-def read_interest(reader, header: cython.int):
+def read_interest(reader: Reader, header: cython.int) -> Interest:
     mode = InterestMode.from_wire(reader.pos - 1, (header >> 5 & 0x3))
     id = reader.z(32)
     options: cython.int = reader.u8() if header & 0x60 else 0
@@ -1550,7 +1560,7 @@ def read_interest(reader, header: cython.int):
     qos = _QOS_DEFAULT
     timestamp = None
     node_id = 0
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1585,7 +1595,7 @@ def read_interest(reader, header: cython.int):
     )
 
 
-def write_interest(out, m):
+def write_interest(out: Writer, m: Interest) -> None:
     header: cython.int = 0x19
     options: cython.int = 0
     header |= m.mode.to_wire() << 5
@@ -1607,7 +1617,7 @@ def write_interest(out, m):
         out.u8(options, "options")
     elif options:
         raise EncodeError("stands only where the mode has room for it", "options")
-    if options & 0x10:
+    if m.wire_expr is not None:
         m.wire_expr.write(out)
     if m.qos is not _QOS_DEFAULT and m.qos != _QOS_DEFAULT:
         last = out.extension(last, 0x21)
@@ -1624,11 +1634,11 @@ def write_interest(out, m):
         last = ext.write(out, last)
 
 
-def read_response_final(reader, header: cython.int):
+def read_response_final(reader: Reader, header: cython.int) -> ResponseFinal:
     request_id = reader.z(32)
     qos = _QOS_DEFAULT
     timestamp = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1653,7 +1663,7 @@ def read_response_final(reader, header: cython.int):
     )
 
 
-def write_response_final(out, m):
+def write_response_final(out: Writer, m: ResponseFinal) -> None:
     header: cython.int = 0x1A
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
@@ -1670,14 +1680,14 @@ def write_response_final(out, m):
         last = ext.write(out, last)
 
 
-def read_response(reader, header: cython.int):
+def read_response(reader: Reader, header: cython.int) -> Response:
     request_id = reader.z(32)
     wire_expr = WireExpr.read(reader, header & 0x20, header & 0x40)
     qos = _QOS_DEFAULT
     timestamp = None
     responder = None
     ts_stack = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1702,7 +1712,7 @@ def read_response(reader, header: cython.int):
             else:
                 unknown.append(Extension.read(reader, ext, True))
         exts = tuple(unknown)
-    body = read_reply_or_err(reader)
+    body = read_reply_or_err_body(reader)
     return Response(
         request_id=request_id,
         wire_expr=wire_expr,
@@ -1715,7 +1725,7 @@ def read_response(reader, header: cython.int):
     )
 
 
-def write_response(out, m):
+def write_response(out: Writer, m: Response) -> None:
     header: cython.int = 0x1B
     if m.wire_expr.named:
         header |= 0x20
@@ -1745,10 +1755,10 @@ def write_response(out, m):
         out.leave(inner)
     for ext in m.exts:
         last = ext.write(out, last)
-    write_reply_or_err(out, m.body)
+    write_reply_or_err_body(out, m.body)
 
 
-def read_request(reader, header: cython.int):
+def read_request(reader: Reader, header: cython.int) -> Request:
     request_id = reader.z(32)
     wire_expr = WireExpr.read(reader, header & 0x20, header & 0x40)
     qos = _QOS_DEFAULT
@@ -1758,7 +1768,7 @@ def read_request(reader, header: cython.int):
     timeout_ms = None
     node_id = 0
     ts_stack = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1787,7 +1797,7 @@ def read_request(reader, header: cython.int):
             else:
                 unknown.append(Extension.read(reader, ext, True))
         exts = tuple(unknown)
-    body = read_query(reader)
+    body = read_query_body(reader)
     return Request(
         request_id=request_id,
         wire_expr=wire_expr,
@@ -1803,7 +1813,7 @@ def read_request(reader, header: cython.int):
     )
 
 
-def write_request(out, m):
+def write_request(out: Writer, m: Request) -> None:
     header: cython.int = 0x1C
     if m.wire_expr.named:
         header |= 0x20
@@ -1840,16 +1850,16 @@ def write_request(out, m):
         out.leave(inner)
     for ext in m.exts:
         last = ext.write(out, last)
-    write_query(out, m.body)
+    write_query_body(out, m.body)
 
 
-def read_push(reader, header: cython.int):
+def read_push(reader: Reader, header: cython.int) -> Push:
     wire_expr = WireExpr.read(reader, header & 0x20, header & 0x40)
     qos = _QOS_DEFAULT
     timestamp = None
     node_id = 0
     ts_stack = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1872,7 +1882,7 @@ def read_push(reader, header: cython.int):
             else:
                 unknown.append(Extension.read(reader, ext, True))
         exts = tuple(unknown)
-    body = read_put_or_del(reader)
+    body = read_put_or_del_body(reader)
     return Push(
         wire_expr=wire_expr,
         qos=qos,
@@ -1884,7 +1894,7 @@ def read_push(reader, header: cython.int):
     )
 
 
-def write_push(out, m):
+def write_push(out: Writer, m: Push) -> None:
     header: cython.int = 0x1D
     if m.wire_expr.named:
         header |= 0x20
@@ -1911,15 +1921,15 @@ def write_push(out, m):
         out.leave(inner)
     for ext in m.exts:
         last = ext.write(out, last)
-    write_put_or_del(out, m.body)
+    write_put_or_del_body(out, m.body)
 
 
-def read_declare(reader, header: cython.int):
+def read_declare(reader: Reader, header: cython.int) -> Declare:
     interest_id = reader.z(32) if header & 0x20 else None
     qos = _QOS_DEFAULT
     timestamp = None
     node_id = 0
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -1938,7 +1948,7 @@ def read_declare(reader, header: cython.int):
             else:
                 unknown.append(Extension.read(reader, ext, True))
         exts = tuple(unknown)
-    body = read_declaration(reader)
+    body = read_declaration_body(reader)
     return Declare(
         interest_id=interest_id,
         qos=qos,
@@ -1949,13 +1959,13 @@ def read_declare(reader, header: cython.int):
     )
 
 
-def write_declare(out, m):
+def write_declare(out: Writer, m: Declare) -> None:
     header: cython.int = 0x1E
     if m.interest_id is not None:
         header |= 0x20
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
-    if header & 0x20:
+    if m.interest_id is not None:
         out.z(m.interest_id, 32, "interest_id")
     if m.qos is not _QOS_DEFAULT and m.qos != _QOS_DEFAULT:
         last = out.extension(last, 0x21)
@@ -1970,16 +1980,16 @@ def write_declare(out, m):
         out.z(m.node_id, 16, "node_id")
     for ext in m.exts:
         last = ext.write(out, last)
-    write_declaration(out, m.body)
+    write_declaration_body(out, m.body)
 
 
-def read_network_oam(reader, header: cython.int):
+def read_network_oam(reader: Reader, header: cython.int) -> NetworkOam:
     if (header >> 5 & 0x3) not in (0, 1, 2):
         raise DecodeError("a known body encoding", reader.pos - 1, f"{(header >> 5 & 0x3)}")
     id = reader.z(16)
     qos = _QOS_DEFAULT
     timestamp = None
-    exts = ()
+    exts: Extensions = ()
     if header & 0x80:
         follows: cython.int = 1
         unknown = []
@@ -2008,7 +2018,7 @@ def read_network_oam(reader, header: cython.int):
     )
 
 
-def write_network_oam(out, m):
+def write_network_oam(out: Writer, m: NetworkOam) -> None:
     header: cython.int = 0x1F
     if m.value is not None:
         header |= 0x20
@@ -2027,13 +2037,13 @@ def write_network_oam(out, m):
         out.leave(inner)
     for ext in m.exts:
         last = ext.write(out, last)
-    if (header >> 5 & 0x3) == 1:
+    if m.value is not None:
         out.z(m.value, 64, "value")
-    if (header >> 5 & 0x3) == 2:
+    if m.zbuf is not None:
         out.blob(m.zbuf, 32, "zbuf")
 
 
-def read_link_state(reader, header: cython.int):
+def read_link_state(reader: Reader, header: cython.int) -> LinkState:
     if header & 0x80 != 0x00:
         raise DecodeError("flags of LINK_STATE", reader.pos - 1, f"0x{header:02x}")
     gateway = (header & 0x10) != 0
@@ -2056,7 +2066,7 @@ def read_link_state(reader, header: cython.int):
     )
 
 
-def write_link_state(out, m):
+def write_link_state(out: Writer, m: LinkState) -> None:
     header: cython.int = 0x00
     header |= (1 if m.gateway else 0) << 4
     if m.zid is not None:
@@ -2070,74 +2080,74 @@ def write_link_state(out, m):
     out.u8(header, "header")
     out.z(m.psid, 64, "psid")
     out.z(m.sn, 64, "sn")
-    if header & 0x01:
+    if m.zid is not None:
         m.zid.write(out)
-    if header & 0x02:
+    if m.whatami is not None:
         out.u8(m.whatami, "whatami")
-    if header & 0x04:
+    if m.locators is not None:
         out.z(len(m.locators), 64, "locators")
-    for item in m.locators:
-        item.write(out)
+        for each_locators in m.locators:
+            each_locators.write(out)
     out.z(len(m.links), 64, "links")
-    for item in m.links:
-        out.z(item, 64, "links")
-    if header & 0x08:
+    for each_links in m.links:
+        out.z(each_links, 64, "links")
+    if m.weights is not None:
         write_weights(out, m.weights, m.links)
 
 
-_PUT_OR_DEL = _table(
+_PUT_OR_DEL_BODY = _table(
     (0x01, 0x1F, "PUT", read_put),
     (0x02, 0x1F, "DEL", read_del),
 )
-_PUT_OR_DEL_WRITERS = {
+_PUT_OR_DEL_BODY_WRITERS: Writers = {
     Put: write_put,
     Del: write_del,
 }
 
 
-def read_put_or_del(reader):
-    return _read_one(reader, _PUT_OR_DEL, "PUT or DEL")
+def read_put_or_del_body(reader: Reader) -> Put | Del:
+    return _read_one(reader, _PUT_OR_DEL_BODY, "PUT or DEL")
 
 
-def write_put_or_del(out, message):
-    _write_one(out, _PUT_OR_DEL_WRITERS, message, "PUT or DEL")
+def write_put_or_del_body(out: Writer, message: Message) -> None:
+    _write_one(out, _PUT_OR_DEL_BODY_WRITERS, message, "PUT or DEL")
 
 
-_REPLY_OR_ERR = _table(
+_REPLY_OR_ERR_BODY = _table(
     (0x04, 0x1F, "REPLY", read_reply),
     (0x05, 0x1F, "ERR", read_err),
 )
-_REPLY_OR_ERR_WRITERS = {
+_REPLY_OR_ERR_BODY_WRITERS: Writers = {
     Reply: write_reply,
     Err: write_err,
 }
 
 
-def read_reply_or_err(reader):
-    return _read_one(reader, _REPLY_OR_ERR, "REPLY or ERR")
+def read_reply_or_err_body(reader: Reader) -> Reply | Err:
+    return _read_one(reader, _REPLY_OR_ERR_BODY, "REPLY or ERR")
 
 
-def write_reply_or_err(out, message):
-    _write_one(out, _REPLY_OR_ERR_WRITERS, message, "REPLY or ERR")
+def write_reply_or_err_body(out: Writer, message: Message) -> None:
+    _write_one(out, _REPLY_OR_ERR_BODY_WRITERS, message, "REPLY or ERR")
 
 
-_QUERY = _table(
+_QUERY_BODY = _table(
     (0x03, 0x1F, "QUERY", read_query),
 )
-_QUERY_WRITERS = {
+_QUERY_BODY_WRITERS: Writers = {
     Query: write_query,
 }
 
 
-def read_query(reader):
-    return _read_one(reader, _QUERY, "QUERY")
+def read_query_body(reader: Reader) -> Query:
+    return _read_one(reader, _QUERY_BODY, "QUERY")
 
 
-def write_query(out, message):
-    _write_one(out, _QUERY_WRITERS, message, "QUERY")
+def write_query_body(out: Writer, message: Message) -> None:
+    _write_one(out, _QUERY_BODY_WRITERS, message, "QUERY")
 
 
-_DECLARATION = _table(
+_DECLARATION_BODY = _table(
     (0x00, 0x1F, "D_KEYEXPR", read_declare_keyexpr),
     (0x01, 0x1F, "U_KEYEXPR", read_undeclare_keyexpr),
     (0x02, 0x1F, "D_SUBSCRIBER", read_declare_subscriber),
@@ -2148,7 +2158,7 @@ _DECLARATION = _table(
     (0x07, 0x1F, "U_TOKEN", read_undeclare_token),
     (0x1A, 0x1F, "D_FINAL", read_declare_final),
 )
-_DECLARATION_WRITERS = {
+_DECLARATION_BODY_WRITERS: Writers = {
     DeclareKeyexpr: write_declare_keyexpr,
     UndeclareKeyexpr: write_undeclare_keyexpr,
     DeclareSubscriber: write_declare_subscriber,
@@ -2161,29 +2171,29 @@ _DECLARATION_WRITERS = {
 }
 
 
-def read_declaration(reader):
-    return _read_one(reader, _DECLARATION, "a declaration")
+def read_declaration_body(reader: Reader) -> Any:
+    return _read_one(reader, _DECLARATION_BODY, "a declaration")
 
 
-def write_declaration(out, message):
-    _write_one(out, _DECLARATION_WRITERS, message, "a declaration")
+def write_declaration_body(out: Writer, message: Message) -> None:
+    _write_one(out, _DECLARATION_BODY_WRITERS, message, "a declaration")
 
 
 _SCOUTING_MESSAGE = _table(
     (0x01, 0x1F, "SCOUT", read_scout),
     (0x02, 0x1F, "HELLO", read_hello),
 )
-_SCOUTING_MESSAGE_WRITERS = {
+_SCOUTING_MESSAGE_WRITERS: Writers = {
     Scout: write_scout,
     Hello: write_hello,
 }
 
 
-def read_scouting_message(reader):
+def read_scouting_message(reader: Reader) -> ScoutingMessage:
     return _read_one(reader, _SCOUTING_MESSAGE, "a scouting message")
 
 
-def write_scouting_message(out, message):
+def write_scouting_message(out: Writer, message: Message) -> None:
     _write_one(out, _SCOUTING_MESSAGE_WRITERS, message, "a scouting message")
 
 
@@ -2199,7 +2209,7 @@ _TRANSPORT_MESSAGE = _table(
     (0x06, 0x1F, "FRAGMENT", read_fragment),
     (0x07, 0x1F, "JOIN", read_join),
 )
-_TRANSPORT_MESSAGE_WRITERS = {
+_TRANSPORT_MESSAGE_WRITERS: Writers = {
     TransportOam: write_transport_oam,
     InitSyn: write_init_syn,
     InitAck: write_init_ack,
@@ -2213,11 +2223,11 @@ _TRANSPORT_MESSAGE_WRITERS = {
 }
 
 
-def read_transport_message(reader):
+def read_transport_message(reader: Reader) -> TransportMessage:
     return _read_one(reader, _TRANSPORT_MESSAGE, "a transport message")
 
 
-def write_transport_message(out, message):
+def write_transport_message(out: Writer, message: Message) -> None:
     _write_one(out, _TRANSPORT_MESSAGE_WRITERS, message, "a transport message")
 
 
@@ -2230,7 +2240,7 @@ _NETWORK_MESSAGE = _table(
     (0x1E, 0x1F, "DECLARE", read_declare),
     (0x1F, 0x1F, "OAM", read_network_oam),
 )
-_NETWORK_MESSAGE_WRITERS = {
+_NETWORK_MESSAGE_WRITERS: Writers = {
     Interest: write_interest,
     ResponseFinal: write_response_final,
     Response: write_response,
@@ -2241,15 +2251,15 @@ _NETWORK_MESSAGE_WRITERS = {
 }
 
 
-def read_network_message(reader):
+def read_network_message(reader: Reader) -> NetworkMessage:
     return _read_one(reader, _NETWORK_MESSAGE, "a network message")
 
 
-def write_network_message(out, message):
+def write_network_message(out: Writer, message: Message) -> None:
     _write_one(out, _NETWORK_MESSAGE_WRITERS, message, "a network message")
 
 
-_ALL = {
+_ALL: Writers = {
     Scout: write_scout,
     Hello: write_hello,
     TransportOam: write_transport_oam,
@@ -2287,7 +2297,7 @@ _ALL = {
 }
 
 
-def read_network_messages(reader):
+def read_network_messages(reader: Reader) -> tuple[NetworkMessage, ...]:
     """Network messages up to the next transport message or the end."""
     found = []
     while reader.left() and reader.peek() & 0x1F > 0x07:
@@ -2295,37 +2305,35 @@ def read_network_messages(reader):
     return tuple(found)
 
 
-def write_network_messages(out, found):
+def write_network_messages(out: Writer, found: tuple[NetworkMessage, ...]) -> None:
     for message in found:
         write_network_message(out, message)
 
 
-def _whole(read, data):
+def _whole(read: Callable[[Reader], Any], data: Bytes) -> Any:
     reader = Reader(data)
     message = read(reader)
     if reader.left():
-        raise DecodeError("the end of the message", reader.pos, f"{reader.left()} bytes more").within(
-            message.NAME
-        )
+        raise DecodeError("the end of the message", reader.pos, f"{reader.left()} bytes more").within(message.NAME)
     return message
 
 
-def decode_scouting(data):
+def decode_scouting(data: Bytes) -> ScoutingMessage:
     """The one scouting message in a datagram."""
     return _whole(read_scouting_message, data)
 
 
-def decode_transport(data):
+def decode_transport(data: Bytes) -> TransportMessage:
     """The one transport message in these bytes."""
     return _whole(read_transport_message, data)
 
 
-def decode_network(data):
+def decode_network(data: Bytes) -> NetworkMessage:
     """The one network message in these bytes."""
     return _whole(read_network_message, data)
 
 
-def decode_batch(data):
+def decode_batch(data: Bytes) -> tuple[TransportMessage, ...]:
     """All transport messages of a batch."""
     reader = Reader(data)
     found = []
@@ -2334,17 +2342,17 @@ def decode_batch(data):
     return tuple(found)
 
 
-def decode_bare_batch(data):
+def decode_bare_batch(data: Bytes) -> tuple[NetworkMessage | TransportMessage, ...]:
     """All messages of a batch on a low-latency session: network messages, KEEP_ALIVE and CLOSE without frames."""
     reader = Reader(data)
-    found = []
+    found: list[NetworkMessage | TransportMessage] = []
     while reader.left():
         bare = read_network_message if reader.peek() & 0x1F > 0x07 else read_transport_message
         found.append(bare(reader))
     return tuple(found)
 
 
-def decode_link_states(data):
+def decode_link_states(data: Bytes) -> tuple[LinkState, ...]:
     """The entries of a link-state OAM body."""
     reader = Reader(data)
     found = []
@@ -2355,7 +2363,7 @@ def decode_link_states(data):
     return tuple(found)
 
 
-def encode_link_states(entries):
+def encode_link_states(entries: Sequence[LinkState]) -> bytes:
     """The body of a link-state OAM."""
     out = Writer()
     out.z(len(entries), 64, "count")
@@ -2364,12 +2372,12 @@ def encode_link_states(entries):
     return bytes(out.data)
 
 
-def write(out, message):
+def write(out: Writer, message: Message) -> None:
     """Append any message to what a Writer holds."""
     _write_one(out, _ALL, message, "a message")
 
 
-def encode(message):
+def encode(message: Message) -> bytes:
     """The bytes of any message."""
     out = Writer()
     _write_one(out, _ALL, message, "a message")

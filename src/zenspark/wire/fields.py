@@ -9,9 +9,22 @@ from __future__ import annotations
 
 import re
 import types
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
+
+Hint: TypeAlias = Any
+"""A type hint, or a default value: what Python lets one annotate and assign."""
 
 # -- how a value stands on the wire ------------------------------------------------------------------------------
 
@@ -110,7 +123,8 @@ class ListOf(Word):
         return f"tuple([{self.word.read()} for _ in range(reader.z(64))])"
 
     def write(self, value: str, field: str) -> str:
-        return f"out.z(len({value}), 64, {field!r})\nfor item in {value}:\n    {self.word.write('item', field)}"
+        each = f"each_{field}"
+        return f"out.z(len({value}), 64, {field!r})\nfor {each} in {value}:\n    {self.word.write(each, field)}"
 
 
 class Called(Word):
@@ -210,16 +224,16 @@ class Flags:
 
 # -- fields, and the classes that have them ----------------------------------------------------------------------
 
-REQUIRED: Any = msgspec.NODEFAULT
+REQUIRED: Hint = msgspec.NODEFAULT
 
 
 class Field(msgspec.Struct, frozen=True):
     """One line of a declaration, understood."""
 
     name: str
-    type: Any
+    type: Hint
     word: Word | None
-    default: Any
+    default: Hint
     optional: bool
     bodies: tuple[type[Message], ...] = ()
     when: When | None = None
@@ -251,14 +265,19 @@ class Field(msgspec.Struct, frozen=True):
         return 1 if isinstance(self.word, (Int, Carried)) else 2
 
 
-def _word_of(hint: Any) -> Word | None:
-    if get_origin(hint) is Annotated:
+def origin(hint: Hint) -> object:
+    """What a hint is made of: Annotated, tuple, a union, or None for a plain class."""
+    return get_origin(hint)
+
+
+def _word_of(hint: Hint) -> Word | None:
+    if origin(hint) is Annotated:
         inner, *words = get_args(hint)
         word = next((word for word in words if isinstance(word, Word)), None)
         if isinstance(word, Int) and hasattr(inner, "from_wire"):
             return Carried(word, inner)
         return word or _word_of(inner)
-    if get_origin(hint) is tuple:
+    if origin(hint) is tuple:
         item = _word_of(get_args(hint)[0])
         return ListOf(item) if item else None
     if isinstance(hint, type) and hasattr(hint, "from_wire"):
@@ -268,29 +287,44 @@ def _word_of(hint: Any) -> Word | None:
     return None
 
 
-def _plain(hint: Any) -> Any:
-    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+def _plain(hint: Hint) -> Hint:
+    return get_args(hint)[0] if origin(hint) is Annotated else hint
 
 
-def _field(name: str, hint: Any, default: Any) -> Field:
-    marks: dict[str, Any] = {}
+def _field(name: str, hint: Hint, default: Hint) -> Field:
+    marks: dict[str, Hint] = {}
     words = []
-    if get_origin(hint) is Annotated:
+    if origin(hint) is Annotated:
         hint, *metadata = get_args(hint)
         marks = {type(mark).__name__.lower(): mark for mark in metadata if isinstance(mark, (When, Bits, Size, Ext))}
         words = [mark for mark in metadata if isinstance(mark, Word)]
-    choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    choices = get_args(hint) if origin(hint) in (Union, types.UnionType) else (hint,)
     kinds = [choice for choice in choices if choice is not type(None)]
     bodies = tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Message))
     word = words[0] if words else None if bodies else _word_of(kinds[0])
     return Field(name, _plain(kinds[0]), word, default, len(kinds) < len(choices), bodies, **marks)
 
 
-class DeclarationMeta(msgspec.StructMeta):
+if TYPE_CHECKING:  # so that type checkers take the rule below instead of msgspec's own, which is not keyword-only
+    _StructMeta = type
+    _Struct = object
+else:
+    _StructMeta = msgspec.StructMeta
+    _Struct = msgspec.Struct
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class DeclarationMeta(_StructMeta):
     """Makes every declaration an immutable struct built by keywords, and remembers its header."""
 
     def __new__(
-        mcls, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, header: str = "", **options: Any
+        mcls,
+        class_name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Hint],
+        *,
+        header: str = "",
+        **options: Hint,
     ) -> DeclarationMeta:
         namespace["HEADER"] = Flags(header) if header else None
         namespace["NAME"] = options.pop("name", _wire_name(class_name))
@@ -309,7 +343,7 @@ class Value(msgspec.Struct, frozen=True):
     """A part of messages that reads and writes itself because the words cannot say it."""
 
 
-class Message(msgspec.Struct, metaclass=DeclarationMeta):
+class Message(_Struct, metaclass=DeclarationMeta):
     """Anything with a header byte: what follows from its annotations is in the generated codec."""
 
     HEADER: ClassVar[Flags | None]
@@ -319,12 +353,6 @@ class Message(msgspec.Struct, metaclass=DeclarationMeta):
     TAG: ClassVar[str] = "msg"
     LENIENT: ClassVar[bool] = False
     """Whether unknown mandatory extensions are passed over instead of refused."""
-
-    @classmethod
-    def id(cls) -> int:
-        """The number that names this message in its header."""
-        assert cls.HEADER is not None
-        return cls.HEADER.constant & 0x1F
 
 
 _FIELDS: dict[type, tuple[Field, ...]] = {}
@@ -340,11 +368,11 @@ def fields_of(cls: type[Message]) -> tuple[Field, ...]:
 
 def _collect(cls: type[Message]) -> tuple[Field, ...]:
     hints = get_type_hints(cls, include_extras=True)
-    defaults = {info.name: info.default for info in msgspec.structs.fields(cls)}
+    defaults = {info.name: info.default for info in msgspec.structs.fields(cls)}  # type: ignore[arg-type]
     collected = []
     for name in cls.__annotations__:
         hint = hints[name]
-        if hint is ClassVar or get_origin(hint) is ClassVar:
+        if hint is ClassVar or origin(hint) is ClassVar:
             flags = getattr(cls, name, None)
             if isinstance(flags, Flags):
                 collected.append(Field(name, Flags, None, REQUIRED, False, flags=flags))

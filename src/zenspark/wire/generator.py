@@ -6,10 +6,11 @@ bytes (`wire/trace.py`), also notes where every field stands.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
 from enum import Enum
 from textwrap import indent
-from typing import Any
 
 from zenspark.wire import messages, values
 from zenspark.wire.fields import Field, Flags, Message, fields_of
@@ -24,14 +25,24 @@ PREAMBLE = '''\
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import cython
 
 from zenspark.errors import DecodeError, EncodeError
 from zenspark.wire.buffer import Reader, Writer
+from zenspark.wire.fields import Message
 '''
 
 CHOICE = '''
-def _read_one(reader, table, expected):
+Bytes = bytes | bytearray | memoryview
+Read = Callable[[Reader, int], Message]
+Readers = list[tuple[str, Read | None]]
+Writers = dict[type[Message], Callable[[Writer, Any], None]]
+
+
+def _read_one(reader: Reader, table: Readers, expected: str) -> Any:
     at = reader.pos
     header = reader.u8()
     name, read = table[header & 0x3F]
@@ -44,7 +55,7 @@ def _read_one(reader, table, expected):
         raise
 
 
-def _write_one(out, table, message, expected):
+def _write_one(out: Writer, table: Writers, message: Message, expected: str) -> None:
     write = table.get(type(message))
     if write is None:
         raise EncodeError(f"expected {expected}, got {type(message).__name__}", "body")
@@ -55,9 +66,9 @@ def _write_one(out, table, message, expected):
         raise
 
 
-def _table(*readers):
+def _table(*readers: tuple[int, int, str, Read]) -> Readers:
     """Readers by the low six bits of a header: the id, and the bit that tells a SYN from an ACK."""
-    table = [(None, None)] * 64
+    table: Readers = [("", None)] * 64
     for constant, mask, name, read in readers:
         for header in range(64):
             if header & mask == constant:
@@ -66,7 +77,7 @@ def _table(*readers):
 '''
 
 ENTRY_POINTS = '''
-def read_network_messages(reader):
+def read_network_messages(reader: Reader) -> tuple[NetworkMessage, ...]:
     """Network messages up to the next transport message or the end."""
     found = []
     while reader.left() and reader.peek() & 0x1F > 0x07:
@@ -74,12 +85,12 @@ def read_network_messages(reader):
     return tuple(found)
 
 
-def write_network_messages(out, found):
+def write_network_messages(out: Writer, found: tuple[NetworkMessage, ...]) -> None:
     for message in found:
         write_network_message(out, message)
 
 
-def _whole(read, data):
+def _whole(read: Callable[[Reader], Any], data: Bytes) -> Any:
     reader = Reader(data)
     message = read(reader)
     if reader.left():
@@ -87,22 +98,22 @@ def _whole(read, data):
     return message
 
 
-def decode_scouting(data):
+def decode_scouting(data: Bytes) -> ScoutingMessage:
     """The one scouting message in a datagram."""
     return _whole(read_scouting_message, data)
 
 
-def decode_transport(data):
+def decode_transport(data: Bytes) -> TransportMessage:
     """The one transport message in these bytes."""
     return _whole(read_transport_message, data)
 
 
-def decode_network(data):
+def decode_network(data: Bytes) -> NetworkMessage:
     """The one network message in these bytes."""
     return _whole(read_network_message, data)
 
 
-def decode_batch(data):
+def decode_batch(data: Bytes) -> tuple[TransportMessage, ...]:
     """All transport messages of a batch."""
     reader = Reader(data)
     found = []
@@ -111,17 +122,17 @@ def decode_batch(data):
     return tuple(found)
 
 
-def decode_bare_batch(data):
+def decode_bare_batch(data: Bytes) -> tuple[NetworkMessage | TransportMessage, ...]:
     """All messages of a batch on a low-latency session: network messages, KEEP_ALIVE and CLOSE without frames."""
     reader = Reader(data)
-    found = []
+    found: list[NetworkMessage | TransportMessage] = []
     while reader.left():
         bare = read_network_message if reader.peek() & 0x1F > 0x07 else read_transport_message
         found.append(bare(reader))
     return tuple(found)
 
 
-def decode_link_states(data):
+def decode_link_states(data: Bytes) -> tuple[LinkState, ...]:
     """The entries of a link-state OAM body."""
     reader = Reader(data)
     found = []
@@ -132,7 +143,7 @@ def decode_link_states(data):
     return tuple(found)
 
 
-def encode_link_states(entries):
+def encode_link_states(entries: Sequence[LinkState]) -> bytes:
     """The body of a link-state OAM."""
     out = Writer()
     out.z(len(entries), 64, "count")
@@ -141,12 +152,12 @@ def encode_link_states(entries):
     return bytes(out.data)
 
 
-def write(out, message):
+def write(out: Writer, message: Message) -> None:
     """Append any message to what a Writer holds."""
     _write_one(out, _ALL, message, "a message")
 
 
-def encode(message):
+def encode(message: Message) -> bytes:
     """The bytes of any message."""
     out = Writer()
     _write_one(out, _ALL, message, "a message")
@@ -174,7 +185,7 @@ def declared() -> list[type[Message]]:
     return [cls for cls in found if cls.HEADER is not None]
 
 
-def default_text(value: Any) -> str:
+def default_text(value: object) -> str:
     """Source text of a default: a literal, or the name its class knows it by."""
     if isinstance(value, Enum) or hasattr(type(value), "__struct_fields__"):
         cls = type(value)
@@ -213,7 +224,7 @@ class MessageSource:
     # reading
 
     def reader(self) -> str:
-        lines = [f"def read_{snake(self.cls)}(reader, header: cython.int):"]
+        lines = [f"def read_{snake(self.cls)}(reader: Reader, header: cython.int) -> {self.cls.__name__}:"]
         body = "\n".join(self._read_lines())
         fields = "".join(f"        {field.name}={field.name},\n" for field in self.values)
         result = f"return {self.cls.__name__}(\n{fields}    )" if fields else f"return {self.cls.__name__}()"
@@ -257,7 +268,9 @@ class MessageSource:
             yield from self._note(field.name, "reader.pos - 1")
 
     def _read_flags(self, name: str, flags: Flags) -> Iterator[str]:
-        yield f"{name}: cython.int = " + (f"reader.u8() if {self.test(flags.when)} else 0" if flags.when else "reader.u8()")
+        yield f"{name}: cython.int = " + (
+            f"reader.u8() if {self.test(flags.when)} else 0" if flags.when else "reader.u8()"
+        )
         yield from self._read_bits(name)
 
     def _read_field(self, field: Field) -> Iterator[str]:
@@ -283,7 +296,7 @@ class MessageSource:
     def _read_block(self) -> Iterator[str]:
         for field in self.exts:
             yield f"{field.name} = {self.default(field)}"
-        yield "exts = ()"
+        yield "exts: Extensions = ()"
         yield "if header & 0x80:"
         yield "    follows: cython.int = 1"
         yield "    unknown = []"
@@ -303,7 +316,10 @@ class MessageSource:
             yield from (f"    {line}" for line in self._read_known(field))
             yield from (f"    {line}" for line in self._note(field.name, "at"))
         strict = not self.cls.LENIENT
-        unknown = [f"unknown.append(Extension.read(reader, ext, {strict}))", *self._note("exts", "at", "unknown[-1]")]
+        unknown = [
+            f"unknown.append(Extension.read(reader, ext, {strict}))",
+            *self._note("exts", "at", "unknown[-1]"),
+        ]
         yield from (["else:", *(f"    {line}" for line in unknown)] if self.exts else unknown)
 
     def _read_known(self, field: Field) -> Iterator[str]:
@@ -329,12 +345,13 @@ class MessageSource:
         return constant_name(text) if "." in text else text
 
     def choice(self, field: Field) -> str:
-        return "_or_".join(snake(body) for body in field.bodies) if len(field.bodies) < 4 else "declaration"
+        bodies = field.bodies if len(field.bodies) < 4 else (messages.Declaration,)
+        return "_or_".join(snake(body) for body in bodies) + "_body"
 
     # writing
 
     def writer(self) -> str:
-        lines = [f"def write_{snake(self.cls)}(out, m):"]
+        lines = [f"def write_{snake(self.cls)}(out: Writer, m: {self.cls.__name__}) -> None:"]
         return "\n".join([*lines, indent("\n".join(self._write_lines()), "    "), ""])
 
     def _write_lines(self) -> Iterator[str]:
@@ -357,12 +374,16 @@ class MessageSource:
             number = f"(1 if {name} else 0)" if field.type is bool else f"{name}.to_wire()"
             yield f"{place} |= {number} << {shift}"
         settings = list(self._flag_settings(field))
-        yield from [f"if {self.present(field)}:", *(f"    {line}" for line in settings)] if field.when else settings
+        yield from ([f"if {self.present(field)}:", *(f"    {line}" for line in settings)] if field.when else settings)
 
     def _flag_settings(self, field: Field) -> Iterator[str]:
         if field.when:
             place, flags = self.place(field.when.flag)
-            value = flags.mask(field.when.flag) if field.when.equals is None else field.when.equals << flags.shift[field.when.flag]
+            value = (
+                flags.mask(field.when.flag)
+                if field.when.equals is None
+                else field.when.equals << flags.shift[field.when.flag]
+            )
             yield f"{place} |= 0x{value:02x}"
         if field.size:
             place, flags = self.place(field.size.flag)
@@ -390,18 +411,21 @@ class MessageSource:
             yield f"if {self.present(field)}:"
             yield from (f"    {line}" for line in self._write_known(field))
         elif field.when:
-            yield f"if {self.test(field.when.flag, field.when.equals)}:"
-            yield from (f"    {line}" for line in [*self._require(field), self._write_value(field)])
+            yield from self._write_when(field)
         elif not field.bits:
             yield self._write_value(field)
 
-    def _require(self, field: Field) -> Iterator[str]:
-        """Fields that share a flag stand or fall together."""
+    def _write_when(self, field: Field) -> Iterator[str]:
+        """A field behind a flag; those that share one stand or fall together."""
         assert field.when is not None
         partners = [f.name for f in self.fields if f.when and f.when.flag == field.when.flag and f.when.equals is None]
-        if field.optional and len(partners) > 1:
-            yield f"if m.{field.name} is None:"
-            yield f'    raise EncodeError("{" and ".join(partners)} go together", "{field.name}")'
+        if len(partners) > 1:
+            yield f"if {self.test(field.when.flag)}:"
+            yield f"    if m.{field.name} is None:"
+            yield f'        raise EncodeError("{" and ".join(partners)} go together", "{field.name}")'
+        else:
+            yield f"if {self.present(field)}:"
+        yield indent(self._write_value(field), "    ")
 
     def _write_flags(self, name: str, flags: Flags) -> Iterator[str]:
         if flags.when:
@@ -433,7 +457,7 @@ def constant_name(text: str) -> str:
     return "_" + text.replace(".", "_").upper()
 
 
-def table(name: str, members: list[type[Message]], expected: str) -> str:
+def table(name: str, members: list[type[Message]], expected: str, result: str) -> str:
     """The choice among several messages by their header."""
     rows = []
     for cls in members:
@@ -443,47 +467,56 @@ def table(name: str, members: list[type[Message]], expected: str) -> str:
     writers = "".join(f"    {cls.__name__}: write_{snake(cls)},\n" for cls in members)
     upper = name.upper()
     return (
-        f"_{upper} = _table(\n{''.join(rows)})\n_{upper}_WRITERS = {{\n{writers}}}\n\n\n"
-        f"def read_{name}(reader):\n    return _read_one(reader, _{upper}, {expected!r})\n\n\n"
-        f"def write_{name}(out, message):\n    _write_one(out, _{upper}_WRITERS, message, {expected!r})\n"
+        f"_{upper} = _table(\n{''.join(rows)})\n_{upper}_WRITERS: Writers = {{\n{writers}}}\n\n\n"
+        f"def read_{name}(reader: Reader) -> {result}:\n    return _read_one(reader, _{upper}, {expected!r})\n\n\n"
+        f"def write_{name}(out: Writer, message: Message) -> None:\n"
+        f"    _write_one(out, _{upper}_WRITERS, message, {expected!r})\n"
     )
+
+
+def family_table(family: type[Message], members: list[type[Message]]) -> str:
+    """The choice among the messages of one layer."""
+    name = snake(family)
+    return table(name, members, f"a {name.replace('_', ' ')}", family.__name__)
+
+
+def choice_table(name: str, members: list[type[Message]]) -> str:
+    """The choice among the bodies of one field."""
+    if name == "declaration_body":
+        return table(name, members, "a declaration", "Any")
+    return table(name, members, " or ".join(cls.NAME for cls in members), " | ".join(cls.__name__ for cls in members))
 
 
 def generate(traced: bool = False) -> str:
     """The whole module."""
     classes = declared()
     sources = [MessageSource(cls, traced) for cls in classes]
-    functions = [text for source in sources for text in (source.reader(), source.writer())]
-    constants = sorted({default_text(field.default) for source in sources for field in source.fields if not field.required})
+    defaults = {default_text(field.default) for source in sources for field in source.fields if not field.required}
     tables = {source.choice(field): list(field.bodies) for source in sources for field in source.fields if field.bodies}
-    chosen = [table(name, members, " or ".join(cls.NAME for cls in members[:2]) if len(members) < 4 else "a declaration")
-              for name, members in tables.items()]
-    for family in FAMILIES[:3]:
-        article = "a" if family is not messages.ScoutingMessage else "a"
-        members = [cls for cls in classes if issubclass(cls, family)]
-        chosen.append(table(snake(family), members, f"{article} {snake(family).replace('_', ' ')}"))
     everything = "".join(f"    {cls.__name__}: write_{snake(cls)},\n" for cls in classes)
-    return "\n\n".join(
-        [
-            PREAMBLE + imports(functions) + "\n" + "\n".join(f"{constant_name(text)} = {text}" for text in constants if "." in text),
-            CHOICE.strip("\n"),
-            *(text.strip("\n") for text in functions),
-            *(text.strip("\n") for text in chosen),
-            f"_ALL = {{\n{everything}}}",
-            ENTRY_POINTS.strip("\n"),
-        ]
-    ).replace("\n\n\n\n", "\n\n\n") + "\n"
+    parts = [
+        "\n".join(f"{constant_name(text)} = {text}" for text in sorted(defaults) if "." in text),
+        CHOICE,
+        *(text for source in sources for text in (source.reader(), source.writer())),
+        *(choice_table(name, members) for name, members in tables.items()),
+        *(family_table(family, [cls for cls in classes if issubclass(cls, family)]) for family in FAMILIES[:3]),
+        f"_ALL: Writers = {{\n{everything}}}",
+        ENTRY_POINTS,
+    ]
+    body = "\n\n\n".join(part.strip("\n") for part in parts)
+    return f"{PREAMBLE}{imports(body)}\n{body}\n"
 
 
-def imports(functions: list[str]) -> str:
-    """The names the functions use, imported from where they are declared."""
-    text = "\n".join(functions)
-    text += " ".join(f" {cls.__name__}(" for cls in declared())
+def imports(body: str) -> str:
+    """The names the body uses, imported from where they are declared."""
+    words = set(re.findall(r"\w+", body))
     lines = []
     for module in (messages, values):
-        own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-        used = sorted(name for name in own if any(f"{mark}{name}{end}" in text for mark in " (=[" for end in ".("))
+        used = sorted(name for name in vars(module) if name in words and _is_from(module.__name__, name))
         lines.append(f"from {module.__name__} import (\n" + "".join(f"    {name},\n" for name in used) + ")\n")
     return "".join(lines)
 
 
+def _is_from(module: str, name: str) -> bool:
+    value = getattr(sys.modules[module], name)
+    return (name == "Extensions" and module == values.__name__) or getattr(value, "__module__", "") == module

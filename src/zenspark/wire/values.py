@@ -179,7 +179,7 @@ class Extension(Value, frozen=True):
         """Append after the extension at `previous`; the position of this one."""
         if not 0 <= self.header < 0x60:
             raise EncodeError(f"0x{self.header:x} is not an extension header", "exts")
-        at = out.extension(previous, self.header)
+        at: int = out.extension(previous, self.header)
         match self.header >> 5:
             case 0 if self.value is not None:
                 raise EncodeError(f"extension 0x{self.id:x} has no room for a value", "exts")
@@ -660,7 +660,7 @@ class Locator(Value, frozen=True):
     def metadata(self) -> dict[str, str]:
         """The `key=value` pairs behind the question mark."""
         pairs = self.text.partition("?")[2].split(";")
-        return dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in pairs if pair)
+        return {name: value for name, _, value in (pair.partition("=") for pair in pairs if pair)}
 
     def __str__(self) -> str:
         return self.text

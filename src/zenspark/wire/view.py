@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
@@ -19,10 +19,12 @@ from zenspark.errors import DecodeError, UsageError
 from zenspark.wire import messages
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.codec import decode_link_states, decode_network, decode_scouting, decode_transport
-from zenspark.wire.fields import Field, Message, Value, fields_of
+from zenspark.wire.fields import Field, Message, Value, fields_of, origin
 from zenspark.wire.values import Extension, Locator, WireEnum, ZenohId
 
-Fields = dict[str, Any]
+Plain: TypeAlias = Any
+"""Text, numbers, truth values, lists and dictionaries, as JSON has them."""
+Fields = dict[str, Plain]
 
 # -- to fields ---------------------------------------------------------------------------------------------------
 
@@ -54,7 +56,7 @@ def _present(message: Message) -> list[Field]:
     return [field for field in fields_of(type(message)) if field.ext and getattr(message, field.name) != field.default]
 
 
-def _listed(field: Field, value: Any) -> Fields:
+def _listed(field: Field, value: Plain) -> Fields:
     listed = plain(Extension(field.ext_header))
     if field.ext_kind == 1:
         listed["value"] = value if isinstance(value, int) else value.to_wire()
@@ -63,7 +65,7 @@ def _listed(field: Field, value: Any) -> Fields:
     return listed  # type: ignore[no-any-return]
 
 
-def _content(field: Field, value: Any) -> bytes:
+def _content(field: Field, value: Plain) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -73,8 +75,8 @@ def _content(field: Field, value: Any) -> bytes:
     return bytes(out.data)
 
 
-def plain(value: Any) -> Any:
-    """Any part of a message as text, numbers, lists and dictionaries."""
+def plain(value: Plain) -> Plain:
+    """Plain part of a message as text, numbers, lists and dictionaries."""
     shown = _PLAIN.get(type(value))
     if shown is not None:
         return shown(value)
@@ -98,7 +100,7 @@ def _plain_extension(extension: Extension) -> Fields:
     return shown
 
 
-_PLAIN: dict[type, Callable[[Any], Any]] = {
+_PLAIN: dict[type, Callable[[Plain], Plain]] = {
     int: lambda value: value,
     bool: lambda value: value,
     str: lambda value: value,
@@ -161,7 +163,7 @@ def _derive_link_state(entry: messages.LinkState, shown: Fields) -> None:
     shown.pop("gateway", None)
 
 
-DERIVED: dict[type[Message], Callable[[Any, Fields], None]] = {
+DERIVED: dict[type[Message], Callable[[Plain, Fields], None]] = {
     messages.Frame: _derive_frame,
     messages.Fragment: _derive_fragment,
     messages.Interest: _derive_interest,
@@ -185,7 +187,7 @@ REDUNDANT = {"qos_raw", "payload_len", "linkstate", "linkstate_error"}
 """Fields that are shown but say nothing new: they are read past."""
 
 
-def from_fields(family: type[Message], fields: Any, path: str = "fields") -> Message:
+def from_fields(family: type[Message], fields: Plain, path: str = "fields") -> Message:
     """The message of one family that these fields describe; an error names the field that is wrong."""
     cls = _named(family, fields, path)
     if cls is messages.Interest:
@@ -206,7 +208,7 @@ def _refuse_unknown(name: str, known: list[str], path: str) -> None:
     raise UsageError(f"{path} has no field {name!r}{hint}")
 
 
-def _named(family: type[Message], fields: Any, path: str) -> type[Message]:
+def _named(family: type[Message], fields: Plain, path: str) -> type[Message]:
     _expect(isinstance(fields, dict), path, "an object", fields)
     names = _names(family)
     name = fields.get(family.TAG)
@@ -219,7 +221,7 @@ def _names(family: type[Message]) -> dict[str, type[Message]]:
     return {cls.NAME: cls for cls in family.__subclasses__()}
 
 
-def _expect(holds: bool, path: str, expected: str, found: Any) -> None:
+def _expect(holds: bool, path: str, expected: str, found: Plain) -> None:
     if not holds:
         raise UsageError(f"{path}: expected {expected}, got {msgspec.json.encode(found).decode()[:80]}")
 
@@ -228,13 +230,18 @@ def _interest_fields(fields: Fields, path: str) -> Fields:
     letters = fields.get("options", "")
     known = isinstance(letters, str) and set(letters) <= set(INTEREST_LETTERS)
     _expect(known, f"{path}.options", f"letters out of {INTEREST_LETTERS}", letters)
-    _expect(("R" in letters) == ("wire_expr" in fields), f"{path}.options", "R exactly if there is a wire_expr", letters)
+    _expect(
+        ("R" in letters) == ("wire_expr" in fields),
+        f"{path}.options",
+        "R exactly if there is a wire_expr",
+        letters,
+    )
     bits = {"keyexprs": "K", "subscribers": "S", "queryables": "Q", "tokens": "T", "aggregate": "A"}
     rest = {name: value for name, value in fields.items() if name != "options"}
     return rest | {name: letter in letters for name, letter in bits.items()}
 
 
-def _value(field: Field, fields: Fields, path: str) -> Any:
+def _value(field: Field, fields: Fields, path: str) -> Plain:
     if field.name not in fields:
         if field.required:
             raise UsageError(f"{path} is missing")
@@ -254,12 +261,12 @@ def _family(bodies: tuple[type[Message], ...]) -> type[Message]:
     return bodies[0].__mro__[1]
 
 
-def _part(kind: Any, found: Any, path: str) -> Any:
+def _part(kind: Plain, found: Plain, path: str) -> Plain:
     """A value of this type from its plain form."""
     reader = _READ.get(kind)
     if reader is not None:
         return reader(found, path)
-    if get_origin(kind) is tuple:
+    if origin(kind) is tuple:
         _expect(isinstance(found, list), path, "a list", found)
         return tuple(_part(_bare(get_args(kind)[0]), item, f"{path}[{i}]") for i, item in enumerate(found))
     if issubclass(kind, Enum):
@@ -269,27 +276,32 @@ def _part(kind: Any, found: Any, path: str) -> Any:
     return _struct(kind, found, path)
 
 
-def _bare(hint: Any) -> Any:
+def _bare(hint: Plain) -> Plain:
     """A type without annotations and without None."""
     while hasattr(hint, "__metadata__"):
         hint = get_args(hint)[0]
     choices = [choice for choice in get_args(hint) if choice is not type(None)]
-    return choices[0] if choices and get_origin(hint) is not tuple else hint
+    return choices[0] if choices and origin(hint) is not tuple else hint
 
 
-def _enum(kind: Any, found: Any, path: str) -> Any:
+def _enum(kind: Plain, found: Plain, path: str) -> Plain:
     by_text = {int(member) if kind.__name__ == "Priority" else member.text: member for member in kind}
-    _expect(isinstance(found, (str, int)) and found in by_text, path, f"one of {', '.join(map(str, by_text))}", found)
+    _expect(
+        isinstance(found, (str, int)) and found in by_text,
+        path,
+        f"one of {', '.join(map(str, by_text))}",
+        found,
+    )
     return by_text[found]
 
 
 @cache
-def _hints(kind: type) -> Mapping[str, Any]:
+def _hints(kind: type) -> Mapping[str, Plain]:
     hints = get_type_hints(kind)
     return {info.name: _bare(hints[info.name]) for info in msgspec.structs.fields(kind)}
 
 
-def _struct(kind: Any, found: Any, path: str) -> Any:
+def _struct(kind: Plain, found: Plain, path: str) -> Plain:
     _expect(isinstance(found, dict), path, "an object", found)
     hints = _hints(kind)
     for name in set(found) - set(hints):
@@ -301,36 +313,36 @@ def _struct(kind: Any, found: Any, path: str) -> Any:
     return kind(**parts)
 
 
-def _integer(found: Any, path: str) -> int:
+def _integer(found: Plain, path: str) -> int:
     _expect(isinstance(found, int) and not isinstance(found, bool), path, "an integer", found)
     return found  # type: ignore[no-any-return]
 
 
-def _boolean(found: Any, path: str) -> bool:
+def _boolean(found: Plain, path: str) -> bool:
     _expect(isinstance(found, bool), path, "true or false", found)
     return found  # type: ignore[no-any-return]
 
 
-def _text(found: Any, path: str) -> str:
+def _text(found: Plain, path: str) -> str:
     _expect(isinstance(found, str), path, "text", found)
     return found  # type: ignore[no-any-return]
 
 
-def _hex(found: Any, path: str) -> bytes:
+def _hex(found: Plain, path: str) -> bytes:
     try:
         return bytes.fromhex(_text(found, path))
     except ValueError:
         raise UsageError(f"{path}: expected hexadecimal text with two digits a byte, got {found[:80]!r}") from None
 
 
-def _zid(found: Any, path: str) -> ZenohId:
+def _zid(found: Plain, path: str) -> ZenohId:
     try:
         return ZenohId.parse(_text(found, path))
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
 
 
-def _extension(found: Any, path: str) -> Extension:
+def _extension(found: Plain, path: str) -> Extension:
     _expect(isinstance(found, dict), path, "an object", found)
     for name in set(found) - {"id", "enc", "mandatory", "value"}:
         _refuse_unknown(name, ["id", "enc", "mandatory", "value"], path)
@@ -345,7 +357,7 @@ def _extension(found: Any, path: str) -> Extension:
     return Extension(header, (_integer if enc == "z64" else _hex)(found.get("value"), f"{path}.value"))
 
 
-_READ: dict[Any, Callable[[Any, str], Any]] = {
+_READ: dict[Plain, Callable[[Plain, str], Plain]] = {
     int: _integer,
     bool: _boolean,
     str: _text,
@@ -356,7 +368,7 @@ _READ: dict[Any, Callable[[Any, str], Any]] = {
 }
 
 
-def _listed_values(cls: type[Message], found: Any, path: str) -> Fields:
+def _listed_values(cls: type[Message], found: Plain, path: str) -> Fields:
     """Extensions given as a list: those with a name go to their fields, the others stay as they are."""
     _expect(isinstance(found, list), path, "a list", found)
     by_header = {field.ext_header: field for field in fields_of(cls) if field.ext}
@@ -372,7 +384,7 @@ def _listed_values(cls: type[Message], found: Any, path: str) -> Fields:
     return values | {"exts": tuple(unknown)}
 
 
-def _known_value(field: Field, extension: Extension, path: str) -> Any:
+def _known_value(field: Field, extension: Extension, path: str) -> Plain:
     if field.ext_kind == 0:
         return True
     if field.type in (int, bytes):
