@@ -14,6 +14,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    TypeAlias,
     Union,
     dataclass_transform,
     get_args,
