@@ -71,6 +71,31 @@ class UnknownExtension(DecodeError):
         return type(self), (self.extension, self.position, self.message)
 
 
+class HandshakeError(ProtocolError):
+    """A session was refused, and why; `reason` is the close reason that says so."""
+
+    def __init__(self, text: str, reason: CloseReason) -> None:
+        super().__init__(text, reason)
+        self.text = text
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class LimitExceeded(ProtocolError):
+    """Larger than we agreed to accept: what it is, how large it says it is, and how large it may be."""
+
+    def __init__(self, size: int, limit: int, what: str = "message") -> None:
+        super().__init__(size, limit, what)
+        self.size = size
+        self.limit = limit
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.size} is more than the {self.limit} allowed"
+
+
 class EncodeError(UsageError):
     """A message that cannot be written: which message, which field, and why."""
 

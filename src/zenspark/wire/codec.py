@@ -251,6 +251,8 @@ def write_transport_oam(out: Writer, m: TransportOam) -> None:
         header |= 0x20
     if m.zbuf is not None:
         header |= 0x40
+    if (header >> 5 & 0x3) not in (0, 1, 2):
+        raise EncodeError("value and zbuf exclude each other", "zbuf")
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
     out.z(m.id, 16, "id")
@@ -2024,6 +2026,8 @@ def write_network_oam(out: Writer, m: NetworkOam) -> None:
         header |= 0x20
     if m.zbuf is not None:
         header |= 0x40
+    if (header >> 5 & 0x3) not in (0, 1, 2):
+        raise EncodeError("value and zbuf exclude each other", "zbuf")
     last: cython.Py_ssize_t = len(out.data)
     out.u8(header, "header")
     out.z(m.id, 16, "id")

@@ -15,6 +15,7 @@ from typing import (
     Any,
     ClassVar,
     TypeAlias,
+    TypeVar,
     Union,
     dataclass_transform,
     get_args,
@@ -354,6 +355,14 @@ class Message(_Struct, metaclass=DeclarationMeta):
     TAG: ClassVar[str] = "msg"
     LENIENT: ClassVar[bool] = False
     """Whether unknown mandatory extensions are passed over instead of refused."""
+
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+
+def replace(message: AnyMessage, **changes: Hint) -> AnyMessage:
+    """The same message with other values in some fields."""
+    return msgspec.structs.replace(message, **changes)  # type: ignore[type-var]
 
 
 _FIELDS: dict[type, tuple[Field, ...]] = {}

@@ -221,6 +221,14 @@ class MessageSource:
         name, flags = self.place(flag)
         return f"({name} >> {flags.shift[flag]} & 0x{(1 << flags.width[flag]) - 1:x})"
 
+    def rivals(self) -> dict[str, dict[str, int]]:
+        """Fields of which at most one is there, because the bits of one flag say which: by flag, their values."""
+        found: dict[str, dict[str, int]] = {}
+        for field in self.fields:
+            if field.when and field.when.equals is not None:
+                found.setdefault(field.when.flag, {})[field.name] = field.when.equals
+        return found
+
     # reading
 
     def reader(self) -> str:
@@ -228,6 +236,9 @@ class MessageSource:
         body = "\n".join(self._read_lines())
         fields = "".join(f"        {field.name}={field.name},\n" for field in self.values)
         result = f"return {self.cls.__name__}(\n{fields}    )" if fields else f"return {self.cls.__name__}()"
+        if self.traced:
+            lines.append(f"    reader.begin({self.cls.__name__})")
+            result = result.replace("return ", "return reader.finish(") + ")"
         return "\n".join([*lines, indent(body, "    "), "    " + result, ""])
 
     def _read_lines(self) -> Iterator[str]:
@@ -249,12 +260,8 @@ class MessageSource:
         if not issubclass(self.cls, FAMILIES) and header.constant_mask:
             yield f"if header & 0x{header.constant_mask:02x} != 0x{header.constant:02x}:"
             yield f'    raise DecodeError("flags of {self.cls.NAME}", reader.pos - 1, f"0x{{header:02x}}")'
-        choices: dict[str, set[int]] = {}
-        for field in self.fields:
-            if field.when and field.when.equals is not None:
-                choices.setdefault(field.when.flag, {0}).add(field.when.equals)
-        for flag, known in choices.items():
-            yield f"if {self.bits(flag)} not in {tuple(sorted(known))}:"
+        for flag, rivals in self.rivals().items():
+            yield f"if {self.bits(flag)} not in {(0, *rivals.values())}:"
             yield f'    raise DecodeError("a known body encoding", reader.pos - 1, f"{{{self.bits(flag)}}}")'
 
     def _read_bits(self, place: str) -> Iterator[str]:
@@ -268,9 +275,11 @@ class MessageSource:
             yield from self._note(field.name, "reader.pos - 1")
 
     def _read_flags(self, name: str, flags: Flags) -> Iterator[str]:
+        yield from self._mark()
         yield f"{name}: cython.int = " + (
             f"reader.u8() if {self.test(flags.when)} else 0" if flags.when else "reader.u8()"
         )
+        yield from self._note(name, "at")
         yield from self._read_bits(name)
 
     def _read_field(self, field: Field) -> Iterator[str]:
@@ -359,6 +368,9 @@ class MessageSource:
         yield from (f"{name}: cython.int = 0" for name in self.bytes if name != "header")
         for field in self.values:
             yield from self._set_flags(field)
+        for flag, rivals in self.rivals().items():
+            yield f"if {self.bits(flag)} not in {(0, *rivals.values())}:"
+            yield f'    raise EncodeError("{" and ".join(rivals)} exclude each other", "{[*rivals][-1]}")'
         has_block = any(field.ext or field.name == "exts" for field in self.fields)
         if has_block:
             yield "last: cython.Py_ssize_t = len(out.data)"

@@ -7,7 +7,7 @@ declared. `wire/codec.py` is generated from this file: edit here, then `make cod
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from zenspark.errors import CloseReason
 from zenspark.wire.fields import (
@@ -380,6 +380,18 @@ class DeclareFinal(Declaration, header="Z|_:2|0x1A"):
     exts: Extensions = ()
 
 
+AnyDeclaration: TypeAlias = (
+    DeclareKeyexpr
+    | UndeclareKeyexpr
+    | DeclareSubscriber
+    | UndeclareSubscriber
+    | DeclareQueryable
+    | UndeclareQueryable
+    | DeclareToken
+    | UndeclareToken
+    | DeclareFinal
+)
+
 # -- network: from node to node, hop by hop ----------------------------------------------------------------------
 
 
@@ -463,17 +475,7 @@ class Declare(NetworkMessage, header="Z|_|I|0x1E"):
     timestamp: Annotated[Timestamp | None, Ext(0x2)] = None
     node_id: Annotated[z16, Ext(0x3, mandatory=True)] = 0
     exts: Extensions = ()
-    body: (
-        DeclareKeyexpr
-        | UndeclareKeyexpr
-        | DeclareSubscriber
-        | UndeclareSubscriber
-        | DeclareQueryable
-        | UndeclareQueryable
-        | DeclareToken
-        | UndeclareToken
-        | DeclareFinal
-    )
+    body: AnyDeclaration
 
 
 class NetworkOam(NetworkMessage, header="Z|ENC:2|0x1F", name="OAM"):

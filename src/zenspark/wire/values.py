@@ -136,6 +136,8 @@ class Roles(int):
         return cls(value)
 
     def to_wire(self) -> int:
+        if not 1 <= self <= 7:
+            raise EncodeError(f"{int(self)} is not a set of roles", "what")
         return int(self)
 
 
@@ -217,10 +219,21 @@ def read_payload(reader: Reader, shm: bool) -> bytes:
 
 def write_payload(out: Writer, payload: bytes, shm: bool) -> None:
     """The reverse of `read_payload`."""
-    if shm:
-        out.raw(payload, "payload")
-    else:
+    if not shm:
         out.blob(payload, 32, "payload")
+        return
+    out.raw(payload, "payload")
+    if not _is_slices(payload):
+        raise EncodeError("is not the list of slices that a payload in shared memory is", "payload")
+
+
+def _is_slices(payload: bytes) -> bool:
+    reader = Reader(payload)
+    try:
+        read_payload(reader, True)
+    except DecodeError:
+        return False
+    return not reader.left()
 
 
 def read_weights(reader: Reader, links: tuple[int, ...]) -> tuple[int, ...]:
@@ -259,11 +272,12 @@ class ZenohId(Value, frozen=True, order=True):
 
     @property
     def size(self) -> int:
+        """How many bytes it has on the wire."""
+        if not 0 < self.value < 1 << 128:
+            raise EncodeError(f"{self.value} is not a node id of 1 to 128 bits", "zid")
         return (self.value.bit_length() + 7) // 8
 
     def to_bytes(self) -> bytes:
-        if not 0 < self.value < 1 << 128:
-            raise EncodeError(f"{self.value} is not a node id of 1 to 128 bits", "zid")
         return self.value.to_bytes(self.size, "little")
 
     @classmethod
@@ -620,6 +634,8 @@ class NextSns(Value, frozen=True):
         if len(self.pairs) != len(Priority):
             raise EncodeError(f"{len(self.pairs)} pairs instead of {len(Priority)}", "qos")
         for pair in self.pairs:
+            if len(pair) != 2:
+                raise EncodeError(f"{len(pair)} numbers instead of 2 for one priority", "qos")
             for sn in pair:
                 out.z(sn, 32, "qos")
 

@@ -7,6 +7,7 @@ link-state body) are added in `DERIVED`.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from enum import Enum
@@ -76,7 +77,7 @@ def _content(field: Field, value: Plain) -> bytes:
 
 
 def plain(value: Plain) -> Plain:
-    """Plain part of a message as text, numbers, lists and dictionaries."""
+    """Any part of a message as text, numbers, lists and dictionaries."""
     shown = _PLAIN.get(type(value))
     if shown is not None:
         return shown(value)
@@ -223,7 +224,15 @@ def _names(family: type[Message]) -> dict[str, type[Message]]:
 
 def _expect(holds: bool, path: str, expected: str, found: Plain) -> None:
     if not holds:
-        raise UsageError(f"{path}: expected {expected}, got {msgspec.json.encode(found).decode()[:80]}")
+        raise UsageError(f"{path}: expected {expected}, got {_shortened(found)}")
+
+
+def _shortened(found: Plain) -> str:
+    """The beginning of what was given, as JSON; in Python's words where JSON cannot say it."""
+    try:
+        return msgspec.json.encode(found).decode()[:80]
+    except (UnicodeEncodeError, RecursionError):
+        return reprlib.repr(found)
 
 
 def _interest_fields(fields: Fields, path: str) -> Fields:
@@ -237,6 +246,8 @@ def _interest_fields(fields: Fields, path: str) -> Fields:
         letters,
     )
     bits = {"keyexprs": "K", "subscribers": "S", "queryables": "Q", "tokens": "T", "aggregate": "A"}
+    for name in sorted(bits.keys() & fields.keys()):
+        raise UsageError(f"{path}.{name}: is the letter {bits[name]} in options")
     rest = {name: value for name, value in fields.items() if name != "options"}
     return rest | {name: letter in letters for name, letter in bits.items()}
 
@@ -287,7 +298,7 @@ def _bare(hint: Plain) -> Plain:
 def _enum(kind: Plain, found: Plain, path: str) -> Plain:
     by_text = {int(member) if kind.__name__ == "Priority" else member.text: member for member in kind}
     _expect(
-        isinstance(found, (str, int)) and found in by_text,
+        isinstance(found, (str, int)) and not isinstance(found, bool) and found in by_text,
         path,
         f"one of {', '.join(map(str, by_text))}",
         found,
@@ -353,6 +364,7 @@ def _extension(found: Plain, path: str) -> Extension:
     mandatory = _boolean(found.get("mandatory", False), f"{path}.mandatory")
     header = Extension.ENCODINGS.index(enc) << 5 | mandatory << 4 | number
     if enc == "unit":
+        _expect(found.get("value") is None, f"{path}.value", "nothing", found.get("value"))
         return Extension(header)
     return Extension(header, (_integer if enc == "z64" else _hex)(found.get("value"), f"{path}.value"))
 
@@ -391,6 +403,9 @@ def _known_value(field: Field, extension: Extension, path: str) -> Plain:
         return extension.value
     assert isinstance(extension.value, bytes)
     reader = Reader(extension.value)
-    value = reader.rest_text() if field.type is str else field.type.read(reader)
+    try:
+        value = reader.rest_text() if field.type is str else field.type.read(reader)
+    except DecodeError as error:
+        raise UsageError(f"{path}: {error}") from None
     _expect(not reader.left(), path, "nothing after the value", f"{reader.left()} bytes more")
     return value

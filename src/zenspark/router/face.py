@@ -1,0 +1,172 @@
+"""One neighbour of the router: the words it uses for keys, what it declared, what it asked, what it was told.
+
+The session of this very node is a face too, in the region LOCAL. A face decides nothing; it remembers.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from itertools import count
+
+import msgspec
+
+from zenspark.key import KeyExpr
+from zenspark.wire.messages import (
+    Declaration,
+    DeclareKeyexpr,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+    UndeclareToken,
+)
+from zenspark.wire.values import BoundExpr, Mapping, QueryableInfo, WhatAmI, WireExpr, ZenohId
+
+MAX_KEY_ID = 0xFFFF
+
+
+class Region(Enum):
+    """Where a neighbour stands as seen from here; who may reach whom depends on nothing else."""
+
+    LOCAL = auto()
+    """the session of this node"""
+    CLIENT = auto()
+    """a client of ours"""
+    SOUTH_PEER = auto()
+    """a peer under us, a router"""
+    PEER = auto()
+    """a peer beside us, a peer"""
+    UPSTREAM = auto()
+    """the router above a peer; the router or peer above a client"""
+    ROUTER = auto()
+    """a router beside us, a router"""
+
+
+REGIONS = {
+    (WhatAmI.ROUTER, WhatAmI.ROUTER): Region.ROUTER,
+    (WhatAmI.ROUTER, WhatAmI.PEER): Region.SOUTH_PEER,
+    (WhatAmI.ROUTER, WhatAmI.CLIENT): Region.CLIENT,
+    (WhatAmI.PEER, WhatAmI.ROUTER): Region.UPSTREAM,
+    (WhatAmI.PEER, WhatAmI.PEER): Region.PEER,
+    (WhatAmI.PEER, WhatAmI.CLIENT): Region.CLIENT,
+    (WhatAmI.CLIENT, WhatAmI.ROUTER): Region.UPSTREAM,
+    (WhatAmI.CLIENT, WhatAmI.PEER): Region.UPSTREAM,
+}
+"""(own role, neighbour's role) to region; two clients never have a session."""
+
+
+class Kind(Enum):
+    """What can be declared under a key."""
+
+    SUBSCRIBER = auto()
+    QUERYABLE = auto()
+    TOKEN = auto()
+
+
+DECLARE: dict[type[Declaration], Kind] = {
+    DeclareSubscriber: Kind.SUBSCRIBER,
+    DeclareQueryable: Kind.QUERYABLE,
+    DeclareToken: Kind.TOKEN,
+}
+UNDECLARE: dict[type[Declaration], Kind] = {
+    UndeclareSubscriber: Kind.SUBSCRIBER,
+    UndeclareQueryable: Kind.QUERYABLE,
+    UndeclareToken: Kind.TOKEN,
+}
+
+
+class Told(msgspec.Struct):
+    """A declaration we made to a face: the id it has there, and the info last sent."""
+
+    id: int
+    info: QueryableInfo = QueryableInfo.NONE
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """A declaration a face made."""
+
+    key: str
+    info: QueryableInfo = QueryableInfo.NONE
+
+
+class Face:
+    """A neighbour and the vocabulary shared with it."""
+
+    def __init__(self, number: int, zid: ZenohId, whatami: WhatAmI, region: Region) -> None:
+        self.number = number
+        self.zid = zid
+        self.whatami = whatami
+        self.region = region
+        self.declared: dict[Kind, dict[int, Declared]] = {kind: {} for kind in Kind}
+        self.told: dict[Kind, dict[str, Told]] = {kind: {} for kind in Kind}
+        self.wants_all = region is Region.PEER
+        """A peer that has not yet said D_FINAL(0) may want anything."""
+        self._ids = count(1)
+        self._request_ids = count(1)
+        self._their_keys: dict[int, str] = {}
+        self._our_keys: dict[int, str] = {}
+        self._next_key = 1
+        self._known: dict[str, tuple[int, Mapping]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Face {self.number} {self.zid} {self.whatami.text}>"
+
+    def next_id(self) -> int:
+        """A number for a declaration or an interest of ours on this face."""
+        return next(self._ids)
+
+    def next_request_id(self) -> int:
+        """A number for a request of ours on this face."""
+        return next(self._request_ids) & 0xFFFF_FFFF
+
+    # keys
+
+    def resolve(self, expr: WireExpr) -> str | None:
+        """The key expression a wire expression from this face stands for; None if its number is unknown."""
+        if not expr.scope:
+            return expr.suffix
+        prefix = (self._their_keys if expr.mapping is Mapping.SENDER else self._our_keys).get(expr.scope)
+        return None if prefix is None else prefix + expr.suffix
+
+    def express(self, key: str) -> WireExpr:
+        """The shortest way to say a key to this face: the longest prefix with a number, then the rest."""
+        prefix = key if self._known else ""
+        while prefix:
+            known = self._known.get(prefix)
+            if known is not None:
+                return WireExpr(known[0], key[len(prefix) :], known[1])
+            prefix = prefix[: max(prefix.rfind("/"), 0)]
+        return WireExpr(0, key)
+
+    def learn_key(self, declaration: DeclareKeyexpr) -> None:
+        """The face bound one of its numbers. A number once bound keeps its meaning."""
+        if declaration.wire_expr.scope:
+            return  # says nothing: the number would have to be read in our own vocabulary
+        bound = self._their_keys.setdefault(declaration.expr_id, declaration.wire_expr.suffix)
+        self._known[bound] = (declaration.expr_id, Mapping.RECEIVER)
+
+    def forget_key(self, number: int) -> None:
+        """The face freed one of its numbers."""
+        key = self._their_keys.pop(number, None)
+        if key is not None and self._known.get(key) == (number, Mapping.RECEIVER):
+            del self._known[key]
+
+    def bind(self, key: str) -> DeclareKeyexpr | None:
+        """Give a key a number of ours; None if it has one, or if there is none left."""
+        if key in self._known:
+            return None
+        number = self._next_key
+        while number in self._their_keys:  # a number means one thing on a session, whoever bound it
+            number += 1
+        if number > MAX_KEY_ID:
+            return None
+        self._next_key = number + 1
+        self._our_keys[number] = key
+        self._known[key] = (number, Mapping.SENDER)
+        return DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key))
+
+    def bind_prefix(self, key: str) -> DeclareKeyexpr | None:
+        """Give the part of a key before its first wildcard a number."""
+        prefix = KeyExpr(key).prefix
+        return self.bind(str(prefix)) if prefix is not None else None

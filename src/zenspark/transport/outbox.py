@@ -1,0 +1,217 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+"""Outbox: messages in, batches out, for one connection.
+
+Each priority has an open batch. A message is appended to the open frame of its lane, or begins a new frame if the
+reliability changes; a message too large for an empty batch is cut into fragments. Full batches are ready at once,
+open ones when the owner asks for everything (`take`), the most urgent priority first. Nothing here blocks and
+nothing is dropped: how much may wait is for the owner to decide.
+
+Compiled, because every `put()` passes here: two appends to a bytearray and a few comparisons.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from zenspark.errors import LimitExceeded
+from zenspark.transport.framing import compress
+
+FRAME, FRAGMENT = 0x05, 0x06
+RELIABLE, MORE, Z = 0x20, 0x40, 0x80
+QOS_EXT, FIRST_EXT = 0x31, 0x02
+DATA: cython.int = 5
+"""The priority whose frames say nothing about priority; without QoS, the only lane there is."""
+FRAME_ROOM: cython.Py_ssize_t = 16
+"""What a length prefix, a compression byte, a header with its sequence number and its extensions need at most."""
+
+
+def vle(value: cython.ulonglong) -> bytes:
+    """A variable-length integer."""
+    out = bytearray()
+    _write_vle(out, value)
+    return bytes(out)
+
+
+@cython.cfunc
+@cython.inline
+def _write_vle(out: bytearray, value: cython.ulonglong) -> cython.void:
+    count: cython.int = 0
+    while value > 0x7F and count < 8:
+        out.append(cython.cast(cython.uchar, 0x80 | (value & 0x7F)))
+        value >>= 7
+        count += 1
+    out.append(cython.cast(cython.uchar, value))
+
+
+@cython.cclass
+class Lane:
+    """The open batch of one priority, and the sequence numbers of its two reliabilities."""
+
+    priority: cython.int
+    batch: bytearray
+    frame: cython.int  # the reliability of the open frame: 0, 1, or -1 for none
+    sn: list
+
+    def __init__(self, priority: cython.int, initial_sn: cython.ulonglong) -> None:
+        self.priority = priority
+        self.batch = bytearray()
+        self.frame = -1
+        self.sn = [initial_sn, initial_sn]
+
+
+@cython.cclass
+class Outbox:
+    """What a connection has to say."""
+
+    _lanes: list
+    _ready: list
+    _qos: cython.bint
+    _compression: cython.bint
+    _low_latency: cython.bint
+    _mask: cython.ulonglong
+    _room: cython.Py_ssize_t
+    _batch_size: cython.Py_ssize_t
+
+    def __init__(
+        self,
+        batch_size: int,
+        initial_sn: int,
+        sn_mask: int,
+        qos: bool = True,
+        compression: bool = False,
+        low_latency: bool = False,
+    ) -> None:
+        self._lanes = [Lane(priority, initial_sn) for priority in range(8)]
+        self._ready = []
+        self._qos = qos
+        self._compression = compression
+        self._low_latency = low_latency
+        self._mask = sn_mask
+        self._batch_size = batch_size
+        self._room = batch_size - FRAME_ROOM
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to send at all."""
+        return not self._ready and not any(lane.batch for lane in self._lanes)
+
+    @property
+    def ready(self) -> int:
+        """How many full batches wait."""
+        return len(self._ready)
+
+    def append(self, priority: cython.int, reliable: cython.bint, head: bytes, payload: object = None) -> cython.bint:
+        """A network message: its bytes, and a payload to put behind them with its length. True if a batch is full."""
+        length: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t = len(head)
+        if payload is not None:
+            length = len(payload)
+            size += length + 5
+        if self._low_latency:
+            return self._append_bare(head, payload)
+        lane: Lane = self._lanes[priority if self._qos else DATA]
+        batch: bytearray = lane.batch
+        full: cython.bint = False
+        if len(batch) + size > self._room:
+            full = self._close(lane)
+            batch = lane.batch
+            if size > self._room:
+                self._fragment(lane, reliable, self._whole(head, payload))
+                return True
+        if lane.frame != reliable:
+            self._open(lane, reliable)
+        batch += head
+        if payload is not None:
+            _write_vle(batch, length)
+            batch += payload
+        return full
+
+    def append_transport(self, message: bytes) -> None:
+        """A transport message: a batch of its own, before everything else that is not yet full."""
+        self._finish(bytearray(b"\0\0" + message) if not self._low_latency else bytearray(b"\0\0\0\0" + message))
+
+    def append_batches(self, batches: object) -> None:
+        """Whole batches with their lengths, as the columns kernel writes them."""
+        self._ready.append(batches)
+
+    @cython.cfunc
+    def _whole(self, head: bytes, payload: object) -> bytes:
+        return head if payload is None else b"".join((head, vle(len(payload)), payload))
+
+    @cython.cfunc
+    def _append_bare(self, head: bytes, payload: object) -> cython.bint:
+        message = self._whole(head, payload)
+        if len(message) > self._batch_size:
+            raise LimitExceeded(len(message), self._batch_size, "message in a low-latency session")
+        self._finish(bytearray(b"\0\0\0\0" + message))
+        return True
+
+    @cython.cfunc
+    def _open(self, lane: Lane, reliable: cython.bint) -> cython.void:
+        """Begin a frame, and a batch if there is none."""
+        batch: bytearray = lane.batch
+        if not batch:
+            batch += b"\0\0"
+        self._header(batch, FRAME | (RELIABLE if reliable else 0), lane, reliable, False)
+        lane.frame = reliable
+
+    @cython.cfunc
+    def _header(
+        self, out: bytearray, header: cython.int, lane: Lane, reliable: cython.bint, first: cython.bint
+    ) -> cython.void:
+        sn: cython.ulonglong = lane.sn[reliable]
+        lane.sn[reliable] = (sn + 1) & self._mask
+        named: cython.bint = self._qos and lane.priority != DATA
+        out.append(cython.cast(cython.uchar, header | (Z if named or first else 0)))
+        _write_vle(out, sn)
+        if named:
+            out.append(cython.cast(cython.uchar, QOS_EXT | (Z if first else 0)))
+            out.append(cython.cast(cython.uchar, lane.priority))
+        if first:
+            out.append(FIRST_EXT)
+
+    @cython.cfunc
+    def _fragment(self, lane: Lane, reliable: cython.bint, message: bytes) -> cython.void:
+        """Cut a message into pieces, each a batch of its own."""
+        pos: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t = len(message)
+        while pos < size:
+            more: cython.bint = size - pos > self._room
+            piece = bytearray(b"\0\0")
+            header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if more else 0)
+            self._header(piece, header, lane, reliable, pos == 0)
+            piece += message[pos : pos + self._room]
+            pos += self._room
+            self._finish(piece)
+
+    @cython.cfunc
+    def _close(self, lane: Lane) -> cython.bint:
+        """Make the open batch of a lane ready; False if there is none."""
+        if not lane.batch:
+            return False
+        self._finish(lane.batch)
+        lane.batch = bytearray()
+        lane.frame = -1
+        return True
+
+    @cython.cfunc
+    def _finish(self, batch: bytearray) -> cython.void:
+        """Fill in the length; the batch is ready."""
+        width: cython.int = 4 if self._low_latency else 2
+        if self._compression:
+            batch = bytearray(b"\0\0") + compress(memoryview(batch)[2:])
+        length: cython.Py_ssize_t = len(batch) - width
+        batch[:width] = length.to_bytes(width, "little")
+        self._ready.append(batch)
+
+    def take(self) -> list:
+        """Everything there is to send, in order, and nothing left."""
+        for lane in self._lanes:
+            self._close(lane)
+        return self.take_ready()
+
+    def take_ready(self) -> list:
+        """The batches that are full."""
+        ready: list = self._ready
+        self._ready = []
+        return ready

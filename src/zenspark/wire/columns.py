@@ -1,0 +1,2120 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=True
+"""Runs of PUSH messages straight into columns, and columns into frames: no Python object per message, no GIL.
+
+What differs from message to message is a **row**: where its payload starts and stops, its timestamp, and the number of
+its shape. What repeats is a **shape**: key, kind, encoding, quality of service, whose clock, whose publisher. A head
+equal to that of an earlier message, but for the clock reading, the publisher's sequence number and the bytes of the
+attachment, takes that message's shape by comparing bytes; any other head is parsed and becomes a new shape. A
+**frame** is a range of rows that came under one sequence number. Nothing is copied: every position is a position in
+the buffer that was decoded, and means something only as long as that buffer is neither changed nor freed.
+
+A `Cursor` walks over batches and stops, at the first byte of the message, wherever it is not sure: at any message but
+PUSH, at a PUSH with something that has no column, at every byte that is malformed. There `Cursor.message` asks the
+object codec. So order is kept, and what is wrong with some bytes is always said in the codec's words.
+
+    cursor = Cursor(data, Framing.STREAM, limit)
+    while (outcome := cursor.decode(columns)) is not Outcome.END: ...   # data[cursor.pos:] is an unfinished batch
+
+Writing is the same backwards: an `Encoder` turns `Rows` into batches, and stops at a row that is the object codec's
+business because it has to be cut into fragments or is not valid.
+
+Memory is what `Columns` reserves when made: 20 bytes a row, 64 a shape, 12 a frame. No input makes it grow.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from sys import byteorder
+
+import cython
+import msgspec
+
+from zenspark.errors import DecodeError, UsageError
+from zenspark.wire.buffer import Reader
+from zenspark.wire.codec import encode, read_network_message, read_transport_message
+from zenspark.wire.messages import Del, Frame, Message, Push, Put
+from zenspark.wire.values import (
+    Encoding,
+    EntityId,
+    Mapping,
+    Priority,
+    QoS,
+    SourceInfo,
+    Timestamp,
+    WireExpr,
+    ZenohId,
+)
+
+if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
+    from cython.cimports.libc.string import memcpy
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Framing(IntEnum):
+    """How batches follow each other in a buffer."""
+
+    STREAM = 0
+    """Each after its length in 16 bits, holding frames."""
+    BARE = 1
+    """Each after its length in 32 bits, holding messages without frames: a low-latency session."""
+    BATCH = 2
+    """One batch without a length, holding frames: a datagram, or what was decompressed."""
+
+
+class Outcome(IntEnum):
+    """Why decoding or encoding stopped."""
+
+    END = 0
+    """Everything was done; a decoder may leave an unfinished batch."""
+    FULL = 1
+    """There is no room for more; make room and call again."""
+    MESSAGE = 2
+    """The next message, or row, is one for the object codec."""
+    OVERSIZED = 3
+    """The next batch claims to be larger than was agreed."""
+
+
+class Kind(IntEnum):
+    """What a row does to its key."""
+
+    PUT = 0
+    DEL = 1
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What all rows of one shape have in common."""
+
+    kind: Kind
+    wire_expr: WireExpr
+    qos: QoS
+    node_id: int
+    reliable: bool
+    priority: Priority
+    """That of the frame; `qos` has that of the message."""
+    timestamp_id: ZenohId | None
+    encoding: Encoding
+    source: EntityId | None
+    has_attachment: bool
+
+
+# -- constants ---------------------------------------------------------------------------------------------------
+
+# The words of a shape. Those named POS are positions of the first message of the shape; what stands behind the
+# timestamp and differs by row is found from the end of the head, DISTANCE bytes back.
+_AT = cython.declare(cython.const_int, 0)  # POS of the message
+_PRE = cython.declare(cython.const_int, 1)  # size of the head up to the timestamp
+_POST = cython.declare(cython.const_int, 2)  # POS of the head behind the timestamp
+_TAIL = cython.declare(cython.const_int, 3)  # size of the head behind the timestamp
+_META = cython.declare(cython.const_int, 4)  # flags and small numbers, see below
+_SCOPE = cython.declare(cython.const_int, 5)  # scope, and node id from bit 16
+_SUFFIX = cython.declare(cython.const_int, 6)  # POS
+_SUFFIX_SIZE = cython.declare(cython.const_int, 7)
+_ENCODING = cython.declare(cython.const_int, 8)  # id << 1 | has schema
+_SCHEMA = cython.declare(cython.const_int, 9)  # POS
+_SCHEMA_SIZE = cython.declare(cython.const_int, 10)
+_ZID = cython.declare(cython.const_int, 11)  # POS of the source's id; its size stands in the byte before
+_EID = cython.declare(cython.const_int, 12)
+_SN = cython.declare(cython.const_int, 13)  # DISTANCE of the source's sequence number
+_ATTACHMENT = cython.declare(cython.const_int, 14)  # DISTANCE
+_ATTACHMENT_SIZE = cython.declare(cython.const_int, 15)
+_WORDS = cython.declare(cython.const_int, 16)
+
+# The bits of _META, and of the lane of a frame.
+_PRIORITY = cython.declare(cython.const_int, 0x07)
+_RELIABLE = cython.declare(cython.const_int, 0x08)
+_LANE = cython.declare(cython.const_int, 0x0F)
+_CONTINUED = cython.declare(cython.const_int, 0x10)  # only in the lane of a frame
+_DEL = cython.declare(cython.const_int, 0x10)
+_SENDER = cython.declare(cython.const_int, 0x20)
+_STAMPED = cython.declare(cython.const_int, 0x40)
+_SOURCED = cython.declare(cython.const_int, 0x80)
+_ATTACHED = cython.declare(cython.const_int, 0x100)
+_VARIES = cython.declare(cython.const_int, 0x180)  # something behind the timestamp differs by row
+_QOS_SHIFT = cython.declare(cython.const_int, 16)
+_QOS_BITS = cython.declare(cython.const_int, 0x3F0000)
+
+_FRAME = cython.declare(cython.const_int, 0x05)
+_LAST_TRANSPORT = cython.declare(cython.const_int, 0x07)  # in a frame, ids up to this one end it
+_PUSH = cython.declare(cython.const_int, 0x1D)
+_PUT_BODY = cython.declare(cython.const_int, 0x01)
+_DEL_BODY = cython.declare(cython.const_int, 0x02)
+_DEFAULT_QOS = cython.declare(cython.const_int, 0x05)
+_DATA_LANE = cython.declare(cython.const_int, 0x05)
+
+_GO_ON = cython.declare(cython.const_int, -1)
+_END = cython.declare(cython.const_int, 0)
+_FULL = cython.declare(cython.const_int, 1)
+_MESSAGE = cython.declare(cython.const_int, 2)
+_OVERSIZED = cython.declare(cython.const_int, 3)
+
+_NOWHERE = cython.declare(cython.const_uint, 0xFFFFFFFF)
+_SLOTS = cython.declare(cython.const_int, 2048)  # of the table that finds shapes by their keys, in pairs
+_SLOT_SHIFT = cython.declare(cython.const_int, 54)  # leaves as many bits as there are pairs of slots
+
+ABSENT = 0xFFFF_FFFF
+"""The start of a span that is not there; an empty one starts and stops somewhere."""
+
+_LITTLE = cython.declare(cython.bint, byteorder == "little")
+
+# -- bytes -------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _word(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
+    """Eight bytes as a number, in the byte order of this machine."""
+    value: cython.ulonglong = 0
+    if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
+        memcpy(cython.address(value), data + at, 8)
+    else:
+        value = int.from_bytes(data[at : at + 8], byteorder)
+    return value
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _half(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.uint:
+    """Four bytes as a number, in the byte order of this machine."""
+    value: cython.uint = 0
+    if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
+        memcpy(cython.address(value), data + at, 4)
+    else:
+        value = int.from_bytes(data[at : at + 4], byteorder)
+    return value
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _copy(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    pos: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Copy so many bytes; the position behind them."""
+    if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
+        if size > 16:
+            memcpy(out + at, data + pos, size)
+        elif size >= 8:  # a call costs more than two words that may overlap
+            memcpy(out + at, data + pos, 8)
+            memcpy(out + at + size - 8, data + pos + size - 8, 8)
+        elif size >= 4:
+            memcpy(out + at, data + pos, 4)
+            memcpy(out + at + size - 4, data + pos + size - 4, 4)
+        elif size > 0:
+            out[at] = data[pos]
+            out[at + (size >> 1)] = data[pos + (size >> 1)]
+            out[at + size - 1] = data[pos + size - 1]
+    else:
+        out[at : at + size] = data[pos : pos + size]  # type: ignore[index]
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _same(
+    data: cython.p_const_uchar, a: cython.Py_ssize_t, b: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether the same bytes stand at two places; not one byte beyond them is read."""
+    if size < 8:
+        return _same_few(data, a, b, size)
+    last: cython.Py_ssize_t = size - 8
+    at: cython.Py_ssize_t = 0
+    while at < last:
+        if _word(data, a + at) != _word(data, b + at):
+            return False
+        at += 8
+    return _word(data, a + last) == _word(data, b + last)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _same_few(
+    data: cython.p_const_uchar, a: cython.Py_ssize_t, b: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.bint:
+    """The same for at most seven bytes: two or three loads that may overlap."""
+    if size >= 4:
+        return _half(data, a) == _half(data, b) and _half(data, a + size - 4) == _half(data, b + size - 4)
+    if size == 0:
+        return True
+    middle: cython.Py_ssize_t = size >> 1
+    last: cython.Py_ssize_t = size - 1
+    return data[a] == data[b] and data[a + middle] == data[b + middle] and data[a + last] == data[b + last]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _z32(data: cython.p_const_uchar, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
+    """A variable-length integer of at most 32 bits in at most 5 bytes, as value << 4 | size; 0 if it is not one."""
+    byte: cython.ulonglong
+    if pos < end:
+        byte = data[pos]
+        if byte < 0x80:
+            return byte << 4 | 1
+    return _long_z32(data, pos, end)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _long_z32(data: cython.p_const_uchar, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
+    byte: cython.ulonglong
+    value: cython.ulonglong = 0
+    size: cython.int = 0
+    while size < 5 and pos + size < end:
+        byte = data[pos + size]
+        value |= (byte & 0x7F) << (7 * size)
+        size += 1
+        if byte < 0x80:
+            return value << 4 | size if value >> 32 == 0 else 0
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _z64_size(data: cython.p_const_uchar, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many bytes a variable-length integer of 64 bits has; 0 if they are not all there."""
+    high: cython.ulonglong = 0x8080808080808080
+    size: cython.Py_ssize_t = 1
+    if end - pos >= 9 and _word(data, pos) & high == high:  # a clock reading
+        return 9
+    while size < 9 and pos + size <= end and data[pos + size - 1] >= 0x80:
+        size += 1
+    return size if pos + size <= end else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _z64(data: cython.p_const_uchar, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.ulonglong:
+    """The value of a variable-length integer of so many bytes."""
+    if size == 9 and _LITTLE:
+        return _z64_of_nine(data, pos)
+    byte: cython.ulonglong
+    value: cython.ulonglong = 0
+    at: cython.int
+    for at in range(size):
+        byte = data[pos + at]
+        value |= (byte if at == 8 else byte & 0x7F) << (7 * at)  # the ninth byte carries eight bits
+    return value
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _z64_of_nine(data: cython.p_const_uchar, pos: cython.Py_ssize_t) -> cython.ulonglong:
+    """The same for nine bytes, as clock readings have: seven bits of eight bytes at once, joined in pairs."""
+    x: cython.ulonglong = _word(data, pos)
+    low7: cython.ulonglong = 0x007F007F007F007F
+    low14: cython.ulonglong = 0x00003FFF00003FFF
+    low28: cython.ulonglong = 0x000000000FFFFFFF
+    ninth: cython.ulonglong = data[pos + 8]
+    x = (x & low7) | (x >> 8 & low7) << 7
+    x = (x & low14) | (x >> 16 & low14) << 14
+    x = (x & low28) | (x >> 32 & low28) << 28
+    return x | ninth << 56
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _z_size(value: cython.ulonglong) -> cython.Py_ssize_t:
+    """How many bytes the shortest form of a variable-length integer has."""
+    size: cython.Py_ssize_t = 1
+    while value > 0x7F and size < 9:
+        value >>= 7
+        size += 1
+    return size
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _write_z(out: cython.p_uchar, at: cython.Py_ssize_t, value: cython.ulonglong) -> cython.Py_ssize_t:
+    """Write a variable-length integer in its shortest form; the position behind it."""
+    count: cython.int = 0
+    while value > 0x7F and count < 8:
+        out[at + count] = 0x80 | (value & 0x7F)
+        value >>= 7
+        count += 1
+    out[at + count] = value  # a ninth byte carries all eight bits
+    return at + count + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _has_bit(data: cython.p_const_uchar, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
+    """Whether any of these bytes is not zero, as a node id must have one."""
+    at: cython.Py_ssize_t
+    for at in range(size):
+        if data[pos + at]:
+            return True
+    return False
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_text(data: cython.p_const_uchar, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether these bytes are UTF-8."""
+    high: cython.ulonglong = 0x8080808080808080
+    bits: cython.ulonglong = 0
+    at: cython.Py_ssize_t
+    if end - pos < 8:
+        for at in range(pos, end):
+            bits |= data[at]
+    else:
+        for at in range(pos, end - 8, 8):
+            bits |= _word(data, at)
+        bits |= _word(data, end - 8)
+    return bits & high == 0 or _is_long_text(data, pos, end)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_long_text(data: cython.p_const_uchar, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """The same where some characters have more than one byte."""
+    size: cython.Py_ssize_t
+    while pos < end:
+        size = _character(data, pos, end)
+        if size == 0:
+            return False
+        pos += size
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _character(data: cython.p_const_uchar, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The size of the UTF-8 character here; 0 if it is none, cut off, a surrogate, or longer than need be."""
+    first: cython.int = data[pos]
+    size: cython.Py_ssize_t = 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    at: cython.Py_ssize_t
+    second: cython.int
+    if size == 1:
+        return 1
+    if first < 0xC2 or first > 0xF4 or size > end - pos:
+        return 0
+    for at in range(1, size):
+        if data[pos + at] & 0xC0 != 0x80:
+            return 0
+    second = data[pos + 1]
+    return 0 if _second_is_wrong(first, second) else size
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _second_is_wrong(first: cython.int, second: cython.int) -> cython.bint:
+    """Whether a first byte forbids this second one."""
+    if first == 0xE0:
+        return second < 0xA0
+    if first == 0xED:
+        return second > 0x9F  # surrogates
+    if first == 0xF0:
+        return second < 0x90
+    return first == 0xF4 and second > 0x8F
+
+
+# -- the head of one PUSH into a shape ---------------------------------------------------------------------------
+#
+# Each function reads on from a position, notes what it finds in the words of `shape` from `base` on, and returns the
+# position behind; 0, which is behind nothing, sends the message to the object codec.
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_key(
+    data: cython.p_const_uchar,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    shape: cython.p_uint,
+    base: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """From the header of a PUSH to the end of its key, whose text is not looked at yet."""
+    named: cython.int = data[pos] & 0x20
+    size: cython.ulonglong = 0
+    z: cython.ulonglong = _z32(data, pos + 1, end)
+    if z == 0 or z >> 20:  # more than 16 bits
+        return 0
+    shape[base + _SCOPE] = z >> 4
+    pos += 1 + (z & 15)
+    if named:
+        z = _z32(data, pos, end)
+        if z == 0 or z >> 20:
+            return 0
+        pos += z & 15
+        size = z >> 4
+        if size > cython.cast(cython.ulonglong, end - pos):
+            return 0
+    shape[base + _SUFFIX] = pos
+    shape[base + _SUFFIX_SIZE] = size
+    return pos + cython.cast(cython.Py_ssize_t, size)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_push_extensions(
+    data: cython.p_const_uchar,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    shape: cython.p_uint,
+    base: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """QoS and the node id; others have no column."""
+    more: cython.int = 0x80
+    ext: cython.int
+    size: cython.Py_ssize_t
+    z: cython.ulonglong
+    while more:
+        if pos >= end:
+            return 0
+        more = data[pos] & 0x80
+        ext = data[pos] & 0x7F
+        pos += 1
+        if ext == 0x21:
+            size = _z64_size(data, pos, end)
+            if size == 0:
+                return 0
+            shape[base + _META] = (shape[base + _META] & ~_QOS_BITS) | (data[pos] & 0x3F) << _QOS_SHIFT
+        elif ext == 0x33:
+            z = _z32(data, pos, end)
+            if z == 0 or z >> 20:
+                return 0
+            size = z & 15
+            shape[base + _SCOPE] = (shape[base + _SCOPE] & 0xFFFF) | (z >> 4) << 16
+        else:
+            return 0
+        pos += size
+    return pos
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_encoding(
+    data: cython.p_const_uchar,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    shape: cython.p_uint,
+    base: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    z: cython.ulonglong = _z32(data, pos, end)
+    size: cython.ulonglong
+    if z == 0 or z >> 21:  # an id of more than 16 bits
+        return 0
+    pos += z & 15
+    shape[base + _ENCODING] = z >> 4
+    if z & 16 == 0:
+        return pos
+    z = _z32(data, pos, end)
+    size = z >> 4
+    pos += z & 15
+    if z == 0 or size > 0xFF or size > cython.cast(cython.ulonglong, end - pos):
+        return 0
+    shape[base + _SCHEMA] = pos
+    shape[base + _SCHEMA_SIZE] = size
+    end = pos + cython.cast(cython.Py_ssize_t, size)
+    return end if _is_text(data, pos, end) else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_source(
+    data: cython.p_const_uchar,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    shape: cython.p_uint,
+    base: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether an extension is all of a SourceInfo: whose publisher, and where its sequence number stands."""
+    size: cython.Py_ssize_t
+    z: cython.ulonglong
+    if pos >= end:
+        return False
+    size = (data[pos] >> 4) + 1
+    pos += 1
+    if size > end - pos or not _has_bit(data, pos, size):
+        return False
+    shape[base + _ZID] = pos
+    pos += size
+    z = _z32(data, pos, end)
+    if z == 0:
+        return False
+    shape[base + _EID] = z >> 4
+    pos += z & 15
+    z = _z32(data, pos, end)
+    shape[base + _SN] = pos
+    shape[base + _META] |= _SOURCED
+    return z != 0 and pos + cython.cast(cython.Py_ssize_t, z & 15) == end
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_body_extensions(
+    data: cython.p_const_uchar,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    shape: cython.p_uint,
+    base: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """The source and then the attachment, as everybody writes them; others, repeated or turned round, stop here."""
+    attachment: cython.int = 0x42 if shape[base + _META] & _DEL else 0x43
+    more: cython.int = 0x80
+    ext: cython.int
+    size: cython.Py_ssize_t
+    z: cython.ulonglong
+    while more:
+        if pos >= end:
+            return 0
+        more = data[pos] & 0x80
+        ext = data[pos] & 0x7F
+        z = _z32(data, pos + 1, end)
+        pos += 1 + (z & 15)
+        if z == 0 or z >> 4 > cython.cast(cython.ulonglong, end - pos):
+            return 0
+        size = z >> 4
+        if ext == 0x41 and shape[base + _META] & _VARIES == 0:
+            if not _parse_source(data, pos, pos + size, shape, base):
+                return 0
+        elif ext == attachment and shape[base + _META] & _ATTACHED == 0:
+            shape[base + _ATTACHMENT] = pos
+            shape[base + _ATTACHMENT_SIZE] = size
+            shape[base + _META] |= _ATTACHED
+        else:
+            return 0
+        pos += size
+    return pos
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_body_header(
+    header: cython.int, shape: cython.p_uint, base: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether this is a PUT or a DEL; notes which."""
+    if header & 0x1F == _DEL_BODY:
+        shape[base + _META] |= _DEL
+    elif header & 0x1F != _PUT_BODY:
+        return False
+    if header & 0x20:
+        shape[base + _META] |= _STAMPED
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_tail(
+    data: cython.p_const_uchar,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    header: cython.int,
+    shape: cython.p_uint,
+    base: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """From behind the clock reading to the end of the head."""
+    size: cython.Py_ssize_t
+    shape[base + _POST] = pos
+    shape[base + _ENCODING] = 0
+    if header & 0x20:
+        if pos >= end:
+            return 0
+        size = data[pos]
+        if size == 0 or size > 16 or size >= end - pos or not _has_bit(data, pos + 1, size):
+            return 0
+        pos += 1 + size
+    if header & 0x5F == 0x40 | _PUT_BODY:  # DEL has no encoding
+        pos = _parse_encoding(data, pos, end, shape, base)
+    if pos and header & 0x80:
+        pos = _parse_body_extensions(data, pos, end, shape, base)
+    if pos == 0:
+        return 0
+    shape[base + _TAIL] = pos - shape[base + _POST]
+    if shape[base + _META] & _SOURCED:
+        shape[base + _SN] = pos - shape[base + _SN]
+    if shape[base + _META] & _ATTACHED:
+        shape[base + _ATTACHMENT] = pos - shape[base + _ATTACHMENT]
+    return pos
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_head(
+    data: cython.p_const_uchar,
+    at: cython.Py_ssize_t,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    shape: cython.p_uint,
+    base: cython.Py_ssize_t,
+    timestamps: cython.p_ulonglong,
+    row: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """From the end of the key to the end of the head; `_META` already holds the lane."""
+    header: cython.int = data[at]
+    size: cython.Py_ssize_t
+    suffix: cython.Py_ssize_t = shape[base + _SUFFIX]
+    shape[base + _AT] = at
+    shape[base + _META] |= _DEFAULT_QOS << _QOS_SHIFT | (header & 0x40) >> 1
+    if not _is_text(data, suffix, suffix + shape[base + _SUFFIX_SIZE]):
+        return 0
+    if header & 0x80:
+        pos = _parse_push_extensions(data, pos, end, shape, base)
+    if pos == 0 or pos >= end:
+        return 0
+    header = data[pos]
+    if not _parse_body_header(header, shape, base):
+        return 0
+    pos += 1
+    shape[base + _PRE] = pos - at
+    timestamps[row] = 0
+    if header & 0x20:
+        size = _z64_size(data, pos, end)
+        if size == 0:
+            return 0
+        timestamps[row] = _z64(data, pos, size)
+        pos += size
+    return _parse_tail(data, pos, end, header, shape, base)
+
+
+# -- a head like an earlier one ----------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _match(
+    data: cython.p_const_uchar,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    shape: cython.p_const_uint,
+    base: cython.Py_ssize_t,
+    timestamps: cython.p_ulonglong,
+    row: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """The end of a head of this shape, and its timestamp into the row; 0 if it is of another shape."""
+    size: cython.Py_ssize_t = shape[base + _PRE]
+    if size > end - pos or not _same(data, pos, shape[base + _AT], size):
+        return 0
+    pos += size
+    timestamps[row] = 0
+    if shape[base + _META] & _STAMPED:
+        size = _z64_size(data, pos, end)
+        if size == 0:
+            return 0
+        timestamps[row] = _z64(data, pos, size)
+        pos += size
+    size = shape[base + _TAIL]
+    if size > end - pos:
+        return 0
+    if shape[base + _META] & _VARIES:
+        return pos + size if _same_around(data, pos, shape, base) else 0
+    return pos + size if _same(data, pos, shape[base + _POST], size) else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _same_around(
+    data: cython.p_const_uchar, pos: cython.Py_ssize_t, shape: cython.p_const_uint, base: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether the head behind the timestamp is the same but for the source's sequence number and the attachment."""
+    post: cython.Py_ssize_t = shape[base + _POST]
+    tail: cython.Py_ssize_t = shape[base + _TAIL]
+    done: cython.Py_ssize_t = 0
+    stop: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    if shape[base + _META] & _SOURCED:
+        stop = tail - shape[base + _SN]
+        size = cython.cast(cython.Py_ssize_t, _z32(data, post + stop, post + tail) & 15)
+        if not _same(data, pos, post, stop) or size != cython.cast(
+            cython.Py_ssize_t, _z32(data, pos + stop, pos + tail) & 15
+        ):
+            return False
+        done = stop + size
+    if shape[base + _META] & _ATTACHED:
+        stop = tail - shape[base + _ATTACHMENT]
+        if not _same(data, pos + done, post + done, stop - done):
+            return False
+        done = stop + shape[base + _ATTACHMENT_SIZE]
+    return _same(data, pos + done, post + done, tail - done)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _hash(data: cython.p_const_uchar, pos: cython.Py_ssize_t, key_end: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
+    """A number made from the key and the bytes behind it, to find shapes by."""
+    odd: cython.ulonglong = 0x9E3779B97F4A7C15
+    full: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+    hashed: cython.ulonglong = 0
+    at: cython.Py_ssize_t
+    stop: cython.Py_ssize_t = key_end + (3 if data[pos] & 0x80 else 1)  # QoS and the body's header, or that alone
+    if stop > end:
+        stop = end
+    if stop - pos < 8:
+        for at in range(pos, stop):
+            hashed = hashed << 8 | data[at]
+    else:
+        for at in range(pos, stop - 8, 8):
+            hashed = (hashed ^ _word(data, at)) * odd & full
+            hashed ^= hashed >> 32
+        hashed ^= _word(data, stop - 8)
+    return hashed * odd & full
+
+
+# -- columns -----------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def _reserve(form: str, count: cython.Py_ssize_t) -> object:
+    """So many zeros of a format of one letter."""
+    return memoryview(bytearray(count * (8 if form == "Q" else 4))).cast(form)  # type: ignore[call-overload]
+
+
+@cython.cfunc
+def _pointer32(memory: object) -> cython.p_uint:
+    """Where a column of 32-bit numbers stands; interpreted, the column itself."""
+    view: cython.uint[::1] = memory
+    return cython.address(view[0]) if cython.compiled else view
+
+
+@cython.cfunc
+def _pointer64(memory: object) -> cython.p_ulonglong:
+    view: cython.ulonglong[::1] = memory
+    return cython.address(view[0]) if cython.compiled else view
+
+
+@cython.cfunc
+def _pointer8(memory: object) -> cython.p_uchar:
+    view: cython.uchar[::1] = memory
+    return cython.address(view[0]) if cython.compiled else view
+
+
+@cython.cfunc
+def _const_pointer8(memory: object) -> cython.p_const_uchar:
+    view: cython.const[cython.uchar][::1] = memory
+    return cython.address(view[0]) if cython.compiled else view
+
+
+@cython.cfunc
+def _const_pointer32(memory: object) -> cython.p_const_uint:
+    view: cython.const[cython.uint][::1] = memory
+    return cython.address(view[0]) if cython.compiled else view
+
+
+@cython.cfunc
+def _const_pointer64(memory: object) -> cython.p_const_ulonglong:
+    view: cython.const[cython.ulonglong][::1] = memory
+    return cython.address(view[0]) if cython.compiled else view
+
+
+def _as(form: str, column: object) -> memoryview:
+    """Any contiguous buffer seen as numbers of one format, as Arrow's buffers and signed offsets must be."""
+    return memoryview(column).cast("B").cast(form)  # type: ignore[arg-type,call-overload,no-any-return]
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    """Pieces copied one after the other, as Arrow lays out a binary column."""
+
+    offsets: memoryview
+    """One signed 32-bit number more than there are pieces."""
+    data: bytearray
+    validity: bytearray | None
+    """One bit for each piece, the lowest first; None if all are there."""
+    null_count: int
+
+
+@cython.final
+@cython.cclass
+class Spans:
+    """Pieces of one buffer, one for each row; what Arrow calls a binary column, and what `Columns` hands out.
+
+    A piece is absent where `start` is ABSENT or its bit of `validity`, counted from `first_bit`, is 0.
+    """
+
+    data = cython.declare(object, visibility="readonly")
+    starts = cython.declare(object, visibility="readonly")
+    stops = cython.declare(object, visibility="readonly")
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _held: object
+    _data: cython.p_const_uchar
+    _size: cython.Py_ssize_t
+    _starts: cython.p_const_uint
+    _stops: cython.p_const_uint
+    _step: cython.Py_ssize_t
+    _has_validity: cython.bint
+    _validity: cython.p_const_uchar
+    _first_bit: cython.Py_ssize_t
+
+    def __init__(
+        self,
+        data: Buffer,
+        starts: Buffer,
+        stops: Buffer,
+        validity: Buffer | None = None,
+        first_bit: cython.Py_ssize_t = 0,
+    ) -> None:
+        self.data = memoryview(data).cast("B")
+        self.starts = _as("I", starts)
+        self.stops = _as("I", stops)
+        self.count = len(self.starts)
+        if len(self.stops) != self.count:
+            raise UsageError(f"{self.count} starts, but {len(self.stops)} stops")
+        bits = b"" if validity is None else _as("B", validity)
+        if validity is not None and not 0 <= first_bit <= len(bits) * 8 - self.count:
+            raise UsageError(f"{len(bits)} bytes are too few for {self.count} bits from bit {first_bit} on")
+        self._data = _const_pointer8(self.data)
+        self._size = len(self.data)
+        self._starts = _const_pointer32(self.starts)
+        self._stops = _const_pointer32(self.stops)
+        self._step = 1
+        self._held = bits
+        self._has_validity = validity is not None
+        self._validity = _const_pointer8(bits)
+        self._first_bit = first_bit
+
+    @staticmethod
+    def constant(value: Buffer) -> Spans:
+        """The same piece for every row."""
+        spans: Spans = Spans(value, _as("I", bytes(4)), _as("I", len(value).to_bytes(4, byteorder)))
+        spans._step = 0
+        return spans
+
+    @staticmethod
+    def from_offsets(
+        data: Buffer, offsets: Buffer, validity: Buffer | None = None, first_bit: int = 0
+    ) -> Spans:
+        """Arrow's layout: each piece stops where the next starts."""
+        bounds = _as("I", offsets)
+        return Spans(data, bounds[: len(bounds) - 1], bounds[1:], validity, first_bit)
+
+    @property
+    def is_constant(self) -> bool:
+        return self._step == 0
+
+    def value(self, row: cython.Py_ssize_t) -> bytes | None:
+        """One piece, None if it is absent."""
+        if not 0 <= row * self._step < self.count:
+            raise IndexError(f"row {row} of {self.count}")
+        size: cython.Py_ssize_t = self._length(row)
+        if size == -2:
+            raise UsageError(f"row {row} points outside of {self._size} bytes")
+        start: cython.Py_ssize_t = self._start(row)
+        return None if size < 0 else bytes(self.data[start : start + size])
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _start(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        return self._starts[row * self._step]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _length(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The size of a piece, -1 if it is absent, -2 if it is not all inside the buffer."""
+        start: cython.uint = self._starts[row * self._step]
+        stop: cython.uint = self._stops[row * self._step]
+        bit: cython.Py_ssize_t = self._first_bit + row
+        if start == _NOWHERE or (self._has_validity and not self._validity[bit >> 3] >> (bit & 7) & 1):
+            return -1
+        if start > stop or stop > self._size:
+            return -2
+        return stop - start
+
+    def gather(self) -> Gathered:
+        """Copy the pieces one after the other."""
+        offsets = _reserve("i", self.count + 1)
+        validity = bytearray((self.count + 7) >> 3)
+        places: cython.p_uint = _pointer32(_as("I", offsets))
+        bits: cython.p_uchar = _pointer8(validity)
+        nulls: cython.Py_ssize_t
+        with cython.nogil:
+            nulls = self._measure(places, bits)
+        if nulls < 0:
+            raise UsageError(f"row {-1 - nulls} points outside of {self._size} bytes, or is more than 2 GiB behind the first")
+        data = bytearray(offsets[self.count])
+        out: cython.p_uchar = _pointer8(data)
+        with cython.nogil:
+            self._gather(places, out)
+        return Gathered(offsets, data, validity if nulls else None, nulls)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure(self, offsets: cython.p_uint, validity: cython.p_uchar) -> cython.Py_ssize_t:
+        """Fill in offsets and validity; how many pieces are absent, or -1 - row at the first that cannot be copied."""
+        total: cython.Py_ssize_t = 0
+        nulls: cython.Py_ssize_t = 0
+        row: cython.Py_ssize_t
+        size: cython.Py_ssize_t
+        for row in range(self.count):
+            size = self._length(row)
+            if size == -1:
+                nulls += 1
+                size = 0
+            else:
+                validity[row >> 3] |= 1 << (row & 7)
+            total += size
+            if size < 0 or total > 0x7FFFFFFF:
+                return -1 - row
+            offsets[row + 1] = total
+        return nulls
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _gather(self, offsets: cython.p_const_uint, out: cython.p_uchar) -> cython.void:
+        row: cython.Py_ssize_t
+        for row in range(self.count):
+            _copy(out, offsets[row], self._data, self._starts[row], offsets[row + 1] - offsets[row])
+
+
+@cython.final
+@cython.cclass
+class Columns:
+    """Decoded messages of one buffer; reserved once, filled by a `Cursor`, and used again after `clear`.
+
+    All columns it hands out are views of its memory, good until `clear`.
+    """
+
+    data = cython.declare(object, visibility="readonly")
+    row_count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    shape_count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    frame_count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    row_limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    shape_limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    frame_limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _current: cython.Py_ssize_t
+    _data: cython.p_const_uchar
+    _memory: tuple[memoryview, ...]
+    _starts: cython.p_uint
+    _stops: cython.p_uint
+    _timestamps: cython.p_ulonglong
+    _row_shapes: cython.p_uint
+    _frame_sns: cython.p_uint
+    _frame_lanes: cython.p_uint
+    _frame_rows: cython.p_uint
+    _shapes: cython.p_uint
+    _slots: cython.p_ulonglong
+
+    def __init__(
+        self, rows: cython.Py_ssize_t = 65536, shapes: cython.Py_ssize_t = 0, frames: cython.Py_ssize_t = 0
+    ) -> None:
+        """Reserve room for so many rows, and for as many shapes and frames if nothing else is said."""
+        self.row_limit = rows
+        self.shape_limit = shapes or rows
+        self.frame_limit = frames or rows
+        if min(rows, self.shape_limit, self.frame_limit) < 1 or self.shape_limit > 1 << 27:
+            raise UsageError(f"no room for {rows} rows, {self.shape_limit} shapes and {self.frame_limit} frames")
+        self._memory = (
+            _reserve("I", rows),
+            _reserve("I", rows),
+            _reserve("Q", rows),
+            _reserve("I", rows),
+            _reserve("I", self.frame_limit),
+            _reserve("I", self.frame_limit),
+            _reserve("I", self.frame_limit),
+            _reserve("I", (self.shape_limit + 1) * _WORDS),  # the last is where a head is parsed when all are taken
+            _reserve("Q", _SLOTS),
+        )
+        self._starts = _pointer32(self._memory[0])
+        self._stops = _pointer32(self._memory[1])
+        self._timestamps = _pointer64(self._memory[2])
+        self._row_shapes = _pointer32(self._memory[3])
+        self._frame_sns = _pointer32(self._memory[4])
+        self._frame_lanes = _pointer32(self._memory[5])
+        self._frame_rows = _pointer32(self._memory[6])
+        self._shapes = _pointer32(self._memory[7])
+        self._slots = _pointer64(self._memory[8])
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all rows, shapes and frames, and the buffer they were about."""
+        self.data = None
+        self.row_count = 0
+        self.shape_count = 0
+        self.frame_count = 0
+        self._current = -1
+
+    def __len__(self) -> int:
+        return self.row_count
+
+    # -- one entry per row
+
+    @property
+    def payload_start(self) -> memoryview:
+        return self._memory[0][: self.row_count]
+
+    @property
+    def payload_stop(self) -> memoryview:
+        return self._memory[1][: self.row_count]
+
+    @property
+    def timestamp(self) -> memoryview:
+        """NTP64; 0 in rows without one, which their shape tells: a clock may read 0."""
+        return self._memory[2][: self.row_count]
+
+    @property
+    def shape(self) -> memoryview:
+        """Numbers for `shape_at`."""
+        return self._memory[3][: self.row_count]
+
+    # -- one entry per frame; a frame's rows go up to the next one's first
+
+    @property
+    def frame_sn(self) -> memoryview:
+        return self._memory[4][: self.frame_count]
+
+    @property
+    def frame_lane(self) -> memoryview:
+        """Priority in bits 0 to 2, reliable in bit 3; bit 4 if it goes on from before `clear`, under the same number."""
+        return self._memory[5][: self.frame_count]
+
+    @property
+    def frame_row(self) -> memoryview:
+        """The first row of each frame."""
+        return self._memory[6][: self.frame_count]
+
+    # -- values
+
+    def shape_at(self, index: cython.Py_ssize_t) -> Shape:
+        """What the rows of a shape have in common."""
+        if not 0 <= index < self.shape_count:
+            raise IndexError(f"shape {index} of {self.shape_count}")
+        base: cython.Py_ssize_t = index * _WORDS
+        meta: cython.uint = self._shapes[base + _META]
+        sender: cython.bint = meta & _SENDER != 0
+        return Shape(
+            kind=Kind.DEL if meta & _DEL else Kind.PUT,
+            wire_expr=WireExpr(
+                self._shapes[base + _SCOPE] & 0xFFFF,
+                self._piece(self._shapes[base + _SUFFIX], self._shapes[base + _SUFFIX_SIZE]).decode(),
+                Mapping.SENDER if sender else Mapping.RECEIVER,
+            ),
+            qos=QoS.from_wire(0, meta >> _QOS_SHIFT),
+            node_id=self._shapes[base + _SCOPE] >> 16,
+            reliable=meta & _RELIABLE != 0,
+            priority=Priority(meta & _PRIORITY),
+            timestamp_id=self._timestamp_id(base) if meta & _STAMPED else None,
+            encoding=self._encoding(base),
+            source=self._source(base) if meta & _SOURCED else None,
+            has_attachment=meta & _ATTACHED != 0,
+        )
+
+    @cython.cfunc
+    def _piece(self, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:
+        return bytes(self.data[start : start + size])
+
+    @cython.cfunc
+    def _timestamp_id(self, base: cython.Py_ssize_t) -> object:
+        start: cython.Py_ssize_t = self._shapes[base + _POST]
+        return ZenohId.from_bytes(self._piece(start + 1, self.data[start]))
+
+    @cython.cfunc
+    def _encoding(self, base: cython.Py_ssize_t) -> object:
+        value: cython.uint = self._shapes[base + _ENCODING]
+        if not value & 1:
+            return Encoding(value >> 1)
+        schema = self._piece(self._shapes[base + _SCHEMA], self._shapes[base + _SCHEMA_SIZE])
+        return Encoding(value >> 1, schema.decode())
+
+    @cython.cfunc
+    def _source(self, base: cython.Py_ssize_t) -> object:
+        start: cython.Py_ssize_t = self._shapes[base + _ZID]
+        zid = ZenohId.from_bytes(self._piece(start, (self.data[start - 1] >> 4) + 1))
+        return EntityId(zid, self._shapes[base + _EID])
+
+    def push(self, row: cython.Py_ssize_t) -> Push:
+        """The message of a row as the object codec would have read it."""
+        if not 0 <= row < self.row_count:
+            raise IndexError(f"row {row} of {self.row_count}")
+        base: cython.Py_ssize_t = self._row_shapes[row] * _WORDS
+        shape = self.shape_at(self._row_shapes[row])
+        start: cython.Py_ssize_t = self._attachment(row, base)
+        attachment = self._piece(start, self._shapes[base + _ATTACHMENT_SIZE]) if shape.has_attachment else None
+        source = shape.source and SourceInfo(shape.source.zid, shape.source.eid, self._source_sn(row, base))
+        timestamp = shape.timestamp_id and Timestamp(self._timestamps[row], shape.timestamp_id)
+        body: Put | Del
+        if shape.kind is Kind.DEL:
+            body = Del(timestamp=timestamp, source_info=source, attachment=attachment)
+        else:
+            body = Put(
+                timestamp=timestamp,
+                encoding=shape.encoding,
+                source_info=source,
+                attachment=attachment,
+                payload=self._piece(self._starts[row], self._stops[row] - self._starts[row]),
+            )
+        return Push(wire_expr=shape.wire_expr, qos=shape.qos, node_id=shape.node_id, body=body)
+
+    def payloads(self) -> Spans:
+        """Where the payloads stand; absent for DEL."""
+        if not self._has_del():
+            return Spans(self._bytes(), self.payload_start, self.payload_stop)
+        starts = _reserve("I", self.row_count)
+        out: cython.p_uint = _pointer32(starts)
+        with cython.nogil:
+            self._fill_payloads(out)
+        return Spans(self._bytes(), starts, self.payload_stop)
+
+    def attachments(self) -> Spans:
+        """Where the attachments stand."""
+        starts = _reserve("I", self.row_count)
+        stops = _reserve("I", self.row_count)
+        first: cython.p_uint = _pointer32(starts)
+        behind: cython.p_uint = _pointer32(stops)
+        with cython.nogil:
+            self._fill_attachments(first, behind)
+        return Spans(self._bytes(), starts, stops)
+
+    def suffixes(self) -> Spans:
+        """Where the suffixes of the keys stand, for buffers in which almost every row has a key of its own."""
+        starts = _reserve("I", self.row_count)
+        stops = _reserve("I", self.row_count)
+        first: cython.p_uint = _pointer32(starts)
+        behind: cython.p_uint = _pointer32(stops)
+        with cython.nogil:
+            self._fill_suffixes(first, behind)
+        return Spans(self._bytes(), starts, stops)
+
+    def source_sns(self) -> memoryview:
+        """The sequence number the publisher gave each row; 0 in rows of shapes without a source."""
+        numbers = _reserve("I", self.row_count)
+        out: cython.p_uint = _pointer32(numbers)
+        with cython.nogil:
+            self._fill_source_sns(out)
+        return numbers
+
+    @cython.cfunc
+    def _bytes(self) -> object:
+        return b"" if self.data is None else self.data
+
+    @cython.cfunc
+    def _has_del(self) -> cython.bint:
+        index: cython.Py_ssize_t
+        for index in range(self.shape_count):
+            if self._shapes[index * _WORDS + _META] & _DEL:
+                return True
+        return False
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _head_end(self, row: cython.Py_ssize_t, base: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Where the head of a row ends: there is no column for it because a payload's length is in its shortest form."""
+        start: cython.Py_ssize_t = self._starts[row]
+        if self._shapes[base + _META] & _DEL:
+            return start
+        return start - _z_size(self._stops[row] - start)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _attachment(self, row: cython.Py_ssize_t, base: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        return self._head_end(row, base) - self._shapes[base + _ATTACHMENT]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _source_sn(self, row: cython.Py_ssize_t, base: cython.Py_ssize_t) -> cython.uint:
+        end: cython.Py_ssize_t = self._head_end(row, base)
+        return _z32(self._data, end - self._shapes[base + _SN], end) >> 4
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fill_payloads(self, starts: cython.p_uint) -> cython.void:
+        row: cython.Py_ssize_t
+        base: cython.Py_ssize_t
+        for row in range(self.row_count):
+            base = self._row_shapes[row] * _WORDS
+            starts[row] = _NOWHERE if self._shapes[base + _META] & _DEL else self._starts[row]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fill_attachments(self, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
+        row: cython.Py_ssize_t
+        base: cython.Py_ssize_t
+        for row in range(self.row_count):
+            base = self._row_shapes[row] * _WORDS
+            starts[row] = _NOWHERE
+            if self._shapes[base + _META] & _ATTACHED:
+                starts[row] = self._attachment(row, base)
+                stops[row] = starts[row] + self._shapes[base + _ATTACHMENT_SIZE]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fill_suffixes(self, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
+        row: cython.Py_ssize_t
+        base: cython.Py_ssize_t
+        for row in range(self.row_count):
+            base = self._row_shapes[row] * _WORDS
+            starts[row] = self._shapes[base + _SUFFIX]
+            stops[row] = starts[row] + self._shapes[base + _SUFFIX_SIZE]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fill_source_sns(self, numbers: cython.p_uint) -> cython.void:
+        row: cython.Py_ssize_t
+        base: cython.Py_ssize_t
+        for row in range(self.row_count):
+            base = self._row_shapes[row] * _WORDS
+            if self._shapes[base + _META] & _SOURCED:
+                numbers[row] = self._source_sn(row, base)
+
+
+# -- decoding ----------------------------------------------------------------------------------------------------
+
+
+@cython.final
+@cython.cclass
+class Cursor:
+    """A place in a buffer of batches, and the frame it is in.
+
+    `limit` is the largest length a batch may announce: on a stream link the batch size less 2. The buffer is held
+    and must not change while rows decoded from it are in use.
+    """
+
+    data = cython.declare(object, visibility="readonly")
+    framing = cython.declare(object, visibility="readonly")
+    limit = cython.declare(cython.ulonglong, visibility="readonly")
+    pos = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    """The next byte: of a message if it is below `batch_end`, else of the length of a batch."""
+    batch_end = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    in_frame = cython.declare(cython.bint, visibility="readonly")
+    sn = cython.declare(cython.uint, visibility="readonly")
+    """That of the frame, while `in_frame`."""
+    _held: object
+    _data: cython.p_const_uchar
+    _end: cython.Py_ssize_t
+    _bare: cython.bint
+    _prefix: cython.Py_ssize_t
+    _lane: cython.uint
+
+    def __init__(
+        self,
+        data: Buffer,
+        framing: Framing = Framing.STREAM,
+        limit: cython.ulonglong = 0xFFFF,
+        pos: cython.Py_ssize_t = 0,
+        end: cython.Py_ssize_t = -1,
+    ) -> None:
+        size: cython.Py_ssize_t = len(data)
+        end = size if end < 0 else end
+        if not 0 <= pos <= end <= size:
+            raise IndexError(f"positions {pos} to {end} are outside {size} bytes")
+        if end >= ABSENT:
+            raise UsageError(f"{end} bytes are more than positions of 32 bits reach")
+        self.data = data
+        self.framing = framing
+        self.limit = limit
+        self.pos = pos
+        self._held = memoryview(data)
+        self._data = _const_pointer8(self._held)
+        self._end = end
+        self._bare = framing == Framing.BARE
+        self._prefix = (2, 4, 0)[framing]
+        self._lane = _DATA_LANE | _RELIABLE
+        self.batch_end = end if framing == Framing.BATCH else pos
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the frame is; messages without frames always are."""
+        return self._lane & _RELIABLE != 0
+
+    @property
+    def priority(self) -> Priority:
+        """That of the frame."""
+        return Priority(self._lane & _PRIORITY)
+
+    def decode(self, columns: Columns) -> Outcome:
+        """Append rows to columns as far as possible, with the GIL released; why it stopped."""
+        if columns.data is not None and columns.data is not self.data:
+            raise UsageError("these columns hold rows of another buffer: clear them first")
+        columns.data = self.data
+        columns._data = self._data
+        outcome: cython.int
+        with cython.nogil:
+            outcome = self._decode(columns)
+        return Outcome(outcome)
+
+    def message(self) -> Message:
+        """Read the message here with the object codec, and go on behind it.
+
+        A FRAME is read with all that is in it. Raises DecodeError, with positions in the whole buffer, where the
+        bytes are malformed.
+        """
+        if self.pos >= self.batch_end:
+            raise UsageError("there is no message here: decode stopped between batches")
+        reader = Reader(self.data, self.pos, self.batch_end)
+        if not self._at_network_message():
+            self.in_frame = False
+            message = read_transport_message(reader)
+        elif self._bare:
+            message = read_network_message(reader)
+        else:
+            try:
+                message = read_network_message(reader)
+            except DecodeError as error:
+                error.within(Frame.NAME)  # as when the codec reads the whole frame
+                raise
+        self.pos = reader.pos
+        return message
+
+    @cython.cfunc
+    def _at_network_message(self) -> cython.bint:
+        return (self._bare or self.in_frame) and self._data[self.pos] & 0x1F > _LAST_TRANSPORT
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _decode(self, columns: Columns) -> cython.int:
+        outcome: cython.int = _GO_ON
+        while outcome == _GO_ON:
+            if self.pos < self.batch_end:
+                outcome = self._decode_message(columns)
+            else:
+                outcome = self._next_batch()
+        return outcome
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _next_batch(self) -> cython.int:
+        """Step into the next batch that is not empty."""
+        pos: cython.Py_ssize_t = self.pos
+        at: cython.int
+        byte: cython.ulonglong
+        size: cython.ulonglong
+        self.in_frame = False
+        while self._prefix and self._end - pos >= self._prefix:
+            size = 0
+            for at in range(self._prefix):
+                byte = self._data[pos + at]
+                size |= byte << (8 * at)
+            if size > self.limit:
+                return _OVERSIZED
+            if size > cython.cast(cython.ulonglong, self._end - pos - self._prefix):
+                return _END
+            pos += self._prefix
+            self.pos = pos
+            self.batch_end = pos + cython.cast(cython.Py_ssize_t, size)
+            if size:
+                return _GO_ON
+        return _END
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _decode_message(self, columns: Columns) -> cython.int:
+        number: cython.int = self._data[self.pos] & 0x1F
+        if number == _PUSH and (self.in_frame or self._bare):
+            return self._decode_rows(columns)
+        if number == _FRAME and not self._bare:
+            return self._enter_frame(columns)
+        if number <= _LAST_TRANSPORT:
+            self.in_frame = False
+        return _MESSAGE
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _enter_frame(self, columns: Columns) -> cython.int:
+        pos: cython.Py_ssize_t
+        self.in_frame = False
+        if columns.frame_count == columns.frame_limit:
+            return _FULL
+        pos = self._parse_frame()
+        if pos == 0:
+            return _MESSAGE
+        self.pos = pos
+        self.in_frame = True
+        self._note_frame(columns, 0)
+        return _GO_ON
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _note_frame(self, columns: Columns, flags: cython.uint) -> cython.void:
+        columns._frame_sns[columns.frame_count] = self.sn
+        columns._frame_lanes[columns.frame_count] = self._lane | flags
+        columns._frame_rows[columns.frame_count] = columns.row_count
+        columns.frame_count += 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_frame(self) -> cython.Py_ssize_t:
+        """From the header of a FRAME to its first message; 0 for one with something else than a priority."""
+        data: cython.p_const_uchar = self._data
+        end: cython.Py_ssize_t = self.batch_end
+        pos: cython.Py_ssize_t = self.pos
+        reliable: cython.uint = (data[pos] & 0x20) >> 2
+        priority: cython.uint = _DATA_LANE
+        more: cython.int = data[pos] & 0x80
+        size: cython.Py_ssize_t
+        z: cython.ulonglong = _z32(data, pos + 1, end)
+        if z == 0:
+            return 0
+        pos += 1 + (z & 15)
+        while more:
+            if pos >= end or data[pos] & 0x7F != 0x31:
+                return 0
+            more = data[pos] & 0x80
+            size = _z64_size(data, pos + 1, end)
+            if size == 0:
+                return 0
+            priority = data[pos + 1] & _PRIORITY
+            pos += 1 + size
+        self.sn = z >> 4
+        self._lane = reliable | priority
+        return pos
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _decode_rows(self, columns: Columns) -> cython.int:
+        """Append the PUSH messages from here to the end of the batch, or up to one that must stop it."""
+        data: cython.p_const_uchar = self._data
+        end: cython.Py_ssize_t = self.batch_end
+        pos: cython.Py_ssize_t = self.pos
+        row: cython.Py_ssize_t = columns.row_count
+        current: cython.Py_ssize_t = columns._current
+        head: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        z: cython.ulonglong
+        if columns.frame_count == 0 and self.in_frame:
+            self._note_frame(columns, _CONTINUED)
+        if current >= 0 and columns._shapes[current * _WORDS + _META] & _LANE != self._lane:
+            current = -1
+        while pos < end and row < columns.row_limit:
+            head = 0
+            if current >= 0:
+                head = _match(data, pos, end, columns._shapes, current * _WORDS, columns._timestamps, row)
+            if head == 0:
+                head = self._find_shape(columns, pos, row)
+                if head == 0:
+                    break
+                current = columns._current
+            start = head
+            stop = head
+            if columns._shapes[current * _WORDS + _META] & _DEL == 0:
+                z = _z32(data, head, end)
+                start = head + (z & 15)
+                stop = start + (z >> 4)
+                if z == 0 or stop > end or (z & 15 > 1 and data[start - 1] == 0):  # see _head_end
+                    break
+            columns._starts[row] = start
+            columns._stops[row] = stop
+            columns._row_shapes[row] = current
+            row += 1
+            pos = stop
+        columns.row_count = row
+        self.pos = pos
+        return self._why_stopped(columns)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _why_stopped(self, columns: Columns) -> cython.int:
+        if self.pos == self.batch_end:
+            return _GO_ON
+        if self._data[self.pos] & 0x1F != _PUSH:
+            return _GO_ON
+        if columns.row_count == columns.row_limit or columns.shape_count == columns.shape_limit:
+            return _FULL
+        return _MESSAGE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _find_shape(self, columns: Columns, pos: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Make current the shape of the message here, one there is or a new one; where its head ends, or 0."""
+        data: cython.p_const_uchar = self._data
+        end: cython.Py_ssize_t = self.batch_end
+        shapes: cython.p_uint = columns._shapes
+        base: cython.Py_ssize_t = columns.shape_count * _WORDS
+        key_end: cython.Py_ssize_t
+        head: cython.Py_ssize_t
+        slot: cython.Py_ssize_t
+        hashed: cython.ulonglong
+        tag: cython.ulonglong
+        if data[pos] & 0x1F != _PUSH:
+            return 0
+        key_end = _parse_key(data, pos, end, shapes, base)
+        if key_end == 0:
+            return 0
+        hashed = _hash(data, pos, key_end, end)
+        slot = (hashed >> _SLOT_SHIFT) << 1
+        tag = (hashed & 0x7FFFFFFF) << 32
+        head = self._try_shape(columns, columns._slots[slot] ^ tag, pos, row)
+        if head == 0:
+            head = self._try_shape(columns, columns._slots[slot + 1] ^ tag, pos, row)
+        if head:
+            return head
+        shapes[base + _META] = self._lane
+        head = _parse_head(data, pos, key_end, end, shapes, base, columns._timestamps, row)
+        if head == 0 or columns.shape_count == columns.shape_limit:
+            return 0
+        columns._current = columns.shape_count
+        columns._slots[slot + 1] = columns._slots[slot]
+        columns._slots[slot] = tag | columns.shape_count
+        columns.shape_count += 1
+        return head
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _try_shape(
+        self, columns: Columns, index: cython.ulonglong, pos: cython.Py_ssize_t, row: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Make current the shape of this number, if the message here is of it; where its head ends, or 0."""
+        head: cython.Py_ssize_t
+        base: cython.Py_ssize_t
+        # A wrong tag makes the number too large. One from before clear may be small enough: then the bytes differ.
+        if index >= cython.cast(cython.ulonglong, columns.shape_count):
+            return 0
+        base = cython.cast(cython.Py_ssize_t, index) * _WORDS
+        if columns._shapes[base + _META] & _LANE != self._lane:
+            return 0
+        head = _match(self._data, pos, self.batch_end, columns._shapes, base, columns._timestamps, row)
+        if head:
+            columns._current = index
+        return head
+
+
+# -- encoding ----------------------------------------------------------------------------------------------------
+
+_NEVER = cython.declare(cython.const_longlong, 1 << 40)  # the size of what cannot be written: it fits no batch
+
+
+def _number(value: int | Buffer) -> Buffer:
+    return value.to_bytes(4, byteorder) if isinstance(value, int) else value
+
+
+@cython.final
+@cython.cclass
+class Rows:
+    """Messages to be written, column by column, and how far an `Encoder` has come with them.
+
+    `key` is one wire expression for all, or the whole key of each row. A DEL has no payload and no encoding. `qos` has
+    one byte for each row, as on the wire; `timestamp` is NTP64, 0 for none; `encoding` has what `Encoding.write` makes,
+    nothing for the default; ids are as on the wire, the least byte first. A column that is the same for all rows is a
+    plain value or `Spans.constant`. Texts are not looked at: that they are UTF-8 is for the caller, or Arrow, to know.
+    """
+
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    row = cython.declare(cython.Py_ssize_t, visibility="public")
+    """The next one to be written; whoever sends it by other means steps over it."""
+    _memory: tuple[memoryview, ...]
+    _fixed: Spans
+    _key: Spans
+    _payload: Spans
+    _timestamp_id: Spans
+    _encoding: Spans
+    _attachment: Spans
+    _zid: Spans
+    _header: cython.int
+    _scope: cython.uint
+    _stamped: cython.bint
+    _kinds: cython.p_const_uchar
+    _kind_step: cython.Py_ssize_t
+    _qos: cython.p_const_uchar
+    _qos_step: cython.Py_ssize_t
+    _timestamps: cython.p_const_ulonglong
+    _eids: cython.p_const_uint
+    _eid_step: cython.Py_ssize_t
+    _sns: cython.p_const_uint
+    _sn_step: cython.Py_ssize_t
+
+    def __init__(
+        self,
+        count: cython.Py_ssize_t,
+        key: WireExpr | Spans,
+        payload: Spans | None = None,
+        *,
+        kind: Kind | Buffer = Kind.PUT,
+        qos: QoS | Buffer = QoS.DEFAULT,
+        timestamp: Buffer | None = None,
+        timestamp_id: Spans | None = None,
+        encoding: Spans | None = None,
+        attachment: Spans | None = None,
+        source_zid: Spans | None = None,
+        source_eid: int | Buffer = 0,
+        source_sn: int | Buffer = 0,
+    ) -> None:
+        if count < 0 or (timestamp is None) != (timestamp_id is None):
+            raise UsageError("rows need a count, and timestamp and timestamp_id go together")
+        self.count = count
+        self.row = 0
+        self._payload = payload
+        self._timestamp_id = timestamp_id
+        self._encoding = encoding
+        self._attachment = attachment
+        self._zid = source_zid
+        self._stamped = timestamp is not None
+        self._kind_step = not isinstance(kind, Kind)
+        self._qos_step = not isinstance(qos, QoS)
+        self._eid_step = not isinstance(source_eid, int)
+        self._sn_step = not isinstance(source_sn, int)
+        self._memory = (
+            _as("B", bytes([kind]) if isinstance(kind, Kind) else kind),
+            _as("B", bytes([qos.to_wire()]) if isinstance(qos, QoS) else qos),
+            _as("Q", b"" if timestamp is None else timestamp),
+            _as("I", _number(source_eid)),
+            _as("I", _number(source_sn)),
+        )
+        self._set_key(key)
+        self._check_sizes()
+        self._kinds = _const_pointer8(self._memory[0])
+        self._qos = _const_pointer8(self._memory[1])
+        self._timestamps = _const_pointer64(self._memory[2])
+        self._eids = _const_pointer32(self._memory[3])
+        self._sns = _const_pointer32(self._memory[4])
+
+    def _set_key(self, key: WireExpr | Spans) -> None:
+        """With one key and one QoS for all rows, everything up to the body is the same, and written once, here."""
+        self._fixed = None
+        if isinstance(key, Spans):
+            self._key = key
+            self._scope = 0
+            self._header = _PUSH | 0x40
+            return
+        qos = QoS.DEFAULT if self._qos_step else QoS.from_wire(0, self._memory[1][0])
+        fixed = encode(Push(wire_expr=key, qos=qos, body=Del()))
+        self._key = Spans.constant(key.suffix.encode())
+        self._scope = key.scope
+        self._header = _PUSH | (0x40 if key.by_sender else 0)
+        if not self._qos_step:
+            self._fixed = Spans.constant(fixed[: len(fixed) - 1])
+
+    def _check_sizes(self) -> None:
+        """Refuse columns shorter than the rows they are for: the encoder relies on it."""
+        steps = (self._kind_step, self._qos_step, self._stamped, self._eid_step, self._sn_step)
+        sizes = [len(column) for column, step in zip(self._memory, steps, strict=True) if step]
+        spans = (self._key, self._payload, self._timestamp_id, self._encoding, self._attachment, self._zid)
+        sizes += [column.count for column in spans if column is not None and not column.is_constant]
+        if min(sizes, default=self.count) < self.count:
+            raise UsageError(f"a column of {min(sizes)} for {self.count} rows")
+
+    def push(self, row: cython.Py_ssize_t) -> Push:
+        """The message of a row, for the object codec to write, to cut into fragments, or to say what is wrong with."""
+        if not 0 <= row < self.count:
+            raise IndexError(f"row {row} of {self.count}")
+        timestamp = None
+        if self._stamped and self._timestamps[row]:
+            timestamp = Timestamp(self._timestamps[row], _id(self._timestamp_id.value(row)))
+        source = None
+        zid = self._zid.value(row) if self._zid is not None else None
+        if zid is not None:
+            source = SourceInfo(_id(zid), self._eids[row * self._eid_step], self._sns[row * self._sn_step])
+        attachment = self._attachment.value(row) if self._attachment is not None else None
+        body: Put | Del
+        if self._kinds[row * self._kind_step]:
+            body = Del(timestamp=timestamp, source_info=source, attachment=attachment)
+        else:
+            payload = self._payload.value(row) if self._payload is not None else None
+            encoding = self._encoding.value(row) if self._encoding is not None else None
+            if payload is None:
+                raise UsageError(f"row {row} is a PUT without a payload")
+            body = Put(
+                timestamp=timestamp,
+                encoding=Encoding.read(Reader(encoding)) if encoding else Encoding.BYTES,
+                source_info=source,
+                attachment=attachment,
+                payload=payload,
+            )
+        mapping = Mapping.SENDER if self._header & 0x40 else Mapping.RECEIVER
+        wire_expr = WireExpr(self._scope, (self._key.value(row) or b"").decode(), mapping)
+        return Push(wire_expr=wire_expr, qos=QoS.from_wire(0, self._qos[row * self._qos_step]), body=body)
+
+
+def _id(raw: bytes | None) -> ZenohId:
+    return ZenohId(int.from_bytes(raw or b"", "little"))
+
+
+@cython.final
+@cython.cclass
+class Encoder:
+    """One lane on its way out: writes rows into batches of frames, under sequence numbers that it counts.
+
+    `limit` is the largest length a batch may have: on a stream link the batch size less 2. `priority` is DATA on
+    sessions without QoS, whose frames do not tell any.
+    """
+
+    framing = cython.declare(object, visibility="readonly")
+    limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    mask = cython.declare(cython.uint, visibility="readonly")
+    sn = cython.declare(cython.uint, visibility="public")
+    """That of the next frame; whoever sends fragments in between counts on."""
+    written = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    """How many bytes the last call put into its buffer."""
+    _prefix: cython.Py_ssize_t
+    _bare: cython.bint
+    _lane: cython.int
+    _del: cython.bint
+    _suffix_size: cython.Py_ssize_t
+    _quality: cython.int
+    _stamp_size: cython.Py_ssize_t
+    _encoding_size: cython.Py_ssize_t
+    _source_size: cython.Py_ssize_t
+    _attachment_size: cython.Py_ssize_t
+    _payload_size: cython.Py_ssize_t
+
+    def __init__(
+        self,
+        framing: Framing = Framing.STREAM,
+        limit: cython.Py_ssize_t = 0xFFFF,
+        *,
+        reliable: bool = True,
+        priority: Priority = Priority.DATA,
+        sn: cython.uint = 0,
+        mask: cython.uint = 0x0FFFFFFF,
+    ) -> None:
+        most = 0xFFFF if framing == Framing.STREAM else 0x7FFFFFFF
+        if not 16 <= limit <= most:  # less has no room for the head of a frame and a message
+            raise UsageError(f"a batch can have 16 to {most} bytes, not {limit}")
+        self.framing = framing
+        self.limit = limit
+        self.mask = mask
+        self.sn = sn & mask
+        self.written = 0
+        self._bare = framing == Framing.BARE
+        self._prefix = (2, 4, 0)[framing]
+        self._lane = int(priority) | (_RELIABLE if reliable else 0)
+
+    def encode(self, rows: Rows, out: bytearray | memoryview) -> Outcome:
+        """Write batches from the start of `out`, with the GIL released, moving `rows.row`; why it stopped.
+
+        A new batch is begun only where a largest one has room. Framing.BATCH writes one batch at a time.
+        """
+        if not 0 <= rows.row <= rows.count:
+            raise IndexError(f"row {rows.row} of {rows.count}")
+        if len(out) < self._prefix + self.limit:
+            raise UsageError(f"{len(out)} bytes have no room for a batch of {self._prefix + self.limit}")
+        held = memoryview(out)
+        target: cython.p_uchar = _pointer8(held)
+        size: cython.Py_ssize_t = len(out)
+        outcome: cython.int
+        with cython.nogil:
+            outcome = self._encode(rows, target, size)
+        return Outcome(outcome)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _encode(self, rows: Rows, out: cython.p_uchar, size: cython.Py_ssize_t) -> cython.int:
+        at: cython.Py_ssize_t = 0
+        start: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        outcome: cython.int = _END
+        while rows.row < rows.count:
+            if size - at < self._prefix + self.limit or (self._prefix == 0 and at):
+                outcome = _FULL
+                break
+            start = self._open(out, at)
+            stop = self._fill(rows, out, start, at + self._prefix + self.limit)
+            if stop == start:
+                outcome = _MESSAGE
+                break
+            self._close(out, at, stop)
+            at = stop
+        self.written = at
+        return outcome
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _open(self, out: cython.p_uchar, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Begin a batch, and in it a frame; where the first message goes."""
+        priority: cython.int = self._lane & _PRIORITY
+        at += self._prefix
+        if self._bare:
+            return at
+        out[at] = _FRAME | (self._lane & _RELIABLE) << 2 | (0x80 if priority != _DATA_LANE else 0)
+        at = _write_z(out, at + 1, self.sn)
+        if priority != _DATA_LANE:
+            out[at] = 0x31
+            out[at + 1] = priority
+            at += 2
+        return at
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _close(self, out: cython.p_uchar, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
+        """Fill in the length of a batch and count its frame."""
+        size: cython.Py_ssize_t = stop - at - self._prefix
+        byte: cython.Py_ssize_t
+        for byte in range(self._prefix):
+            out[at + byte] = size >> (8 * byte) & 0xFF
+        if not self._bare:
+            self.sn = (self.sn + 1) & self.mask
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fill(
+        self, rows: Rows, out: cython.p_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write rows as long as they fit; the position behind the last."""
+        row: cython.Py_ssize_t = rows.row
+        size: cython.longlong
+        while row < rows.count:
+            size = self._measure_key(rows, row) + self._measure_body(rows, row)
+            if size > end - at:
+                break
+            at = self._write_key(rows, row, out, at)
+            at = self._write_body(rows, row, out, at)
+            row += 1
+        rows.row = row
+        return at
+
+    # -- how large a row is, and what of it there is; _NEVER for what the object codec shall refuse
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure_key(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+        quality: cython.int
+        size: cython.Py_ssize_t
+        if rows._fixed is not None:
+            return rows._fixed._size
+        quality = rows._qos[row * rows._qos_step] & 0x3F
+        self._quality = quality & 0x1F if quality & 0x08 else quality  # Block leaves nothing for BlockFirst to say
+        size = rows._key._length(row)
+        self._suffix_size = size
+        if size < 0 or size > 0xFFFF:
+            return _NEVER
+        return (
+            1
+            + _z_size(rows._scope)
+            + (_z_size(size) + size if size else 0)
+            + (2 if self._quality != _DEFAULT_QOS else 0)
+        )
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure_body(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+        size: cython.longlong = 1
+        self._del = rows._kinds[row * rows._kind_step] != 0
+        self._stamp_size = 0
+        self._encoding_size = 0
+        self._source_size = 0
+        self._attachment_size = -1
+        self._payload_size = 0
+        if rows._stamped and rows._timestamps[row]:
+            size += self._measure_stamp(rows, row)
+        if rows._zid is not None:
+            size += self._measure_source(rows, row)
+        if rows._attachment is not None:
+            size += self._measure_attachment(rows, row)
+        if not self._del:
+            if rows._encoding is not None:
+                size += self._measure_encoding(rows, row)
+            size += self._measure_payload(rows, row)
+        return size
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure_stamp(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+        self._stamp_size = _id_size(rows._timestamp_id, row)
+        if self._stamp_size <= 0:
+            return _NEVER
+        return _z_size(rows._timestamps[row]) + 1 + self._stamp_size
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure_source(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+        size: cython.Py_ssize_t = _id_size(rows._zid, row)
+        if size == -1:
+            return 0
+        if size < 0:
+            return _NEVER
+        size += 1 + _z_size(rows._eids[row * rows._eid_step]) + _z_size(rows._sns[row * rows._sn_step])
+        self._source_size = size
+        return 2 + size
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure_attachment(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+        size: cython.Py_ssize_t = rows._attachment._length(row)
+        self._attachment_size = size
+        if size == -1:
+            return 0
+        return 1 + _z_size(size) + size if size >= 0 else _NEVER
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure_encoding(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+        size: cython.Py_ssize_t = rows._encoding._length(row)
+        if size < -1:
+            return _NEVER
+        if size < 1 or (size == 1 and rows._encoding._data[rows._encoding._start(row)] == 0):
+            return 0  # the default
+        self._encoding_size = size
+        return size
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure_payload(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+        if rows._payload is None:
+            return _NEVER
+        self._payload_size = rows._payload._length(row)
+        if self._payload_size < 0:
+            return _NEVER
+        return _z_size(self._payload_size) + self._payload_size
+
+    # -- the bytes of a row that was measured and fits
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _write_key(
+        self, rows: Rows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Everything before the body."""
+        start: cython.Py_ssize_t = at
+        if rows._fixed is not None:
+            return _copy(out, at, rows._fixed._data, 0, rows._fixed._size)
+        out[at] = rows._header
+        at = _write_z(out, at + 1, rows._scope)
+        if self._suffix_size:
+            out[start] |= 0x20
+            at = _write_z(out, at, self._suffix_size)
+            at = _copy(out, at, rows._key._data, rows._key._start(row), self._suffix_size)
+        if self._quality != _DEFAULT_QOS:
+            out[start] |= 0x80
+            out[at] = 0x21
+            out[at + 1] = self._quality
+            at += 2
+        return at
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _write_body(
+        self, rows: Rows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        start: cython.Py_ssize_t = at
+        out[at] = _DEL_BODY if self._del else _PUT_BODY
+        at += 1
+        if self._stamp_size:
+            out[start] |= 0x20
+            at = _write_z(out, at, rows._timestamps[row])
+            at = _write_z(out, at, self._stamp_size)
+            at = _copy(out, at, rows._timestamp_id._data, rows._timestamp_id._start(row), self._stamp_size)
+        if self._encoding_size:
+            out[start] |= 0x40
+            at = _copy(out, at, rows._encoding._data, rows._encoding._start(row), self._encoding_size)
+        if self._source_size:
+            out[start] |= 0x80
+            at = self._write_source(rows, row, out, at)
+        if self._attachment_size >= 0:
+            out[start] |= 0x80
+            out[at] = 0x42 if self._del else 0x43
+            at = _write_z(out, at + 1, self._attachment_size)
+            at = _copy(out, at, rows._attachment._data, rows._attachment._start(row), self._attachment_size)
+        if not self._del:
+            at = _write_z(out, at, self._payload_size)
+            at = _copy(out, at, rows._payload._data, rows._payload._start(row), self._payload_size)
+        return at
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _write_source(
+        self, rows: Rows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        size: cython.Py_ssize_t = rows._zid._length(row)
+        out[at] = 0x41 | (0x80 if self._attachment_size >= 0 else 0)
+        out[at + 1] = self._source_size  # at most 27
+        out[at + 2] = (size - 1) << 4
+        at = _copy(out, at + 3, rows._zid._data, rows._zid._start(row), size)
+        at = _write_z(out, at, rows._eids[row * rows._eid_step])
+        return _write_z(out, at, rows._sns[row * rows._sn_step])
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _id_size(ids: Spans, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The size of a node id, -1 if there is none, -2 if it is not one in its shortest form."""
+    size: cython.Py_ssize_t = ids._length(row)
+    if size == -1:
+        return -1
+    if size < 1 or size > 16 or ids._data[ids._start(row) + size - 1] == 0:
+        return -2
+    return size

@@ -1,0 +1,135 @@
+"""Nodes in memory: routers joined by faces, messages carried until nothing moves."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from zenspark.router.face import Face
+from zenspark.router.router import Out, Router
+from zenspark.wire.messages import (
+    AnyDeclaration,
+    Declare,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    Interest,
+    NetworkMessage,
+    Push,
+    Put,
+    Query,
+    Request,
+)
+from zenspark.wire.values import InterestMode, QoS, QueryableInfo, QueryTarget, WhatAmI, WireExpr, ZenohId
+
+MAX_STEPS = 10_000
+
+
+class Node:
+    """One router with its local session, which only writes down what it hears."""
+
+    def __init__(self, number: int, whatami: WhatAmI) -> None:
+        self.router = Router(ZenohId(number), whatami)
+        self.local = self.router.add_local()
+        self.links: dict[Face, tuple[Node, Face]] = {}
+        self.heard: list[NetworkMessage] = []
+
+
+class Network:
+    """Carries messages between nodes; time stands still unless told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.numbers = 0
+        self._moving: deque[tuple[Node, Face, NetworkMessage]] = deque()
+
+    def node(self, whatami: WhatAmI) -> Node:
+        self.numbers += 1
+        return Node(self.numbers, whatami)
+
+    def client(self) -> Node:
+        return self.node(WhatAmI.CLIENT)
+
+    def peer(self) -> Node:
+        return self.node(WhatAmI.PEER)
+
+    def router(self) -> Node:
+        return self.node(WhatAmI.ROUTER)
+
+    def join(self, one: Node, other: Node) -> None:
+        to_other, first = one.router.add_face(other.router.zid, other.router.whatami, self.now)
+        to_one, second = other.router.add_face(one.router.zid, one.router.whatami, self.now)
+        one.links[to_other] = (other, to_one)
+        other.links[to_one] = (one, to_other)
+        self.emit(one, first)
+        self.emit(other, second)
+        self.run()
+
+    def part(self, one: Node, other: Node) -> None:
+        face = next(face for face, (node, _) in one.links.items() if node is other)
+        _, back = one.links.pop(face)
+        del other.links[back]
+        self._moving = deque(move for move in self._moving if move[1] not in (face, back))
+        self.emit(one, one.router.remove_face(face, self.now))
+        self.emit(other, other.router.remove_face(back, self.now))
+        self.run()
+
+    def emit(self, node: Node, out: Out) -> None:
+        for face, message in out:
+            if face is node.local:
+                node.heard.append(message)
+            elif face in node.links:
+                target, back = node.links[face]
+                self._moving.append((target, back, message))
+
+    def run(self) -> None:
+        for _ in range(MAX_STEPS):
+            if not self._moving:
+                return
+            node, face, message = self._moving.popleft()
+            self.emit(node, node.router.receive(face, message, self.now))
+        raise AssertionError("messages keep circulating")
+
+    # what a session does
+
+    def say(self, node: Node, message: NetworkMessage) -> list[NetworkMessage]:
+        """The local session says something; what it hears at once."""
+        node.heard.clear()
+        self.emit(node, node.router.receive(node.local, message, self.now))
+        self.run()
+        return list(node.heard)
+
+    def declare(self, node: Node, body: AnyDeclaration) -> None:
+        self.say(node, Declare(qos=QoS.DECLARE, body=body))
+
+    def subscribe(self, node: Node, key: str, number: int = 1) -> None:
+        self.declare(node, DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)))
+
+    def queryable(self, node: Node, key: str, complete: bool = False, number: int = 1) -> None:
+        self.declare(node, DeclareQueryable(id=number, wire_expr=WireExpr(0, key), info=QueryableInfo(complete)))
+
+    def token(self, node: Node, key: str, number: int = 1) -> None:
+        self.declare(node, DeclareToken(id=number, wire_expr=WireExpr(0, key)))
+
+    def put(self, node: Node, key: str, payload: bytes = b"x") -> None:
+        self.say(node, Push(wire_expr=WireExpr(0, key), body=Put(payload=payload)))
+
+    def get(self, node: Node, key: str, number: int = 1, target: QueryTarget = QueryTarget.BEST_MATCHING) -> None:
+        request = Request(request_id=number, wire_expr=WireExpr(0, key), target=target, timeout_ms=1000, body=Query())
+        self.say(node, request)
+
+    def ask(
+        self,
+        node: Node,
+        key: str | None,
+        mode: InterestMode,
+        *,
+        subscribers: bool = False,
+        tokens: bool = False,
+        aggregate: bool = False,
+    ) -> list[NetworkMessage]:
+        """The local session sends interest 7."""
+        expr = None if key is None else WireExpr(0, key)
+        interest = Interest(
+            id=7, mode=mode, subscribers=subscribers, tokens=tokens, aggregate=aggregate, wire_expr=expr
+        )
+        return self.say(node, interest)

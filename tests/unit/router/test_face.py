@@ -1,0 +1,78 @@
+"""A face remembers: key numbers both ways, and ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from zenspark.router.face import MAX_KEY_ID, Face, Region
+from zenspark.wire.messages import DeclareKeyexpr
+from zenspark.wire.values import BoundExpr, Mapping, WhatAmI, WireExpr, ZenohId
+
+
+@pytest.fixture
+def face() -> Face:
+    return Face(1, ZenohId(0xA), WhatAmI.CLIENT, Region.CLIENT)
+
+
+def learned(number: int, key: str, scope: int = 0) -> DeclareKeyexpr:
+    return DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(scope, key))
+
+
+def test_numbers_of_both_sides_resolve_by_mapping(face: Face) -> None:
+    face.learn_key(learned(1, "theirs"))
+    bound = face.bind("ours")
+    assert bound is not None
+    assert bound.expr_id == 2  # 1 is taken by the other side
+    assert face.resolve(WireExpr(1, "/x", Mapping.SENDER)) == "theirs/x"
+    assert face.resolve(WireExpr(2, "X", Mapping.RECEIVER)) == "oursX"
+    assert face.resolve(WireExpr(2, "", Mapping.SENDER)) is None
+    assert face.resolve(WireExpr(0, "a/b", Mapping.RECEIVER)) == "a/b"
+
+
+def test_a_key_is_said_by_its_longest_known_prefix(face: Face) -> None:
+    assert face.express("a/b/c") == WireExpr(0, "a/b/c")
+    face.bind("a")
+    assert face.express("a/b/c") == WireExpr(1, "/b/c", Mapping.SENDER)
+    face.learn_key(learned(7, "a/b"))
+    assert face.express("a/b/c") == WireExpr(7, "/c", Mapping.RECEIVER)
+    assert face.express("a/b") == WireExpr(7, "", Mapping.RECEIVER)
+    assert face.express("ab") == WireExpr(0, "ab")
+
+
+def test_a_number_keeps_its_first_meaning(face: Face) -> None:
+    face.learn_key(learned(1, "first"))
+    face.learn_key(learned(1, "second"))
+    face.learn_key(learned(2, "/nested", scope=1))
+    assert face.resolve(WireExpr(1)) == "first"
+    assert face.resolve(WireExpr(2)) is None
+
+
+def test_a_freed_number_means_nothing(face: Face) -> None:
+    face.learn_key(learned(1, "a"))
+    face.forget_key(1)
+    face.forget_key(9)
+    assert face.resolve(WireExpr(1)) is None
+    assert face.express("a") == WireExpr(0, "a")
+    face.learn_key(learned(3, "b"))
+    face.learn_key(learned(4, "b"))
+    face.forget_key(3)
+    assert face.express("b") == WireExpr(4, "", Mapping.RECEIVER)
+
+
+def test_prefixes_are_bound_up_to_the_first_wildcard(face: Face) -> None:
+    assert face.bind_prefix("x/*/y") == learned(1, "x")
+    assert face.bind_prefix("x/**") is None
+    assert face.bind_prefix("**/x") is None
+
+
+def test_numbers_run_out(face: Face) -> None:
+    face._next_key = MAX_KEY_ID
+    assert face.bind("last") == learned(MAX_KEY_ID, "last")
+    assert face.bind("one too many") is None
+    assert face.express("one too many") == WireExpr(0, "one too many")
+
+
+def test_ids_start_at_one_and_never_repeat(face: Face) -> None:
+    assert [face.next_id(), face.next_id()] == [1, 2]
+    assert [face.next_request_id(), face.next_request_id()] == [1, 2]
+    assert repr(face) == "<Face 1 a client>"

@@ -1,0 +1,330 @@
+"""The router's moves, one by one, between nodes in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.router.nodes import Network, Node
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    Del,
+    Err,
+    NetworkMessage,
+    Push,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+    UndeclareToken,
+)
+from zenspark.wire.values import InterestMode, QoS, QueryTarget, WireExpr
+
+
+def pushed(node: Node) -> list[tuple[str, bytes]]:
+    pushes = [message for message in node.heard if isinstance(message, Push)]
+    return [(push.wire_expr.suffix, push.body.payload) for push in pushes if isinstance(push.body, Put)]
+
+
+def answered(heard: list[NetworkMessage]) -> list[str]:
+    found = []
+    for message in heard:
+        assert isinstance(message, Declare)
+        expr = getattr(message.body, "wire_expr", None)
+        found.append(f"{message.body.NAME} {expr.suffix}" if expr else message.body.NAME)
+    return found
+
+
+def requests(node: Node) -> list[Request]:
+    return [message for message in node.heard if isinstance(message, Request)]
+
+
+@pytest.fixture
+def net() -> Network:
+    return Network()
+
+
+def test_a_publication_reaches_a_subscriber_through_a_router_once(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/**", 1)
+    net.subscribe(subscriber, "demo/a", 2)
+    net.put(publisher, "demo/a", b"1")
+    net.put(publisher, "other", b"2")
+    assert pushed(subscriber) == [("demo/a", b"1")]
+    assert pushed(publisher) == []
+
+
+def test_a_late_router_learns_what_its_client_already_declared(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.subscribe(subscriber, "demo/**")
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.put(publisher, "demo/a")
+    assert pushed(subscriber) == [("demo/a", b"x")]
+
+
+def test_peers_push_their_declarations_and_then_the_final_zero(net: Network) -> None:
+    one, other = net.peer(), net.peer()
+    net.subscribe(other, "demo/**")
+    face, first = other.router.add_face(one.router.zid, one.router.whatami, 0.0)
+    assert answered([message for _, message in first]) == ["D_KEYEXPR demo", "D_SUBSCRIBER /**", "D_FINAL"]
+    assert first[-1][1] == Declare(interest_id=0, qos=QoS.DECLARE, body=DeclareFinal())
+    assert face.wants_all
+
+
+def test_a_peer_that_has_not_finished_telling_gets_everything(net: Network) -> None:
+    one, other = net.peer(), net.peer()
+    face, _ = one.router.add_face(other.router.zid, other.router.whatami, 0.0)
+    assert one.router.routes.push(one.local, "any") == (face,)
+    one.router.receive(face, Declare(interest_id=0, body=DeclareFinal()), 0.0)
+    assert one.router.routes.push(one.local, "any") == ()
+
+
+def test_peers_do_not_relay_between_peers(net: Network) -> None:
+    left, middle, right = net.peer(), net.peer(), net.peer()
+    net.join(left, middle)
+    net.join(middle, right)
+    net.subscribe(right, "**")
+    net.put(left, "a")
+    assert pushed(right) == []
+    net.put(middle, "a")
+    assert pushed(right) == [("a", b"x")]
+
+
+def test_a_peer_relays_for_its_clients(net: Network) -> None:
+    client, middle, right = net.client(), net.peer(), net.peer()
+    net.join(client, middle)
+    net.join(middle, right)
+    net.subscribe(right, "**")
+    net.subscribe(client, "back")
+    net.put(client, "a")
+    assert pushed(right) == [("a", b"x")]
+    net.put(right, "back")
+    assert pushed(client) == [("back", b"x")]
+
+
+def test_a_router_relays_between_its_peers(net: Network) -> None:
+    left, centre, right = net.peer(), net.router(), net.peer()
+    net.join(left, centre)
+    net.join(right, centre)
+    net.subscribe(right, "a/*")
+    net.put(left, "a/b")
+    assert pushed(right) == [("a/b", b"x")]
+
+
+def test_undeclaring_the_last_holder_stops_the_flow(net: Network) -> None:
+    publisher, centre, one, two = net.client(), net.router(), net.client(), net.client()
+    for client in (publisher, one, two):
+        net.join(client, centre)
+    assert answered(net.ask(publisher, "a", InterestMode.CURRENT_FUTURE, subscribers=True)) == ["D_FINAL"]
+    net.subscribe(one, "a")
+    net.subscribe(two, "a")
+    net.declare(one, UndeclareSubscriber(id=1))
+    net.put(publisher, "a")
+    assert pushed(two) == [("a", b"x")]
+    publisher.heard.clear()
+    net.part(two, centre)
+    assert answered(publisher.heard) == ["U_SUBSCRIBER"]
+
+
+def test_a_publisher_hears_of_subscribers_current_and_future(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/**")
+    heard = net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    assert answered(heard) == ["D_SUBSCRIBER demo/**", "D_FINAL"]
+    publisher.heard.clear()
+    net.subscribe(subscriber, "demo/p", 2)
+    assert answered(publisher.heard) == ["D_SUBSCRIBER demo/p"]
+    net.ask(publisher, None, InterestMode.FINAL)
+    net.subscribe(subscriber, "demo/*", 3)
+    assert answered(publisher.heard) == []
+
+
+def test_an_answered_interest_filters_what_goes_up(net: Network) -> None:
+    publisher, centre = net.client(), net.router()
+    net.join(publisher, centre)
+    upstream = next(iter(publisher.links))
+    assert publisher.router.routes.push(publisher.local, "demo/p") == (upstream,)
+    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    assert publisher.router.routes.push(publisher.local, "demo/p") == ()
+    assert publisher.router.routes.push(publisher.local, "demo/other") == (upstream,)
+    subscriber = net.client()
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/**")
+    assert publisher.router.routes.push(publisher.local, "demo/p") == (upstream,)
+
+
+def test_an_aggregated_interest_hears_one_declaration(net: Network) -> None:
+    asker, centre, other = net.client(), net.router(), net.client()
+    net.join(asker, centre)
+    net.join(other, centre)
+    net.subscribe(other, "a/b", 1)
+    net.subscribe(other, "a/c", 2)
+    face = next(face for face, (node, _) in centre.links.items() if node is asker)
+    heard = net.ask(centre, "a/*", InterestMode.CURRENT_FUTURE, subscribers=True, aggregate=True)
+    assert answered(heard) == ["D_SUBSCRIBER a/*", "D_FINAL"]
+    assert face.region.name == "CLIENT"
+    centre.heard.clear()
+    net.declare(other, UndeclareSubscriber(id=1))
+    assert answered(centre.heard) == []
+    net.declare(other, UndeclareSubscriber(id=2))
+    assert answered(centre.heard) == ["U_SUBSCRIBER"]
+
+
+def test_tokens_are_told_also_to_their_own_declarer(net: Network) -> None:
+    one, centre, two = net.client(), net.router(), net.client()
+    net.join(one, centre)
+    net.join(two, centre)
+    net.token(one, "live/one")
+    net.token(two, "live/two")
+    heard = net.ask(one, "live/**", InterestMode.CURRENT, tokens=True)
+    assert sorted(answered(heard)[:-1]) == ["D_TOKEN live/one", "D_TOKEN live/two"]
+    assert answered(heard)[-1] == "D_FINAL"
+    assert all(isinstance(message, Declare) and message.interest_id == 7 for message in heard)
+
+
+def test_a_token_dies_with_its_session(net: Network) -> None:
+    watcher, centre, alive = net.client(), net.router(), net.client()
+    net.join(watcher, centre)
+    net.join(alive, centre)
+    net.ask(watcher, "live/**", InterestMode.FUTURE, tokens=True)
+    net.token(alive, "live/a")
+    net.token(alive, "live/a", 2)
+    assert answered(watcher.heard) == ["D_TOKEN live/a"]
+    watcher.heard.clear()
+    net.part(alive, centre)
+    assert answered(watcher.heard) == ["U_TOKEN"]
+
+
+def reply(net: Network, node: Node, request: Request, payload: bytes) -> None:
+    body = Reply(body=Put(payload=payload))
+    net.say(node, Response(request_id=request.request_id, wire_expr=WireExpr(0, "q/a"), body=body))
+
+
+def finish(net: Network, node: Node, request: Request) -> None:
+    net.say(node, ResponseFinal(request_id=request.request_id))
+
+
+def test_a_query_ends_in_exactly_one_final(net: Network) -> None:
+    asker, centre, one, two = net.client(), net.router(), net.client(), net.client()
+    for client in (asker, one, two):
+        net.join(client, centre)
+    net.queryable(one, "q/**")
+    net.queryable(two, "q/a")
+    net.get(asker, "q/a", 9)
+    (first,), (second,) = requests(one), requests(two)
+    asker.heard.clear()
+    reply(net, one, first, b"1")
+    finish(net, one, first)
+    assert [type(message) for message in asker.heard] == [Response]
+    reply(net, two, second, b"2")
+    net.part(two, centre)
+    assert [type(message) for message in asker.heard] == [Response, Response, ResponseFinal]
+    assert all(getattr(message, "request_id", None) == 9 for message in asker.heard)
+
+
+@pytest.mark.parametrize(
+    ("target", "reached"),
+    [
+        (QueryTarget.BEST_MATCHING, "c0"),
+        (QueryTarget.ALL, "c0 c1 c2"),
+        (QueryTarget.ALL_COMPLETE, "c0"),
+    ],
+)
+def test_targets_choose_queryables(net: Network, target: QueryTarget, reached: str) -> None:
+    asker, centre = net.client(), net.router()
+    answerers = {name: net.client() for name in ("c0", "c1", "c2")}
+    for client in (asker, *answerers.values()):
+        net.join(client, centre)
+    net.queryable(answerers["c0"], "q/**", complete=True)
+    net.queryable(answerers["c1"], "q/**")
+    net.queryable(answerers["c2"], "q/a")
+    net.get(asker, "q/a", target=target)
+    assert " ".join(name for name, node in answerers.items() if requests(node)) == reached
+
+
+def test_best_matching_asks_all_where_none_is_complete(net: Network) -> None:
+    asker, centre, one, two = net.client(), net.router(), net.client(), net.client()
+    for client in (asker, one, two):
+        net.join(client, centre)
+    net.queryable(one, "q/a", complete=True)
+    net.queryable(two, "q/**")
+    net.get(asker, "q/*")
+    assert requests(one)
+    assert requests(two)
+
+
+def test_nobody_to_ask_is_final_at_once(net: Network) -> None:
+    asker, centre = net.client(), net.router()
+    net.join(asker, centre)
+    net.get(asker, "q/a", 3)
+    assert [message.request_id for message in asker.heard if isinstance(message, ResponseFinal)] == [3]
+
+
+def test_a_silent_queryable_is_given_up(net: Network) -> None:
+    asker, centre, silent = net.client(), net.router(), net.client()
+    net.join(asker, centre)
+    net.join(silent, centre)
+    net.queryable(silent, "q")
+    net.get(asker, "q", 4)
+    assert centre.router.next_timeout() == 1.0
+    assert centre.router.handle_timeout(0.5) == []
+    net.emit(centre, centre.router.handle_timeout(1.0))
+    net.run()
+    error, final = [message for message in asker.heard if not isinstance(message, Request)]
+    assert isinstance(error, Response)
+    assert error.body == Err(payload=b"Timeout")
+    assert isinstance(final, ResponseFinal)
+    assert centre.router.next_timeout() is None
+
+
+def test_a_budget_ends_a_query_early(net: Network) -> None:
+    asker, centre, answerer = net.client(), net.router(), net.client()
+    net.join(asker, centre)
+    net.join(answerer, centre)
+    net.queryable(answerer, "q/**")
+    net.say(asker, Request(request_id=5, wire_expr=WireExpr(0, "q/a"), budget=2, body=Query()))
+    (request,) = requests(answerer)
+    asker.heard.clear()
+    for payload in (b"1", b"2", b"3"):
+        reply(net, answerer, request, payload)
+    finish(net, answerer, request)
+    assert [type(message) for message in asker.heard] == [Response, Response, ResponseFinal]
+
+
+def test_unknown_numbers_and_bad_keys_are_dropped(net: Network) -> None:
+    sender, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(sender, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "**")
+    face = next(face for face, (node, _) in centre.links.items() if node is sender)
+    for expr in (WireExpr(77, "x"), WireExpr(0, "a//b")):
+        assert centre.router.receive(face, Push(wire_expr=expr, body=Del()), 0.0) == []
+    unresolved = Request(request_id=8, wire_expr=WireExpr(77), body=Query())
+    ((target, final),) = centre.router.receive(face, unresolved, 0.0)
+    assert (target, final) == (face, ResponseFinal(request_id=8))
+
+
+def test_undeclaring_what_was_never_declared_changes_nothing(net: Network) -> None:
+    node = net.router()
+    for body in (UndeclareSubscriber(id=5), UndeclareQueryable(id=5), UndeclareToken(id=5)):
+        assert node.router.receive(node.local, Declare(body=body), 0.0) == []
+
+
+def test_a_declaration_used_again_under_its_id_moves(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "a", 1)
+    net.subscribe(subscriber, "b", 1)
+    net.put(publisher, "a", b"1")
+    net.put(publisher, "b", b"2")
+    assert pushed(subscriber) == [("b", b"2")]

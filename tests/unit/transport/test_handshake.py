@@ -1,0 +1,236 @@
+"""Opening a session, both sides, against each other and against captured bytes of eclipse-zenoh 1.10.2."""
+
+from __future__ import annotations
+
+import pytest
+
+from zenspark.errors import CloseReason
+from zenspark.transport.handshake import (
+    Accepting,
+    Credentials,
+    Identity,
+    Offer,
+    Opened,
+    Opening,
+    Refused,
+    Terms,
+    initial_sn,
+)
+from zenspark.wire.codec import decode_transport
+from zenspark.wire.fields import replace
+from zenspark.wire.messages import Close, InitAck, InitSyn, KeepAlive, OpenAck, OpenSyn, TransportMessage
+from zenspark.wire.values import TimeUnit, WhatAmI, ZenohId
+
+CLIENT = Identity(ZenohId(0xC0C1C2C3), WhatAmI.CLIENT)
+ROUTER = Identity(ZenohId(0xA0A1A2A3), WhatAmI.ROUTER)
+KEY = b"a key only the acceptor knows"
+NONCE = 0x1D20DEEEBBB8878C
+
+
+def accepting(offer: Offer | None = None, nonce: int = NONCE) -> Accepting:
+    return Accepting(ROUTER, offer or Offer(), KEY, nonce)
+
+
+def shake(opening: Opening, acceptor: Accepting) -> tuple[Terms, Terms]:
+    """The whole handshake; the terms each side came to."""
+    init_ack = acceptor.receive(opening.start())
+    assert isinstance(init_ack, InitAck), init_ack
+    open_syn = opening.receive(init_ack)
+    assert isinstance(open_syn, OpenSyn), open_syn
+    accepted = acceptor.receive(open_syn)
+    assert isinstance(accepted, Opened), accepted
+    opened = opening.receive(acceptor.ack(accepted.terms))
+    assert isinstance(opened, Opened), opened
+    return opened.terms, accepted.terms
+
+
+def refused(outcome: object) -> tuple[CloseReason, bool]:
+    assert isinstance(outcome, Refused), outcome
+    return outcome.reason, outcome.close is not None
+
+
+@pytest.mark.parametrize("low_latency", [False, True])
+@pytest.mark.parametrize("compression", [False, True])
+def test_both_sides_come_to_the_same_terms(low_latency: bool, compression: bool) -> None:
+    ours = Offer(batch_size=2048, resolution=0x09, lease_ms=1500, low_latency=low_latency, compression=compression)
+    theirs = Offer(batch_size=49152, lease_ms=10_000, low_latency=True, compression=True)
+    mine, yours = shake(Opening(CLIENT, ours), accepting(theirs))
+    assert (mine.peer, yours.peer) == (ROUTER, CLIENT)
+    assert mine.batch_size == yours.batch_size == 2048
+    assert mine.resolution == yours.resolution == 0x09
+    assert mine.sn_mask == 0x3FFF
+    assert mine.low_latency == yours.low_latency == low_latency
+    assert mine.compression == yours.compression == compression
+    assert (mine.lease, mine.peer_lease) == (yours.peer_lease, yours.lease) == (1.5, 10.0)
+    assert (mine.initial_sn, mine.peer_initial_sn) == (yours.peer_initial_sn, yours.initial_sn)
+    assert mine.patch == yours.patch == 1
+
+
+def test_priorities_need_both_sides() -> None:
+    assert shake(Opening(CLIENT, Offer()), accepting())[0].qos
+    assert not shake(Opening(CLIENT, Offer(qos=False)), accepting())[0].qos
+    assert not shake(Opening(CLIENT, Offer()), accepting(Offer(qos=False)))[1].qos
+
+
+def test_initial_sequence_numbers_are_those_of_eclipse_zenoh() -> None:
+    mask = 0x0FFF_FFFF
+    assert initial_sn(CLIENT.zid, ROUTER.zid, mask) == 102766003
+    assert initial_sn(ROUTER.zid, CLIENT.zid, mask) == 6376485
+    assert initial_sn(CLIENT.zid, ROUTER.zid, 0x7F) == 51
+
+
+def test_the_captured_answers_of_a_router_open_a_session() -> None:
+    opening = Opening(CLIENT, Offer(batch_size=65480))
+    assert opening.start() == decode_transport(bytes.fromhex("c10932c3c2c1c00ac8ff812701"))
+    cookie = "2005a0e55e1973c5ec849470e9bec9e54e6ab8198250e0746e7b3d01d445e7d818"
+    ack = decode_transport(bytes.fromhex(f"e10930a3a2a1a00a00c021{cookie}812701"))
+    assert opening.receive(ack) == decode_transport(bytes.fromhex(f"420ab3ab803121{cookie}"))
+    opened = opening.receive(decode_transport(bytes.fromhex("620aa5988503")))
+    assert isinstance(opened, Opened)
+    assert opened.terms.batch_size == 49152
+    assert opened.terms.peer_initial_sn == 6376485
+
+
+def test_the_shortest_init_syn_is_accepted_on_defaults() -> None:
+    acceptor = accepting()
+    ack = acceptor.receive(decode_transport(bytes.fromhex("010932c3c2c1c0")))
+    assert isinstance(ack, InitAck)
+    assert (ack.qos, ack.patch, ack.batch_size, ack.resolution) == (False, None, 0xFFFF, 0x0A)
+
+
+def test_a_priority_range_is_echoed_and_taken_as_priorities() -> None:
+    syn = replace(Opening(CLIENT, Offer()).start(), qos=False, qos_link=534542)
+    ack = accepting().receive(syn)
+    assert isinstance(ack, InitAck)
+    assert (ack.qos, ack.qos_link) == (False, 534542)
+
+
+class TestUserAndPassword:
+    """The method eclipse-zenoh calls usrpwd."""
+
+    ALICE = Offer(credentials=Credentials(b"alice", b"secret"))
+    GUARDED = Offer(users={b"alice": b"secret"})
+
+    def test_the_right_password_opens(self) -> None:
+        shake(Opening(CLIENT, self.ALICE), accepting(self.GUARDED))
+
+    def test_the_proof_is_the_captured_one(self) -> None:
+        opening = Opening(CLIENT, self.ALICE)
+        ack = accepting(self.GUARDED).receive(opening.start())
+        assert isinstance(ack, InitAck)
+        syn = opening.receive(ack)
+        assert isinstance(syn, OpenSyn)
+        assert syn.auth is not None
+        proof = "411fdd20d23b4593d0f16c25c72cec8db9177ae1a463d4cc7e6e118741c0c54e"
+        assert syn.auth.hex() == f"422705616c69636520{proof}"
+
+    @pytest.mark.parametrize("credentials", [(b"alice", b"wrong"), (b"bob", b"secret"), (b"bob", b"")])
+    def test_a_wrong_one_is_refused(self, credentials: tuple[bytes, bytes]) -> None:
+        opening = Opening(CLIENT, Offer(credentials=Credentials(*credentials)))
+        acceptor = accepting(self.GUARDED)
+        ack = acceptor.receive(opening.start())
+        assert isinstance(ack, InitAck)
+        syn = opening.receive(ack)
+        assert isinstance(syn, OpenSyn)
+        assert refused(acceptor.receive(syn)) == (CloseReason.GENERIC, True)
+
+    def test_none_is_refused_at_once(self) -> None:
+        assert refused(accepting(self.GUARDED).receive(Opening(CLIENT, Offer()).start()))[0] is CloseReason.GENERIC
+
+    def test_an_acceptor_that_asks_for_none_is_not_trusted_with_one(self) -> None:
+        opening = Opening(CLIENT, self.ALICE)
+        ack = accepting().receive(opening.start())
+        assert isinstance(ack, InitAck)
+        assert refused(opening.receive(ack))[0] is CloseReason.GENERIC
+
+    def test_garbage_in_the_extension_is_refused(self) -> None:
+        syn = replace(Opening(CLIENT, self.ALICE).start(), auth=b"\x42\xff")
+        assert refused(accepting(self.GUARDED).receive(syn))[0] is CloseReason.GENERIC
+
+
+class TestAcceptorRefuses:
+    """What an acceptor turns away, with the reason it gives."""
+
+    SYN = Opening(CLIENT, Offer()).start()
+
+    @pytest.mark.parametrize("version", [0, 8, 255])
+    def test_another_version(self, version: int) -> None:
+        assert refused(accepting().receive(replace(self.SYN, version=version))) == (CloseReason.INVALID, True)
+
+    def test_a_message_that_opens_nothing(self) -> None:
+        assert refused(accepting().receive(KeepAlive())) == (CloseReason.INVALID, True)
+
+    def test_a_client_if_it_is_one(self) -> None:
+        acceptor = Accepting(Identity(ZenohId(1), WhatAmI.CLIENT), Offer(), KEY, NONCE)
+        assert refused(acceptor.receive(self.SYN)) == (CloseReason.GENERIC, True)
+
+    def test_itself(self) -> None:
+        opening = Opening(Identity(ROUTER.zid, WhatAmI.PEER), Offer())
+        acceptor = accepting()
+        ack = acceptor.receive(opening.start())
+        assert isinstance(ack, InitAck)
+        syn = opening.receive(ack)
+        assert isinstance(syn, OpenSyn)
+        assert refused(acceptor.receive(syn)) == (CloseReason.CONNECTION_TO_SELF, True)
+
+    @pytest.mark.parametrize("position", [0, -1])
+    def test_a_cookie_it_did_not_bake(self, position: int) -> None:
+        opening, acceptor = Opening(CLIENT, Offer()), accepting()
+        ack = acceptor.receive(opening.start())
+        assert isinstance(ack, InitAck)
+        forged = bytearray(ack.cookie)
+        forged[position] ^= 1
+        syn = OpenSyn(lease=10, unit=TimeUnit.S, initial_sn=1, cookie=bytes(forged))
+        assert refused(acceptor.receive(syn)) == (CloseReason.INVALID, True)
+
+    def test_a_cookie_of_another_link(self) -> None:
+        opening = Opening(CLIENT, Offer())
+        ack = accepting(nonce=1).receive(opening.start())
+        assert isinstance(ack, InitAck)
+        syn = opening.receive(ack)
+        assert isinstance(syn, OpenSyn)
+        assert refused(accepting(nonce=2).receive(syn))[0] is CloseReason.INVALID
+
+    def test_a_sequence_number_that_does_not_fit(self) -> None:
+        opening, acceptor = Opening(CLIENT, Offer(resolution=0)), accepting()
+        ack = acceptor.receive(opening.start())
+        assert isinstance(ack, InitAck)
+        syn = opening.receive(ack)
+        assert isinstance(syn, OpenSyn)
+        assert refused(acceptor.receive(replace(syn, initial_sn=128)))[0] is CloseReason.INVALID
+
+
+class TestInitiatorRefuses:
+    """What an initiator does not put up with."""
+
+    def ack(self, opening: Opening) -> InitAck:
+        ack = accepting().receive(opening.start())
+        assert isinstance(ack, InitAck)
+        return ack
+
+    def test_more_resolution_than_offered(self) -> None:
+        opening = Opening(CLIENT, Offer(resolution=0x08))
+        bold = replace(self.ack(opening), resolution=None, batch_size=None)  # absent means the default, 32 bits
+        assert refused(opening.receive(bold)) == (CloseReason.INVALID, True)
+
+    def test_a_patch_it_does_not_speak(self) -> None:
+        opening = Opening(CLIENT, Offer())
+        assert refused(opening.receive(replace(self.ack(opening), patch=2))) == (CloseReason.GENERIC, True)
+
+    def test_another_node_than_expected(self) -> None:
+        opening = Opening(CLIENT, Offer(), expected=ZenohId(5))
+        assert refused(opening.receive(self.ack(opening)))[0] is CloseReason.GENERIC
+        opening = Opening(CLIENT, Offer(), expected=ROUTER.zid)
+        assert isinstance(opening.receive(self.ack(opening)), OpenSyn)
+
+    @pytest.mark.parametrize("message", [OpenAck(lease=1, unit=TimeUnit.S, initial_sn=1), KeepAlive()])
+    def test_messages_out_of_turn(self, message: TransportMessage) -> None:
+        assert refused(Opening(CLIENT, Offer()).receive(message)) == (CloseReason.INVALID, True)
+
+    def test_a_close_ends_it_without_an_answer(self) -> None:
+        outcome = Opening(CLIENT, Offer()).receive(Close(session=False, reason=4))
+        assert refused(outcome) == (CloseReason.MAX_LINKS, False)
+
+    def test_an_init_syn_is_not_an_answer(self) -> None:
+        assert isinstance(Opening(CLIENT, Offer()).start(), InitSyn)
+        assert refused(Opening(CLIENT, Offer()).receive(Opening(ROUTER, Offer()).start()))[1]
