@@ -17,6 +17,7 @@ from setuptools.command.build_ext import build_ext
 COMPILED = [
     "zenspark/key/match.py",
     "zenspark/key/tree.py",
+    "zenspark/transport/outbox.py",
     "zenspark/wire/buffer.py",
     "zenspark/wire/codec.py",
     "zenspark/wire/columns.py",

@@ -1,8 +1,8 @@
 """Key expressions: what a valid one looks like, its canonical form, and how one is made from another.
 
-The grammar is section 12.1 of the protocol. A key expression is chunks between slashes. `*` stands for one chunk, `**` for
-any number of them, `$*` for any characters inside one chunk; a chunk that starts with `@` is verbatim and stands for
-itself only, whatever it contains. Every set of keys has one spelling, the canonical one, and no other is valid.
+The grammar is section 12.1 of the protocol. A key expression is chunks between slashes. `*` stands for one chunk, `**`
+for any number of them, `$*` for any characters inside one chunk; a chunk that starts with `@` is verbatim and stands
+for itself only, whatever it contains. Every set of keys has one spelling, the canonical one, and no other is valid.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 # cython: language_level=3, freethreading_compatible=True
 """Tells whether two key expressions share a key, and whether one covers the other (protocol section 12.2).
 
-Both functions take canonical text and do not check it; `KeyExpr` does. A single chunk is a key expression too, so they
-also compare chunks.
+Both functions take canonical text and do not check it, as `KeyExpr` does; for other text the answer means nothing. A
+single chunk is a key expression too, so they also compare chunks.
 
-Everything below them works on positions in the UTF-8 bytes and copies nothing. A part of a key expression is a run of
-chunks `text[start:end]`; it is spent when `start` has reached `end`. Stars are matched greedily, not by the recursion of
-the specification, which is exponential:
+Everything below them works on positions in the UTF-8 bytes and copies nothing, not even into a value that would hold
+them: a comparison takes less time than making one. A part of a key expression is a run of chunks `text[start:end]`; it
+is spent when `start` has reached `end`.
+
+Stars are matched greedily, not by the recursion of the specification, which is exponential:
 
 * Where only one side has stars, a star gives way one step at a time, and only the latest one ever has to: whatever an
   earlier star could still reach, the later one reaches as well. That is at most length times length steps.
@@ -21,7 +23,7 @@ from __future__ import annotations
 import cython
 
 if cython.compiled:  # pragma: no cover
-    from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize  # type: ignore[import-not-found]
+    from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 
 SLASH = cython.declare(cython.uchar, 0x2F)
 STAR = cython.declare(cython.uchar, 0x2A)
@@ -176,9 +178,7 @@ def _may_end(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.P
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _plain_end(
-    text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def _plain_end(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Where the part before the next verbatim chunk ends; before `start` if the very next one is verbatim."""
     while start < end and text[start] != AT:
         start = _chunk_end(text, start, end) + 1
@@ -188,18 +188,18 @@ def _plain_end(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _has_star_star(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    while start < end - 1:
-        if text[start] == STAR and text[start + 1] == STAR:
+    chunk_end: cython.Py_ssize_t
+    while start < end:
+        chunk_end = _chunk_end(text, start, end)
+        if _is_star_star(text, start, chunk_end):
             return True
-        start += 1
+        start = chunk_end + 1
     return False
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _chunk_end(
-    text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def _chunk_end(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
     while start < end and text[start] != SLASH:
         start += 1
     return start
@@ -207,9 +207,7 @@ def _chunk_end(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _chunk_start(
-    text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def _chunk_start(text: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
     while end > start and text[end - 1] != SLASH:
         end -= 1
     return end
@@ -232,7 +230,7 @@ def _agree(
     """Whether chunk `a` includes chunk `b`, or else intersects it; `a` is not `**`, and `b` is only for inclusion."""
     if _is_same(a, i, i_end, b, j, j_end):
         return True
-    if a[i] == AT or b[j] == AT:
+    if i == i_end or j == j_end or a[i] == AT or b[j] == AT:
         return False
     if a[i] == STAR:
         return not _is_star_star(b, j, j_end)
@@ -291,7 +289,7 @@ def _same_ends(
             return False
         i += 1
         j += 1
-    while a[i_end - 1] != STAR and b[j_end - 1] != STAR:
+    while i < i_end and j < j_end and a[i_end - 1] != STAR and b[j_end - 1] != STAR:
         if a[i_end - 1] != b[j_end - 1]:
             return False
         i_end -= 1

@@ -1,26 +1,29 @@
 # cython: language_level=3, freethreading_compatible=True
 """Values stored by key expression, and all those whose expression intersects, includes or is included by another.
 
-A dictionary holds every expression by its text, and so finds the one that equals a key. For the others there are two
-trees of chunks: one of the expressions with a `*` in their text, one of those without. A lookup of a key without
-wildcards walks the first tree only, so its cost follows from the length of the key and the wildcards on its way, not from
-how many plain keys are stored. A lookup with wildcards walks both.
+A dictionary holds every entry by its text, and so finds the one that equals a key. For the others there are two trees
+of chunks: one of the expressions with a `*` in their text, one of those without. A lookup of a key without wildcards
+walks the first tree only, so its cost follows from the length of the key and the wildcards on its way, not from how
+many plain keys are stored. A lookup with wildcards walks both.
 
-A walk takes the chunks of the looked-up expression one by one and keeps the nodes that the chunks so far lead to:
+A walk takes the chunks of the looked-up expression one by one and keeps the branches that the chunks so far lead to:
 
-* `fresh`, the nodes the latest chunk led to. A node has one parent and one edge to it, so none comes up twice.
-* `loops`, the nodes behind a stored `**`. They stay for as long as the `**` may take what comes, and a chunk can lead to
-  one that is there already; therefore a dictionary.
+* `fresh`, those the latest chunk led to. A branch has one parent and one chunk, so none comes up twice.
+* `loops`, those behind a stored `**`. They stay for as long as the `**` may take what comes, and a chunk can lead to
+  one that is there already; therefore a dictionary by identity.
 
 What a chunk leads to is section 12.2 seen from the tree, for each of the three relations an expression in the tree can
 have to the one looked up.
+
+With a million entries the time goes into memory that is not in the cache, so the trees touch little of it: nothing is
+allocated for the end of an expression but its entry, and a few children are kept in one tuple.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import cython
 
@@ -31,6 +34,12 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
+# A node where more chunks follow, otherwise the entry that ends there.
+Branch: TypeAlias = "_Node | tuple[str, Any]"
+# Branches by chunk: up to FEW in a tuple, chunk and branch by turns; beyond, in a dictionary.
+Children: TypeAlias = "dict[str, Branch] | tuple[Any, ...] | None"
+FEW = cython.declare(cython.Py_ssize_t, 4)
+
 # What kind of chunk it is.
 LITERAL = cython.declare(cython.int, 0)
 VERBATIM = cython.declare(cython.int, 1)
@@ -38,7 +47,7 @@ GLOB = cython.declare(cython.int, 2)  # with `$*`
 STAR = cython.declare(cython.int, 3)
 STAR_STAR = cython.declare(cython.int, 4)
 
-# In which relation what is stored stands to what is looked up.
+# In which relation the stored expression stands to the one looked up.
 INTERSECTING = cython.declare(cython.int, 0)
 INCLUDING = cython.declare(cython.int, 1)
 INCLUDED = cython.declare(cython.int, 2)
@@ -47,8 +56,8 @@ INCLUDED = cython.declare(cython.int, 2)
 class KeyTree(Generic[V]):
     """A mapping from key expressions to values that can also be asked by relation.
 
-    A text is taken at its word: it must be canonical, as a KeyExpr is. Lookups answer with lists of expression and value in
-    no particular order, which stay as they are when the tree changes. One thread at a time.
+    A text is taken at its word: it must be canonical, as that of a KeyExpr is. Lookups answer with a list of texts and
+    values in no particular order, which stays as it is when the tree changes. Only one thread at a time may use it.
     """
 
     __slots__ = ("_entries", "_plain", "_wild")
@@ -79,12 +88,9 @@ class KeyTree(Generic[V]):
     def insert(self, key: KeyExpr | str, value: V) -> None:
         """Stores a value, in place of the one already stored under the same expression."""
         text = str(key)
-        node: _Node = self._root(text)
-        for chunk in text.split("/"):
-            node = node.grow(chunk)
         entry = (text, value)
-        node.entry = entry
         self._entries[text] = entry
+        _put(self._wild if "*" in text else self._plain, text.split("/"), entry)
 
     def remove(self, key: KeyExpr | str) -> V | None:
         """Takes out what is stored under exactly this expression, and hands it over."""
@@ -92,7 +98,7 @@ class KeyTree(Generic[V]):
         entry = self._entries.pop(text, None)
         if entry is None:
             return None
-        _prune(self._root(text), text.split("/"))
+        _take(self._wild if "*" in text else self._plain, text.split("/"))
         return entry[1]
 
     def intersecting(self, key: KeyExpr | str) -> list[tuple[str, V]]:
@@ -100,31 +106,41 @@ class KeyTree(Generic[V]):
         text = str(key)
         if "*" not in text:
             return self._matching(text)
-        return _walk(self._wild, text, INTERSECTING) + _walk(self._plain, text, INTERSECTING)
+        found: list[tuple[str, V]] = []
+        _walk(self._wild, text, INTERSECTING, found)
+        _walk(self._plain, text, INTERSECTING, found)
+        return found
 
     def including(self, key: KeyExpr | str) -> list[tuple[str, V]]:
         """All whose expression includes this one."""
         text = str(key)
         if "*" not in text:
             return self._matching(text)
-        return _walk(self._wild, text, INCLUDING)
+        found: list[tuple[str, V]] = []
+        _walk(self._wild, text, INCLUDING, found)
+        return found
 
     def included(self, key: KeyExpr | str) -> list[tuple[str, V]]:
-        """All whose expression this one includes."""
+        """All whose expression is included by this one."""
         text = str(key)
         if "*" not in text:
             return self._equal(text)
-        return _walk(self._wild, text, INCLUDED) + _walk(self._plain, text, INCLUDED)
+        found: list[tuple[str, V]] = []
+        _walk(self._wild, text, INCLUDED, found)
+        _walk(self._plain, text, INCLUDED, found)
+        return found
 
-    def _matching(self, key: str) -> list[tuple[str, V]]:
-        return self._equal(key) + _walk(self._wild, key, INCLUDING)
+    def _matching(self, text: str) -> list[tuple[str, V]]:
+        found = self._equal(text)
+        _walk(self._wild, text, INCLUDING, found)
+        return found
 
-    def _equal(self, key: str) -> list[tuple[str, V]]:
-        entry = self._entries.get(key)
+    def _equal(self, text: str) -> list[tuple[str, V]]:
+        entry = self._entries.get(text)
         return [] if entry is None else [entry]
 
-    def _root(self, text: str) -> _Node:
-        return self._wild if "*" in text else self._plain
+
+# --- the tree -------------------------------------------------------------------------------------
 
 
 @cython.final
@@ -132,80 +148,53 @@ class KeyTree(Generic[V]):
 @cython.trashcan(True)  # freeing a long chain of nodes must not exhaust the C stack
 @cython.cclass
 class _Node:
-    """One chunk of stored expressions: what ends here, and the chunks that follow, each kind in its own place."""
+    """What follows after some chunks, each kind in its own place, and the entry that ends there."""
 
-    __slots__ = ("entry", "globs", "literals", "star", "star_star", "verbatims")
+    __slots__ = ("entry", "globs", "literals", "star", "star_star")
 
-    entry: tuple[str, object] | None
-    literals: dict[str, _Node] | None
-    verbatims: dict[str, _Node] | None
-    globs: dict[str, _Node] | None  # chunks with `$*`
-    star: _Node | None
-    star_star: _Node | None
+    entry: tuple[str, Any] | None
+    literals: Children  # verbatim chunks, too
+    globs: Children
+    star: Branch | None
+    star_star: Branch | None
 
     def __init__(self) -> None:
         self.entry = None
         self.literals = None
-        self.verbatims = None
         self.globs = None
         self.star = None
         self.star_star = None
 
     @cython.cfunc
-    def child(self, chunk: str) -> _Node | None:
+    def child(self, chunk: str) -> Branch | None:
         kind: cython.int = _kind(chunk)
         if kind == STAR:
             return self.star
         if kind == STAR_STAR:
             return self.star_star
-        children: dict[str, _Node] | None = self.literals
-        if kind == VERBATIM:
-            children = self.verbatims
-        elif kind == GLOB:
-            children = self.globs
-        return None if children is None else children.get(chunk)
+        return _find(self.globs if kind == GLOB else self.literals, chunk)
 
     @cython.cfunc
-    def link(self, chunk: str, child: _Node | None) -> None:
-        """Puts a child in its place, or with None empties the place."""
+    def set_child(self, chunk: str, child: Branch | None) -> None:
         kind: cython.int = _kind(chunk)
         if kind == STAR:
             self.star = child
         elif kind == STAR_STAR:
             self.star_star = child
-        elif kind == VERBATIM:
-            self.verbatims = _linked(self.verbatims, chunk, child)
         elif kind == GLOB:
-            self.globs = _linked(self.globs, chunk, child)
+            self.globs = _with_child(self.globs, chunk, child)
         else:
-            self.literals = _linked(self.literals, chunk, child)
+            self.literals = _with_child(self.literals, chunk, child)
 
     @cython.cfunc
-    def grow(self, chunk: str) -> _Node:
-        """Finds the child, or makes it."""
-        child: _Node | None = self.child(chunk)
-        if child is None:
-            child = _Node()
-            self.link(chunk, child)
-        return child
-
-    @cython.cfunc
-    def is_bare(self) -> cython.bint:
-        """Whether neither a value nor a child keeps it alive."""
-        return (
-            self.entry is None
-            and self.literals is None
-            and self.verbatims is None
-            and self.globs is None
-            and self.star is None
-            and self.star_star is None
-        )
+    def is_childless(self) -> cython.bint:
+        return self.literals is None and self.globs is None and self.star is None and self.star_star is None
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _kind(chunk: str) -> cython.int:
-    if chunk[0] == "@":
+    if len(chunk) > 0 and chunk[0] == "@":
         return VERBATIM
     if "*" not in chunk:
         return LITERAL
@@ -215,80 +204,146 @@ def _kind(chunk: str) -> cython.int:
 
 
 @cython.cfunc
-def _linked(children: dict[str, _Node] | None, chunk: str, child: _Node | None) -> dict[str, _Node] | None:
+def _find(children: Children, chunk: str) -> Branch | None:
+    at: cython.Py_ssize_t
+    many: dict[str, Branch]
+    few: tuple[Any, ...]
+    stored: str
     if children is None:
-        children = {}
-    if child is None:
-        del children[chunk]
-        return children if children else None
-    # The same few chunks come back under many parents: one copy of each saves memory and cache.
-    children[sys.intern(chunk)] = child
-    return children
+        return None
+    if isinstance(children, dict):
+        many = children
+        return many.get(chunk)
+    few = children
+    for at in range(0, len(few), 2):
+        stored = few[at]
+        if stored == chunk:
+            return few[at + 1]
+    return None
 
 
 @cython.cfunc
-def _prune(root: _Node, chunks: list[str]) -> None:
-    """Takes out the value at the end of the chunks, and every node nothing is left for."""
-    node: _Node | None = root
+def _with_child(children: Children, chunk: str, child: Branch | None) -> Children:
+    """Puts, replaces or, with None, drops one of the children, and keeps them in the form their number asks for."""
+    many: dict[str, Branch]
+    few: tuple[Any, ...]
+    if isinstance(children, dict):
+        many = children
+    else:
+        few = children or ()
+        many = dict(zip(few[::2], few[1::2], strict=True))
+    if child is None:
+        del many[chunk]
+    else:
+        # The same few chunks come back under many parents: one copy of each saves memory and cache.
+        many[sys.intern(chunk)] = child
+    if len(many) > FEW:
+        return many
+    return tuple([part for pair in many.items() for part in pair]) or None
+
+
+@cython.cfunc
+def _put(root: _Node, chunks: list[str], entry: tuple[str, Any]) -> None:
+    """Places an entry at the end of its chunks, with nodes on the way to it."""
+    node: _Node = root
+    below: _Node
+    chunk: str
+    last: str = chunks.pop()
+    for chunk in chunks:
+        child = node.child(chunk)
+        if isinstance(child, _Node):
+            node = child
+        else:
+            below = _Node()
+            below.entry = child
+            node.set_child(chunk, below)
+            node = below
+    child = node.child(last)
+    if isinstance(child, _Node):
+        below = child
+        below.entry = entry
+    else:
+        node.set_child(last, entry)
+
+
+@cython.cfunc
+def _take(root: _Node, chunks: list[str]) -> None:
+    """Takes the entry at the end of the chunks out, and the nodes that were there only for it."""
+    node: _Node = root
     path: list[_Node] = []
+    chunk: str
+    last: str = chunks.pop()
     for chunk in chunks:
         path.append(node)
         node = node.child(chunk)
-    node.entry = None
-    while path and node.is_bare():
+    child = node.child(last)
+    if isinstance(child, _Node):
+        node = child
+        node.entry = None
+        return
+    node.set_child(last, None)
+    while path and node.is_childless():
+        entry = node.entry
         node = path.pop()
-        node.link(chunks.pop(), None)
+        node.set_child(chunks.pop(), entry)
 
 
 # --- the walk -------------------------------------------------------------------------------------
 
 
 @cython.cfunc
-def _walk(root: _Node, text: str, relation: cython.int) -> list:
-    """The entries of one tree that stand in the relation to the expression."""
+def _walk(root: _Node, text: str, relation: cython.int, found: list[tuple[str, V]]) -> None:
+    """Adds the entries of one tree that stand in the relation to the expression."""
     node: _Node
-    kind: cython.int
-    fresh: list = [root]
-    loops: dict = {}
-    found: list = []
     chunk: str
+    kind: cython.int
+    fresh: list[Branch] = [root]
+    loops: dict[int, Branch] = {}
     if relation != INCLUDED:
         _open_loops(fresh, loops)
     for chunk in text.split("/"):
         kind = _kind(chunk)
-        if kind == STAR_STAR:
-            fresh = [] if relation == INCLUDING else _descend(fresh, loops, relation)
-        else:
+        if kind != STAR_STAR:
             fresh = _step(fresh, loops, chunk, kind, relation)
+        elif relation == INCLUDING:
+            fresh = []
+        else:
+            fresh = _descend(fresh, loops, relation)
         if not fresh and not loops:
-            return found
-    for node in fresh:
+            return
+    fresh.extend(loops.values())
+    for branch in fresh:
+        if not isinstance(branch, _Node):
+            found.append(branch)
+            continue
+        node = branch
         if node.entry is not None:
             found.append(node.entry)
-    for node in loops:
-        if node.entry is not None:
-            found.append(node.entry)
-    return found
 
 
 @cython.cfunc
-def _open_loops(fresh: list, loops: dict) -> None:
-    """Adds the nodes that can be reached for nothing, because a stored `**` takes no chunk at all."""
+def _open_loops(fresh: list[Branch], loops: dict[int, Branch]) -> None:
+    """Adds what is behind a stored `**` at once, because a `**` may take nothing at all."""
     node: _Node
-    for node in fresh:
-        if node.star_star is not None:
-            loops[node.star_star] = None
+    for branch in fresh:
+        if isinstance(branch, _Node):
+            node = branch
+            if node.star_star is not None:
+                loops[id(node.star_star)] = node.star_star
 
 
 @cython.cfunc
-def _step(fresh: list, loops: dict, chunk: str, kind: cython.int, relation: cython.int) -> list:
-    """Takes one chunk, not a `**`: returns the new fresh nodes and brings the loops up to date."""
-    node: _Node
-    reached: list = []
-    for node in fresh:
-        _follow(node, chunk, kind, relation, reached)
-    for node in loops:
-        _follow(node, chunk, kind, relation, reached)
+def _step(
+    fresh: list[Branch], loops: dict[int, Branch], chunk: str, kind: cython.int, relation: cython.int
+) -> list[Branch]:
+    """Takes one chunk that is not `**`: returns the new fresh branches and brings the loops up to date."""
+    reached: list[Branch] = []
+    for branch in fresh:
+        if isinstance(branch, _Node):
+            _follow(branch, chunk, kind, relation, reached)
+    for branch in loops.values():
+        if isinstance(branch, _Node):
+            _follow(branch, chunk, kind, relation, reached)
     if kind == VERBATIM:
         loops.clear()
     if relation != INCLUDED:
@@ -297,13 +352,14 @@ def _step(fresh: list, loops: dict, chunk: str, kind: cython.int, relation: cyth
 
 
 @cython.cfunc
-def _follow(node: _Node, chunk: str, kind: cython.int, relation: cython.int, reached: list) -> None:
+def _follow(node: _Node, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]) -> None:
     """Adds the children of a node that one chunk leads to."""
-    if kind == VERBATIM:
-        _add_equal(node.verbatims, chunk, reached)
-        return
-    if kind == LITERAL:
-        _add_equal(node.literals, chunk, reached)
+    if kind in (LITERAL, VERBATIM):
+        child = _find(node.literals, chunk)
+        if child is not None:
+            reached.append(child)
+        if kind == VERBATIM:
+            return
     elif relation != INCLUDING:
         _add_related(node.literals, chunk, kind, relation, reached)
     if node.star is not None and (relation != INCLUDED or kind == STAR):
@@ -312,54 +368,59 @@ def _follow(node: _Node, chunk: str, kind: cython.int, relation: cython.int, rea
 
 
 @cython.cfunc
-def _add_equal(children: dict[str, _Node] | None, chunk: str, reached: list) -> None:
-    if children is not None:
-        child = children.get(chunk)
-        if child is not None:
-            reached.append(child)
-
-
-@cython.cfunc
-def _add_related(
-    children: dict[str, _Node] | None, chunk: str, kind: cython.int, relation: cython.int, reached: list
-) -> None:
-    """Adds the children whose own chunk, a literal or one with `$*`, stands in the relation to this one."""
+def _add_related(children: Children, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]) -> None:
+    """Adds the children whose own chunk stands in the relation to this one."""
+    at: cython.Py_ssize_t
+    many: dict[str, Branch]
+    few: tuple[Any, ...]
     if children is None:
         return
-    if kind == STAR:
-        if relation != INCLUDING:
-            reached.extend(children.values())
+    if isinstance(children, dict):
+        many = children
+        for stored, child in many.items():
+            if _is_related(stored, chunk, kind, relation):
+                reached.append(child)
         return
-    for text, child in children.items():
-        if relation == INTERSECTING:
-            related = intersects(text, chunk)
-        elif relation == INCLUDING:
-            related = includes(text, chunk)
-        else:
-            related = includes(chunk, text)
-        if related:
-            reached.append(child)
+    few = children
+    for at in range(0, len(few), 2):
+        if _is_related(few[at], chunk, kind, relation):
+            reached.append(few[at + 1])
 
 
 @cython.cfunc
-def _descend(fresh: list, loops: dict, relation: cython.int) -> list:
-    """Takes a `**`: everything below is reached, except by way of a verbatim chunk."""
+def _is_related(stored: str, chunk: str, kind: cython.int, relation: cython.int) -> cython.bint:
+    if kind == STAR and relation != INCLUDING:
+        return _kind(stored) != VERBATIM
+    if relation == INTERSECTING:
+        return intersects(stored, chunk)
+    if relation == INCLUDING:
+        return includes(stored, chunk)
+    return includes(chunk, stored)
+
+
+@cython.cfunc
+def _descend(fresh: list[Branch], loops: dict[int, Branch], relation: cython.int) -> list[Branch]:
+    """Takes a `**`: returns everything from the fresh branches down that no verbatim chunk stands before."""
     node: _Node
-    reached: list = [*fresh, *loops]
-    seen: set = set(reached)
-    children: list
-    for node in reached:  # grows on the way
-        children = []
-        _add_related(node.literals, "*", STAR, relation, children)
-        _add_related(node.globs, "*", STAR, relation, children)
-        if node.star is not None:
-            children.append(node.star)
-        if node.star_star is not None:
-            children.append(node.star_star)
-            if relation == INTERSECTING:
-                loops[node.star_star] = None
-        for child in children:
-            if child not in seen:
-                seen.add(child)
-                reached.append(child)
-    return [node for node in reached if node not in loops]
+    below: list[Branch]
+    reached: list[Branch] = list(fresh)
+    queue: list[Branch] = [*fresh, *loops.values()]
+    starts: set[int] = {id(branch) for branch in queue}  # one of them may stand below another
+    for branch in queue:  # grows on the way
+        if not isinstance(branch, _Node):
+            continue
+        node = branch
+        below = []
+        _follow(node, "*", STAR, relation, below)
+        below = [child for child in below if id(child) not in starts]
+        reached += below
+        queue += below
+        star_star = node.star_star
+        if star_star is None or id(star_star) in starts:
+            continue
+        queue.append(star_star)
+        if relation == INTERSECTING:
+            loops[id(star_star)] = star_star
+        else:
+            reached.append(star_star)
+    return reached

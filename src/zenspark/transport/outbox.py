@@ -19,6 +19,8 @@ from zenspark.transport.framing import compress
 FRAME, FRAGMENT = 0x05, 0x06
 RELIABLE, MORE, Z = 0x20, 0x40, 0x80
 QOS_EXT, FIRST_EXT = 0x31, 0x02
+Payload = bytes | bytearray | memoryview
+
 DATA: cython.int = 5
 """The priority whose frames say nothing about priority; without QoS, the only lane there is."""
 FRAME_ROOM: cython.Py_ssize_t = 16
@@ -50,7 +52,7 @@ class Lane:
     priority: cython.int
     batch: bytearray
     frame: cython.int  # the reliability of the open frame: 0, 1, or -1 for none
-    sn: list
+    sn: list[int]
 
     def __init__(self, priority: cython.int, initial_sn: cython.ulonglong) -> None:
         self.priority = priority
@@ -63,8 +65,8 @@ class Lane:
 class Outbox:
     """What a connection has to say."""
 
-    _lanes: list
-    _ready: list
+    _lanes: list[Lane]
+    _ready: list[bytearray]
     _qos: cython.bint
     _compression: cython.bint
     _low_latency: cython.bint
@@ -100,7 +102,7 @@ class Outbox:
         """How many full batches wait."""
         return len(self._ready)
 
-    def append(self, priority: cython.int, reliable: cython.bint, head: bytes, payload: object = None) -> cython.bint:
+    def append(self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload | None = None) -> cython.bint:
         """A network message: its bytes, and a payload to put behind them with its length. True if a batch is full."""
         length: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t = len(head)
@@ -130,16 +132,16 @@ class Outbox:
         """A transport message: a batch of its own, before everything else that is not yet full."""
         self._finish(bytearray(b"\0\0" + message) if not self._low_latency else bytearray(b"\0\0\0\0" + message))
 
-    def append_batches(self, batches: object) -> None:
+    def append_batches(self, batches: bytearray) -> None:
         """Whole batches with their lengths, as the columns kernel writes them."""
         self._ready.append(batches)
 
     @cython.cfunc
-    def _whole(self, head: bytes, payload: object) -> bytes:
+    def _whole(self, head: bytes, payload: Payload | None) -> bytes:
         return head if payload is None else b"".join((head, vle(len(payload)), payload))
 
     @cython.cfunc
-    def _append_bare(self, head: bytes, payload: object) -> cython.bint:
+    def _append_bare(self, head: bytes, payload: Payload | None) -> cython.bint:
         message = self._whole(head, payload)
         if len(message) > self._batch_size:
             raise LimitExceeded(len(message), self._batch_size, "message in a low-latency session")
@@ -204,14 +206,14 @@ class Outbox:
         batch[:width] = length.to_bytes(width, "little")
         self._ready.append(batch)
 
-    def take(self) -> list:
+    def take(self) -> list[bytearray]:
         """Everything there is to send, in order, and nothing left."""
         for lane in self._lanes:
             self._close(lane)
         return self.take_ready()
 
-    def take_ready(self) -> list:
+    def take_ready(self) -> list[bytearray]:
         """The batches that are full."""
-        ready: list = self._ready
+        ready: list[bytearray] = self._ready
         self._ready = []
         return ready

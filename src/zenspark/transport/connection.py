@@ -1,0 +1,357 @@
+"""Connection: one link to one peer, from the first byte to the last. Bytes in, events out; events in, bytes out.
+
+States: the handshake runs (OPENING), an acceptor has been asked and its owner must decide (ASKED), the session is
+OPEN, it is CLOSED. The owner moves bytes: it receives into `buffer()`, tells `receive()` how many came and handles
+the events before it asks for more, because publications are handed over as columns that point into that buffer. It
+writes what `take()` gives, calls `handle_timeout` when `next_timeout` has come, and stops after `Closed`.
+
+What can go wrong: anything the peer sends. It is always answered by `Closed` with a reason, never by an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from enum import Enum, auto
+
+import msgspec
+
+from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
+from zenspark.transport.framing import decompress
+from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
+from zenspark.transport.lane import Abandoned, Defragmenter, Joined, lies_ahead
+from zenspark.transport.outbox import Outbox
+from zenspark.wire.codec import decode_network, decode_transport, encode
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.fields import Message
+from zenspark.wire.messages import Close, Fragment, Frame, KeepAlive, NetworkMessage, TransportMessage
+from zenspark.wire.values import Priority
+
+BUFFER_SIZE = 1 << 18
+"""What one read may bring: several of the largest batches, and little enough to stay in the processor's cache."""
+RELIABLE, CONTINUED = 0x08, 0x10
+"""Bits of a frame's lane in the columns."""
+KEEP_ALIVES = 4
+"""How often we are heard of within a lease."""
+
+
+class State(Enum):
+    OPENING = auto()
+    ASKED = auto()
+    OPEN = auto()
+    CLOSED = auto()
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Somebody wants a session on these terms: `admit()` or `close()`."""
+
+    terms: Terms
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A network message that is not a plain publication."""
+
+    message: NetworkMessage
+    reliable: bool
+
+
+class Pushes(msgspec.Struct, frozen=True):
+    """Publications: rows `start` to `stop` of columns that are good until the next event is asked for."""
+
+    columns: Columns
+    start: int
+    stop: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A message that came in pieces and will never be whole."""
+
+    why: str
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Nothing more will happen here. `by_peer` tells who ended it."""
+
+    reason: CloseReason
+    text: str
+    by_peer: bool
+
+
+Event = Asked | Opened | Received | Pushes | Lost | Closed
+Step = Generator[Event, None, int]
+"""Events, and at the end how many bytes they took."""
+
+
+class _Lane:
+    """The receiving end of one priority and reliability."""
+
+    def __init__(self, terms: Terms, limit: int) -> None:
+        self.mask = terms.sn_mask
+        self.last = (terms.peer_initial_sn - 1) & self.mask
+        self.pieces = Defragmenter(self.mask, terms.patch, limit)
+
+    def accept(self, sn: int) -> bool:
+        """Whether what carries this number is new; protocol.md section 7.1."""
+        if sn > self.mask:
+            raise LimitExceeded(sn, self.mask, "sequence number")
+        if not lies_ahead(self.last, sn, self.mask):
+            return False
+        self.last = sn
+        return True
+
+
+class Connection:
+    """One link, one peer. Made by an `Opening` or an `Accepting` that nobody else uses."""
+
+    def __init__(self, side: Opening | Accepting, now: float, message_limit: int = 1 << 30, rows: int = 8192) -> None:
+        self._side = side
+        self._message_limit = message_limit
+        self._buffer = bytearray(BUFFER_SIZE)
+        self._filled = 0
+        self._columns = Columns(rows)
+        self._lanes: dict[tuple[Priority, bool], _Lane] = {}
+        self._is_new = True  # whether the frame at hand is, and not a repetition
+        self._heard = now
+        self._sent = now
+        self._handshake: list[bytes] = []
+        self.state = State.OPENING
+        self.terms: Terms | None = None
+        self.outbox: Outbox | None = None
+        if isinstance(side, Opening):
+            self._say(side.start())
+
+    # -- out
+
+    def _say(self, message: TransportMessage) -> None:
+        """A message of the handshake: a batch of its own, never compressed."""
+        raw = encode(message)
+        self._handshake.append(len(raw).to_bytes(2, "little") + raw)
+
+    def take(self) -> list[bytes | bytearray]:
+        """What must be written now, in this order."""
+        waiting, self._handshake = self._handshake, []
+        return [*waiting, *([] if self.outbox is None else self.outbox.take())]
+
+    def sent(self, now: float) -> None:
+        """Something was written: the peer has heard of us."""
+        self._sent = now
+
+    def admit(self) -> Opened:
+        """Let in who asked."""
+        assert self.state is State.ASKED
+        assert self.terms is not None
+        assert isinstance(self._side, Accepting)
+        self._say(self._side.ack(self.terms))
+        return self._open(self.terms)
+
+    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> Closed:
+        """End it; `take()` has the message that says so."""
+        self._tell_close(Close(session=False, reason=reason))
+        self.state = State.CLOSED
+        return Closed(reason, text, by_peer=False)
+
+    def _tell_close(self, close: Close) -> None:
+        if self.outbox is not None:
+            self.outbox.append_transport(encode(close))
+        elif self.state is not State.CLOSED:
+            self._say(close)
+
+    # -- in
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go."""
+        return memoryview(self._buffer)[self._filled :]
+
+    def receive(self, count: int, now: float) -> Iterator[Event]:
+        """So many bytes came into `buffer()`: what they mean. Each event must be handled before the next."""
+        self._heard = now
+        self._filled += count
+        try:
+            consumed = 0
+            while self.state is not State.CLOSED:
+                step = yield from self._step(consumed)
+                if not step:
+                    break
+                consumed += step
+            self._keep(consumed)
+        except ProtocolError as error:
+            yield self._fail(error)
+
+    def _keep(self, consumed: int) -> None:
+        """Move what is left, an unfinished batch, to the front."""
+        left = self._filled - consumed
+        if consumed and left:
+            self._buffer[:left] = self._buffer[consumed : self._filled]
+        self._filled = left
+
+    def _step(self, start: int) -> Step:
+        """Go as far as the state allows; how many bytes that took, 0 if more must come."""
+        if self.state is State.OPEN:
+            return (yield from self._flow(start))
+        return (yield from self._shake(start))
+
+    def receive_eof(self) -> Closed:
+        """The other side will send nothing more."""
+        self.state = State.CLOSED
+        return Closed(CloseReason.GENERIC, "the other side went away", by_peer=True)
+
+    def _fail(self, error: ProtocolError) -> Closed:
+        return self.close(error.reason, str(error))
+
+    # -- the handshake
+
+    def _shake(self, start: int) -> Step:
+        batch = self._batch(start, 0xFFFF)
+        if batch is None or self.state is State.ASKED:
+            return 0
+        if batch:
+            yield from self._on_handshake(bytes(batch))
+        return 2 + len(batch)
+
+    def _batch(self, start: int, limit: int) -> memoryview | None:
+        """The batch behind the length at a position; None if it is not all here."""
+        if self._filled - start < 2:
+            return None
+        size = int.from_bytes(self._buffer[start : start + 2], "little")
+        if size > limit:
+            raise LimitExceeded(size, limit, "length of a batch")
+        if self._filled - start < 2 + size:
+            return None
+        return memoryview(self._buffer)[start + 2 : start + 2 + size]
+
+    def _on_handshake(self, batch: bytes) -> Iterator[Event]:
+        try:
+            outcome = self._side.receive(decode_transport(batch))
+        except DecodeError as error:
+            outcome = refusal(CloseReason.INVALID, str(error))
+        match outcome:
+            case Opened(terms) if isinstance(self._side, Accepting):
+                self.terms = terms
+                self.state = State.ASKED
+                yield Asked(terms)
+            case Opened(terms):
+                yield self._open(terms)
+            case Refused(reason, text, close):
+                if close is not None:
+                    self._say(close)
+                self.state = State.CLOSED
+                yield Closed(reason, text, by_peer=close is None)
+            case message:
+                self._say(message)
+
+    def _open(self, terms: Terms) -> Opened:
+        self.terms = terms
+        self.state = State.OPEN
+        self.outbox = Outbox(
+            terms.batch_size, terms.initial_sn, terms.sn_mask, terms.qos, terms.compression, terms.low_latency
+        )
+        return Opened(terms)
+
+    # -- the session
+
+    def _flow(self, start: int) -> Step:
+        assert self.terms is not None
+        if self.terms.compression and not self.terms.low_latency:
+            return (yield from self._flow_compressed(start))
+        framing = Framing.BARE if self.terms.low_latency else Framing.STREAM
+        limit = self.terms.batch_size if self.terms.low_latency else self.terms.batch_size - 2
+        cursor = Cursor(self._buffer, framing, limit, start, self._filled)
+        yield from self._walk(cursor)
+        end: int = cursor.pos
+        return end - start
+
+    def _flow_compressed(self, start: int) -> Step:
+        assert self.terms is not None
+        batch = self._batch(start, self.terms.batch_size - 2)
+        if batch is None:
+            return 0
+        if batch:
+            yield from self._walk(Cursor(decompress(batch, self.terms.batch_size), Framing.BATCH))
+        return 2 + len(batch)
+
+    def _walk(self, cursor: Cursor) -> Iterator[Event]:
+        """Everything a cursor meets, in order."""
+        columns = self._columns
+        while self.state is State.OPEN:
+            outcome = cursor.decode(columns)
+            yield from self._rows(columns)
+            if outcome is Outcome.END:
+                return
+            if outcome is Outcome.OVERSIZED:
+                raise LimitExceeded(0, cursor.limit, "length of a batch")
+            if outcome is Outcome.MESSAGE:
+                reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
+                yield from self._on_message(cursor.message(), reliable, is_new)
+
+    def _rows(self, columns: Columns) -> Iterator[Event]:
+        """The rows of every frame that is not a repetition."""
+        firsts = columns.frame_row
+        start = 0
+        for index in range(columns.frame_count):
+            self._enter_frame(columns.frame_lane[index], columns.frame_sn[index])
+            if not self._is_new:
+                if firsts[index] > start:
+                    yield Pushes(columns, start, firsts[index])
+                start = firsts[index + 1] if index + 1 < columns.frame_count else len(columns)
+        if len(columns) > start:
+            yield Pushes(columns, start, len(columns))
+        columns.clear()
+
+    def _enter_frame(self, lane: int, sn: int) -> None:
+        """A frame begins; where decoding only went on in one, it is as new as it was."""
+        if not lane & CONTINUED:
+            self._is_new = self._lane(Priority(lane & 0x07), bool(lane & RELIABLE)).accept(sn)
+
+    def _lane(self, priority: Priority, reliable: bool) -> _Lane:
+        lane = self._lanes.get((priority, reliable))
+        if lane is None:
+            assert self.terms is not None
+            if priority is not Priority.DATA and not self.terms.qos:
+                raise ProtocolError(f"priority {priority.text} on a session without priorities")
+            lane = self._lanes[priority, reliable] = _Lane(self.terms, self._message_limit)
+        return lane
+
+    def _on_message(self, message: Message, reliable: bool, is_new: bool) -> Iterator[Event]:
+        match message:
+            case NetworkMessage():
+                if is_new:
+                    yield Received(message, reliable)
+            case Fragment():
+                yield from self._on_fragment(message)
+            case Frame():  # only the object codec could read its head
+                if self._lane(message.priority, message.reliable).accept(message.sn):
+                    for inner in message.msgs:
+                        yield Received(inner, message.reliable)
+            case Close():
+                self.state = State.CLOSED
+                yield Closed(message.why, f"the other side closed: {message.why.name.lower()}", by_peer=True)
+
+    def _on_fragment(self, fragment: Fragment) -> Iterator[Event]:
+        lane = self._lane(fragment.priority, fragment.reliable)
+        if not lane.accept(fragment.sn):
+            return
+        for event in lane.pieces.receive(fragment):
+            match event:
+                case Joined(data):
+                    yield Received(decode_network(data), fragment.reliable)
+                case Abandoned(why=why):
+                    yield Lost(why)
+
+    # -- time
+
+    def next_timeout(self) -> float:
+        """When `handle_timeout` has something to do."""
+        if self.terms is None or self.state is not State.OPEN:
+            return float("inf")
+        return min(self._sent + self.terms.lease / KEEP_ALIVES, self._heard + self.terms.peer_lease)
+
+    def handle_timeout(self, now: float) -> Closed | None:
+        """Say that we are here; give up a peer that does not say so."""
+        if self.state is not State.OPEN:
+            return None
+        assert self.terms is not None
+        assert self.outbox is not None
+        if now >= self._heard + self.terms.peer_lease:
+            return self.close(CloseReason.EXPIRED, f"nothing was heard for {self.terms.peer_lease:g} s")
+        if now >= self._sent + self.terms.lease / KEEP_ALIVES:
+            self.outbox.append_transport(encode(KeepAlive()))
+        return None

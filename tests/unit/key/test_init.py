@@ -1,0 +1,202 @@
+"""Key expressions as values: which texts are valid, what is said about the others, and what can be made of one."""
+
+import copy
+import json
+import pickle
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+from zenspark.errors import UsageError
+from zenspark.key import KeyExpr, SetIntersectionLevel, canonise
+
+SPELLINGS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "vectors/keyexpr/canon.jsonl").read_text(encoding="utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling["input"] or "empty")
+def test_recorded_spellings(spelling: dict[str, str]) -> None:
+    text = spelling["input"]
+    if spelling["valid"]:
+        assert str(KeyExpr(text)) == text
+    else:
+        with pytest.raises(UsageError):
+            KeyExpr(text)
+    if spelling["canonical"] is None:
+        with pytest.raises(UsageError):
+            KeyExpr.autocanonize(text)
+    else:
+        assert str(KeyExpr.autocanonize(text)) == spelling["canonical"]
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("a$*$*b", "a$*b"),  # eclipse-zenoh 1.10.2 panics here
+        ("$*$*$*/a$*$*", "*/a$*"),
+        ("@a$*$*", "@a$*"),
+        ("**/**/*/a/**/$*/**/*", "*/**/a/*/*/**"),
+    ],
+)
+def test_more_spellings(text: str, canonical: str) -> None:
+    assert canonise(text) == canonical
+    assert canonise(canonical) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a//b", "key expression 'a//b', position 2: expected a chunk that is not empty"),
+        ("", "key expression '', position 0: expected a chunk that is not empty"),
+        ("a/b/", "key expression 'a/b/', position 4: expected a chunk that is not empty"),
+        ("ab/c*", "key expression 'ab/c*', position 4: expected `*` or `**` as a whole chunk, or `$*` inside one"),
+        ("a/***", "key expression 'a/***', position 2: expected `*` or `**` as a whole chunk, or `$*` inside one"),
+        ("a$*$b", "key expression 'a$*$b', position 3: expected `*` behind `$`"),
+        ("a#b", "key expression 'a#b', position 1: expected no `#`"),
+        ("a/b?x=1", "key expression 'a/b?x=1', position 3: expected no `?`"),
+        ("a\udc80", r"key expression 'a\udc80', position 1: expected text that UTF-8 can spell"),
+        ("a/**/**/b", "key expression 'a/**/**/b', position 5: expected the canonical form 'a/**/b'"),
+        ("a/**/**", "key expression 'a/**/**', position 4: expected the canonical form 'a/**'"),
+        ("x/$*", "key expression 'x/$*', position 2: expected the canonical form 'x/*'"),
+    ],
+)
+def test_complaints_say_where_and_what(text: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        KeyExpr(text)
+    assert str(caught.value) == complaint
+
+
+def test_very_long_expressions() -> None:
+    text = "/".join(["chunk"] * 10_000)
+    assert str(KeyExpr(text)) == text
+    assert canonise(text + "/**" * 10_000 + "/*") == text + "/*/**"
+    with pytest.raises(UsageError):
+        KeyExpr(text + "/")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "level"),
+    [
+        ("a/*", "a/*", SetIntersectionLevel.EQUALS),
+        ("a/**", "a/*", SetIntersectionLevel.INCLUDES),
+        ("a/*", "a/**", SetIntersectionLevel.INTERSECTS),
+        ("a/*", "b/*", SetIntersectionLevel.DISJOINT),
+    ],
+)
+def test_relations(a: str, b: str, level: SetIntersectionLevel) -> None:
+    for other in (b, KeyExpr(b)):
+        assert KeyExpr(a).relation_to(other) is level
+        assert KeyExpr(a).intersects(other) == (level >= SetIntersectionLevel.INTERSECTS)
+        assert KeyExpr(a).includes(other) == (level >= SetIntersectionLevel.INCLUDES)
+
+
+def test_relations_to_invalid_text_are_refused() -> None:
+    key = KeyExpr("a")
+    for ask in (key.intersects, key.includes, key.relation_to):
+        with pytest.raises(UsageError):
+            ask("a//b")
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix", "is_wild"),
+    [
+        ("x/*/y", "x", True),
+        ("**/x", None, True),
+        ("*", None, True),
+        ("q/a", "q/a", False),
+        ("a/b$*", "a", True),
+        ("a/$*b/c", "a", True),
+        ("a/@b$*/c", "a/@b$*/c", False),
+        ("@b$*/c/**", "@b$*/c", True),
+    ],
+)
+def test_prefix(text: str, prefix: str | None, is_wild: bool) -> None:
+    assert KeyExpr(text).prefix == prefix
+    assert KeyExpr(text).is_wild is is_wild
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "whole"),
+    [("a/b", "c", "a/b/c"), ("a/**", "**/b", "a/**/b"), ("a/**", "*", "a/*/**"), ("a", "$*", "a/*")],
+)
+def test_join(first: str, second: str, whole: str) -> None:
+    assert KeyExpr(first).join(second) == whole
+    assert KeyExpr(first) / second == whole
+
+
+def test_join_with_a_key_expression() -> None:
+    assert KeyExpr("a") / KeyExpr("**") / KeyExpr("*") == KeyExpr("a/*/**")
+
+
+@pytest.mark.parametrize("second", ["", "/b", "b/", "b*"])
+def test_join_must_give_a_key_expression(second: str) -> None:
+    with pytest.raises(UsageError):
+        KeyExpr("a").join(second)
+
+
+@pytest.mark.parametrize(("first", "text", "whole"), [("a/b", "c", "a/bc"), ("a", "/b$*", "a/b$*"), ("a", "", "a")])
+def test_concat(first: str, text: str, whole: str) -> None:
+    assert KeyExpr(first).concat(text) == whole
+
+
+@pytest.mark.parametrize(("first", "text"), [("a/b", "*"), ("a/*", "*"), ("a/**", "/**"), ("a/*", "b"), ("a", "b/")])
+def test_concat_must_give_a_key_expression(first: str, text: str) -> None:
+    with pytest.raises(UsageError):
+        KeyExpr(first).concat(text)
+
+
+def test_equals_its_text() -> None:
+    key = KeyExpr("a/b")
+    assert key == KeyExpr("a/b") == "a/b"
+    assert key != KeyExpr("a/*")
+    assert key != "a/*"
+    assert key != 1
+    assert {key: 1}["a/b"] == {"a/b": 1}[key] == 1  # type: ignore[index]
+
+
+def test_shows_itself() -> None:
+    assert str(KeyExpr("a/é")) == "a/é"
+    assert repr(KeyExpr("a/*")) == "KeyExpr('a/*')"
+
+
+def test_never_changes() -> None:
+    key = KeyExpr("a")
+    with pytest.raises(AttributeError, match="cannot set _text"):
+        key._text = "b"
+    with pytest.raises(AttributeError, match="cannot delete _text"):
+        del key._text
+    assert key == "a"
+
+
+def test_travels() -> None:
+    key = KeyExpr("a/*")
+    assert pickle.loads(pickle.dumps(key)) == key
+    assert copy.deepcopy(key) == copy.copy(key) == key
+
+
+def test_of_accepts_both() -> None:
+    key = KeyExpr("a")
+    assert KeyExpr.of(key) is key
+    assert KeyExpr.of("a") == key
+
+
+class Topic(str, Enum):  # noqa: UP042 - str() of this kind gives the name of the member, and must not be what counts
+    ALL = "a/**"
+
+
+def test_subclasses_of_str_count_as_their_characters() -> None:
+    key = KeyExpr(Topic.ALL)
+    assert type(str(key)) is str
+    assert str(key) == "a/**"
+    assert key.intersects("a/b")
+
+
+@pytest.mark.parametrize("other", [None, 1, b"a"])
+def test_only_text_will_do(other: object) -> None:
+    with pytest.raises(TypeError):
+        KeyExpr(other)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        KeyExpr("a") / other  # type: ignore[operator]

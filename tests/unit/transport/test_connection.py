@@ -1,0 +1,284 @@
+"""One link from its first byte to its last, without a link."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shuttle, written
+from zenspark.errors import CloseReason
+from zenspark.transport.connection import Closed, Connection, Lost, Received, State
+from zenspark.transport.handshake import Accepting, Offer, Opening
+from zenspark.wire.codec import encode
+from zenspark.wire.messages import (
+    Close,
+    Declare,
+    DeclareFinal,
+    Del,
+    Fragment,
+    Frame,
+    KeepAlive,
+    NetworkMessage,
+    Push,
+    Put,
+    TransportOam,
+)
+from zenspark.wire.values import Priority, QoS, WireExpr
+
+OFFERS = {
+    "plain": Offer(),
+    "no priorities": Offer(qos=False),
+    "8 bit numbers": Offer(resolution=0),
+    "small batches": Offer(batch_size=256),
+    "compressed": Offer(compression=True),
+    "low latency": Offer(low_latency=True),
+}
+
+
+def push(payload: bytes = b"x", key: str = "demo/k") -> Push:
+    return Push(wire_expr=WireExpr(0, key), body=Put(payload=payload))
+
+
+def framed(*messages: NetworkMessage, sn: int, priority: Priority = Priority.DATA) -> bytes:
+    return wrapped(encode(Frame(reliable=True, sn=sn, priority=priority, msgs=messages)))
+
+
+def wrapped(batch: bytes) -> bytes:
+    return len(batch).to_bytes(2, "little") + batch
+
+
+def reason(events: list[object]) -> CloseReason:
+    closed = events[-1]
+    assert isinstance(closed, Closed), events
+    return closed.reason
+
+
+@pytest.mark.parametrize("name", OFFERS)
+@pytest.mark.parametrize("cut", [0, 1, 7])
+def test_messages_arrive_as_sent_however_the_stream_is_cut(name: str, cut: int) -> None:
+    alice, bob = opened_pair(OFFERS[name], OFFERS[name], cut)
+    said = [push(b"1"), Declare(body=DeclareFinal()), push(b"2" * 40), Push(wire_expr=WireExpr(0, "d"), body=Del())]
+    for message in said:
+        send(alice, message)
+        send(bob, message)
+    assert shuttle(alice, bob, cut) == [Received(message, True) for message in said]
+    assert shuttle(bob, alice, cut) == [Received(message, True) for message in said]
+
+
+@pytest.mark.parametrize("name", [name for name in OFFERS if name != "low latency"])
+@pytest.mark.parametrize("reliable", [True, False])
+def test_large_messages_are_cut_and_joined(name: str, reliable: bool) -> None:
+    alice, bob = opened_pair(OFFERS[name], OFFERS[name])
+    large = push(bytes(range(256)) * 1200)
+    for message in (push(b"before"), large, push(b"after")):
+        send(alice, message, reliable)
+    expected = [Received(message, reliable) for message in (push(b"before"), large, push(b"after"))]
+    assert shuttle(alice, bob) == expected
+
+
+def test_priorities_go_out_most_urgent_first() -> None:
+    alice, bob = opened_pair()
+    for priority in reversed(Priority):
+        send(alice, push(bytes([priority])), priority=priority)
+    assert shuttle(alice, bob) == [Received(push(bytes([priority])), True) for priority in Priority]
+
+
+def test_reliability_may_change_inside_a_batch() -> None:
+    alice, bob = opened_pair()
+    for reliable in (False, True, True, False):
+        send(alice, push(), reliable)
+    data = written(alice)
+    assert len(data) == 2 + int.from_bytes(data[:2], "little")
+    assert [event.reliable for event in feed(bob, data) if isinstance(event, Received)] == [False, True, True, False]
+
+
+class TestSequenceNumbers:
+    """protocol.md section 7.1."""
+
+    def test_repetitions_and_old_numbers_are_dropped_and_gaps_are_not(self) -> None:
+        alice, bob = opened_pair()
+        assert bob.terms is not None
+        first = bob.terms.peer_initial_sn
+        for sn, delivered in [(first, True), (first, False), (first + 4870, True), (first + 1, False)]:
+            events = feed(bob, framed(push(), Declare(body=DeclareFinal()), push(), sn=sn))
+            assert len(events) == (3 if delivered else 0)
+        assert bob.state is State.OPEN
+        assert alice.state is State.OPEN
+
+    def test_a_repetition_right_behind_is_dropped_too(self) -> None:
+        _, bob = opened_pair()
+        assert bob.terms is not None
+        frame = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
+        assert len(feed(bob, wrapped(frame + frame))) == 1
+        assert len(feed(bob, wrapped(frame) + framed(push(b"new"), sn=bob.terms.peer_initial_sn + 1))) == 1
+
+    def test_a_number_above_the_mask_ends_the_session(self) -> None:
+        _, bob = opened_pair(Offer(resolution=0))
+        assert reason(feed(bob, framed(push(), sn=128))) is CloseReason.INVALID
+
+    def test_priorities_count_on_their_own(self) -> None:
+        _, bob = opened_pair()
+        assert bob.terms is not None
+        first = bob.terms.peer_initial_sn
+        data = framed(push(), sn=first) + framed(push(), sn=first, priority=Priority.REAL_TIME)
+        assert len(feed(bob, data)) == 2
+
+    def test_a_priority_nobody_agreed_on_ends_the_session(self) -> None:
+        _, bob = opened_pair(Offer(qos=False))
+        assert reason(feed(bob, framed(push(), sn=1, priority=Priority.REAL_TIME))) is CloseReason.INVALID
+
+
+class TestFragments:
+    def fragment(self, bob: Connection, offset: int, payload: bytes, more: bool = True, first: bool = False) -> bytes:
+        assert bob.terms is not None
+        sn = bob.terms.peer_initial_sn + offset
+        return wrapped(encode(Fragment(reliable=True, more=more, sn=sn, first=first, payload=payload)))
+
+    def test_a_missing_piece_loses_one_message(self) -> None:
+        _, bob = opened_pair()
+        raw = encode(push(b"z" * 30))
+        data = self.fragment(bob, 0, raw[:10], first=True) + self.fragment(bob, 2, raw[10:], more=False)
+        (lost,) = feed(bob, data)
+        assert isinstance(lost, Lost)
+        assert feed(bob, self.fragment(bob, 3, raw, more=False, first=True)) == [Received(push(b"z" * 30), True)]
+
+    def test_a_repeated_piece_is_dropped(self) -> None:
+        _, bob = opened_pair()
+        raw = encode(push(b"z" * 30))
+        first, last = self.fragment(bob, 0, raw[:10], first=True), self.fragment(bob, 1, raw[10:], more=False)
+        assert feed(bob, first + first + last + last) == [Received(push(b"z" * 30), True)]
+
+    def test_pieces_that_join_to_no_message_end_the_session(self) -> None:
+        _, bob = opened_pair()
+        assert reason(feed(bob, self.fragment(bob, 0, b"\xff", more=False, first=True))) is CloseReason.INVALID
+
+    def test_a_message_larger_than_allowed_is_lost(self) -> None:
+        alice, _ = opened_pair()
+        bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0, message_limit=100)
+        alice = Connection(Opening(ALICE, Offer(batch_size=128)), 0.0)
+        for _ in range(2):
+            for _ in shuttle(alice, bob):
+                bob.admit()
+            shuttle(bob, alice)
+        send(alice, push(b"z" * 300))
+        assert all(isinstance(event, Lost) for event in shuttle(alice, bob))
+        assert bob.state is State.OPEN
+
+
+class TestBadPeers:
+    """Whatever comes, the answer is Closed, and a reason."""
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            wrapped(b"\x08"),
+            wrapped(b"\x25\x01\x18"),
+            wrapped(b"\x25\x01\x3d\x00"),
+            b"\xff\xff",
+            wrapped(encode(Frame(reliable=True, sn=1, msgs=(push(),)))[:-1]),
+        ],
+        ids=["unknown transport id", "unknown network id", "cut message", "too long a batch", "cut payload"],
+    )
+    def test_in_a_session(self, data: bytes) -> None:
+        _, bob = opened_pair(Offer(batch_size=2048))
+        events = feed(bob, data)
+        assert reason(events) is CloseReason.INVALID
+        assert bob.state is State.CLOSED
+        assert feed(bob, framed(push(), sn=1)) == []
+        assert written(bob).endswith(encode(Close(session=False, reason=CloseReason.INVALID)))
+
+    @pytest.mark.parametrize("data", [wrapped(b"\x1f"), wrapped(encode(KeepAlive())), wrapped(b"\x01\x08\x00\x01")])
+    def test_in_a_handshake(self, data: bytes) -> None:
+        bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+        assert reason(feed(bob, data)) is CloseReason.INVALID
+        assert written(bob) == wrapped(encode(Close(session=False, reason=2)))
+
+    def test_a_compressed_batch_that_is_none(self) -> None:
+        _, bob = opened_pair(OFFERS["compressed"], OFFERS["compressed"])
+        assert reason(feed(bob, wrapped(b"\x01garbage"))) is CloseReason.INVALID
+
+    def test_what_was_right_before_the_wrong_byte_is_delivered(self) -> None:
+        _, bob = opened_pair()
+        assert bob.terms is not None
+        events = feed(bob, framed(push(), sn=bob.terms.peer_initial_sn) + wrapped(b"\x08"))
+        assert events[0] == Received(push(), True)
+        assert reason(events) is CloseReason.INVALID
+
+
+def test_the_owner_may_turn_away_who_asks() -> None:
+    alice = Connection(Opening(ALICE, Offer()), 0.0)
+    bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+    shuttle(alice, bob)
+    shuttle(bob, alice)
+    shuttle(alice, bob)
+    assert bob.state is State.ASKED
+    assert feed(bob, framed(push(), sn=1)) == []
+    bob.close(CloseReason.MAX_LINKS)
+    (closed,) = shuttle(bob, alice)
+    assert isinstance(closed, Closed)
+    assert (closed.reason, closed.by_peer) == (CloseReason.MAX_LINKS, True)
+
+
+def test_harmless_messages_are_passed_over() -> None:
+    _, bob = opened_pair()
+    empty = (
+        encode(KeepAlive()) + encode(TransportOam(id=5)) + encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn))
+    )
+    assert feed(bob, wrapped(empty) + b"\0\0") == []
+    assert bob.state is State.OPEN
+
+
+def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
+    _, bob = opened_pair()
+    assert bob.terms is not None
+    raw = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
+    body = raw[raw.index(encode(push())) :]
+    marked = bytes([raw[0] | 0x80]) + raw[1 : len(raw) - len(body)] + b"\x07" + body
+    assert feed(bob, wrapped(marked)) == [Received(push(), True)]
+
+
+def test_close_is_told_and_heard() -> None:
+    alice, bob = opened_pair()
+    assert alice.close() == Closed(CloseReason.GENERIC, "closed here", by_peer=False)
+    (closed,) = shuttle(alice, bob)
+    assert isinstance(closed, Closed)
+    assert closed.by_peer
+    assert bob.receive_eof().by_peer
+
+
+class TestTime:
+    """Keep-alives go out four times in our lease; the peer's lease is when we give it up."""
+
+    def test_keep_alives(self) -> None:
+        alice, bob = opened_pair(Offer(lease_ms=2000))
+        assert alice.next_timeout() == 0.5
+        assert alice.handle_timeout(0.4) is None
+        assert written(alice) == b""
+        assert alice.handle_timeout(0.5) is None
+        assert written(alice) == wrapped(encode(KeepAlive()))
+        alice.sent(0.5)
+        assert alice.next_timeout() == 1.0
+        assert bob.next_timeout() == 2.0
+
+    def test_silence(self) -> None:
+        _, bob = opened_pair(Offer(lease_ms=2000))
+        bob.sent(1.9)
+        closed = bob.handle_timeout(2.0)
+        assert closed is not None
+        assert closed.reason is CloseReason.EXPIRED
+        assert bob.handle_timeout(3.0) is None
+
+    def test_anything_heard_counts(self) -> None:
+        _, bob = opened_pair(Offer(lease_ms=2000))
+        feed(bob, wrapped(encode(KeepAlive())), now=1.5)
+        bob.sent(1.9)
+        assert bob.handle_timeout(2.0) is None
+
+    def test_a_handshake_has_no_lease(self) -> None:
+        assert Connection(Opening(ALICE, Offer()), 0.0).next_timeout() == float("inf")
+
+
+def test_qos_travels_with_the_message() -> None:
+    alice, bob = opened_pair()
+    message = Push(wire_expr=WireExpr(0, "k"), qos=QoS(Priority.REAL_TIME), body=Put(payload=b""))
+    send(alice, message, priority=1)
+    assert shuttle(alice, bob) == [Received(message, True)]
