@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenspark.transport.connection import Asked, Connection, Event, Pushes, Received
+from zenspark.transport.connection import Asked, Closed, Connection, Event, Pushes, Received, Say, State
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import NetworkMessage
@@ -10,7 +10,7 @@ from zenspark.wire.values import WhatAmI, ZenohId
 
 ALICE = Identity(ZenohId(0xA1), WhatAmI.PEER)
 BOB = Identity(ZenohId(0xB0B), WhatAmI.PEER)
-MAX_ROUNDS = 20
+MAX_STEPS = 20
 
 
 def feed(connection: Connection, data: bytes, cut: int = 0, now: float = 0.0) -> list[Event]:
@@ -22,18 +22,21 @@ def feed(connection: Connection, data: bytes, cut: int = 0, now: float = 0.0) ->
         data = data[len(piece) :]
         room[: len(piece)] = piece
         for event in connection.receive(len(piece), now):
-            if isinstance(event, Pushes):
-                for row in range(event.start, event.stop):
-                    push = event.columns.push(row)
-                    events.append(Received(push, event.columns.shape_at(event.columns.shape[row]).reliable))
-            else:
-                events.append(event)
+            events += rows(event) if isinstance(event, Pushes) else [event]
     return events
 
 
+def rows(pushes: Pushes) -> list[Event]:
+    """Publications as messages."""
+    columns = pushes.columns
+    numbers = range(pushes.start, pushes.stop)
+    return [Received(columns.push(row), columns.shape_at(columns.shape[row]).reliable) for row in numbers]
+
+
 def written(connection: Connection) -> bytes:
-    """What a connection wants to write."""
-    return b"".join(connection.take())
+    """What an open connection has to write."""
+    assert connection.outbox is not None
+    return b"".join(connection.outbox.take())
 
 
 def shuttle(source: Connection, target: Connection, cut: int = 0, now: float = 0.0) -> list[Event]:
@@ -41,21 +44,36 @@ def shuttle(source: Connection, target: Connection, cut: int = 0, now: float = 0
     return feed(target, written(source), cut, now)
 
 
-def opened_pair(
-    ours: Offer | None = None, theirs: Offer | None = None, cut: int = 0, now: float = 0.0
-) -> tuple[Connection, Connection]:
-    """Two connections with an open session between them."""
-    alice = Connection(Opening(ALICE, ours or Offer()), now)
-    bob = Connection(Accepting(BOB, theirs or Offer(), b"key", 7), now)
-    for _ in range(MAX_ROUNDS):
-        for event in shuttle(alice, bob, cut, now):
-            assert isinstance(event, Asked)
-            bob.admit()
-        events = shuttle(bob, alice, cut, now)
-        if events:
-            assert isinstance(events[0], Opened), events
-            return alice, bob
+def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]:
+    """Carry what both sides say by themselves until they fall silent; what else happened, on either side."""
+    found: list[Event] = []
+    moving = [(bob, event) for event in alice.start()]
+    for _ in range(MAX_STEPS):
+        if not moving:
+            return found
+        target, event = moving.pop(0)
+        other = alice if target is bob else bob
+        match event:
+            case Say(batch):
+                moving += [(other, answer) for answer in feed(target, batch, cut)]
+            case Asked():
+                moving += [(target, answer) for answer in other.admit()]
+            case Closed(farewell=farewell) if farewell:
+                found.append(event)
+                moving += [(other, answer) for answer in feed(target, farewell, cut)]
+            case _:
+                found.append(event)
     raise AssertionError("the handshake does not end")
+
+
+def opened_pair(ours: Offer | None = None, theirs: Offer | None = None, cut: int = 0) -> tuple[Connection, Connection]:
+    """Two connections with an open session between them."""
+    alice = Connection(Opening(ALICE, ours or Offer()), 0.0)
+    bob = Connection(Accepting(BOB, theirs or Offer(), b"key", 7), 0.0)
+    events = shake_hands(alice, bob, cut)
+    assert all(isinstance(event, Opened) for event in events), events
+    assert alice.state is bob.state is State.OPEN
+    return alice, bob
 
 
 def send(connection: Connection, message: NetworkMessage, reliable: bool = True, priority: int = 5) -> None:

@@ -1,9 +1,10 @@
-"""Connection: one link to one peer, from the first byte to the last. Bytes in, events out; events in, bytes out.
+"""Connection: one link to one peer, from the first byte to the last. Bytes in, events out.
 
 States: the handshake runs (OPENING), an acceptor has been asked and its owner must decide (ASKED), the session is
 OPEN, it is CLOSED. The owner moves bytes: it receives into `buffer()`, tells `receive()` how many came and handles
-the events before it asks for more, because publications are handed over as columns that point into that buffer. It
-writes what `take()` gives, calls `handle_timeout` when `next_timeout` has come, and stops after `Closed`.
+each event before it asks for the next, because publications are handed over as columns that point into that buffer.
+It writes what a `Say` holds, calls `handle_timeout` when `next_timeout` has come, and stops after `Closed`. Once the
+session is open it has an `outbox`, which is the owner's alone: nothing here touches it.
 
 What can go wrong: anything the peer sends. It is always answered by `Closed` with a reason, never by an exception.
 """
@@ -16,7 +17,7 @@ from enum import Enum, auto
 import msgspec
 
 from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
-from zenspark.transport.framing import decompress
+from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
 from zenspark.transport.lane import Abandoned, Defragmenter, Joined, lies_ahead
 from zenspark.transport.outbox import Outbox
@@ -39,6 +40,12 @@ class State(Enum):
     ASKED = auto()
     OPEN = auto()
     CLOSED = auto()
+
+
+class Say(msgspec.Struct, frozen=True):
+    """Bytes to write, behind what was said before."""
+
+    batch: bytes
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -69,14 +76,15 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Nothing more will happen here. `by_peer` tells who ended it."""
+    """Nothing more will happen here: who ended it and why, and what is still to be written, if anything."""
 
     reason: CloseReason
     text: str
     by_peer: bool
+    farewell: bytes = b""
 
 
-Event = Asked | Opened | Received | Pushes | Lost | Closed
+Event = Say | Asked | Opened | Received | Pushes | Lost | Closed
 Step = Generator[Event, None, int]
 """Events, and at the end how many bytes they took."""
 
@@ -112,48 +120,42 @@ class Connection:
         self._is_new = True  # whether the frame at hand is, and not a repetition
         self._heard = now
         self._sent = now
-        self._handshake: list[bytes] = []
         self.state = State.OPENING
         self.terms: Terms | None = None
         self.outbox: Outbox | None = None
-        if isinstance(side, Opening):
-            self._say(side.start())
 
     # -- out
 
-    def _say(self, message: TransportMessage) -> None:
-        """A message of the handshake: a batch of its own, never compressed."""
-        raw = encode(message)
-        self._handshake.append(len(raw).to_bytes(2, "little") + raw)
+    def start(self) -> list[Event]:
+        """What to do first."""
+        return [self._say(self._side.start())] if isinstance(self._side, Opening) else []
 
-    def take(self) -> list[bytes | bytearray]:
-        """What must be written now, in this order."""
-        waiting, self._handshake = self._handshake, []
-        return [*waiting, *([] if self.outbox is None else self.outbox.take())]
+    def _say(self, message: TransportMessage) -> Say:
+        """A transport message as a batch of its own, in the framing of the moment."""
+        raw = encode(message)
+        terms = self.terms if self.state is State.OPEN else None
+        if terms is not None and terms.low_latency:
+            return Say(len(raw).to_bytes(4, "little") + raw)
+        if terms is not None and terms.compression:
+            raw = compress(raw)
+        return Say(len(raw).to_bytes(2, "little") + raw)
 
     def sent(self, now: float) -> None:
-        """Something was written: the peer has heard of us."""
+        """Something was written: the peer will have heard of us."""
         self._sent = now
 
-    def admit(self) -> Opened:
+    def admit(self) -> list[Event]:
         """Let in who asked."""
         assert self.state is State.ASKED
         assert self.terms is not None
         assert isinstance(self._side, Accepting)
-        self._say(self._side.ack(self.terms))
-        return self._open(self.terms)
+        return [self._say(self._side.ack(self.terms)), self._open(self.terms)]
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> Closed:
-        """End it; `take()` has the message that says so."""
-        self._tell_close(Close(session=False, reason=reason))
+        """End it."""
+        farewell = self._say(Close(session=False, reason=reason)).batch if self.state is not State.CLOSED else b""
         self.state = State.CLOSED
-        return Closed(reason, text, by_peer=False)
-
-    def _tell_close(self, close: Close) -> None:
-        if self.outbox is not None:
-            self.outbox.append_transport(encode(close))
-        elif self.state is not State.CLOSED:
-            self._say(close)
+        return Closed(reason, text, by_peer=False, farewell=farewell)
 
     # -- in
 
@@ -230,13 +232,13 @@ class Connection:
                 yield Asked(terms)
             case Opened(terms):
                 yield self._open(terms)
-            case Refused(reason, text, close):
-                if close is not None:
-                    self._say(close)
+            case Refused(reason, text, None):
                 self.state = State.CLOSED
-                yield Closed(reason, text, by_peer=close is None)
+                yield Closed(reason, text, by_peer=True)
+            case Refused(reason, text):
+                yield self.close(reason, text)
             case message:
-                self._say(message)
+                yield self._say(message)
 
     def _open(self, terms: Terms) -> Opened:
         self.terms = terms
@@ -344,14 +346,13 @@ class Connection:
             return float("inf")
         return min(self._sent + self.terms.lease / KEEP_ALIVES, self._heard + self.terms.peer_lease)
 
-    def handle_timeout(self, now: float) -> Closed | None:
+    def handle_timeout(self, now: float) -> list[Event]:
         """Say that we are here; give up a peer that does not say so."""
         if self.state is not State.OPEN:
-            return None
+            return []
         assert self.terms is not None
-        assert self.outbox is not None
         if now >= self._heard + self.terms.peer_lease:
-            return self.close(CloseReason.EXPIRED, f"nothing was heard for {self.terms.peer_lease:g} s")
+            return [self.close(CloseReason.EXPIRED, f"nothing was heard for {self.terms.peer_lease:g} s")]
         if now >= self._sent + self.terms.lease / KEEP_ALIVES:
-            self.outbox.append_transport(encode(KeepAlive()))
-        return None
+            return [self._say(KeepAlive())]
+        return []

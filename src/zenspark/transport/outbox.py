@@ -102,7 +102,9 @@ class Outbox:
         """How many full batches wait."""
         return len(self._ready)
 
-    def append(self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload | None = None) -> cython.bint:
+    def append(
+        self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload | None = None
+    ) -> cython.bint:
         """A network message: its bytes, and a payload to put behind them with its length. True if a batch is full."""
         length: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t = len(head)
@@ -127,10 +129,6 @@ class Outbox:
             _write_vle(batch, length)
             batch += payload
         return full
-
-    def append_transport(self, message: bytes) -> None:
-        """A transport message: a batch of its own, before everything else that is not yet full."""
-        self._finish(bytearray(b"\0\0" + message) if not self._low_latency else bytearray(b"\0\0\0\0" + message))
 
     def append_batches(self, batches: bytearray) -> None:
         """Whole batches with their lengths, as the columns kernel writes them."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shuttle, written
+from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shuttle, written
 from zenspark.errors import CloseReason
-from zenspark.transport.connection import Closed, Connection, Lost, Received, State
+from zenspark.transport.connection import Asked, Closed, Connection, Event, Lost, Received, Say, State
 from zenspark.transport.handshake import Accepting, Offer, Opening
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import (
@@ -46,7 +46,7 @@ def wrapped(batch: bytes) -> bytes:
     return len(batch).to_bytes(2, "little") + batch
 
 
-def reason(events: list[object]) -> CloseReason:
+def reason(events: list[Event]) -> CloseReason:
     closed = events[-1]
     assert isinstance(closed, Closed), events
     return closed.reason
@@ -152,13 +152,9 @@ class TestFragments:
         assert reason(feed(bob, self.fragment(bob, 0, b"\xff", more=False, first=True))) is CloseReason.INVALID
 
     def test_a_message_larger_than_allowed_is_lost(self) -> None:
-        alice, _ = opened_pair()
-        bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0, message_limit=100)
         alice = Connection(Opening(ALICE, Offer(batch_size=128)), 0.0)
-        for _ in range(2):
-            for _ in shuttle(alice, bob):
-                bob.admit()
-            shuttle(bob, alice)
+        bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0, message_limit=100)
+        shake_hands(alice, bob)
         send(alice, push(b"z" * 300))
         assert all(isinstance(event, Lost) for event in shuttle(alice, bob))
         assert bob.state is State.OPEN
@@ -184,13 +180,17 @@ class TestBadPeers:
         assert reason(events) is CloseReason.INVALID
         assert bob.state is State.CLOSED
         assert feed(bob, framed(push(), sn=1)) == []
-        assert written(bob).endswith(encode(Close(session=False, reason=CloseReason.INVALID)))
+        assert isinstance(events[-1], Closed)
+        assert events[-1].farewell == wrapped(encode(Close(session=False, reason=CloseReason.INVALID)))
 
     @pytest.mark.parametrize("data", [wrapped(b"\x1f"), wrapped(encode(KeepAlive())), wrapped(b"\x01\x08\x00\x01")])
     def test_in_a_handshake(self, data: bytes) -> None:
         bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
-        assert reason(feed(bob, data)) is CloseReason.INVALID
-        assert written(bob) == wrapped(encode(Close(session=False, reason=2)))
+        (closed,) = feed(bob, data)
+        assert isinstance(closed, Closed)
+        assert closed == Closed(
+            CloseReason.INVALID, closed.text, False, wrapped(encode(Close(session=False, reason=2)))
+        )
 
     def test_a_compressed_batch_that_is_none(self) -> None:
         _, bob = opened_pair(OFFERS["compressed"], OFFERS["compressed"])
@@ -207,19 +207,27 @@ class TestBadPeers:
 def test_the_owner_may_turn_away_who_asks() -> None:
     alice = Connection(Opening(ALICE, Offer()), 0.0)
     bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
-    shuttle(alice, bob)
-    shuttle(bob, alice)
-    shuttle(alice, bob)
+    (init_syn,) = alice.start()
+    (init_ack,) = feed(bob, said(init_syn))
+    (open_syn,) = feed(alice, said(init_ack))
+    (asked,) = feed(bob, said(open_syn))
+    assert isinstance(asked, Asked)
     assert bob.state is State.ASKED
     assert feed(bob, framed(push(), sn=1)) == []
-    bob.close(CloseReason.MAX_LINKS)
-    (closed,) = shuttle(bob, alice)
+    farewell = bob.close(CloseReason.MAX_LINKS).farewell
+    (closed,) = feed(alice, farewell)
     assert isinstance(closed, Closed)
-    assert (closed.reason, closed.by_peer) == (CloseReason.MAX_LINKS, True)
+    assert (closed.reason, closed.by_peer, closed.farewell) == (CloseReason.MAX_LINKS, True, b"")
+
+
+def said(event: Event) -> bytes:
+    assert isinstance(event, Say)
+    return event.batch
 
 
 def test_harmless_messages_are_passed_over() -> None:
     _, bob = opened_pair()
+    assert bob.terms is not None
     empty = (
         encode(KeepAlive()) + encode(TransportOam(id=5)) + encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn))
     )
@@ -236,12 +244,15 @@ def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
     assert feed(bob, wrapped(marked)) == [Received(push(), True)]
 
 
-def test_close_is_told_and_heard() -> None:
-    alice, bob = opened_pair()
-    assert alice.close() == Closed(CloseReason.GENERIC, "closed here", by_peer=False)
-    (closed,) = shuttle(alice, bob)
-    assert isinstance(closed, Closed)
-    assert closed.by_peer
+@pytest.mark.parametrize("name", OFFERS)
+def test_close_is_told_and_heard(name: str) -> None:
+    alice, bob = opened_pair(OFFERS[name], OFFERS[name])
+    closed = alice.close()
+    assert (closed.reason, closed.by_peer) == (CloseReason.GENERIC, False)
+    assert alice.close().farewell == b""
+    (heard,) = feed(bob, closed.farewell)
+    assert isinstance(heard, Closed)
+    assert heard.by_peer
     assert bob.receive_eof().by_peer
 
 
@@ -251,10 +262,8 @@ class TestTime:
     def test_keep_alives(self) -> None:
         alice, bob = opened_pair(Offer(lease_ms=2000))
         assert alice.next_timeout() == 0.5
-        assert alice.handle_timeout(0.4) is None
-        assert written(alice) == b""
-        assert alice.handle_timeout(0.5) is None
-        assert written(alice) == wrapped(encode(KeepAlive()))
+        assert alice.handle_timeout(0.4) == []
+        assert alice.handle_timeout(0.5) == [Say(wrapped(encode(KeepAlive())))]
         alice.sent(0.5)
         assert alice.next_timeout() == 1.0
         assert bob.next_timeout() == 2.0
@@ -262,16 +271,14 @@ class TestTime:
     def test_silence(self) -> None:
         _, bob = opened_pair(Offer(lease_ms=2000))
         bob.sent(1.9)
-        closed = bob.handle_timeout(2.0)
-        assert closed is not None
-        assert closed.reason is CloseReason.EXPIRED
-        assert bob.handle_timeout(3.0) is None
+        assert reason(bob.handle_timeout(2.0)) is CloseReason.EXPIRED
+        assert bob.handle_timeout(3.0) == []
 
     def test_anything_heard_counts(self) -> None:
         _, bob = opened_pair(Offer(lease_ms=2000))
         feed(bob, wrapped(encode(KeepAlive())), now=1.5)
         bob.sent(1.9)
-        assert bob.handle_timeout(2.0) is None
+        assert bob.handle_timeout(2.0) == []
 
     def test_a_handshake_has_no_lease(self) -> None:
         assert Connection(Opening(ALICE, Offer()), 0.0).next_timeout() == float("inf")

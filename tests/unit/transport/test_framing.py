@@ -1,0 +1,133 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenspark.errors import DecodeError, EncodeError, LimitExceeded
+from zenspark.transport.framing import COMPRESSED, RAW, Deframer, Framing, compress, decompress
+
+BATCHES = [b"\x04", b"", b"abc" * 100, b"x"]
+STREAM = b"".join(map(Framing.U16.wrap, BATCHES))
+CAPTURED = bytes.fromhex("01ff0425b3ab80317d00036b2f61017868656c6c6f200600596068656c6c6f20")  # protocol section 3.6
+MEANT = bytes.fromhex("25b3ab80317d00036b2f610178") + b"hello " * 20
+
+
+def taken(deframer: Deframer) -> list[bytes]:
+    batches = []
+    while (batch := deframer.next_batch()) is not None:
+        batches.append(bytes(batch))
+    return batches
+
+
+def test_a_length_goes_before_each_batch() -> None:
+    assert Framing.U16.wrap(b"ab") == b"\x02\x00ab"
+    assert Framing.U32.wrap(memoryview(b"ab")) == b"\x02\x00\x00\x00ab"
+
+
+def test_refuses_to_wrap_what_the_length_cannot_say() -> None:
+    with pytest.raises(EncodeError, match="65536 bytes are more than a u16 length can say"):
+        Framing.U16.wrap(bytes(65536))
+    assert len(Framing.U32.wrap(bytes(65536))) == 65540
+
+
+def test_a_batch_size_counts_the_short_length_only() -> None:
+    assert Framing.U16.limit(2048) == 2046
+    assert Framing.U32.limit(2048) == 2048
+
+
+def test_gives_out_whole_batches_and_empty_ones() -> None:
+    deframer = Deframer()
+    deframer.receive_data(STREAM)
+    assert taken(deframer) == BATCHES
+    assert (deframer.position, deframer.available, deframer.missing) == (len(STREAM), 0, 0)
+
+
+@given(st.lists(st.integers(0, len(STREAM))))
+def test_any_cutting_gives_the_same_batches(cuts: list[int]) -> None:
+    deframer = Deframer()
+    found = []
+    places = [0, *sorted(cuts), len(STREAM)]
+    for start, end in pairwise(places):
+        deframer.receive_data(STREAM[start:end])
+        found += taken(deframer)
+    assert found == BATCHES
+
+
+def test_does_not_copy_a_batch_that_came_in_one_piece() -> None:
+    deframer = Deframer()
+    deframer.receive_data(STREAM)
+    batch = deframer.next_batch()
+    assert isinstance(batch, memoryview)
+    assert batch.obj is STREAM
+
+
+def test_looks_ahead_without_taking() -> None:
+    deframer = Deframer()
+    for piece in (b"a", b"bc", b"d"):
+        deframer.receive_data(piece)
+    assert [bytes(deframer.peek(count)) for count in (0, 1, 2, 3, 4, 9)] == [b"", b"a", b"ab", b"abc", b"abcd", b"abcd"]
+    assert deframer.position == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "missing"), [(b"", 0), (b"\x03", 1), (b"\x03\x00", 3), (b"\x03\x00a", 2), (b"\x03\x00abc", 0)]
+)
+def test_tells_what_the_next_batch_lacks(data: bytes, missing: int) -> None:
+    deframer = Deframer()
+    deframer.receive_data(data)
+    assert deframer.missing == missing
+
+
+def test_switches_to_long_lengths_between_two_batches() -> None:
+    deframer = Deframer()
+    deframer.receive_data(Framing.U16.wrap(b"open") + Framing.U32.wrap(b"said"))
+    assert deframer.next_batch() == b"open"
+    deframer.switch(Framing.U32, 100)
+    assert deframer.next_batch() == b"said"
+
+
+def test_refuses_a_length_before_its_bytes_arrive() -> None:
+    deframer = Deframer(Framing.U32, limit=1000)
+    deframer.receive_data((1000).to_bytes(4, "little"))
+    assert deframer.next_batch() is None
+    deframer = Deframer(Framing.U32, limit=1000)
+    deframer.receive_data((1001).to_bytes(4, "little"))
+    with pytest.raises(LimitExceeded) as caught:
+        deframer.next_batch()
+    assert (caught.value.size, caught.value.limit) == (1001, 1000)
+    assert str(caught.value) == "length of a batch: 1001 is more than the 1000 allowed"
+
+
+def test_compresses_what_shrinks() -> None:
+    packed = compress(b"hello " * 50)
+    assert packed[0] == COMPRESSED
+    assert len(packed) < 40
+    assert decompress(packed) == b"hello " * 50
+
+
+def test_leaves_what_does_not_shrink() -> None:
+    assert compress(memoryview(b"\x03\x00")) == bytes([RAW]) + b"\x03\x00"
+
+
+def test_reads_what_eclipse_zenoh_compressed() -> None:
+    assert decompress(memoryview(CAPTURED)) == MEANT
+    assert decompress(b"\x00\x03\x00") == b"\x03\x00"
+    assert decompress(b"") == b""
+
+
+def test_unpacks_no_more_than_the_limit() -> None:
+    assert decompress(CAPTURED, len(MEANT)) == MEANT
+    with pytest.raises(DecodeError, match=f"an LZ4 block of at most {len(MEANT) - 1} bytes when unpacked at byte 1"):
+        decompress(CAPTURED, len(MEANT) - 1)
+
+
+@pytest.mark.parametrize("batch", [CAPTURED[:-1], CAPTURED + b"x", b"\x01"])
+def test_refuses_a_broken_block(batch: bytes) -> None:
+    with pytest.raises(DecodeError, match="an LZ4 block"):
+        decompress(batch)
+
+
+def test_refuses_another_header() -> None:
+    with pytest.raises(DecodeError, match="a compression header of 0 or 1 at byte 0, found 2"):
+        decompress(b"\x02abc")

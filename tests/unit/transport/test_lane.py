@@ -1,0 +1,167 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenspark.errors import LimitExceeded
+from zenspark.transport.lane import (
+    Abandoned,
+    Defragmenter,
+    Joined,
+    ReceivingLane,
+    Skipped,
+    lies_ahead,
+    next_sn,
+)
+from zenspark.wire.messages import Fragment, Frame, Push, Put, ResponseFinal
+from zenspark.wire.values import Resolution, WireExpr
+
+MASK = Resolution.BITS_8.mask
+PUSH = Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"x"))
+FINAL = ResponseFinal(request_id=1)
+
+
+def piece(sn: int, payload: bytes, *, more: bool = True, first: bool = False, drop: bool = False) -> Fragment:
+    return Fragment(sn=sn, payload=payload, more=more, first=first, drop=drop, reliable=True)
+
+
+def frame(sn: int) -> Frame:
+    return Frame(reliable=True, sn=sn, msgs=(PUSH, FINAL))
+
+
+# -- sequence numbers ---
+
+
+@pytest.mark.parametrize(
+    ("last", "sn", "ahead"),
+    [(5, 6, True), (5, 5, False), (5, 4, False), (5, 68, True), (5, 69, False), (127, 0, True), (0, 127, False)],
+)
+def test_half_of_the_circle_lies_ahead(last: int, sn: int, ahead: bool) -> None:
+    assert lies_ahead(last, sn, MASK) is ahead
+
+
+@given(st.sampled_from(Resolution), st.integers(0, 1 << 32))
+def test_the_next_number_lies_ahead_and_the_last_one_does_not(resolution: Resolution, sn: int) -> None:
+    sn &= resolution.mask
+    assert lies_ahead(sn, next_sn(sn, resolution.mask), resolution.mask)
+    assert not lies_ahead(next_sn(sn, resolution.mask), sn, resolution.mask)
+
+
+@pytest.fixture
+def lane() -> ReceivingLane:
+    return ReceivingLane.beginning(0, Defragmenter(MASK, patch=1))
+
+
+def test_takes_frames_from_the_announced_number_on(lane: ReceivingLane) -> None:
+    assert lane.receive(frame(0)) == [PUSH, FINAL]
+    assert lane.receive(frame(1)) == [PUSH, FINAL]
+
+
+def test_skips_what_is_not_ahead_and_stays(lane: ReceivingLane) -> None:
+    lane.receive(frame(7))
+    assert lane.receive(frame(7)) == [Skipped(7, 7)]
+    assert lane.receive(frame(3)) == [Skipped(3, 7)]
+    assert lane.receive(frame(8)) == [PUSH, FINAL]
+
+
+def test_takes_gaps_as_they_come(lane: ReceivingLane) -> None:
+    assert lane.receive(frame(60)) == [PUSH, FINAL]
+    assert lane.receive(frame(120)) == [PUSH, FINAL]
+    assert lane.receive(frame(2)) == [PUSH, FINAL]
+
+
+def test_a_lane_nobody_announced_begins_anywhere() -> None:
+    lane = ReceivingLane(None, Defragmenter(MASK, patch=1))
+    assert lane.receive(frame(99)) == [PUSH, FINAL]
+    assert lane.receive(frame(99)) == [Skipped(99, 99)]
+
+
+def test_refuses_a_number_beyond_the_resolution(lane: ReceivingLane) -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        lane.receive(frame(MASK + 1))
+    assert (caught.value.size, caught.value.limit) == (MASK + 1, MASK)
+
+
+def test_frames_and_fragments_share_their_numbers(lane: ReceivingLane) -> None:
+    assert lane.receive(frame(0)) == [PUSH, FINAL]
+    assert lane.receive(piece(1, b"a", first=True)) == []
+    assert lane.receive(piece(2, b"b", more=False)) == [Joined(b"ab", 2)]
+    assert lane.receive(frame(2)) == [Skipped(2, 2)]
+
+
+def test_a_frame_in_between_ends_a_fragmented_message(lane: ReceivingLane) -> None:
+    lane.receive(piece(0, b"ab", first=True))
+    assert lane.receive(frame(1)) == [Abandoned(1, 2, "a frame came in between"), PUSH, FINAL]
+    assert lane.receive(piece(2, b"c", more=False)) == [Abandoned(1, 1, "its beginning is missing")]
+
+
+# -- fragments ---
+
+
+@pytest.fixture
+def joiner() -> Defragmenter:
+    return Defragmenter(MASK, patch=1, limit=10)
+
+
+def test_joins_pieces_across_the_wrap(joiner: Defragmenter) -> None:
+    assert joiner.receive(piece(126, b"ab", first=True)) == []
+    assert joiner.receive(piece(127, b"cd")) == []
+    assert joiner.pending == 2
+    assert joiner.receive(piece(0, b"e", more=False)) == [Joined(b"abcde", 3)]
+    assert joiner.pending == 0
+
+
+def test_a_message_may_have_one_piece_even_an_empty_one(joiner: Defragmenter) -> None:
+    assert joiner.receive(piece(1, b"", first=True, more=False)) == [Joined(b"", 1)]
+
+
+def test_an_empty_first_piece_is_a_beginning(joiner: Defragmenter) -> None:
+    joiner.receive(piece(1, b"", first=True))
+    assert joiner.receive(piece(2, b"x", more=False)) == [Joined(b"x", 2)]
+
+
+def test_a_missing_piece_loses_the_message_and_only_that(joiner: Defragmenter) -> None:
+    joiner.receive(piece(1, b"ab", first=True))
+    why = "a piece is missing: expected sequence number 2, found 3"
+    assert joiner.receive(piece(3, b"cd")) == [Abandoned(1, 2, why)]
+    assert joiner.receive(piece(4, b"ef", more=False)) == []  # the rest of it: told already
+    assert joiner.receive(piece(5, b"g", more=False)) == [Abandoned(1, 1, "its beginning is missing")]
+    assert joiner.receive(piece(6, b"ok", first=True, more=False)) == [Joined(b"ok", 1)]
+
+
+def test_the_next_first_piece_ends_what_was_not_finished(joiner: Defragmenter) -> None:
+    joiner.receive(piece(1, b"ab", first=True))
+    assert joiner.receive(piece(9, b"xy", first=True, more=False)) == [
+        Abandoned(1, 2, "another message began"),
+        Joined(b"xy", 1),
+    ]
+
+
+def test_the_sender_may_give_up(joiner: Defragmenter) -> None:
+    joiner.receive(piece(1, b"ab", first=True))
+    assert joiner.receive(piece(2, b"", drop=True)) == [Abandoned(1, 2, "the sender gave it up")]
+    assert joiner.receive(piece(3, b"ok", first=True, more=False)) == [Joined(b"ok", 1)]
+
+
+def test_holds_no_more_than_the_limit(joiner: Defragmenter) -> None:
+    joiner.receive(piece(1, bytes(10), first=True))
+    assert joiner.receive(piece(2, b"x")) == [Abandoned(1, 10, "it is larger than 10 bytes")]
+    assert joiner.receive(piece(3, bytes(11), first=True)) == [Abandoned(1, 11, "it is larger than 10 bytes")]
+    assert joiner.pending == 0
+
+
+def test_without_markers_any_piece_begins_a_message() -> None:
+    joiner = Defragmenter(MASK, patch=0)
+    assert joiner.receive(piece(1, b"ab")) == []
+    assert joiner.receive(piece(2, b"cd", first=True, drop=True, more=False)) == [Joined(b"abcd", 2)]
+    assert joiner.receive(piece(3, b"e", more=False)) == [Joined(b"e", 1)]
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(1, 50), st.integers(0, MASK))
+def test_pieces_make_the_message_again(data: bytes, size: int, sn: int) -> None:
+    joiner = Defragmenter(MASK, patch=1)
+    found = []
+    starts = range(0, len(data), size)
+    for number, start in enumerate(starts):
+        more = start + size < len(data)
+        found += joiner.receive(piece((sn + number) & MASK, data[start : start + size], first=start == 0, more=more))
+    assert found == [Joined(data, len(starts))]
