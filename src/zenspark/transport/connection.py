@@ -31,6 +31,8 @@ BUFFER_SIZE = 1 << 18
 """What one read may bring: several of the largest batches, and little enough to stay in the processor's cache."""
 RELIABLE, CONTINUED = 0x08, 0x10
 """Bits of a frame's lane in the columns."""
+ROWS = 1 << 15
+"""How many publications are handed over at once: about what the buffer holds of the smallest ones."""
 KEEP_ALIVES = 4
 """How often we are heard of within a lease."""
 
@@ -110,12 +112,16 @@ class _Lane:
 class Connection:
     """One link, one peer. Made by an `Opening` or an `Accepting` that nobody else uses."""
 
-    def __init__(self, side: Opening | Accepting, now: float, message_limit: int = 1 << 30, rows: int = 8192) -> None:
+    def __init__(
+        self, side: Opening | Accepting, now: float, message_limit: int = 1 << 30, is_streamed: bool = True
+    ) -> None:
         self._side = side
         self._message_limit = message_limit
+        self._prefix = 2 if is_streamed else 0
+        """What of the length before a batch counts as part of it: a datagram has none of its own."""
         self._buffer = bytearray(BUFFER_SIZE)
         self._filled = 0
-        self._columns = Columns(rows)
+        self._columns = Columns(ROWS)
         self._lanes: dict[tuple[Priority, bool], _Lane] = {}
         self._is_new = True  # whether the frame at hand is, and not a repetition
         self._heard = now
@@ -255,7 +261,7 @@ class Connection:
         if self.terms.compression and not self.terms.low_latency:
             return (yield from self._flow_compressed(start))
         framing = Framing.BARE if self.terms.low_latency else Framing.STREAM
-        limit = self.terms.batch_size if self.terms.low_latency else self.terms.batch_size - 2
+        limit = self.terms.batch_size if self.terms.low_latency else self.terms.batch_size - self._prefix
         cursor = Cursor(self._buffer, framing, limit, start, self._filled)
         yield from self._walk(cursor)
         end: int = cursor.pos
@@ -263,7 +269,7 @@ class Connection:
 
     def _flow_compressed(self, start: int) -> Step:
         assert self.terms is not None
-        batch = self._batch(start, self.terms.batch_size - 2)
+        batch = self._batch(start, self.terms.batch_size - self._prefix)
         if batch is None:
             return 0
         if batch:
