@@ -96,6 +96,18 @@ class LimitExceeded(ProtocolError):
         return f"{self.what}: {self.size} is more than the {self.limit} allowed"
 
 
+class LinkError(ZError):
+    """The network failed: on which endpoint, and how; the OSError is its cause where there was one."""
+
+    def __init__(self, endpoint: str, problem: str) -> None:
+        super().__init__(endpoint, problem)
+        self.endpoint = endpoint
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}: {self.problem}"
+
+
 class EncodeError(UsageError):
     """A message that cannot be written: which message, which field, and why."""
 
@@ -117,3 +129,7 @@ class EncodeError(UsageError):
 
     def __reduce__(self) -> tuple[type[EncodeError], tuple[str, str, str | None]]:
         return type(self), (self.problem, self.field, self.message)
+
+
+class SessionClosed(ZError):
+    """Nothing more will happen here: the session was closed."""

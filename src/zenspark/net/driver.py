@@ -47,12 +47,13 @@ class Driver:
         self._flush_due = False
         self._spoke = 0.0
         self._closed = False
+        self._paused = False
 
     # -- in the loop
 
     def start(self) -> None:
         """Begin: call in the loop."""
-        self.loop.watch(self.link, self._on_readable)
+        self._watch()
         for event in self.connection.start():
             self._handle(event)
         self._arm()
@@ -60,7 +61,7 @@ class Driver:
     def _on_readable(self) -> None:
         try:
             for _ in range(READS):
-                if self._closed or not self._read() or not self.link.has_buffered:
+                if self._closed or self._paused or not self._read() or not self.link.has_buffered:
                     break
         except LinkError as error:
             self._end(Closed(CloseReason.GENERIC, str(error), by_peer=True))
@@ -106,6 +107,8 @@ class Driver:
     def _on_time(self) -> None:
         if self._closed:
             return
+        if self._paused:  # the peer may well have spoken: it is we who do not listen
+            self.connection.heard(self.loop.now())
         for event in self.connection.handle_timeout(self.loop.now()):
             self._handle(event)
         self._arm()
@@ -133,6 +136,23 @@ class Driver:
         self._owner(self, closed)
 
     # -- from any thread
+
+    def pause(self) -> None:
+        """Read no more until `resume`: whoever receives has no room. The peer is slowed down, nothing is lost."""
+        self._paused = True
+        self.loop.call_soon(self._watch)
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._paused:
+            self._paused = False
+            self.loop.call_soon(self._watch)
+
+    def _watch(self) -> None:
+        """Watch for what matters now; in the loop."""
+        if not self._closed:
+            readable = None if self._paused else self._on_readable
+            self.loop.watch(self.link, readable, self._on_writable if self._residue else None)
 
     def say(self, message: NetworkMessage, qos: QoS, reliable: bool = True) -> None:
         """Say a network message, without waiting: whoever may say much calls `wait_for_room` first."""
@@ -213,7 +233,7 @@ class Driver:
         self.connection.sent(time.monotonic())
         try:
             if not self._drain():
-                self.loop.call_soon(self._watch_writable)
+                self.loop.call_soon(self._watch)
         except LinkError as error:
             closed = Closed(CloseReason.GENERIC, str(error), by_peer=True)
             self._residue.clear()
@@ -230,10 +250,6 @@ class Driver:
             self._residue.popleft()
         return True
 
-    def _watch_writable(self) -> None:
-        if not self._closed:
-            self.loop.watch(self.link, self._on_readable, self._on_writable)
-
     def _on_writable(self) -> None:
         with self._room:
             try:
@@ -244,7 +260,7 @@ class Driver:
                 closed = Closed(CloseReason.GENERIC, str(error), by_peer=True)
                 self.loop.call_soon(lambda: self._end(closed))
             if done:
-                self.loop.watch(self.link, self._on_readable)
+                self._watch()
             self._room.notify_all()
 
     @property

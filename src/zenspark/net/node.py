@@ -27,7 +27,7 @@ from zenspark.router.router import Out, Router
 from zenspark.transport.connection import Asked, Closed, Connection, Event, Lost, Pushes, Received
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.wire.messages import NetworkMessage
-from zenspark.wire.values import QoS, WhatAmI, ZenohId
+from zenspark.wire.values import Congestion, QoS, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
@@ -226,6 +226,11 @@ class Node:
         """The session declares, asks or answers something."""
         with self.lock:
             self._hear(self.local_face, message)
+
+    def wait_for_room(self, congestion: Congestion) -> None:
+        """Wait until no link is behind with what was said before; never with the lock, never in the loop."""
+        for driver in self.drivers.values():
+            driver.wait_for_room(congestion)
 
     def _emit(self, out: Out) -> None:
         for face, message in out:

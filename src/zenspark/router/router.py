@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from zenspark.errors import UsageError
-from zenspark.key import KeyExpr
 from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Kind, Region, Told
 from zenspark.router.interests import ANSWER_TIMEOUT, Asked, Interests, kinds_of
 from zenspark.router.queries import Pending, Queries
-from zenspark.router.routes import UNSOLICITED, Routes, reaches
+from zenspark.router.routes import UNSOLICITED, Routes, is_key_expression, reaches
 from zenspark.router.tables import Entry, Table, is_complete_for, merge
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import (
@@ -369,7 +367,7 @@ class Router:
     # -- publications
 
     def _on_push(self, face: Face, message: Push, now: float) -> None:
-        key = self._valid_key(face, message.wire_expr)
+        key = face.resolve(message.wire_expr)
         if key is None:
             return
         for target in self.routes.push(face, key):
@@ -457,12 +455,3 @@ class Router:
         ResponseFinal: _on_response_final,
         NetworkOam: _ignore,
     }
-
-
-def is_key_expression(key: str) -> bool:
-    """Whether a text from the wire is a key expression in canonical form."""
-    try:
-        KeyExpr(key)
-    except UsageError:
-        return False
-    return True

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from zenspark.errors import UsageError
+from zenspark.key import KeyExpr
 from zenspark.router.face import Face, Kind, Region
 from zenspark.router.tables import Entry, Table, is_complete_for
 from zenspark.wire.values import QueryTarget
@@ -27,6 +29,19 @@ REACH: dict[Region, frozenset[Region]] = {
 
 UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER, Region.ROUTER})
 """Neighbours that are told of declarations without having asked."""
+
+
+MAX_ROUTES = 100_000
+"""How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
+
+
+def is_key_expression(key: str) -> bool:
+    """Whether a text from the wire is a key expression in canonical form."""
+    try:
+        KeyExpr(key)
+    except UsageError:
+        return False
+    return True
 
 
 def reaches(source: Face, target: Face) -> bool:
@@ -55,11 +70,15 @@ class Routes:
         """The faces a publication goes to, each once."""
         route = self._pushes.get((source.number, key))
         if route is None:
-            entries = self._tables[Kind.SUBSCRIBER].matching(key)
-            found = {face: None for entry in entries for face in entry.holders if reaches(source, face)}
-            found |= dict.fromkeys(self._unknown(source, Kind.SUBSCRIBER, key))
-            route = self._pushes[source.number, key] = tuple(found)
+            if len(self._pushes) >= MAX_ROUTES:
+                self._pushes.clear()
+            route = self._pushes[source.number, key] = self._push(source, key) if is_key_expression(key) else ()
         return route
+
+    def _push(self, source: Face, key: str) -> tuple[Face, ...]:
+        entries = self._tables[Kind.SUBSCRIBER].matching(key)
+        found = {face: None for entry in entries for face in entry.holders if reaches(source, face)}
+        return tuple(found | dict.fromkeys(self._unknown(source, Kind.SUBSCRIBER, key)))
 
     def request(self, source: Face, key: str, target: QueryTarget) -> tuple[Face, ...]:
         """The faces a query goes to, each once."""

@@ -150,6 +150,10 @@ class Connection:
         """Something was written: the peer will have heard of us."""
         self._sent = now
 
+    def heard(self, now: float) -> None:
+        """The peer is not silent, whatever has been read of it: its lease begins anew."""
+        self._heard = now
+
     def admit(self) -> list[Event]:
         """Let in who asked."""
         assert self.state is State.ASKED

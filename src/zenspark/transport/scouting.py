@@ -80,22 +80,23 @@ class Asking:
 
 
 class Answering:
-    """Can be found by others."""
+    """Can be found by others: `hello` is what to send back when `is_asked`."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
 
-    def receive(self, datagram: bytes, locators: Sequence[Locator]) -> bytes | None:
-        """The HELLO to send back, if this is a question and we are what it asks for.
+    def is_asked(self, datagram: bytes) -> bool:
+        """Whether this is somebody else's question for nodes such as we are.
 
-        `locators` is where we can be reached from where the question came. The protocol version of the question does
-        not matter: whether we can talk is for the handshake to find out.
+        Its protocol version does not matter: whether we can talk is for the handshake to find out.
         """
         scout = _decode(datagram)
         if not isinstance(scout, Scout) or scout.zid == self.identity.zid:
-            return None
-        if not scout.what & self.identity.whatami.bit:
-            return None
+            return False
+        return bool(scout.what & self.identity.whatami.bit)
+
+    def hello(self, locators: Sequence[Locator]) -> bytes:
+        """The answer; `locators` is where we can be reached from where the question came."""
         sayable = tuple(locator for locator in locators if len(locator.text.encode()) <= MAX_LOCATOR)
         return encode(
             Hello(

@@ -1,0 +1,1 @@
+"""What users import: the API of eclipse-zenoh's Python binding, and what its users miss there."""

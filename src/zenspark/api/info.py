@@ -1,0 +1,123 @@
+"""SessionInfo: who this session is connected to, now and as it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from zenspark.api.entities import Receiver
+from zenspark.api.enums import Reliability, SampleKind, WhatAmI
+from zenspark.api.handlers import Attached
+from zenspark.api.hub import Hub
+from zenspark.api.ids import ZenohId
+from zenspark.api.values import Link, LinkEvent, Transport, TransportEvent
+from zenspark.net.driver import Driver
+from zenspark.router.face import Face
+from zenspark.wire import values as wire
+
+
+def transport_of(face: Face, driver: Driver) -> Transport:
+    """A session with another node, as users see it."""
+    terms = driver.connection.terms
+    is_qos = terms is not None and terms.qos
+    return Transport(ZenohId.from_wire(face.zid), WhatAmI.from_wire(face.whatami), is_qos)
+
+
+def link_of(face: Face, driver: Driver) -> Link:
+    """The link below such a session."""
+    link = driver.link
+    return Link(
+        zid=ZenohId.from_wire(face.zid),
+        src=link.src,
+        dst=link.dst,
+        mtu=link.mtu,
+        is_streamed=link.is_streamed,
+        interfaces=list(link.interfaces),
+        auth_identifier=link.auth_identifier,
+        reliability=Reliability.RELIABLE if link.is_reliable else Reliability.BEST_EFFORT,
+    )
+
+
+class EventsListener(Receiver[Any]):
+    """Receives an event when a session or link comes or goes."""
+
+    def __init__(self, hub: Hub, attached: Attached, history: bool) -> None:
+        super().__init__(lambda _: None, attached)
+        self._hub = hub
+        with hub.lock:
+            if history:
+                for face, driver in hub.node.drivers.items():
+                    self._tell(SampleKind.PUT, face, driver)
+            hub.on_transport.append(self._tell)
+
+    def _event(self, kind: SampleKind, face: Face, driver: Driver) -> object:
+        raise NotImplementedError
+
+    def _tell(self, kind: SampleKind, face: Face, driver: Driver) -> None:
+        self._attached.inlet.push(self._event(kind, face, driver))
+
+    def _end(self) -> None:
+        with self._hub.lock:
+            self._hub.on_transport.remove(self._tell)
+        self._attached.inlet.close()
+
+
+class TransportEventsListener(EventsListener):
+    """Receives an event when a session with another node opens or closes."""
+
+    _NAME = "transport events listener"
+
+    def _event(self, kind: SampleKind, face: Face, driver: Driver) -> TransportEvent:
+        return TransportEvent(kind, transport_of(face, driver))
+
+
+class LinkEventsListener(EventsListener):
+    """Receives an event when a link is added or removed."""
+
+    _NAME = "link events listener"
+
+    def _event(self, kind: SampleKind, face: Face, driver: Driver) -> LinkEvent:
+        return LinkEvent(kind, link_of(face, driver))
+
+
+class SessionInfo:
+    """What a session knows about its place in the network."""
+
+    def __init__(self, hub: Hub, attach: Callable[[object], Attached]) -> None:
+        self._hub = hub
+        self._attach = attach
+
+    def zid(self) -> ZenohId:
+        """The id of this node."""
+        return ZenohId.from_wire(self._hub.node.identity.zid)
+
+    def _zids(self, role: wire.WhatAmI) -> list[ZenohId]:
+        return [ZenohId.from_wire(face.zid) for face in self._hub.node.drivers if face.whatami is role]
+
+    def routers_zid(self) -> list[ZenohId]:
+        """The routers this node is connected to."""
+        return self._zids(wire.WhatAmI.ROUTER)
+
+    def peers_zid(self) -> list[ZenohId]:
+        """The peers this node is connected to."""
+        return self._zids(wire.WhatAmI.PEER)
+
+    def transports(self) -> list[Transport]:
+        """The sessions with other nodes."""
+        return [transport_of(face, driver) for face, driver in self._hub.node.drivers.items()]
+
+    def links(self) -> list[Link]:
+        """The links below them."""
+        return [link_of(face, driver) for face, driver in self._hub.node.drivers.items()]
+
+    def declare_transport_events_listener(
+        self, handler: object = None, *, history: bool | None = None
+    ) -> TransportEventsListener:
+        """Be told when sessions open and close; with `history` also of those that are open."""
+        return TransportEventsListener(self._hub, self._attach(handler), bool(history))
+
+    def declare_link_events_listener(
+        self, handler: object = None, *, history: bool | None = None
+    ) -> LinkEventsListener:
+        """Be told when links are added and removed; with `history` also of those that are there."""
+        return LinkEventsListener(self._hub, self._attach(handler), bool(history))

@@ -1,0 +1,170 @@
+"""Parameters and Selector: what a query asks for besides a key expression (protocol section 14.1).
+
+The text is `name=value;name=value`. Nothing is trimmed or percent-decoded, empty items are passed over, several values
+of one name are separated by `|`, and of a name that stands twice the first counts. Separators at the very end say
+nothing and are dropped, as eclipse-zenoh drops them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from zenspark.key import KeyExpr
+
+IntoParameters: TypeAlias = "Parameters | Mapping[str, str] | str"
+
+
+class Parameters:
+    """The parameters of a query, by name; they can be changed, and `str` gives what will be sent."""
+
+    __slots__ = ("_text",)
+    _text: str
+
+    def __init__(self, parameters: Mapping[str, str] | str | None = None) -> None:
+        match parameters:
+            case None:
+                self._text = ""
+            case str():
+                self._text = parameters.rstrip(";=|")
+            case Mapping() if all(isinstance(text, str) for item in parameters.items() for text in item):
+                self._text = _joined(parameters.items())
+            case _:
+                raise TypeError(f"expected a str, or a dict from str to str, found {parameters!r}")
+
+    @classmethod
+    def of(cls, parameters: IntoParameters | None) -> Parameters:
+        """Serves whoever accepts all ways of giving them."""
+        return parameters if isinstance(parameters, Parameters) else cls(parameters)
+
+    def copy(self) -> Parameters:
+        """Others with the same text."""
+        twin = Parameters()
+        twin._text = self._text
+        return twin
+
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not any(self._items())
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        """The value of a name, empty if the name stands alone, or else the default."""
+        return next((value for name, value in self._items() if name == _text(key)), default)
+
+    def values(self, key: str) -> list[str]:
+        """The values of a name that has several, separated by `|`; none if the name does not occur."""
+        value = self.get(key)
+        return [] if value is None else value.split("|")
+
+    def insert(self, key: str, value: str) -> str | None:
+        """Gives a name a new value, at the end, and returns the one it had."""
+        old = self.get(key)
+        self._replace([(key, _text(value))])
+        return old
+
+    def remove(self, key: str) -> str | None:
+        """Takes a name out and returns the value it had."""
+        old = self.get(key)
+        self._text = _joined((name, value) for name, value in self._items() if name != key)
+        return old
+
+    def extend(self, parameters: IntoParameters) -> None:
+        """Adds others at the end; a name that occurs there loses its value here."""
+        self._replace(list(Parameters.of(parameters)))
+
+    def is_ordered(self) -> bool:
+        """Whether the names are in alphabetical order."""
+        names = [name for name, _ in self._items()]
+        return names == sorted(names)
+
+    def _items(self) -> Iterator[tuple[str, str]]:
+        for item in self._text.split(";"):
+            if item:
+                name, _, value = item.partition("=")
+                yield name, value
+
+    def _replace(self, items: list[tuple[str, str]]) -> None:
+        replaced = {name for name, _ in items}
+        self._text = _joined([item for item in self._items() if item[0] not in replaced] + items)
+
+    def __bool__(self) -> bool:
+        return not self.is_empty()
+
+    def __contains__(self, key: str) -> bool:
+        return self.get(key) is not None
+
+    def __getitem__(self, key: str) -> str | None:
+        return self.get(key)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(list(self._items()))  # a list: they may be changed on the way
+
+    def __eq__(self, other: object) -> bool:
+        return self._text == other._text if isinstance(other, Parameters) else NotImplemented
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Parameters({self._text!r})"
+
+
+class Selector:
+    """What a query asks for: a key expression, and parameters for whoever answers."""
+
+    __slots__ = ("_key_expr", "_parameters")
+    _key_expr: KeyExpr
+    _parameters: Parameters
+
+    def __init__(self, arg: KeyExpr | str, /, parameters: IntoParameters | None = None) -> None:
+        """Takes a key expression and parameters, or the text of both with a `?` between them."""
+        if parameters is None and isinstance(arg, str):
+            arg, _, parameters = arg.partition("?")
+        self.key_expr = arg
+        self.parameters = "" if parameters is None else parameters
+
+    @classmethod
+    def of(cls, selector: Selector | KeyExpr | str) -> Selector:
+        """Serves whoever accepts all ways of giving one."""
+        return selector if isinstance(selector, Selector) else cls(selector)
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """The keys that are asked for."""
+        return self._key_expr
+
+    @key_expr.setter
+    def key_expr(self, key_expr: KeyExpr | str) -> None:
+        if not isinstance(key_expr, KeyExpr | str):
+            raise TypeError(f"expected a KeyExpr or a str, found {type(key_expr).__name__!r}")
+        self._key_expr = KeyExpr.of(key_expr)
+
+    @property
+    def parameters(self) -> Parameters:
+        """A copy of the parameters: to change them, change it and set it."""
+        return self._parameters.copy()
+
+    @parameters.setter
+    def parameters(self, parameters: IntoParameters) -> None:
+        self._parameters = Parameters.of(parameters).copy()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Selector):
+            return NotImplemented
+        return self._key_expr == other._key_expr and self._parameters == other._parameters
+
+    def __str__(self) -> str:
+        return f"{self._key_expr}?{self._parameters}" if self._parameters else str(self._key_expr)
+
+    def __repr__(self) -> str:
+        return f"Selector({str(self)!r})"
+
+
+def _text(value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a str, found {type(value).__name__!r}")
+    return value
+
+
+def _joined(items: Iterable[tuple[str, str]]) -> str:
+    return ";".join(f"{name}={value}" if value else name for name, value in items if name)

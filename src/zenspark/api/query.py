@@ -1,0 +1,192 @@
+"""Query: what a queryable receives and answers; and the ends of queries this session asked.
+
+A query that came from the network may be handed to several queryables of this session. Each gets an object of its own;
+when the last of them is dropped the querier is told that there is no more to come. Dropping happens by `drop()`, by
+leaving a `with` block, or when nobody holds the object any more: also when a handler raised.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Self
+
+from zenspark.api.encoding import Encoding
+from zenspark.api.enums import CongestionControl, Priority, ReplyKeyExpr
+from zenspark.api.ids import SourceInfo
+from zenspark.api.instrumentation import TimestampStack
+from zenspark.api.parameters import Parameters, Selector
+from zenspark.api.timestamps import Timestamp
+from zenspark.api.zbytes import IntoZBytes, ZBytes
+from zenspark.errors import UsageError
+from zenspark.key import KeyExpr
+from zenspark.wire import values as wire
+from zenspark.wire.messages import Del, Err, Put, Reply, Request
+
+ANY_KEY = "_anyke"
+"""The parameter by which a querier accepts replies on any key."""
+
+Answer = Callable[[str, Reply | Err, wire.EntityId], None]
+"""Sends one response: the key it is about, what is said, and who says it."""
+
+
+class Answering:
+    """One request that queryables of this session are answering."""
+
+    def __init__(self, request: Request, key_expr: KeyExpr, answer: Answer, finish: Callable[[], None]) -> None:
+        self.request = request
+        self.key_expr = key_expr
+        self.answer = answer
+        self._finish = finish
+        self._open = 0
+        self._lock = threading.Lock()
+
+    def begin(self, count: int) -> None:
+        """So many queryables were asked; with none, it is finished."""
+        self._open = count
+        if not count:
+            self._finish()
+
+    def end(self) -> None:
+        """One of them will say no more."""
+        with self._lock:
+            self._open -= 1
+            last = self._open == 0
+        if last:
+            self._finish()
+
+
+class Query:
+    """A question to one queryable: answer with `reply`, `reply_del` or `reply_err`, then `drop` it."""
+
+    __slots__ = ("__weakref__", "_answering", "_responder")
+
+    def __init__(self, answering: Answering, responder: wire.EntityId) -> None:
+        self._answering: Answering | None = answering
+        self._responder = responder
+
+    def _live(self) -> Answering:
+        if self._answering is None:
+            raise UsageError("this query was dropped: it can no longer be used")
+        return self._answering
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+    def __del__(self) -> None:
+        self.drop()
+
+    def drop(self) -> None:
+        """Say that there is no more to come from here; a second time does nothing."""
+        answering, self._answering = self._answering, None
+        if answering is not None:
+            answering.end()
+
+    # what is asked
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """The keys that are asked for; it may have wildcards, so it is rarely what to reply on."""
+        return self._live().key_expr
+
+    @property
+    def parameters(self) -> Parameters:
+        return Parameters(self._live().request.body.parameters)
+
+    @property
+    def selector(self) -> Selector:
+        """Keys and parameters together."""
+        return Selector(self.key_expr, self.parameters)
+
+    @property
+    def payload(self) -> ZBytes | None:
+        """The value sent along with the question."""
+        body = self._live().request.body.body
+        return None if body is None else ZBytes(body.payload)
+
+    @property
+    def encoding(self) -> Encoding | None:
+        body = self._live().request.body.body
+        return None if body is None else Encoding.from_wire(body.encoding)
+
+    @property
+    def attachment(self) -> ZBytes | None:
+        attachment = self._live().request.body.attachment
+        return None if attachment is None else ZBytes(attachment)
+
+    @property
+    def source_info(self) -> SourceInfo | None:
+        source = self._live().request.body.source_info
+        return None if source is None else SourceInfo.from_wire(source)
+
+    @property
+    def timestamp_stack(self) -> TimestampStack | None:
+        stack = self._live().request.ts_stack
+        return None if stack is None else TimestampStack.from_wire(stack)
+
+    def accepts_replies(self) -> ReplyKeyExpr:
+        """Which keys replies may have."""
+        return ReplyKeyExpr.ANY if ANY_KEY in self.parameters else ReplyKeyExpr.MATCHING_QUERY
+
+    # answers
+
+    def reply(
+        self,
+        key_expr: KeyExpr | str,
+        payload: IntoZBytes,
+        *,
+        encoding: Encoding | str | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        attachment: IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> None:
+        """Answer with a value. Responses are treated like the question, so the quality of service is ignored."""
+        body = Put(
+            timestamp=None if timestamp is None else timestamp.to_wire(),
+            encoding=wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire(),
+            attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
+            payload=ZBytes.of(payload).to_bytes(),
+        )
+        self._reply(key_expr, body)
+
+    def reply_del(
+        self,
+        key_expr: KeyExpr | str,
+        *,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        attachment: IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> None:
+        """Answer that a key has no value any more."""
+        body = Del(
+            timestamp=None if timestamp is None else timestamp.to_wire(),
+            attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
+        )
+        self._reply(key_expr, body)
+
+    def _reply(self, key_expr: KeyExpr | str, body: Put | Del) -> None:
+        answering = self._live()
+        key = KeyExpr.of(key_expr)
+        if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not answering.key_expr.intersects(key):
+            raise UsageError(
+                f"a reply on {key} does not match the query on {answering.key_expr}; "
+                "the querier would have to ask with accept_replies=ReplyKeyExpr.ANY"
+            )
+        answering.answer(str(key), Reply(body=body), self._responder)
+
+    def reply_err(self, payload: IntoZBytes, *, encoding: Encoding | str | None = None) -> None:
+        """Answer that there is no answer, and why."""
+        answering = self._live()
+        encoded = wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire()
+        error = Err(encoding=encoded, payload=ZBytes.of(payload).to_bytes())
+        answering.answer(str(answering.key_expr), error, self._responder)
+
+    def __str__(self) -> str:
+        return f"Query({self.selector})"

@@ -1,0 +1,77 @@
+"""Replies to one query of this session: merged as asked, handed over, and ended exactly once."""
+
+from __future__ import annotations
+
+from zenspark.api.encoding import Encoding
+from zenspark.api.enums import ConsolidationMode
+from zenspark.api.handlers import Inlet
+from zenspark.api.sample import Reply, Sample
+from zenspark.api.timestamps import Timestamp
+from zenspark.api.values import ReplyError
+from zenspark.api.zbytes import ZBytes
+from zenspark.key import KeyExpr
+
+TIMEOUT = ReplyError(ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
+
+
+class Gathering:
+    """One query in flight. Guarded by the node's lock."""
+
+    def __init__(self, key_expr: KeyExpr | None, mode: ConsolidationMode, inlet: Inlet[Reply], sources: int) -> None:
+        self._key_expr = key_expr
+        """What a reply must match; None for anything."""
+        self._mode = mode
+        self._inlet = inlet
+        self._sources = sources
+        """How many still have something to say: the network, and each queryable of this session."""
+        self._held: dict[str, Reply] = {}
+        self._newest: dict[str, Timestamp] = {}
+        self.is_over = False
+
+    def add(self, reply: Reply) -> None:
+        """A reply came."""
+        if self.is_over:
+            return
+        sample = reply.ok
+        if sample is None:
+            self._inlet.push(reply)
+        elif self._key_expr is None or self._key_expr.intersects(sample.key_expr):
+            self._merge(reply, sample)
+
+    def _merge(self, reply: Reply, sample: Sample) -> None:
+        key = str(sample.key_expr)
+        match self._mode:
+            case ConsolidationMode.NONE:
+                self._inlet.push(reply)
+            case ConsolidationMode.MONOTONIC:
+                if not _is_older(sample.timestamp, self._newest.get(key)):
+                    if sample.timestamp is not None:
+                        self._newest[key] = sample.timestamp
+                    self._inlet.push(reply)
+            case _:
+                held = self._held.get(key)
+                if held is None or held.ok is None or not _is_older(sample.timestamp, held.ok.timestamp):
+                    self._held[key] = reply
+
+    def source_done(self) -> None:
+        """One that was asked has nothing more to say."""
+        self._sources -= 1
+        if not self._sources:
+            self.finish()
+
+    def finish(self, error: ReplyError | None = None) -> None:
+        """End: hand over what was held back, then the reason if it ended before its time."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self._inlet.push_many(self._held.values())
+        if error is not None:
+            self._inlet.push(Reply(error))
+        self._inlet.close()
+
+
+def _is_older(stamp: Timestamp | None, other: Timestamp | None) -> bool:
+    """Whether a reply is older than another; one without a stamp is older than any with one."""
+    if other is None:
+        return False
+    return stamp is None or stamp < other

@@ -1,0 +1,275 @@
+"""The words the configuration is declared in, and what follows from a declaration.
+
+A `Section` is a struct whose fields are keys: the type says what a value must be, the default what counts when none is
+set, and `Key` what neither can say. Documents are nested dictionaries, as JSON gives them, that hold only what somebody
+set. From both follow the document with every value checked (`checked`), the whole one with defaults (`filled`), the
+struct that the session reads in its mode (`resolved`), and the keys that were set in vain (`unused`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from zenspark.errors import UsageError
+
+Mode: TypeAlias = Literal["router", "peer", "client"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+Json: TypeAlias = Any
+"""Anything that JSON has."""
+Document: TypeAlias = dict[str, Json]
+Hint: TypeAlias = Any
+"""A type, or what stands for one in an annotation."""
+
+_ITEM = re.compile(r"\$\[(\d+)\]")  # where msgspec found a mistake
+
+
+class ConfigError(UsageError):
+    """A configuration that cannot be used: at which key, what was expected there, and what was found."""
+
+    def __init__(self, key: str, expected: str, found: str) -> None:
+        super().__init__(key, expected, found)
+        self.key = key
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        where = f"configuration key {self.key}" if self.key else "configuration"
+        return f"{where}: expected {self.expected}, found {self.found}"
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be known of a key besides its type and default."""
+
+    unset: bool = False
+    """Shown as null while nobody sets it, as eclipse-zenoh does."""
+    hidden: bool = False
+    """Not shown at all while nobody sets it."""
+    secret: bool = False
+    """Never shown."""
+    per_mode: bool = False
+    """May be given as a value for each mode: `{ router: true, peer: false }`."""
+    defaults: Mapping[str, Any] | None = None
+    """The defaults of the modes, where they differ."""
+    otherwise: Any = None
+    """What counts in a mode that a value given per mode leaves out, if that is not the default."""
+    used: bool = True
+    """Whether zenspark does anything with it."""
+    as_if: Any = None
+    """The value that zenspark behaves like without using the key, if that is not the default."""
+    check: Callable[[Any], bool] | None = None
+    """Whether a value of the right type can be used; the description of the type should say which cannot."""
+
+
+UNSET = Key(unset=True)
+UNUSED = Key(used=False)
+UNSET_UNUSED = Key(unset=True, used=False)
+PER_MODE = Key(unset=True, per_mode=True)
+SECRET = Key(unset=True, secret=True)
+
+Size = Annotated[int, msgspec.Meta(ge=0)]
+Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
+U16 = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Keys that belong together."""
+
+
+S = TypeVar("S", bound=Section)
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One key of a section, understood."""
+
+    type: Any
+    key: Key
+    default: Any
+    section: type[Section] | None = None
+
+    def default_in(self, mode: str) -> Json:
+        return self.default if self.key.defaults is None else self.key.defaults[mode]
+
+    def shown_default(self) -> Json:
+        """What is shown while nobody sets it."""
+        if self.key.unset:
+            return None
+        if self.section is not None:
+            return filled(self.section, {})
+        if self.key.defaults is not None:
+            return _as_json({mode: value for mode, value in self.key.defaults.items() if value})
+        return _as_json(self.default)
+
+
+@cache
+def fields_of(section: type[Section]) -> dict[str, Field]:
+    """The keys of a section, in order."""
+    hints = get_type_hints(section, include_extras=True)
+    found = {}
+    for info in msgspec.structs.fields(section):
+        hint = hints[info.name]
+        marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Key)]
+        plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        inner = plain if isinstance(plain, type) and issubclass(plain, Section) else None
+        default = info.default if info.default_factory is msgspec.NODEFAULT else info.default_factory()
+        found[info.name] = Field(hint, marks[0] if marks else Key(), default, inner)
+    return found
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+def checked(section: type[Section], document: Json, path: str = "") -> Document:
+    """The document with its values as declared; raises ConfigError at the first key that cannot be used."""
+    if not isinstance(document, dict):
+        raise ConfigError(path, "an object", _spelled(document))
+    fields = fields_of(section)
+    result = {}
+    for name, value in document.items():
+        inner = f"{path}/{name}" if path else name
+        if name not in fields:
+            refuse_name(inner, name, fields)
+        result[name] = _checked_value(fields[name], value, inner)
+    return result
+
+
+def _checked_value(field: Field, value: Json, path: str) -> Json:
+    if value is None and field.key.unset:
+        return None
+    if field.section is not None:
+        return checked(field.section, value, path)
+    if not (field.key.per_mode and _is_per_mode(value)):
+        return _checked_leaf(field, value, path)
+    for mode in value:
+        if mode not in MODES:
+            refuse_name(f"{path}/{mode}", mode, MODES)
+    return {mode: _checked_leaf(field, given, f"{path}/{mode}") for mode, given in value.items()}
+
+
+def _checked_leaf(field: Field, value: Json, path: str) -> Json:
+    try:
+        converted = _converted(field, value)
+    except msgspec.ValidationError as error:
+        raise _complaint(field, value, path, str(error)) from None
+    if field.key.check is not None and not field.key.check(converted):
+        raise _complaint(field, value, path)
+    return _as_json(converted)
+
+
+def _complaint(field: Field, value: Json, path: str, error: str = "") -> ConfigError:
+    """Says what is wrong, in a list with which item."""
+    plain = get_args(field.type)[0] if get_origin(field.type) is Annotated else field.type
+    item = _ITEM.search(error)
+    if item is not None and get_origin(plain) is tuple:
+        at = int(item[1])
+        return ConfigError(f"{path}/{at}", expectation(get_args(plain)[0]), _spelled(value[at]))
+    either = ", or such a value for each mode" if field.key.per_mode else ""
+    return ConfigError(path, expectation(field.type) + either, _spelled(value))
+
+
+def filled(section: type[Section], document: Document) -> Document:
+    """The document with the defaults of all keys that nobody set, as it is shown."""
+    result = {}
+    for name, field in fields_of(section).items():
+        value = document.get(name)
+        if field.key.secret or (value is None and field.key.hidden):
+            continue
+        if value is None:
+            result[name] = field.shown_default()
+        else:
+            result[name] = value if field.section is None else filled(field.section, value)
+    return result
+
+
+def resolved(section: type[S], document: Document, mode: str) -> S:
+    """What a checked document means in one mode: every key has one value, set or default."""
+    return section(**{name: _resolved_value(f, document.get(name), mode) for name, f in fields_of(section).items()})
+
+
+def _resolved_value(field: Field, value: Json, mode: str) -> Json:
+    if field.section is not None:
+        return resolved(field.section, value or {}, mode)
+    if field.key.per_mode and _is_per_mode(value):
+        if mode not in value and field.key.otherwise is not None:
+            return field.key.otherwise
+        value = value.get(mode)
+    return field.default_in(mode) if value is None else _converted(field, value)
+
+
+def unused(section: type[Section], document: Document, path: str = "", used: bool = True) -> Iterator[str]:
+    """The keys that somebody set to something zenspark does not do."""
+    fields = fields_of(section)
+    for name, value in document.items():
+        field = fields[name]
+        inner = f"{path}/{name}" if path else name
+        counts = used and field.key.used
+        if value is None:
+            continue  # as good as not set
+        if field.section is not None:
+            yield from unused(field.section, value, inner, counts)
+        elif not counts and value != (field.shown_default() if field.key.as_if is None else field.key.as_if):
+            yield inner
+
+
+def _is_per_mode(value: Json) -> bool:
+    return isinstance(value, dict) and (not value or any(mode in value for mode in MODES))
+
+
+def _converted(field: Field, value: Json) -> Json:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1e3 and 2.0 are whole numbers to whoever wrote them
+    return msgspec.convert(value, field.type)
+
+
+def _as_json(value: object) -> Json:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+# --- words for errors -----------------------------------------------------------------------------
+
+
+def refuse_name(path: str, name: str, known: Iterable[str]) -> NoReturn:
+    """Refuses a key nobody knows, with the nearest one that there is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    expected = f"a key such as {near[0]}" if near else f"one of {', '.join(names)}"
+    raise ConfigError(path, expected, "a key that does not exist")
+
+
+def expectation(hint: Hint) -> str:
+    """Says in words what a type accepts."""
+    origin: Hint = get_origin(hint)
+    arguments = get_args(hint)
+    if origin is Annotated:
+        return _constrained(expectation(arguments[0]), arguments[1:])
+    if origin in (Union, types.UnionType):
+        return " or ".join(expectation(choice) for choice in arguments)
+    if origin is Literal:
+        return f"one of {', '.join(arguments)}"
+    if origin is tuple:
+        return f"a list, each item {expectation(arguments[0])}"
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return f"an object with {' and '.join(hint.__struct_fields__)}"
+    words = {bool: "true or false", int: "an integer", float: "a number", str: "a text", type(None): "null"}
+    return words.get(hint, "an object")
+
+
+def _constrained(words: str, marks: Iterable[Any]) -> str:
+    for mark in marks:
+        if isinstance(mark, msgspec.Meta):
+            words = mark.description or words
+            words += f" from {mark.ge}" if mark.ge is not None else ""
+            words += f" to {mark.le}" if mark.le is not None else ""
+    return words
+
+
+def _spelled(value: Json) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

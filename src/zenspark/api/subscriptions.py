@@ -1,0 +1,97 @@
+"""The subscribers of one session: who receives which publication.
+
+Publications reach this place from the network as columns, one call for many, and from the session itself one by one.
+Both look up the same routes: the subscribers of a key, remembered until a subscriber comes or goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from zenspark.api.enums import Locality
+from zenspark.api.handlers import Inlet
+from zenspark.api.sample import Head, Sample, head_of, samples_of
+from zenspark.key import KeyExpr
+from zenspark.key.tree import KeyTree
+from zenspark.router.face import Face
+from zenspark.transport.connection import Pushes
+
+MAX_ROUTES = 100_000
+"""How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
+
+
+class Subscription(msgspec.Struct, eq=False, frozen=True):
+    """One subscriber: what it wants, from where, and where it is delivered."""
+
+    id: int
+    key_expr: KeyExpr
+    origin: Locality
+    inlet: Inlet[Sample]
+
+
+class Subscriptions:
+    """All subscribers of a session. Guarded by the node's lock."""
+
+    def __init__(self, pause: Callable[[Face], None]) -> None:
+        self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
+        self._routes: dict[tuple[str, bool], tuple[Subscription, ...]] = {}
+        self._pause = pause
+
+    def add(self, subscription: Subscription) -> None:
+        """A subscriber is declared."""
+        key = str(subscription.key_expr)
+        entry = self._tree.get(key)
+        if entry is None:
+            entry = {}
+            self._tree.insert(key, entry)
+        entry[subscription.id] = subscription
+        self._routes.clear()
+
+    def remove(self, subscription: Subscription) -> None:
+        """A subscriber is gone."""
+        key = str(subscription.key_expr)
+        entry = self._tree.get(key)
+        if entry is not None and entry.pop(subscription.id, None) is not None:
+            self._routes.clear()
+            if not entry:
+                self._tree.remove(key)
+
+    def route(self, key: str, is_local: bool) -> tuple[Subscription, ...]:
+        """The subscribers of a key, for what this session or what somebody else published."""
+        route = self._routes.get((key, is_local))
+        if route is None:
+            if len(self._routes) >= MAX_ROUTES:
+                self._routes.clear()
+            unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
+            entries = [entry for _, entry in self._tree.intersecting(key)]
+            found = [one for entry in entries for one in entry.values() if one.origin is not unwanted]
+            route = self._routes[key, is_local] = tuple(sorted(found, key=lambda one: one.id))
+        return route
+
+    def deliver(self, sample: Sample, is_local: bool) -> None:
+        """Hand over one sample."""
+        for subscription in self.route(str(sample.key_expr), is_local):
+            subscription.inlet.push(sample)
+
+    def deliver_pushes(self, face: Face, pushes: Pushes) -> None:
+        """Hand over what a neighbour published."""
+        columns = pushes.columns
+        heads: list[Head | None] = []
+        routes: list[tuple[Subscription, ...]] = []
+        attached = False
+        for index in range(columns.shape_count):
+            shape = columns.shape_at(index)
+            key = face.resolve(shape.wire_expr)
+            route = () if key is None else self.route(key, False)
+            routes.append(route)
+            attached |= shape.has_attachment
+            heads.append(head_of(shape, KeyExpr(key)) if route and key is not None else None)
+        full = False
+        for subscription in dict.fromkeys(one for route in routes for one in route):
+            wanted = [head if subscription in route else None for head, route in zip(heads, routes, strict=True)]
+            samples = samples_of(columns, pushes.start, pushes.stop, wanted, attached)
+            full |= not subscription.inlet.push_many(samples)
+        if full:
+            self._pause(face)

@@ -1,0 +1,117 @@
+"""What a session tells besides samples: nodes it found, transports and links, matching, and replies that are errors."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import msgspec
+
+from zenspark.api.encoding import Encoding
+from zenspark.api.enums import Reliability, SampleKind, WhatAmI
+from zenspark.api.ids import ZenohId
+from zenspark.api.instrumentation import TimestampStack
+from zenspark.api.wrapper import Wrapper, describe, shown
+from zenspark.api.zbytes import ZBytes
+from zenspark.wire import messages
+from zenspark.wire import values as wire
+
+
+class Hello(Wrapper[messages.Hello]):
+    """A node that answered a scout, and where it can be reached."""
+
+    __slots__ = ()
+
+    @property
+    def whatami(self) -> WhatAmI:
+        """Its role."""
+        return WhatAmI.from_wire(self._wire.whatami)
+
+    @property
+    def zid(self) -> ZenohId:
+        """Its id."""
+        return ZenohId.from_wire(self._wire.zid)
+
+    @property
+    def locators(self) -> list[str]:
+        """Its addresses, such as `tcp/192.168.0.1:7447`."""
+        return [locator.text for locator in self._wire.locators]
+
+    def __repr__(self) -> str:
+        return describe(self, zid=self.zid, whatami=self.whatami, locators=self.locators)
+
+
+class Info(msgspec.Struct, frozen=True):
+    """Something the session tells about its network; prints as eclipse-zenoh prints it."""
+
+    def __repr__(self) -> str:
+        return describe(self, **msgspec.structs.asdict(self))
+
+
+class Transport(Info, frozen=True):
+    """A session with another node, over one or more links."""
+
+    zid: ZenohId
+    whatami: WhatAmI
+    is_qos: bool = True
+    is_multicast: bool = False
+    is_shm: bool = False
+
+
+class Link(Info, frozen=True):
+    """One connection of a transport: between which addresses, and what it carries."""
+
+    zid: ZenohId
+    src: str
+    dst: str
+    group: str | None = None
+    mtu: int = 65535
+    is_streamed: bool = True
+    interfaces: list[str] = []
+    auth_identifier: str | None = None
+    priorities: tuple[int, int] | None = None
+    reliability: Reliability | None = None
+
+    def __repr__(self) -> str:
+        fields: dict[str, Any] = msgspec.structs.asdict(self)
+        fields["interfaces"] = [f'"{name}"' for name in self.interfaces]
+        if self.auth_identifier is not None:
+            fields["auth_identifier"] = f'Some("{self.auth_identifier}")'
+        if self.priorities is not None:
+            fields["priorities"] = f"Some({self.priorities})"
+        if self.reliability is not None:
+            fields["reliability"] = f"Some({shown(self.reliability)})"
+        return describe(self, **fields)
+
+
+class TransportEvent(Info, frozen=True):
+    """A transport was opened (PUT) or closed (DELETE)."""
+
+    kind: SampleKind
+    transport: Transport
+
+
+class LinkEvent(Info, frozen=True):
+    """A link was added (PUT) or removed (DELETE)."""
+
+    kind: SampleKind
+    link: Link
+
+
+class MatchingStatus(Info, frozen=True):
+    """Whether anybody listens to a publisher, or could answer a querier."""
+
+    matching: bool
+
+
+class ReplyError(Info, frozen=True):
+    """What a queryable said instead of an answer."""
+
+    payload: ZBytes
+    encoding: Encoding = Encoding.ZENOH_BYTES
+    timestamp_stack: TimestampStack | None = None
+
+    @classmethod
+    def from_wire(cls, error: messages.Err, stack: wire.TimestampStack | None = None) -> Self:
+        """The error of a RESPONSE, with the stack of that message."""
+        records = None if stack is None else TimestampStack.from_wire(stack)
+        return cls(ZBytes(error.payload), Encoding.from_wire(error.encoding), records)

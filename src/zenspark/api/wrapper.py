@@ -1,0 +1,62 @@
+"""The base of the values users hold: each is one value of the wire, under the API's name and with its methods.
+
+Whoever receives a message makes one with `from_wire`; whoever sends takes the wire value back with `to_wire`. Nothing
+is converted in between, so a value costs one small object however many properties it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Generic, NoReturn, Self, TypeVar
+
+W = TypeVar("W")
+
+
+class Wrapper(Generic[W]):
+    """A value that never changes, and compares, hashes and pickles by the wire value inside."""
+
+    __slots__ = ("_wire",)
+    _wire: W
+
+    @classmethod
+    def from_wire(cls, wire: W) -> Self:
+        """Shows a wire value to the user; it was checked when it was read."""
+        self = object.__new__(cls)
+        object.__setattr__(self, "_wire", wire)
+        return self
+
+    def to_wire(self) -> W:
+        """The value as messages carry it."""
+        return self._wire
+
+    def __eq__(self, other: object) -> bool:
+        return self._wire == other._wire if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._wire)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} never changes: cannot set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} never changes: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[Callable[[W], Self], tuple[W]]:
+        return type(self).from_wire, (self._wire,)
+
+
+def describe(value: object, **fields: object) -> str:
+    """Spells a value the way eclipse-zenoh prints it, which logs and scripts expect: `Name { field: value }`."""
+    return f"{type(value).__name__} {{ {', '.join(f'{name}: {shown(field)}' for name, field in fields.items())} }}"
+
+
+def shown(field: object) -> str:
+    """Spells one field of such a value."""
+    if isinstance(field, bool):
+        return str(field).lower()
+    if isinstance(field, Enum):
+        return field.name.title().replace("_", "")
+    if isinstance(field, list):
+        return f"[{', '.join(shown(item) for item in field)}]"
+    return str(field)

@@ -1,0 +1,150 @@
+# cython: language_level=3, freethreading_compatible=True
+"""ZBytes: the bytes of a payload or an attachment, held once and shown without copying.
+
+Every received sample has one, so it is compiled and has a single field. It lends its memory to `memoryview` and to
+whatever else reads buffers (numpy, pyarrow, struct): compiled by `__getbuffer__`, on every Python; interpreted by
+`__buffer__`, which Python knows from 3.12 on. Interpreted on 3.11 alone, only `to_bytes()` gives the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import cython
+
+if cython.compiled:  # pragma: no cover
+    from cython.cimports.cpython.buffer import (
+        PyBUF_FORMAT,
+        PyBUF_ND,
+        PyBUF_STRIDES,
+        PyBUF_WRITABLE,
+    )
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
+
+IntoZBytes: TypeAlias = Any
+"""Bytes, a str, a ZBytes or any other buffer: the last has no type before Python 3.12."""
+
+SHOWN = 32
+"""So many bytes `repr` shows: a log line must not grow with the payload."""
+
+
+@cython.final
+@cython.auto_pickle(False)
+@cython.cclass
+class ZBytes:
+    """Bytes that mean nothing to Zenoh: made from bytes, from text as UTF-8, or from any buffer, which is copied.
+
+    It equals bytes with the same content, and text that UTF-8 spells with them, and hashes like the bytes.
+    """
+
+    __slots__ = ("_data",)
+
+    _data: bytes
+
+    def __init__(self, obj: IntoZBytes = None) -> None:
+        # Nearly all are made from bytes, so that is asked first.
+        if type(obj) is bytes:
+            self._data = obj
+        else:
+            self._data = b"" if obj is None else _copied(obj)
+
+    @staticmethod
+    def of(obj: IntoZBytes) -> ZBytes:
+        """Serves whoever accepts a payload: one stays as it is, anything else is made into one; None is refused."""
+        if type(obj) is ZBytes:
+            return obj
+        if obj is None:
+            raise _refused(obj)
+        return ZBytes(obj)
+
+    def to_bytes(self) -> bytes:
+        """The bytes, not a copy of them."""
+        return self._data
+
+    def to_string(self) -> str:
+        """The text that these bytes spell in UTF-8; a ValueError if they spell none."""
+        return self._data.decode()
+
+    def as_shm(self) -> None:
+        """Always None: shared memory is not offered."""
+        return None
+
+    def __bytes__(self) -> bytes:
+        return self._data
+
+    def __str__(self) -> str:
+        return self._data.decode()
+
+    def __repr__(self) -> str:
+        size = len(self._data)
+        return f"ZBytes({self._data!r})" if size <= SHOWN else f"ZBytes({self._data[:SHOWN]!r}... {size} bytes)"
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __bool__(self) -> bool:
+        return len(self._data) > 0
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is ZBytes:
+            return self._data == other.to_bytes()
+        if isinstance(other, str):
+            return self._data == other.encode("utf-8", "surrogatepass")
+        if isinstance(other, (bytes, bytearray, memoryview)):
+            return self._data == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    def __reduce__(self) -> tuple[type[ZBytes], tuple[bytes]]:
+        return ZBytes, (self._data,)
+
+    def __getbuffer__(self, buffer: cython.pointer[cython.Py_buffer], flags: cython.int) -> None:  # pragma: no cover
+        if flags & PyBUF_WRITABLE:
+            raise BufferError("a ZBytes never changes")
+        buffer.obj = self
+        buffer.buf = PyBytes_AS_STRING(self._data)
+        buffer.len = PyBytes_GET_SIZE(self._data)
+        buffer.readonly = 1
+        buffer.itemsize = 1
+        buffer.ndim = 1
+        buffer.format = buffer.shape = buffer.strides = cython.NULL
+        if flags & PyBUF_FORMAT == PyBUF_FORMAT:
+            buffer.format = b"B"
+        if flags & PyBUF_ND == PyBUF_ND:
+            buffer.shape = cython.address(buffer.len)
+        if flags & PyBUF_STRIDES == PyBUF_STRIDES:
+            buffer.strides = cython.address(buffer.itemsize)
+        buffer.suboffsets = cython.NULL
+        buffer.internal = cython.NULL
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self._data)
+
+
+def buffer_of(obj: IntoZBytes) -> bytes | memoryview:
+    """The memory of anything that can be a payload, for writing it before the call returns: a buffer is not copied."""
+    if type(obj) is bytes:
+        return obj
+    if type(obj) is ZBytes or isinstance(obj, str) or obj is None:
+        return ZBytes.of(obj).to_bytes()
+    try:
+        return memoryview(obj).cast("B")
+    except TypeError:  # no buffer, or one with gaps
+        return _copied(obj)
+
+
+def _copied(obj: IntoZBytes) -> bytes:
+    if isinstance(obj, str):
+        return obj.encode()
+    if type(obj) is ZBytes:
+        return obj.to_bytes()
+    try:
+        return memoryview(obj).tobytes()
+    except TypeError:
+        raise _refused(obj) from None
+
+
+def _refused(obj: IntoZBytes) -> TypeError:
+    return TypeError(f"expected bytes, a str or another buffer, found {type(obj).__name__!r}")

@@ -1,0 +1,12 @@
+"""The only place with sockets, threads and clocks: links that carry bytes, and what runs a node on top of them.
+
+endpoints     where to listen or connect, and how
+links         what a link and a listener are, and an in-memory pair
+tcp tls udp websocket unix
+              one kind of link each
+protocols     from the name of a protocol to its links
+multicast     groups: one socket that hears everybody
+interfaces    the network interfaces of this machine
+scouting      the sockets by which nodes find each other
+retry         when to try again
+"""

@@ -1,0 +1,190 @@
+"""Endpoints: where to listen or connect, and how: `<protocol>/<address>[?<metadata>][#<config>]`.
+
+The part before `#` is the locator, which other nodes may be told; the part behind it is private to this node and
+may hold keys, so no error and no log line shows it. Metadata and config are `key=value` pairs separated by `;`.
+What is accepted and how it is written back (pairs sorted by key, empty ones left out) is what zenohd 1.10.2 does.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+
+import msgspec
+
+from zenspark.errors import UsageError
+from zenspark.wire.values import Locator, Priority
+
+Pairs = tuple[tuple[str, str], ...]
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+FORM = "<protocol>/<address>[?<metadata>][#<config>]"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A place to listen on or to connect to, with its options. Of two options with one name the first counts."""
+
+    protocol: str
+    address: str
+    metadata: Pairs = ()
+    config: Pairs = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Endpoint:
+        """The endpoint of a text such as `tls/[::]:7447?rel=1#enable_mtls=true`."""
+        head, hash_, config = text.partition("#")
+        place, question, metadata = head.partition("?")
+        protocol, _, address = place.partition("/")
+        if not protocol or not address:
+            raise _refuse(text, f"is not of the form {FORM}")
+        if "?" in config and not question:
+            raise _refuse(text, "has its metadata (?) behind its config (#)")
+        return cls(
+            protocol,
+            address,
+            _pairs(text, "metadata", metadata) if question else (),
+            _pairs(text, "config", config) if hash_ else (),
+        )
+
+    @property
+    def locator(self) -> Locator:
+        """What other nodes may know of it."""
+        return self.locator_at(self.address)
+
+    def locator_at(self, address: str) -> Locator:
+        """The locator of another address with the same protocol and metadata."""
+        metadata = f"?{_joined(self.metadata)}" if self.metadata else ""
+        return Locator(f"{self.protocol}/{address}{metadata}")
+
+    def at(self, address: str) -> Endpoint:
+        """The same endpoint elsewhere."""
+        return msgspec.structs.replace(self, address=address)
+
+    def with_defaults(self, options: Mapping[str, str]) -> Endpoint:
+        """The same endpoint, with these options where it has none of its own."""
+        own = {name for name, _ in self.config}
+        added = [(name, value) for name, value in options.items() if name not in own]
+        return msgspec.structs.replace(self, config=_sorted([*self.config, *added]))
+
+    def error(self, problem: str) -> UsageError:
+        """What is wrong with this endpoint, named without its config."""
+        return UsageError(f"endpoint {self.locator.text!r} {problem}")
+
+    # -- the address -----------------------------------------------------------------------------------------
+
+    @property
+    def host_port(self) -> tuple[str, int]:
+        """Host and port, the host without brackets."""
+        return self._host_port(self.address)
+
+    def _host_port(self, address: str) -> tuple[str, int]:
+        host, colon, port = address.rpartition(":")
+        if not colon or host.endswith(":") or (host.startswith("[") and not host.endswith("]")):
+            raise self.error(f"has no port in {address!r}")
+        if host.startswith("["):
+            host = host[1:-1]
+        elif ":" in host:
+            raise self.error("has an IPv6 address without brackets")
+        if not host:
+            raise self.error("has no host")
+        if not (port.isascii() and port.isdigit() and int(port) <= 0xFFFF):
+            raise self.error(f"has the port {port!r}, which is not a number up to 65535")
+        return host, int(port)
+
+    @property
+    def ip(self) -> IPAddress | None:
+        """The address as a number, None if the host is a name."""
+        try:
+            return ipaddress.ip_address(self.host_port[0])
+        except ValueError:
+            return None
+
+    @property
+    def is_group(self) -> bool:
+        """Whether this is a multicast group rather than one node."""
+        return self.protocol == "udp" and self.ip is not None and self.ip.is_multicast
+
+    # -- the options -----------------------------------------------------------------------------------------
+
+    def option(self, name: str) -> str | None:
+        """An option of the config part."""
+        return next((value for key, value in self.config if key == name), None)
+
+    def number(self, name: str) -> int | None:
+        """An option that is a number, decimal or with 0x or 0o in front."""
+        text = self.option(name)
+        if text is None:
+            return None
+        try:
+            return int(text, 0)
+        except ValueError:
+            raise self.error(f"has {name}={text}, which is not a number") from None
+
+    def flag(self, name: str) -> bool | None:
+        """An option that is true or false."""
+        text = self.option(name)
+        if text not in (None, "true", "false"):
+            raise self.error(f"has {name}={text}, which is neither true nor false")
+        return None if text is None else text == "true"
+
+    @property
+    def bind(self) -> tuple[str, int] | None:
+        """The local address to connect from."""
+        text = self.option("bind")
+        if text is not None and self.option("iface") is not None:
+            raise self.error("has both bind and iface; give one of them")
+        return None if text is None else self._host_port(text)
+
+    @property
+    def priorities(self) -> tuple[Priority, Priority] | None:
+        """The first and last priority this link is for, as `prio=1-5` says."""
+        text = self._metadatum("prio")
+        if text is None:
+            return None
+        first, _, last = text.partition("-")
+        try:
+            found = Priority(int(first)), Priority(int(last or first))
+        except ValueError:
+            raise self.error(f"has prio={text}, which is not a range such as 1-5") from None
+        if found[0] > found[1]:
+            raise self.error(f"has prio={text}, which is a range from its end to its beginning")
+        return found
+
+    @property
+    def reliable(self) -> bool | None:
+        """Which reliability this link is for, as `rel=0` or `rel=1` says."""
+        text = self._metadatum("rel")
+        if text not in (None, "0", "1"):
+            raise self.error(f"has rel={text}, which is neither 0 nor 1")
+        return None if text is None else text == "1"
+
+    def _metadatum(self, name: str) -> str | None:
+        return next((value for key, value in self.metadata if key == name), None)
+
+    def __str__(self) -> str:
+        return self.locator.text + (f"#{_joined(self.config)}" if self.config else "")
+
+    def __repr__(self) -> str:
+        names = ";".join(name for name, _ in self.config)
+        return f"Endpoint({self.locator.text}{'#' + names if names else ''})"
+
+
+def _refuse(text: str, problem: str) -> UsageError:
+    return UsageError(f"endpoint {text.partition('#')[0]!r} {problem}")
+
+
+def _pairs(text: str, part: str, pairs: str) -> Pairs:
+    found = [pair.partition("=") for pair in pairs.split(";") if pair]
+    if not found:
+        raise _refuse(text, f"has no key=value in its {part}")
+    if not all(key for key, _, _ in found):
+        raise _refuse(text, f"has a value without a key in its {part}")
+    return _sorted([(key, value) for key, _, value in found])
+
+
+def _sorted(pairs: list[tuple[str, str]]) -> Pairs:
+    return tuple(sorted(pairs, key=lambda pair: pair[0]))
+
+
+def _joined(pairs: Pairs) -> str:
+    return ";".join(f"{key}={value}" if value else key for key, value in pairs)
