@@ -33,7 +33,9 @@ help: ## list the targets (make alone does this)
 .PHONY: run
 run: setup ## decode the sample conversations that come with the code, as tables
 	@for sample in pubsub_client_router queries_client_router; do \
+	  echo "== $$sample"; \
 	  $(BIN)/zenspark decode --c2s $(STREAMS)/$$sample.c2s.bin --s2c $(STREAMS)/$$sample.s2c.bin || exit 1; \
+	  echo; \
 	done
 
 .PHONY: test
@@ -99,6 +101,7 @@ check: setup ## format, lint, types, import contracts, test map, fresh codec
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_tests.py
 	$(BIN)/python tools/generate_codec.py --check
+	$(BIN)/python tools/check_conformance.py
 
 .PHONY: codec
 codec: $(LINKED) ## write src/zenspark/wire/codec.py from the declarations

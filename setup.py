@@ -15,6 +15,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 COMPILED = [
+    "zenspark/api/sample.py",
+    "zenspark/api/zbytes.py",
     "zenspark/key/match.py",
     "zenspark/key/tree.py",
     "zenspark/transport/outbox.py",

@@ -7,7 +7,9 @@ their spelling come up often, because that is where codecs break.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from hypothesis import settings
@@ -35,6 +37,7 @@ from zenspark.wire.values import (
     EntityId,
     Extension,
     Locator,
+    Mapping,
     NextSns,
     Priority,
     QoS,
@@ -52,8 +55,8 @@ from zenspark.wire.values import (
 
 
 def examples(count: int) -> settings:
-    """So many examples, each as long as it takes: a deadline would make slow machines fail."""
-    return settings(max_examples=count, deadline=None)
+    """So many examples, or ZENSPARK_EXAMPLES times as many; without a deadline, which would fail slow machines."""
+    return settings(max_examples=count * int(os.environ.get("ZENSPARK_EXAMPLES", "1")), deadline=None)
 
 
 # -- numbers, bytes and texts ------------------------------------------------------------------------------------
@@ -62,6 +65,7 @@ EDGES = sorted({0, 1, 127, 128, 255, 256, *((1 << bits) - low for bits in range(
 EDGES = sorted({*EDGES, (1 << 16) - 1, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, (1 << 64) - 1})
 
 
+@cache
 def integers(bits: int) -> SearchStrategy[int]:
     """An unsigned integer of so many bits, often one where its spelling changes length."""
     largest = (1 << bits) - 1
@@ -89,26 +93,28 @@ VALUES: dict[type, SearchStrategy[Any]] = {
     Timestamp: timestamps,
     Encoding: encodings,
     QoS: st.integers(0, 0x3F).map(lambda value: QoS.from_wire(0, value)),
-    WireExpr: st.builds(WireExpr, integers(16), texts),
+    WireExpr: st.builds(WireExpr, integers(16), texts, st.sampled_from(Mapping)),
     BoundExpr: st.builds(BoundExpr, integers(16), texts),
     EntityId: st.builds(EntityId, zids, integers(32)),
     SourceInfo: st.builds(SourceInfo, zids, integers(32), integers(32)),
     QueryableInfo: st.builds(QueryableInfo, st.booleans(), integers(16)),
     QueryBody: st.builds(QueryBody, encodings, blobs),
     TimestampStack: st.builds(TimestampStack, st.integers(1, 255), st.lists(records, max_size=3).map(tuple)),
-    NextSns: st.lists(
-        st.tuples(integers(32), integers(32)), min_size=len(Priority), max_size=len(Priority)
-    ).map(lambda pairs: NextSns(tuple(pairs))),
+    NextSns: st.lists(st.tuples(integers(32), integers(32)), min_size=len(Priority), max_size=len(Priority)).map(
+        lambda pairs: NextSns(tuple(pairs))
+    ),
     Locator: st.builds("{}/{}{}".format, protocols, addresses, metadata).map(Locator),
     Roles: st.integers(1, 7).map(Roles),
 }
 
 
+@cache
 def values(kind: Any) -> SearchStrategy[Any]:  # noqa: ANN401 - a type, or an alias of one
     """Any value of one value class or enumeration."""
     return st.sampled_from(list(kind)) if issubclass(kind, WireEnum) else VALUES[kind]
 
 
+@cache
 def extensions(header: int) -> SearchStrategy[Extension]:
     """An extension with this header and whatever fits its encoding."""
     contents: tuple[SearchStrategy[Any], ...] = (st.none(), integers(64), blobs)
@@ -121,6 +127,7 @@ def unknown_headers(cls: type[Message], *, mandatory: bool) -> list[int]:
     return [header for header in range(0x60) if bool(header & 0x10) is mandatory and header not in known]
 
 
+@cache
 def unknown_extensions(cls: type[Message]) -> SearchStrategy[tuple[Extension, ...]]:
     """Extensions this message does not know and must pass on."""
     headers = unknown_headers(cls, mandatory=False)
@@ -131,10 +138,11 @@ def unknown_extensions(cls: type[Message]) -> SearchStrategy[tuple[Extension, ..
 
 # -- words -------------------------------------------------------------------------------------------------------
 
-Drawn = Mapping[str, Any]
+Drawn = dict[str, Any]
 
 
-def _network_messages(_: Drawn) -> SearchStrategy[Any]:
+@cache
+def _network_messages() -> SearchStrategy[Any]:
     return st.lists(network(), max_size=3).map(tuple)
 
 
@@ -151,15 +159,16 @@ def _weights(drawn: Drawn) -> SearchStrategy[tuple[int, ...]]:
     return st.tuples(*(integers(16) for _ in drawn["links"]))
 
 
-CALLED: dict[str, Callable[[Drawn], SearchStrategy[Any]]] = {
-    "network_messages": _network_messages,
+CALLED: dict[str, Callable[[Drawn], SearchStrategy[Any]]] = {  # by the fields drawn before, which may decide the form
+    "network_messages": lambda drawn: _network_messages(),
     "payload": _payloads,
     "weights": _weights,
 }
 
 
-def words(word: Word, drawn: Drawn) -> SearchStrategy[Any]:
-    """What a word can carry; `drawn` are the fields before it, for the words that depend on them."""
+@cache
+def words(word: Word) -> SearchStrategy[Any]:
+    """What a word can carry."""
     match word:
         case Int():
             return integers(word.bits)
@@ -170,9 +179,7 @@ def words(word: Word, drawn: Drawn) -> SearchStrategy[Any]:
         case Carried() | Composed():
             return values(word.cls)
         case ListOf():
-            return st.lists(words(word.word, drawn), max_size=4).map(tuple)
-        case Called():
-            return CALLED[word.name](drawn)
+            return st.lists(words(word.word), max_size=4).map(tuple)
     raise NotImplementedError(f"no strategy for {word!r}")
 
 
@@ -209,22 +216,29 @@ class _Choices:
         return bool(self.decided[flag] == field.when.equals)
 
 
-@st.composite
-def messages(draw: st.DrawFn, cls: type[Message]) -> Message:
+@cache
+def messages(cls: type[Message]) -> SearchStrategy[Message]:
     """Any message of one class that can stand on the wire."""
+    return _messages(cls)
+
+
+@st.composite
+def _messages(draw: st.DrawFn, cls: type[Message]) -> Message:
     choices = _Choices(draw, cls)
     drawn: dict[str, Any] = {}
     for field in fields_of(cls):
         if field.flags:
             continue
         if choices.has_room(field, drawn) and choices.is_present(field):
-            drawn[field.name] = draw(_field(cls, field, drawn))
+            word = field.word
+            drawn[field.name] = draw(CALLED[word.name](drawn) if isinstance(word, Called) else _field(cls, field))
         else:
             drawn[field.name] = field.default
     return cls(**drawn)
 
 
-def _field(cls: type[Message], field: Field, drawn: Drawn) -> SearchStrategy[Any]:
+@cache
+def _field(cls: type[Message], field: Field) -> SearchStrategy[Any]:
     if field.name == "exts":
         return unknown_extensions(cls)
     if field.bodies:
@@ -234,7 +248,8 @@ def _field(cls: type[Message], field: Field, drawn: Drawn) -> SearchStrategy[Any
     if field.bits:
         return values(field.type)
     assert field.word is not None
-    return words(field.word, drawn)
+    carried = words(field.word)
+    return carried if field.required or field.optional else st.just(field.default) | carried
 
 
 def members(family: type[Message]) -> list[type[Message]]:
@@ -242,16 +257,19 @@ def members(family: type[Message]) -> list[type[Message]]:
     return [cls for cls in declared() if issubclass(cls, family)]
 
 
+@cache
 def scouting() -> SearchStrategy[Message]:
     """Any datagram of scouting."""
     return st.one_of(*map(messages, members(declarations.ScoutingMessage)))
 
 
+@cache
 def transport() -> SearchStrategy[Message]:
     """Any transport message, frames with network messages included."""
     return st.one_of(*map(messages, members(declarations.TransportMessage)))
 
 
+@cache
 def network() -> SearchStrategy[Message]:
     """Any network message with any body."""
     return st.one_of(*map(messages, members(declarations.NetworkMessage)))

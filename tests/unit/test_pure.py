@@ -69,17 +69,13 @@ def test_is_interpreted_when_only_source_is_loaded() -> None:
 
 
 @pytest.mark.usefixtures("finders")
-def test_is_compiled_when_an_extension_lies_in_the_package(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_is_compiled_when_an_extension_lies_in_the_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pure, "__file__", str(package / "_pure.py"))
     assert build_kind() == "compiled"
 
 
 @pytest.mark.usefixtures("finders")
-def test_is_interpreted_when_no_extension_lies_in_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_is_interpreted_when_no_extension_lies_in_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pure, "__file__", str(tmp_path / "_pure.py"))
     assert build_kind() == "interpreted"
 

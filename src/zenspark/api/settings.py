@@ -212,11 +212,15 @@ class Routing(Section, frozen=True):
 
 
 class Aggregation(Section, frozen=True):
+    """Declaring one key for many."""
+
     subscribers: Annotated[tuple[str, ...], UNUSED] = ()
     publishers: Annotated[tuple[str, ...], UNUSED] = ()
 
 
 class Qos(Section, frozen=True):
+    """Treating messages of some keys in another way."""
+
     publication: Annotated[tuple[dict[str, Any], ...], UNUSED] = ()
     network: Annotated[tuple[dict[str, Any], ...], UNUSED] = ()
 
@@ -239,10 +243,14 @@ class AdminSpace(Section, frozen=True):
 
 
 class Gateway(Section, frozen=True):
+    """Regions of a network."""
+
     south: Annotated[Any, Key(unset=True, used=False, as_if="auto")] = None
 
 
 class AccessControl(Section, frozen=True):
+    """Who may do what."""
+
     enabled: Annotated[bool, UNUSED] = False
     default_permission: Annotated[Literal["allow", "deny"], UNUSED] = "deny"
     rules: Annotated[Any, UNSET_UNUSED] = None
@@ -251,10 +259,14 @@ class AccessControl(Section, frozen=True):
 
 
 class Stats(Section, frozen=True):
+    """Counting messages by key."""
+
     filters: Annotated[tuple[Any, ...], UNUSED] = ()
 
 
 class PluginsLoading(Section, frozen=True):
+    """Where plugins are found."""
+
     enabled: Annotated[bool, UNUSED] = False
     search_dirs: Annotated[tuple[str | dict[str, Any], ...], UNUSED] = (
         {"kind": "current_exe_parent", "value": None},

@@ -88,6 +88,8 @@ class Batching(Section, frozen=True):
 
 
 class Allocation(Section, frozen=True):
+    """When the memory of the queues is taken."""
+
     mode: Annotated[Literal["init", "lazy"], UNUSED] = "lazy"
 
 
@@ -148,6 +150,8 @@ class Tcp(Section, frozen=True):
 
 
 class UnixPipe(Section, frozen=True):
+    """Links over named pipes."""
+
     file_access_mask: Annotated[int | None, UNSET_UNUSED] = None
 
 
@@ -164,6 +168,8 @@ class Links(Section, frozen=True):
 
 
 class SharedMemoryOptimization(Section, frozen=True):
+    """Moving large messages through shared memory."""
+
     enabled: bool = True
     pool_size: Size = 16_777_216
     message_size_threshold: Size = 3072
@@ -171,6 +177,8 @@ class SharedMemoryOptimization(Section, frozen=True):
 
 
 class SharedMemory(Section, frozen=True):
+    """Moving messages through shared memory."""
+
     enabled: Annotated[bool, Key(used=False, as_if=False)] = True
     mode: Annotated[Literal["init", "lazy"], UNUSED] = "lazy"
     transport_optimization: Annotated[SharedMemoryOptimization, UNUSED] = SharedMemoryOptimization()
@@ -185,6 +193,8 @@ class UserPassword(Section, frozen=True):
 
 
 class PublicKey(Section, frozen=True):
+    """Logging in with a key."""
+
     public_key_pem: Annotated[str | None, UNSET_UNUSED] = None
     private_key_pem: Annotated[str | None, UNSET_UNUSED] = None
     public_key_file: Annotated[str | None, UNSET_UNUSED] = None

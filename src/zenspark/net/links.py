@@ -70,6 +70,8 @@ class Link(ABC):
     interfaces: tuple[str, ...] = ()
     auth_identifier: str | None = None
     """Who the other side proved to be: the common name in its certificate."""
+    is_established: bool = True
+    """Whether it can be used; if not, `establish` comes first."""
 
     @abstractmethod
     def fileno(self) -> int:
@@ -186,19 +188,25 @@ class SocketLink(Link):
         with self._state:
             if self._closed:
                 return True
-            descriptor = duplicate(self._socket)
+            try:
+                descriptor = duplicate(self._socket)
+            except OSError as error:
+                raise self.failed(error) from error
         try:
             return wait_for(descriptor, event, timeout)
         finally:
             socket.close(descriptor)
 
     def close(self) -> None:
+        if os.getpid() != self._pid:
+            # A forked child has the same connection, which it must not end, and locks that nobody will give back.
+            self._socket.close()
+            return
         with self._state:
             if self._closed:
                 return
             self._closed = True
-        if os.getpid() == self._pid:  # a forked child has the same connection: it must not end its parent's
-            self._end()
+        self._end()
         with self._receiving, self._sending:
             self._socket.close()
 

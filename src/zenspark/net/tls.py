@@ -57,6 +57,7 @@ class TlsLink(TcpLink):
 
     def __init__(self, connection: ssl.SSLSocket, endpoint: Endpoint, remote: SocketAddress) -> None:
         super().__init__(connection, endpoint, remote)
+        self.is_established = False
         self._calling = threading.Lock()
         self._owed: memoryview | None = None
         """What OpenSSL has made a record of but could not write."""
@@ -72,6 +73,7 @@ class TlsLink(TcpLink):
             left = deadline - time.monotonic()
             if left <= 0 or not self._wait(awaited, left):
                 raise self.failed(None, f"no TLS handshake within {timeout:g} s")
+        self.is_established = True
 
     def _shake_hands(self) -> int | None:
         """Go on with the handshake; what to wait for, None when it is done."""

@@ -98,7 +98,10 @@ class UdpListener(Listener):
         with self._lock:
             known = self._links.get(address)
             if known is None and datagram and len(self._links) < MAX_LINKS:
-                fresh = self._links[address] = AcceptedUdpLink(self, address)
+                try:
+                    fresh = self._links[address] = AcceptedUdpLink(self, address)
+                except OSError as error:
+                    raise LinkError(self.locator.text, reason_of(error)) from error
                 fresh.feed(datagram)
                 return fresh
         if known is not None and datagram:

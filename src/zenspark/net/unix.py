@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 import stat
+import sys
 import uuid
 
 from zenspark.errors import LinkError
@@ -19,10 +20,8 @@ from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import Link, SocketAddress, SocketLink, SocketListener, closed_on_error, reason_of
 from zenspark.net.sockets import BACKLOG
 
-try:
+if sys.platform != "win32":  # pragma: no branch (where there are no such sockets either)
     import fcntl
-except ImportError:  # no such sockets there either
-    fcntl = None  # type: ignore[assignment]
 
 OWNER_ONLY = 0o600
 

@@ -17,7 +17,7 @@ from collections import deque
 from websockets.client import ClientProtocol
 from websockets.exceptions import WebSocketException
 from websockets.frames import Frame, Opcode
-from websockets.http11 import Request, Response
+from websockets.http11 import Request
 from websockets.protocol import OPEN, Event
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
@@ -52,6 +52,7 @@ class WebSocketLink(TcpLink):
     ) -> None:
         super().__init__(connection, endpoint, remote)
         self.mtu = MAX_MTU
+        self.is_established = False
         self._protocol = protocol
         self._machine = threading.RLock()
         self._messages: deque[bytes] = deque()
@@ -68,16 +69,15 @@ class WebSocketLink(TcpLink):
         deadline = time.monotonic() + timeout
         if isinstance(self._protocol, ClientProtocol):
             self._protocol.send_request(self._protocol.connect())
-        received = 0
+        received = self._shake_hands()
         while self._protocol.state is not OPEN:
-            received += self._shake_hands()
             left = deadline - time.monotonic()
-            if self._protocol.state is OPEN:
-                break
             if received > MAX_HANDSHAKE:
                 raise self.failed(None, f"WebSocket handshake of more than {MAX_HANDSHAKE} bytes")
             if left <= 0 or not self._wait(READ, left):
                 raise self.failed(None, f"no WebSocket handshake within {timeout:g} s")
+            received += self._shake_hands()
+        self.is_established = True
 
     def _shake_hands(self) -> int:
         """Write and read what there is; how many bytes were read."""
@@ -88,17 +88,13 @@ class WebSocketLink(TcpLink):
             refused = self._protocol.handshake_exc
             if refused is not None:
                 raise self.failed(refused, f"WebSocket handshake: {_said(refused)}")
-            if self._ended:
-                raise self.failed(None, "WebSocket handshake: the other side has ended")
-            if self._problem is not None:
-                raise self._problem
             return count
 
     # -- batches ---------------------------------------------------------------------------------------------
 
     @property
     def has_buffered(self) -> bool:
-        return bool(self._messages) or self._problem is not None
+        return bool(self._messages) or self._problem is not None or self._ended
 
     def recv_into(self, buffer: memoryview) -> int:
         with self._receiving, self._machine:
@@ -167,8 +163,8 @@ class WebSocketLink(TcpLink):
                         self._messages.append(message)
             case Frame(opcode=Opcode.TEXT):
                 self._problem = self.failed(None, "WebSocket: text, where only binary messages have a meaning")
-            case Frame() | Request() | Response():
-                pass  # the machine has answered it
+            case _:
+                pass  # the machine has seen to it
 
     def _collect(self) -> bool:
         """Take what the machine wants to send; whether there was anything."""

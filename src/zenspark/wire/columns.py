@@ -23,8 +23,11 @@ Memory is what `Columns` reserves when made: 20 bytes a row, 64 a shape, 12 a fr
 
 from __future__ import annotations
 
+import struct
+from array import array
 from enum import IntEnum
 from sys import byteorder
+from typing import TypeAlias
 
 import cython
 import msgspec
@@ -32,7 +35,8 @@ import msgspec
 from zenspark.errors import DecodeError, UsageError
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec import encode, read_network_message, read_transport_message
-from zenspark.wire.messages import Del, Frame, Message, Push, Put
+from zenspark.wire.fields import Message
+from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
     Encoding,
     EntityId,
@@ -49,6 +53,7 @@ if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
     from cython.cimports.libc.string import memcpy
 
 Buffer = bytes | bytearray | memoryview
+Numbers: TypeAlias = "Buffer | array[int]"
 
 
 class Framing(IntEnum):
@@ -112,7 +117,7 @@ _SUFFIX = cython.declare(cython.const_int, 6)  # POS
 _SUFFIX_SIZE = cython.declare(cython.const_int, 7)
 _ENCODING = cython.declare(cython.const_int, 8)  # id << 1 | has schema
 _SCHEMA = cython.declare(cython.const_int, 9)  # POS
-_SCHEMA_SIZE = cython.declare(cython.const_int, 10)
+_SIZES = cython.declare(cython.const_int, 10)  # of the schema, and from bit 8 of the source's sequence number
 _ZID = cython.declare(cython.const_int, 11)  # POS of the source's id; its size stands in the byte before
 _EID = cython.declare(cython.const_int, 12)
 _SN = cython.declare(cython.const_int, 13)  # DISTANCE of the source's sequence number
@@ -147,6 +152,10 @@ _END = cython.declare(cython.const_int, 0)
 _FULL = cython.declare(cython.const_int, 1)
 _MESSAGE = cython.declare(cython.const_int, 2)
 _OVERSIZED = cython.declare(cython.const_int, 3)
+
+_OF_SUFFIX = cython.declare(cython.const_int, 0)
+_OF_PAYLOAD = cython.declare(cython.const_int, 1)
+_OF_ATTACHMENT = cython.declare(cython.const_int, 2)
 
 _NOWHERE = cython.declare(cython.const_uint, 0xFFFFFFFF)
 _SLOTS = cython.declare(cython.const_int, 2048)  # of the table that finds shapes by their keys, in pairs
@@ -214,7 +223,7 @@ def _copy(
             out[at + (size >> 1)] = data[pos + (size >> 1)]
             out[at + size - 1] = data[pos + size - 1]
     else:
-        out[at : at + size] = data[pos : pos + size]  # type: ignore[index]
+        out[at : at + size] = data[pos : pos + size]
     return at + size
 
 
@@ -367,11 +376,10 @@ def _write_z(out: cython.p_uchar, at: cython.Py_ssize_t, value: cython.ulonglong
 @cython.exceptval(check=False)
 def _has_bit(data: cython.p_const_uchar, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
     """Whether any of these bytes is not zero, as a node id must have one."""
-    at: cython.Py_ssize_t
-    for at in range(size):
-        if data[pos + at]:
-            return True
-    return False
+    while size and data[pos] == 0:
+        pos += 1
+        size -= 1
+    return size > 0
 
 
 @cython.cfunc
@@ -442,412 +450,69 @@ def _second_is_wrong(first: cython.int, second: cython.int) -> cython.bint:
     return first == 0xF4 and second > 0x8F
 
 
-# -- the head of one PUSH into a shape ---------------------------------------------------------------------------
-#
-# Each function reads on from a position, notes what it finds in the words of `shape` from `base` on, and returns the
-# position behind; 0, which is behind nothing, sends the message to the object codec.
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _parse_key(
-    data: cython.p_const_uchar,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    shape: cython.p_uint,
-    base: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """From the header of a PUSH to the end of its key, whose text is not looked at yet."""
-    named: cython.int = data[pos] & 0x20
-    size: cython.ulonglong = 0
-    z: cython.ulonglong = _z32(data, pos + 1, end)
-    if z == 0 or z >> 20:  # more than 16 bits
-        return 0
-    shape[base + _SCOPE] = z >> 4
-    pos += 1 + (z & 15)
-    if named:
-        z = _z32(data, pos, end)
-        if z == 0 or z >> 20:
-            return 0
-        pos += z & 15
-        size = z >> 4
-        if size > cython.cast(cython.ulonglong, end - pos):
-            return 0
-    shape[base + _SUFFIX] = pos
-    shape[base + _SUFFIX_SIZE] = size
-    return pos + cython.cast(cython.Py_ssize_t, size)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _parse_push_extensions(
-    data: cython.p_const_uchar,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    shape: cython.p_uint,
-    base: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """QoS and the node id; others have no column."""
-    more: cython.int = 0x80
-    ext: cython.int
-    size: cython.Py_ssize_t
-    z: cython.ulonglong
-    while more:
-        if pos >= end:
-            return 0
-        more = data[pos] & 0x80
-        ext = data[pos] & 0x7F
-        pos += 1
-        if ext == 0x21:
-            size = _z64_size(data, pos, end)
-            if size == 0:
-                return 0
-            shape[base + _META] = (shape[base + _META] & ~_QOS_BITS) | (data[pos] & 0x3F) << _QOS_SHIFT
-        elif ext == 0x33:
-            z = _z32(data, pos, end)
-            if z == 0 or z >> 20:
-                return 0
-            size = z & 15
-            shape[base + _SCOPE] = (shape[base + _SCOPE] & 0xFFFF) | (z >> 4) << 16
-        else:
-            return 0
-        pos += size
-    return pos
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _parse_encoding(
-    data: cython.p_const_uchar,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    shape: cython.p_uint,
-    base: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    z: cython.ulonglong = _z32(data, pos, end)
-    size: cython.ulonglong
-    if z == 0 or z >> 21:  # an id of more than 16 bits
-        return 0
-    pos += z & 15
-    shape[base + _ENCODING] = z >> 4
-    if z & 16 == 0:
-        return pos
-    z = _z32(data, pos, end)
-    size = z >> 4
-    pos += z & 15
-    if z == 0 or size > 0xFF or size > cython.cast(cython.ulonglong, end - pos):
-        return 0
-    shape[base + _SCHEMA] = pos
-    shape[base + _SCHEMA_SIZE] = size
-    end = pos + cython.cast(cython.Py_ssize_t, size)
-    return end if _is_text(data, pos, end) else 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _parse_source(
-    data: cython.p_const_uchar,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    shape: cython.p_uint,
-    base: cython.Py_ssize_t,
-) -> cython.bint:
-    """Whether an extension is all of a SourceInfo: whose publisher, and where its sequence number stands."""
-    size: cython.Py_ssize_t
-    z: cython.ulonglong
-    if pos >= end:
-        return False
-    size = (data[pos] >> 4) + 1
-    pos += 1
-    if size > end - pos or not _has_bit(data, pos, size):
-        return False
-    shape[base + _ZID] = pos
-    pos += size
-    z = _z32(data, pos, end)
-    if z == 0:
-        return False
-    shape[base + _EID] = z >> 4
-    pos += z & 15
-    z = _z32(data, pos, end)
-    shape[base + _SN] = pos
-    shape[base + _META] |= _SOURCED
-    return z != 0 and pos + cython.cast(cython.Py_ssize_t, z & 15) == end
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _parse_body_extensions(
-    data: cython.p_const_uchar,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    shape: cython.p_uint,
-    base: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """The source and then the attachment, as everybody writes them; others, repeated or turned round, stop here."""
-    attachment: cython.int = 0x42 if shape[base + _META] & _DEL else 0x43
-    more: cython.int = 0x80
-    ext: cython.int
-    size: cython.Py_ssize_t
-    z: cython.ulonglong
-    while more:
-        if pos >= end:
-            return 0
-        more = data[pos] & 0x80
-        ext = data[pos] & 0x7F
-        z = _z32(data, pos + 1, end)
-        pos += 1 + (z & 15)
-        if z == 0 or z >> 4 > cython.cast(cython.ulonglong, end - pos):
-            return 0
-        size = z >> 4
-        if ext == 0x41 and shape[base + _META] & _VARIES == 0:
-            if not _parse_source(data, pos, pos + size, shape, base):
-                return 0
-        elif ext == attachment and shape[base + _META] & _ATTACHED == 0:
-            shape[base + _ATTACHMENT] = pos
-            shape[base + _ATTACHMENT_SIZE] = size
-            shape[base + _META] |= _ATTACHED
-        else:
-            return 0
-        pos += size
-    return pos
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _parse_body_header(
-    header: cython.int, shape: cython.p_uint, base: cython.Py_ssize_t
-) -> cython.bint:
-    """Whether this is a PUT or a DEL; notes which."""
-    if header & 0x1F == _DEL_BODY:
-        shape[base + _META] |= _DEL
-    elif header & 0x1F != _PUT_BODY:
-        return False
-    if header & 0x20:
-        shape[base + _META] |= _STAMPED
-    return True
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _parse_tail(
-    data: cython.p_const_uchar,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    header: cython.int,
-    shape: cython.p_uint,
-    base: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """From behind the clock reading to the end of the head."""
-    size: cython.Py_ssize_t
-    shape[base + _POST] = pos
-    shape[base + _ENCODING] = 0
-    if header & 0x20:
-        if pos >= end:
-            return 0
-        size = data[pos]
-        if size == 0 or size > 16 or size >= end - pos or not _has_bit(data, pos + 1, size):
-            return 0
-        pos += 1 + size
-    if header & 0x5F == 0x40 | _PUT_BODY:  # DEL has no encoding
-        pos = _parse_encoding(data, pos, end, shape, base)
-    if pos and header & 0x80:
-        pos = _parse_body_extensions(data, pos, end, shape, base)
-    if pos == 0:
-        return 0
-    shape[base + _TAIL] = pos - shape[base + _POST]
-    if shape[base + _META] & _SOURCED:
-        shape[base + _SN] = pos - shape[base + _SN]
-    if shape[base + _META] & _ATTACHED:
-        shape[base + _ATTACHMENT] = pos - shape[base + _ATTACHMENT]
-    return pos
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _parse_head(
-    data: cython.p_const_uchar,
-    at: cython.Py_ssize_t,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    shape: cython.p_uint,
-    base: cython.Py_ssize_t,
-    timestamps: cython.p_ulonglong,
-    row: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """From the end of the key to the end of the head; `_META` already holds the lane."""
-    header: cython.int = data[at]
-    size: cython.Py_ssize_t
-    suffix: cython.Py_ssize_t = shape[base + _SUFFIX]
-    shape[base + _AT] = at
-    shape[base + _META] |= _DEFAULT_QOS << _QOS_SHIFT | (header & 0x40) >> 1
-    if not _is_text(data, suffix, suffix + shape[base + _SUFFIX_SIZE]):
-        return 0
-    if header & 0x80:
-        pos = _parse_push_extensions(data, pos, end, shape, base)
-    if pos == 0 or pos >= end:
-        return 0
-    header = data[pos]
-    if not _parse_body_header(header, shape, base):
-        return 0
-    pos += 1
-    shape[base + _PRE] = pos - at
-    timestamps[row] = 0
-    if header & 0x20:
-        size = _z64_size(data, pos, end)
-        if size == 0:
-            return 0
-        timestamps[row] = _z64(data, pos, size)
-        pos += size
-    return _parse_tail(data, pos, end, header, shape, base)
-
-
-# -- a head like an earlier one ----------------------------------------------------------------------------------
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _match(
-    data: cython.p_const_uchar,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    shape: cython.p_const_uint,
-    base: cython.Py_ssize_t,
-    timestamps: cython.p_ulonglong,
-    row: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """The end of a head of this shape, and its timestamp into the row; 0 if it is of another shape."""
-    size: cython.Py_ssize_t = shape[base + _PRE]
-    if size > end - pos or not _same(data, pos, shape[base + _AT], size):
-        return 0
-    pos += size
-    timestamps[row] = 0
-    if shape[base + _META] & _STAMPED:
-        size = _z64_size(data, pos, end)
-        if size == 0:
-            return 0
-        timestamps[row] = _z64(data, pos, size)
-        pos += size
-    size = shape[base + _TAIL]
-    if size > end - pos:
-        return 0
-    if shape[base + _META] & _VARIES:
-        return pos + size if _same_around(data, pos, shape, base) else 0
-    return pos + size if _same(data, pos, shape[base + _POST], size) else 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _same_around(
-    data: cython.p_const_uchar, pos: cython.Py_ssize_t, shape: cython.p_const_uint, base: cython.Py_ssize_t
-) -> cython.bint:
-    """Whether the head behind the timestamp is the same but for the source's sequence number and the attachment."""
-    post: cython.Py_ssize_t = shape[base + _POST]
-    tail: cython.Py_ssize_t = shape[base + _TAIL]
-    done: cython.Py_ssize_t = 0
-    stop: cython.Py_ssize_t
-    size: cython.Py_ssize_t
-    if shape[base + _META] & _SOURCED:
-        stop = tail - shape[base + _SN]
-        size = cython.cast(cython.Py_ssize_t, _z32(data, post + stop, post + tail) & 15)
-        if not _same(data, pos, post, stop) or size != cython.cast(
-            cython.Py_ssize_t, _z32(data, pos + stop, pos + tail) & 15
-        ):
-            return False
-        done = stop + size
-    if shape[base + _META] & _ATTACHED:
-        stop = tail - shape[base + _ATTACHMENT]
-        if not _same(data, pos + done, post + done, stop - done):
-            return False
-        done = stop + shape[base + _ATTACHMENT_SIZE]
-    return _same(data, pos + done, post + done, tail - done)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _hash(data: cython.p_const_uchar, pos: cython.Py_ssize_t, key_end: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
-    """A number made from the key and the bytes behind it, to find shapes by."""
-    odd: cython.ulonglong = 0x9E3779B97F4A7C15
-    full: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
-    hashed: cython.ulonglong = 0
-    at: cython.Py_ssize_t
-    stop: cython.Py_ssize_t = key_end + (3 if data[pos] & 0x80 else 1)  # QoS and the body's header, or that alone
-    if stop > end:
-        stop = end
-    if stop - pos < 8:
-        for at in range(pos, stop):
-            hashed = hashed << 8 | data[at]
-    else:
-        for at in range(pos, stop - 8, 8):
-            hashed = (hashed ^ _word(data, at)) * odd & full
-            hashed ^= hashed >> 32
-        hashed ^= _word(data, stop - 8)
-    return hashed * odd & full
-
-
 # -- columns -----------------------------------------------------------------------------------------------------
 
 
 @cython.cfunc
-def _reserve(form: str, count: cython.Py_ssize_t) -> object:
-    """So many zeros of a format of one letter."""
-    return memoryview(bytearray(count * (8 if form == "Q" else 4))).cast(form)  # type: ignore[call-overload]
-
-
-@cython.cfunc
-def _pointer32(memory: object) -> cython.p_uint:
-    """Where a column of 32-bit numbers stands; interpreted, the column itself."""
-    view: cython.uint[::1] = memory
-    return cython.address(view[0]) if cython.compiled else view
-
-
-@cython.cfunc
-def _pointer64(memory: object) -> cython.p_ulonglong:
-    view: cython.ulonglong[::1] = memory
-    return cython.address(view[0]) if cython.compiled else view
-
-
-@cython.cfunc
-def _pointer8(memory: object) -> cython.p_uchar:
+def _pointer8(memory: memoryview) -> cython.p_uchar:
+    """Where a column of bytes stands; interpreted, the column itself."""
     view: cython.uchar[::1] = memory
     return cython.address(view[0]) if cython.compiled else view
 
 
 @cython.cfunc
-def _const_pointer8(memory: object) -> cython.p_const_uchar:
-    view: cython.const[cython.uchar][::1] = memory
+def _pointer32(memory: memoryview) -> cython.p_uint:
+    view: cython.uint[::1] = memory
     return cython.address(view[0]) if cython.compiled else view
 
 
 @cython.cfunc
-def _const_pointer32(memory: object) -> cython.p_const_uint:
-    view: cython.const[cython.uint][::1] = memory
+def _pointer64(memory: memoryview) -> cython.p_ulonglong:
+    view: cython.ulonglong[::1] = memory
     return cython.address(view[0]) if cython.compiled else view
 
 
 @cython.cfunc
-def _const_pointer64(memory: object) -> cython.p_const_ulonglong:
-    view: cython.const[cython.ulonglong][::1] = memory
+def _const_pointer8(memory: memoryview) -> cython.p_const_uchar:
+    view: cython.const[cython.uchar][::1] = memory  # type: ignore[valid-type]
     return cython.address(view[0]) if cython.compiled else view
 
 
-def _as(form: str, column: object) -> memoryview:
+@cython.cfunc
+def _const_pointer32(memory: memoryview) -> cython.p_const_uint:
+    view: cython.const[cython.uint][::1] = memory  # type: ignore[valid-type]
+    return cython.address(view[0]) if cython.compiled else view
+
+
+@cython.cfunc
+def _const_pointer64(memory: memoryview) -> cython.p_const_ulonglong:
+    view: cython.const[cython.ulonglong][::1] = memory  # type: ignore[valid-type]
+    return cython.address(view[0]) if cython.compiled else view
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _record(table: cython.p_uint, index: cython.Py_ssize_t) -> cython.p_uint:
+    """The words of one shape."""
+    return table + index * _WORDS if cython.compiled else table[index * _WORDS : (index + 1) * _WORDS]
+
+
+def _zeros(form: str, count: int) -> memoryview:
+    """So many zeros of a format of one letter."""
+    return _as(form, bytearray(count * struct.calcsize(form)))
+
+
+def _as(form: str, column: Numbers) -> memoryview:
     """Any contiguous buffer seen as numbers of one format, as Arrow's buffers and signed offsets must be."""
-    return memoryview(column).cast("B").cast(form)  # type: ignore[arg-type,call-overload,no-any-return]
+    return memoryview(column).cast("B").cast(form)  # type: ignore[call-overload]
+
+
+def _check_idle(busy: bool) -> None:
+    """Refuse what would pull the memory from under a thread that works without the GIL."""
+    if busy:
+        raise UsageError("another thread is at work on this")
 
 
 class Gathered(msgspec.Struct, frozen=True):
@@ -864,16 +529,16 @@ class Gathered(msgspec.Struct, frozen=True):
 @cython.final
 @cython.cclass
 class Spans:
-    """Pieces of one buffer, one for each row; what Arrow calls a binary column, and what `Columns` hands out.
+    """Pieces of one buffer, one for each row: what Arrow calls a binary column, and what `Columns` hands out.
 
-    A piece is absent where `start` is ABSENT or its bit of `validity`, counted from `first_bit`, is 0.
+    A piece is absent where its start is ABSENT, or where its bit of `validity`, counted from `first_bit`, is 0.
     """
 
     data = cython.declare(object, visibility="readonly")
     starts = cython.declare(object, visibility="readonly")
     stops = cython.declare(object, visibility="readonly")
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    _held: object
+    _held: tuple[memoryview, ...]
     _data: cython.p_const_uchar
     _size: cython.Py_ssize_t
     _starts: cython.p_const_uint
@@ -886,41 +551,41 @@ class Spans:
     def __init__(
         self,
         data: Buffer,
-        starts: Buffer,
-        stops: Buffer,
+        starts: Numbers,
+        stops: Numbers,
         validity: Buffer | None = None,
         first_bit: cython.Py_ssize_t = 0,
     ) -> None:
-        self.data = memoryview(data).cast("B")
+        self.data = _as("B", data)
         self.starts = _as("I", starts)
         self.stops = _as("I", stops)
         self.count = len(self.starts)
         if len(self.stops) != self.count:
             raise UsageError(f"{self.count} starts, but {len(self.stops)} stops")
-        bits = b"" if validity is None else _as("B", validity)
+        bits = _as("B", b"" if validity is None else validity)
         if validity is not None and not 0 <= first_bit <= len(bits) * 8 - self.count:
             raise UsageError(f"{len(bits)} bytes are too few for {self.count} bits from bit {first_bit} on")
-        self._data = _const_pointer8(self.data)
+        self._held = (_as("B", self.data), _as("I", self.starts), _as("I", self.stops), bits)
+        self._data = _const_pointer8(self._held[0])
         self._size = len(self.data)
-        self._starts = _const_pointer32(self.starts)
-        self._stops = _const_pointer32(self.stops)
+        self._starts = _const_pointer32(self._held[1])
+        self._stops = _const_pointer32(self._held[2])
         self._step = 1
-        self._held = bits
         self._has_validity = validity is not None
         self._validity = _const_pointer8(bits)
         self._first_bit = first_bit
 
     @staticmethod
-    def constant(value: Buffer) -> Spans:
-        """The same piece for every row."""
-        spans: Spans = Spans(value, _as("I", bytes(4)), _as("I", len(value).to_bytes(4, byteorder)))
+    def constant(value: Buffer | None) -> Spans:
+        """The same piece, or none, for every row."""
+        bounds = (0, len(value)) if value is not None else (ABSENT, ABSENT)
+        starts, stops = (bound.to_bytes(4, byteorder) for bound in bounds)
+        spans: Spans = Spans(value or b"", starts, stops)
         spans._step = 0
         return spans
 
     @staticmethod
-    def from_offsets(
-        data: Buffer, offsets: Buffer, validity: Buffer | None = None, first_bit: int = 0
-    ) -> Spans:
+    def from_offsets(data: Buffer, offsets: Numbers, validity: Buffer | None = None, first_bit: int = 0) -> Spans:
         """Arrow's layout: each piece stops where the next starts."""
         bounds = _as("I", offsets)
         return Spans(data, bounds[: len(bounds) - 1], bounds[1:], validity, first_bit)
@@ -931,10 +596,10 @@ class Spans:
 
     def value(self, row: cython.Py_ssize_t) -> bytes | None:
         """One piece, None if it is absent."""
-        if not 0 <= row * self._step < self.count:
+        if row < 0 or row * self._step >= self.count:
             raise IndexError(f"row {row} of {self.count}")
         size: cython.Py_ssize_t = self._length(row)
-        if size == -2:
+        if size < -1:
             raise UsageError(f"row {row} points outside of {self._size} bytes")
         start: cython.Py_ssize_t = self._start(row)
         return None if size < 0 else bytes(self.data[start : start + size])
@@ -952,28 +617,26 @@ class Spans:
     @cython.exceptval(check=False)
     def _length(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The size of a piece, -1 if it is absent, -2 if it is not all inside the buffer."""
-        start: cython.uint = self._starts[row * self._step]
-        stop: cython.uint = self._stops[row * self._step]
+        start: cython.Py_ssize_t = self._starts[row * self._step]
+        stop: cython.Py_ssize_t = self._stops[row * self._step]
         bit: cython.Py_ssize_t = self._first_bit + row
         if start == _NOWHERE or (self._has_validity and not self._validity[bit >> 3] >> (bit & 7) & 1):
             return -1
-        if start > stop or stop > self._size:
-            return -2
-        return stop - start
+        return stop - start if start <= stop <= self._size else -2
 
     def gather(self) -> Gathered:
         """Copy the pieces one after the other."""
-        offsets = _reserve("i", self.count + 1)
+        offsets = _zeros("i", self.count + 1)
         validity = bytearray((self.count + 7) >> 3)
         places: cython.p_uint = _pointer32(_as("I", offsets))
-        bits: cython.p_uchar = _pointer8(validity)
+        bits: cython.p_uchar = _pointer8(memoryview(validity))
         nulls: cython.Py_ssize_t
         with cython.nogil:
             nulls = self._measure(places, bits)
         if nulls < 0:
-            raise UsageError(f"row {-1 - nulls} points outside of {self._size} bytes, or is more than 2 GiB behind the first")
+            raise UsageError(f"row {-1 - nulls} points outside of {self._size} bytes, or is 2 GiB behind the first")
         data = bytearray(offsets[self.count])
-        out: cython.p_uchar = _pointer8(data)
+        out: cython.p_uchar = _pointer8(memoryview(data))
         with cython.nogil:
             self._gather(places, out)
         return Gathered(offsets, data, validity if nulls else None, nulls)
@@ -983,7 +646,7 @@ class Spans:
     @cython.exceptval(check=False)
     def _measure(self, offsets: cython.p_uint, validity: cython.p_uchar) -> cython.Py_ssize_t:
         """Fill in offsets and validity; how many pieces are absent, or -1 - row at the first that cannot be copied."""
-        total: cython.Py_ssize_t = 0
+        total: cython.longlong = 0
         nulls: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t
         size: cython.Py_ssize_t
@@ -1024,7 +687,9 @@ class Columns:
     row_limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
     shape_limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
     frame_limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _busy: cython.bint
     _current: cython.Py_ssize_t
+    _held: memoryview
     _data: cython.p_const_uchar
     _memory: tuple[memoryview, ...]
     _starts: cython.p_uint
@@ -1044,18 +709,18 @@ class Columns:
         self.row_limit = rows
         self.shape_limit = shapes or rows
         self.frame_limit = frames or rows
-        if min(rows, self.shape_limit, self.frame_limit) < 1 or self.shape_limit > 1 << 27:
+        if min(rows, self.shape_limit, self.frame_limit) < 1:
             raise UsageError(f"no room for {rows} rows, {self.shape_limit} shapes and {self.frame_limit} frames")
         self._memory = (
-            _reserve("I", rows),
-            _reserve("I", rows),
-            _reserve("Q", rows),
-            _reserve("I", rows),
-            _reserve("I", self.frame_limit),
-            _reserve("I", self.frame_limit),
-            _reserve("I", self.frame_limit),
-            _reserve("I", (self.shape_limit + 1) * _WORDS),  # the last is where a head is parsed when all are taken
-            _reserve("Q", _SLOTS),
+            _zeros("I", rows),
+            _zeros("I", rows),
+            _zeros("Q", rows),
+            _zeros("I", rows),
+            _zeros("I", self.frame_limit),
+            _zeros("I", self.frame_limit),
+            _zeros("I", self.frame_limit),
+            _zeros("I", (self.shape_limit + 1) * _WORDS),  # the last is where a head is parsed when all are taken
+            _zeros("Q", _SLOTS),
         )
         self._starts = _pointer32(self._memory[0])
         self._stops = _pointer32(self._memory[1])
@@ -1066,11 +731,15 @@ class Columns:
         self._frame_rows = _pointer32(self._memory[6])
         self._shapes = _pointer32(self._memory[7])
         self._slots = _pointer64(self._memory[8])
+        self._busy = False
         self.clear()
 
     def clear(self) -> None:
         """Forget all rows, shapes and frames, and the buffer they were about."""
+        _check_idle(self._busy)
         self.data = None
+        self._held = memoryview(b"")
+        self._data = _const_pointer8(self._held)
         self.row_count = 0
         self.shape_count = 0
         self.frame_count = 0
@@ -1083,37 +752,37 @@ class Columns:
 
     @property
     def payload_start(self) -> memoryview:
-        return self._memory[0][: self.row_count]
+        return self._memory[0][: self.row_count].toreadonly()
 
     @property
     def payload_stop(self) -> memoryview:
-        return self._memory[1][: self.row_count]
+        return self._memory[1][: self.row_count].toreadonly()
 
     @property
     def timestamp(self) -> memoryview:
         """NTP64; 0 in rows without one, which their shape tells: a clock may read 0."""
-        return self._memory[2][: self.row_count]
+        return self._memory[2][: self.row_count].toreadonly()
 
     @property
     def shape(self) -> memoryview:
         """Numbers for `shape_at`."""
-        return self._memory[3][: self.row_count]
+        return self._memory[3][: self.row_count].toreadonly()
 
-    # -- one entry per frame; a frame's rows go up to the next one's first
+    # -- one entry per frame, whose rows go up to the first of the next
 
     @property
     def frame_sn(self) -> memoryview:
-        return self._memory[4][: self.frame_count]
+        return self._memory[4][: self.frame_count].toreadonly()
 
     @property
     def frame_lane(self) -> memoryview:
-        """Priority in bits 0 to 2, reliable in bit 3; bit 4 if it goes on from before `clear`, under the same number."""
-        return self._memory[5][: self.frame_count]
+        """Priority in bits 0 to 2; bit 3 if reliable; bit 4 if the frame goes on from before `clear`."""
+        return self._memory[5][: self.frame_count].toreadonly()
 
     @property
     def frame_row(self) -> memoryview:
         """The first row of each frame."""
-        return self._memory[6][: self.frame_count]
+        return self._memory[6][: self.frame_count].toreadonly()
 
     # -- values
 
@@ -1121,59 +790,56 @@ class Columns:
         """What the rows of a shape have in common."""
         if not 0 <= index < self.shape_count:
             raise IndexError(f"shape {index} of {self.shape_count}")
-        base: cython.Py_ssize_t = index * _WORDS
-        meta: cython.uint = self._shapes[base + _META]
-        sender: cython.bint = meta & _SENDER != 0
+        shape: cython.p_uint = _record(self._shapes, index)
+        meta: cython.uint = shape[_META]
+        suffix = self._piece(shape[_SUFFIX], shape[_SUFFIX_SIZE]).decode()
+        mapping = Mapping.SENDER if meta & _SENDER else Mapping.RECEIVER
         return Shape(
             kind=Kind.DEL if meta & _DEL else Kind.PUT,
-            wire_expr=WireExpr(
-                self._shapes[base + _SCOPE] & 0xFFFF,
-                self._piece(self._shapes[base + _SUFFIX], self._shapes[base + _SUFFIX_SIZE]).decode(),
-                Mapping.SENDER if sender else Mapping.RECEIVER,
-            ),
+            wire_expr=WireExpr(shape[_SCOPE] & 0xFFFF, suffix, mapping),
             qos=QoS.from_wire(0, meta >> _QOS_SHIFT),
-            node_id=self._shapes[base + _SCOPE] >> 16,
+            node_id=shape[_SCOPE] >> 16,
             reliable=meta & _RELIABLE != 0,
             priority=Priority(meta & _PRIORITY),
-            timestamp_id=self._timestamp_id(base) if meta & _STAMPED else None,
-            encoding=self._encoding(base),
-            source=self._source(base) if meta & _SOURCED else None,
+            timestamp_id=self._timestamp_id(shape) if meta & _STAMPED else None,
+            encoding=self._encoding(shape),
+            source=self._source(shape) if meta & _SOURCED else None,
             has_attachment=meta & _ATTACHED != 0,
         )
 
     @cython.cfunc
     def _piece(self, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:
-        return bytes(self.data[start : start + size])
+        return bytes(self._held[start : start + size])
 
     @cython.cfunc
-    def _timestamp_id(self, base: cython.Py_ssize_t) -> object:
-        start: cython.Py_ssize_t = self._shapes[base + _POST]
-        return ZenohId.from_bytes(self._piece(start + 1, self.data[start]))
+    def _timestamp_id(self, shape: cython.p_uint) -> object:
+        return ZenohId.from_bytes(self._piece(shape[_POST] + 1, self._held[shape[_POST]]))
 
     @cython.cfunc
-    def _encoding(self, base: cython.Py_ssize_t) -> object:
-        value: cython.uint = self._shapes[base + _ENCODING]
-        if not value & 1:
-            return Encoding(value >> 1)
-        schema = self._piece(self._shapes[base + _SCHEMA], self._shapes[base + _SCHEMA_SIZE])
-        return Encoding(value >> 1, schema.decode())
+    def _encoding(self, shape: cython.p_uint) -> object:
+        number: cython.uint = shape[_ENCODING] >> 1
+        if not shape[_ENCODING] & 1:
+            return Encoding(number)
+        return Encoding(number, self._piece(shape[_SCHEMA], shape[_SIZES] & 0xFF).decode())
 
     @cython.cfunc
-    def _source(self, base: cython.Py_ssize_t) -> object:
-        start: cython.Py_ssize_t = self._shapes[base + _ZID]
-        zid = ZenohId.from_bytes(self._piece(start, (self.data[start - 1] >> 4) + 1))
-        return EntityId(zid, self._shapes[base + _EID])
+    def _source(self, shape: cython.p_uint) -> object:
+        size: cython.Py_ssize_t = (self._held[shape[_ZID] - 1] >> 4) + 1
+        return EntityId(ZenohId.from_bytes(self._piece(shape[_ZID], size)), shape[_EID])
 
     def push(self, row: cython.Py_ssize_t) -> Push:
-        """The message of a row as the object codec would have read it."""
+        """The message of a row, as the object codec would have read it."""
         if not 0 <= row < self.row_count:
             raise IndexError(f"row {row} of {self.row_count}")
-        base: cython.Py_ssize_t = self._row_shapes[row] * _WORDS
+        record: cython.p_uint = _record(self._shapes, self._row_shapes[row])
         shape = self.shape_at(self._row_shapes[row])
-        start: cython.Py_ssize_t = self._attachment(row, base)
-        attachment = self._piece(start, self._shapes[base + _ATTACHMENT_SIZE]) if shape.has_attachment else None
-        source = shape.source and SourceInfo(shape.source.zid, shape.source.eid, self._source_sn(row, base))
-        timestamp = shape.timestamp_id and Timestamp(self._timestamps[row], shape.timestamp_id)
+        timestamp = source = attachment = None
+        if shape.timestamp_id is not None:
+            timestamp = Timestamp(self._timestamps[row], shape.timestamp_id)
+        if shape.source is not None:
+            source = SourceInfo(shape.source.zid, shape.source.eid, self._source_sn(row, record))
+        if shape.has_attachment:
+            attachment = self._piece(self._head_end(row, record) - record[_ATTACHMENT], record[_ATTACHMENT_SIZE])
         body: Put | Del
         if shape.kind is Kind.DEL:
             body = Del(timestamp=timestamp, source_info=source, attachment=attachment)
@@ -1189,124 +855,457 @@ class Columns:
 
     def payloads(self) -> Spans:
         """Where the payloads stand; absent for DEL."""
-        if not self._has_del():
-            return Spans(self._bytes(), self.payload_start, self.payload_stop)
-        starts = _reserve("I", self.row_count)
-        out: cython.p_uint = _pointer32(starts)
-        with cython.nogil:
-            self._fill_payloads(out)
-        return Spans(self._bytes(), starts, self.payload_stop)
+        return self._spans(_OF_PAYLOAD)
 
     def attachments(self) -> Spans:
         """Where the attachments stand."""
-        starts = _reserve("I", self.row_count)
-        stops = _reserve("I", self.row_count)
-        first: cython.p_uint = _pointer32(starts)
-        behind: cython.p_uint = _pointer32(stops)
-        with cython.nogil:
-            self._fill_attachments(first, behind)
-        return Spans(self._bytes(), starts, stops)
+        return self._spans(_OF_ATTACHMENT)
 
     def suffixes(self) -> Spans:
         """Where the suffixes of the keys stand, for buffers in which almost every row has a key of its own."""
-        starts = _reserve("I", self.row_count)
-        stops = _reserve("I", self.row_count)
+        return self._spans(_OF_SUFFIX)
+
+    @cython.cfunc
+    def _spans(self, what: cython.int) -> Spans:
+        starts = _zeros("I", self.row_count)
+        stops = _zeros("I", self.row_count)
         first: cython.p_uint = _pointer32(starts)
         behind: cython.p_uint = _pointer32(stops)
+        self._take()
         with cython.nogil:
-            self._fill_suffixes(first, behind)
-        return Spans(self._bytes(), starts, stops)
+            self._fill_spans(what, first, behind)
+        self._busy = False
+        return Spans(self._held, starts, stops)
 
     def source_sns(self) -> memoryview:
         """The sequence number the publisher gave each row; 0 in rows of shapes without a source."""
-        numbers = _reserve("I", self.row_count)
+        numbers = _zeros("I", self.row_count)
         out: cython.p_uint = _pointer32(numbers)
+        self._take()
         with cython.nogil:
             self._fill_source_sns(out)
+        self._busy = False
         return numbers
 
     @cython.cfunc
-    def _bytes(self) -> object:
-        return b"" if self.data is None else self.data
-
-    @cython.cfunc
-    def _has_del(self) -> cython.bint:
-        index: cython.Py_ssize_t
-        for index in range(self.shape_count):
-            if self._shapes[index * _WORDS + _META] & _DEL:
-                return True
-        return False
+    def _take(self) -> object:
+        """Keep other threads away while the GIL is released."""
+        _check_idle(self._busy)
+        self._busy = True
+        return None
 
     @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _head_end(self, row: cython.Py_ssize_t, base: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Where the head of a row ends: there is no column for it because a payload's length is in its shortest form."""
+    def _head_end(self, row: cython.Py_ssize_t, shape: cython.p_uint) -> cython.Py_ssize_t:
+        """Where the head of a row ends: before the length of its payload, which is in its shortest form."""
         start: cython.Py_ssize_t = self._starts[row]
-        if self._shapes[base + _META] & _DEL:
-            return start
-        return start - _z_size(self._stops[row] - start)
+        return start if shape[_META] & _DEL else start - _z_size(self._stops[row] - start)
 
     @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _attachment(self, row: cython.Py_ssize_t, base: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        return self._head_end(row, base) - self._shapes[base + _ATTACHMENT]
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _source_sn(self, row: cython.Py_ssize_t, base: cython.Py_ssize_t) -> cython.uint:
-        end: cython.Py_ssize_t = self._head_end(row, base)
-        return _z32(self._data, end - self._shapes[base + _SN], end) >> 4
+    def _source_sn(self, row: cython.Py_ssize_t, shape: cython.p_uint) -> cython.uint:
+        end: cython.Py_ssize_t = self._head_end(row, shape)
+        return _z32(self._data, end - shape[_SN], end) >> 4
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _fill_payloads(self, starts: cython.p_uint) -> cython.void:
+    def _fill_spans(self, what: cython.int, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
         row: cython.Py_ssize_t
-        base: cython.Py_ssize_t
+        shape: cython.p_uint
         for row in range(self.row_count):
-            base = self._row_shapes[row] * _WORDS
-            starts[row] = _NOWHERE if self._shapes[base + _META] & _DEL else self._starts[row]
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _fill_attachments(self, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
-        row: cython.Py_ssize_t
-        base: cython.Py_ssize_t
-        for row in range(self.row_count):
-            base = self._row_shapes[row] * _WORDS
+            shape = _record(self._shapes, self._row_shapes[row])
             starts[row] = _NOWHERE
-            if self._shapes[base + _META] & _ATTACHED:
-                starts[row] = self._attachment(row, base)
-                stops[row] = starts[row] + self._shapes[base + _ATTACHMENT_SIZE]
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _fill_suffixes(self, starts: cython.p_uint, stops: cython.p_uint) -> cython.void:
-        row: cython.Py_ssize_t
-        base: cython.Py_ssize_t
-        for row in range(self.row_count):
-            base = self._row_shapes[row] * _WORDS
-            starts[row] = self._shapes[base + _SUFFIX]
-            stops[row] = starts[row] + self._shapes[base + _SUFFIX_SIZE]
+            if what == _OF_SUFFIX:
+                starts[row] = shape[_SUFFIX]
+                stops[row] = shape[_SUFFIX] + shape[_SUFFIX_SIZE]
+            elif what == _OF_PAYLOAD and shape[_META] & _DEL == 0:
+                starts[row] = self._starts[row]
+                stops[row] = self._stops[row]
+            elif what == _OF_ATTACHMENT and shape[_META] & _ATTACHED:
+                starts[row] = self._head_end(row, shape) - shape[_ATTACHMENT]
+                stops[row] = starts[row] + shape[_ATTACHMENT_SIZE]
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _fill_source_sns(self, numbers: cython.p_uint) -> cython.void:
         row: cython.Py_ssize_t
-        base: cython.Py_ssize_t
+        shape: cython.p_uint
         for row in range(self.row_count):
-            base = self._row_shapes[row] * _WORDS
-            if self._shapes[base + _META] & _SOURCED:
-                numbers[row] = self._source_sn(row, base)
+            shape = _record(self._shapes, self._row_shapes[row])
+            if shape[_META] & _SOURCED:
+                numbers[row] = self._source_sn(row, shape)
+
+    # -- the shape of a message
+    #
+    # Positions in and out: each of these reads on from `pos`, not beyond `end`, and returns the position behind what
+    # it has read; or 0, which is behind nothing, where the message is for the object codec.
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _find_shape(
+        self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, lane: cython.uint, row: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Make current the shape of the message here, one there is or a new one."""
+        shape: cython.p_uint = _record(self._shapes, self.shape_count)
+        head: cython.Py_ssize_t
+        key_end: cython.Py_ssize_t
+        slot: cython.Py_ssize_t
+        hashed: cython.ulonglong
+        tag: cython.ulonglong
+        if self._data[pos] & 0x1F != _PUSH:
+            return 0
+        key_end = self._parse_key(pos, end, shape)
+        if key_end == 0:
+            return 0
+        hashed = self._hash(pos, key_end, end)
+        slot = (hashed >> _SLOT_SHIFT) << 1
+        tag = (hashed & 0x7FFFFFFF) << 32
+        head = self._try_shape(self._slots[slot] ^ tag, pos, end, lane, row)
+        if head == 0:
+            head = self._try_shape(self._slots[slot + 1] ^ tag, pos, end, lane, row)
+        if head:
+            return head
+        shape[_META] = lane
+        head = self._parse_head(pos, key_end, end, shape, row)
+        if head and self.shape_count < self.shape_limit:
+            self._current = self.shape_count
+            self._slots[slot + 1] = self._slots[slot]
+            self._slots[slot] = tag | self._current
+            self.shape_count += 1
+            return head
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _hash(self, pos: cython.Py_ssize_t, key_end: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
+        """A number made from the key, and from the bytes behind it up to the header of the body."""
+        odd: cython.ulonglong = 0x9E3779B97F4A7C15
+        full: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+        hashed: cython.ulonglong = 0
+        at: cython.Py_ssize_t
+        stop: cython.Py_ssize_t = key_end + (3 if self._data[pos] & 0x80 else 1)  # with or without a QoS extension
+        if stop > end:
+            stop = end
+        if stop - pos < 8:
+            for at in range(pos, stop):
+                hashed = hashed << 8 | self._data[at]
+        else:
+            for at in range(pos, stop - 8, 8):
+                hashed = (hashed ^ _word(self._data, at)) * odd & full
+                hashed ^= hashed >> 32
+            hashed ^= _word(self._data, stop - 8)
+        return hashed * odd & full
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _try_shape(
+        self,
+        index: cython.ulonglong,
+        pos: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        lane: cython.uint,
+        row: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Make this shape current if the message is of it.
+
+        A number with the wrong tag is too large. One from before `clear` may not be, but then the bytes differ.
+        """
+        head: cython.Py_ssize_t
+        shape: cython.p_uint
+        if index >= cython.cast(cython.ulonglong, self.shape_count):
+            return 0
+        shape = _record(self._shapes, index)
+        if shape[_META] & _LANE != lane:
+            return 0
+        head = self._match(pos, end, shape, row)
+        if head:
+            self._current = index
+        return head
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _match(
+        self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, shape: cython.p_uint, row: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Read a head that has this shape, its timestamp into the row; 0 if it has another."""
+        size: cython.Py_ssize_t = shape[_PRE]
+        if size > end - pos or not _same(self._data, pos, shape[_AT], size):
+            return 0
+        pos += size
+        self._timestamps[row] = 0
+        if shape[_META] & _STAMPED:
+            size = _z64_size(self._data, pos, end)
+            if size == 0:
+                return 0
+            self._timestamps[row] = _z64(self._data, pos, size)
+            pos += size
+        size = shape[_TAIL]
+        if size > end - pos:
+            return 0
+        if shape[_META] & _VARIES:
+            return pos + size if self._same_around(pos, shape) else 0
+        return pos + size if _same(self._data, pos, shape[_POST], size) else 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _same_around(self, pos: cython.Py_ssize_t, shape: cython.p_uint) -> cython.bint:
+        """Whether a head behind the timestamp has this shape, around a sequence number and an attachment of its own."""
+        post: cython.Py_ssize_t = shape[_POST]
+        tail: cython.Py_ssize_t = shape[_TAIL]
+        done: cython.Py_ssize_t = 0
+        stop: cython.Py_ssize_t
+        size: cython.ulonglong
+        if shape[_META] & _SOURCED:
+            stop = tail - shape[_SN]
+            size = shape[_SIZES] >> 8
+            if not _same(self._data, pos, post, stop) or _z32(self._data, pos + stop, pos + tail) & 15 != size:
+                return False
+            done = stop + size
+        if shape[_META] & _ATTACHED:
+            stop = tail - shape[_ATTACHMENT]
+            if not _same(self._data, pos + done, post + done, stop - done):
+                return False
+            done = stop + shape[_ATTACHMENT_SIZE]
+        return _same(self._data, pos + done, post + done, tail - done)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_key(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, shape: cython.p_uint) -> cython.Py_ssize_t:
+        """From the header of a PUSH to the end of its key, whose text is not looked at yet."""
+        named: cython.int = self._data[pos] & 0x20
+        size: cython.ulonglong = 0
+        z: cython.ulonglong = _z32(self._data, pos + 1, end)
+        if z == 0 or z >> 20:  # more than 16 bits
+            return 0
+        shape[_SCOPE] = z >> 4
+        pos += 1 + (z & 15)
+        if named:
+            z = _z32(self._data, pos, end)
+            if z == 0 or z >> 20:
+                return 0
+            pos += z & 15
+            size = z >> 4
+            if size > cython.cast(cython.ulonglong, end - pos):
+                return 0
+        shape[_SUFFIX] = pos
+        shape[_SUFFIX_SIZE] = size
+        return pos + cython.cast(cython.Py_ssize_t, size)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_head(
+        self,
+        at: cython.Py_ssize_t,
+        pos: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        shape: cython.p_uint,
+        row: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """From the end of the key to the end of the head, the timestamp into the row; `_META` holds the lane."""
+        header: cython.int = self._data[at]
+        size: cython.Py_ssize_t = shape[_SUFFIX_SIZE]
+        shape[_AT] = at
+        shape[_META] |= _DEFAULT_QOS << _QOS_SHIFT | (header & 0x40) >> 1
+        if not _is_text(self._data, shape[_SUFFIX], shape[_SUFFIX] + size):
+            return 0
+        if header & 0x80:
+            pos = self._parse_push_extensions(pos, end, shape)
+        if pos == 0 or pos >= end:
+            return 0
+        header = self._data[pos]
+        if not self._parse_body_header(header, shape):
+            return 0
+        pos += 1
+        shape[_PRE] = pos - at
+        self._timestamps[row] = 0
+        if header & 0x20:
+            size = _z64_size(self._data, pos, end)
+            if size == 0:
+                return 0
+            self._timestamps[row] = _z64(self._data, pos, size)
+            pos += size
+        return self._parse_tail(pos, end, header, shape)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_push_extensions(
+        self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, shape: cython.p_uint
+    ) -> cython.Py_ssize_t:
+        """QoS and the node id; others have no column."""
+        more: cython.int = 0x80
+        ext: cython.int
+        size: cython.Py_ssize_t
+        z: cython.ulonglong
+        while more:
+            if pos >= end:
+                return 0
+            more = self._data[pos] & 0x80
+            ext = self._data[pos] & 0x7F
+            pos += 1
+            if ext == 0x21:
+                size = _z64_size(self._data, pos, end)
+                if size == 0:
+                    return 0
+                shape[_META] = (shape[_META] & ~_QOS_BITS) | (self._data[pos] & 0x3F) << _QOS_SHIFT
+            elif ext == 0x33:
+                z = _z32(self._data, pos, end)
+                if z == 0 or z >> 20:
+                    return 0
+                size = z & 15
+                shape[_SCOPE] = (shape[_SCOPE] & 0xFFFF) | (z >> 4) << 16
+            else:
+                return 0
+            pos += size
+        return pos
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_body_header(self, header: cython.int, shape: cython.p_uint) -> cython.bint:
+        """Whether this is a PUT or a DEL; notes which, and whether it is stamped."""
+        if header & 0x1F == _DEL_BODY:
+            shape[_META] |= _DEL
+        elif header & 0x1F != _PUT_BODY:
+            return False
+        if header & 0x20:
+            shape[_META] |= _STAMPED
+        return True
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_tail(
+        self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, header: cython.int, shape: cython.p_uint
+    ) -> cython.Py_ssize_t:
+        """From behind the clock reading to the end of the head."""
+        size: cython.Py_ssize_t
+        shape[_POST] = pos
+        shape[_ENCODING] = 0
+        shape[_SIZES] = 0
+        if header & 0x20:
+            if pos >= end:
+                return 0
+            size = self._data[pos]
+            if size == 0 or size > 16 or size >= end - pos or not _has_bit(self._data, pos + 1, size):
+                return 0
+            pos += 1 + size
+        if header & 0x5F == 0x40 | _PUT_BODY:  # DEL has no encoding
+            pos = self._parse_encoding(pos, end, shape)
+        if pos and header & 0x80:
+            pos = self._parse_body_extensions(pos, end, shape)
+        if pos == 0:
+            return 0
+        shape[_TAIL] = pos - shape[_POST]
+        if shape[_META] & _SOURCED:
+            shape[_SN] = pos - shape[_SN]
+        if shape[_META] & _ATTACHED:
+            shape[_ATTACHMENT] = pos - shape[_ATTACHMENT]
+        return pos
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_encoding(
+        self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, shape: cython.p_uint
+    ) -> cython.Py_ssize_t:
+        z: cython.ulonglong = _z32(self._data, pos, end)
+        size: cython.ulonglong
+        if z == 0 or z >> 21:  # an id of more than 16 bits
+            return 0
+        pos += z & 15
+        shape[_ENCODING] = z >> 4
+        if z & 16 == 0:
+            return pos
+        z = _z32(self._data, pos, end)
+        size = z >> 4
+        pos += z & 15
+        if z == 0 or size > 0xFF or size > cython.cast(cython.ulonglong, end - pos):
+            return 0
+        shape[_SCHEMA] = pos
+        shape[_SIZES] = size
+        end = pos + cython.cast(cython.Py_ssize_t, size)
+        return end if _is_text(self._data, pos, end) else 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_body_extensions(
+        self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, shape: cython.p_uint
+    ) -> cython.Py_ssize_t:
+        """The source and then the attachment, as everybody writes them; not others, nor repeated or turned round."""
+        attachment: cython.int = 0x42 if shape[_META] & _DEL else 0x43
+        more: cython.int = 0x80
+        ext: cython.int
+        size: cython.Py_ssize_t
+        z: cython.ulonglong
+        while more:
+            if pos >= end:
+                return 0
+            more = self._data[pos] & 0x80
+            ext = self._data[pos] & 0x7F
+            z = _z32(self._data, pos + 1, end)
+            pos += 1 + (z & 15)
+            if z == 0 or z >> 4 > cython.cast(cython.ulonglong, end - pos):
+                return 0
+            size = z >> 4
+            if ext == 0x41 and shape[_META] & _VARIES == 0:
+                if not self._parse_source(pos, pos + size, shape):
+                    return 0
+            elif ext == attachment and shape[_META] & _ATTACHED == 0:
+                shape[_ATTACHMENT] = pos
+                shape[_ATTACHMENT_SIZE] = size
+                shape[_META] |= _ATTACHED
+            else:
+                return 0
+            pos += size
+        return pos
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_source(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, shape: cython.p_uint) -> cython.bint:
+        """Whether an extension is all of a SourceInfo: whose publisher, and where its sequence number stands."""
+        size: cython.Py_ssize_t
+        z: cython.ulonglong
+        if pos >= end:
+            return False
+        size = (self._data[pos] >> 4) + 1
+        pos += 1
+        if size > end - pos or not _has_bit(self._data, pos, size):
+            return False
+        shape[_ZID] = pos
+        pos += size
+        z = _z32(self._data, pos, end)
+        if z == 0:
+            return False
+        shape[_EID] = z >> 4
+        pos += z & 15
+        z = _z32(self._data, pos, end)
+        shape[_SN] = pos
+        shape[_SIZES] |= (z & 15) << 8
+        shape[_META] |= _SOURCED
+        return z != 0 and pos + cython.cast(cython.Py_ssize_t, z & 15) == end
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------
@@ -1330,7 +1329,8 @@ class Cursor:
     in_frame = cython.declare(cython.bint, visibility="readonly")
     sn = cython.declare(cython.uint, visibility="readonly")
     """That of the frame, while `in_frame`."""
-    _held: object
+    _busy: cython.bint
+    _held: memoryview
     _data: cython.p_const_uchar
     _end: cython.Py_ssize_t
     _bare: cython.bint
@@ -1355,7 +1355,10 @@ class Cursor:
         self.framing = framing
         self.limit = limit
         self.pos = pos
-        self._held = memoryview(data)
+        self.in_frame = False
+        self.sn = 0
+        self._busy = False
+        self._held = _as("B", data)
         self._data = _const_pointer8(self._held)
         self._end = end
         self._bare = framing == Framing.BARE
@@ -1377,11 +1380,17 @@ class Cursor:
         """Append rows to columns as far as possible, with the GIL released; why it stopped."""
         if columns.data is not None and columns.data is not self.data:
             raise UsageError("these columns hold rows of another buffer: clear them first")
-        columns.data = self.data
-        columns._data = self._data
         outcome: cython.int
+        _check_idle(self._busy)
+        columns._take()
+        self._busy = True
+        columns.data = self.data
+        columns._held = self._held
+        columns._data = self._data
         with cython.nogil:
             outcome = self._decode(columns)
+        self._busy = False
+        columns._busy = False
         return Outcome(outcome)
 
     def message(self) -> Message:
@@ -1390,9 +1399,11 @@ class Cursor:
         A FRAME is read with all that is in it. Raises DecodeError, with positions in the whole buffer, where the
         bytes are malformed.
         """
+        _check_idle(self._busy)
         if self.pos >= self.batch_end:
             raise UsageError("there is no message here: decode stopped between batches")
-        reader = Reader(self.data, self.pos, self.batch_end)
+        reader = Reader(self._held, self.pos, self.batch_end)
+        message: Message
         if not self._at_network_message():
             self.in_frame = False
             message = read_transport_message(reader)
@@ -1417,10 +1428,7 @@ class Cursor:
     def _decode(self, columns: Columns) -> cython.int:
         outcome: cython.int = _GO_ON
         while outcome == _GO_ON:
-            if self.pos < self.batch_end:
-                outcome = self._decode_message(columns)
-            else:
-                outcome = self._next_batch()
+            outcome = self._decode_message(columns) if self.pos < self.batch_end else self._next_batch()
         return outcome
 
     @cython.cfunc
@@ -1529,35 +1537,35 @@ class Cursor:
         end: cython.Py_ssize_t = self.batch_end
         pos: cython.Py_ssize_t = self.pos
         row: cython.Py_ssize_t = columns.row_count
-        current: cython.Py_ssize_t = columns._current
+        shape: cython.p_uint = _record(columns._shapes, max(columns._current, 0))
+        known: cython.bint = columns._current >= 0 and shape[_META] & _LANE == self._lane
         head: cython.Py_ssize_t
         start: cython.Py_ssize_t
         stop: cython.Py_ssize_t
         z: cython.ulonglong
         if columns.frame_count == 0 and self.in_frame:
             self._note_frame(columns, _CONTINUED)
-        if current >= 0 and columns._shapes[current * _WORDS + _META] & _LANE != self._lane:
-            current = -1
         while pos < end and row < columns.row_limit:
-            head = 0
-            if current >= 0:
-                head = _match(data, pos, end, columns._shapes, current * _WORDS, columns._timestamps, row)
+            head = columns._match(pos, end, shape, row) if known else 0
             if head == 0:
-                head = self._find_shape(columns, pos, row)
+                head = columns._find_shape(pos, end, self._lane, row)
                 if head == 0:
                     break
-                current = columns._current
+                shape = _record(columns._shapes, columns._current)
+                known = True
             start = head
             stop = head
-            if columns._shapes[current * _WORDS + _META] & _DEL == 0:
+            if shape[_META] & _DEL == 0:
                 z = _z32(data, head, end)
                 start = head + (z & 15)
                 stop = start + (z >> 4)
-                if z == 0 or stop > end or (z & 15 > 1 and data[start - 1] == 0):  # see _head_end
+                if z == 0 or z >> 4 > cython.cast(cython.ulonglong, end - start):
+                    break
+                if z & 15 > 1 and data[start - 1] == 0:  # not the shortest form: see _head_end
                     break
             columns._starts[row] = start
             columns._stops[row] = stop
-            columns._row_shapes[row] = current
+            columns._row_shapes[row] = columns._current
             row += 1
             pos = stop
         columns.row_count = row
@@ -1577,71 +1585,13 @@ class Cursor:
             return _FULL
         return _MESSAGE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _find_shape(self, columns: Columns, pos: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Make current the shape of the message here, one there is or a new one; where its head ends, or 0."""
-        data: cython.p_const_uchar = self._data
-        end: cython.Py_ssize_t = self.batch_end
-        shapes: cython.p_uint = columns._shapes
-        base: cython.Py_ssize_t = columns.shape_count * _WORDS
-        key_end: cython.Py_ssize_t
-        head: cython.Py_ssize_t
-        slot: cython.Py_ssize_t
-        hashed: cython.ulonglong
-        tag: cython.ulonglong
-        if data[pos] & 0x1F != _PUSH:
-            return 0
-        key_end = _parse_key(data, pos, end, shapes, base)
-        if key_end == 0:
-            return 0
-        hashed = _hash(data, pos, key_end, end)
-        slot = (hashed >> _SLOT_SHIFT) << 1
-        tag = (hashed & 0x7FFFFFFF) << 32
-        head = self._try_shape(columns, columns._slots[slot] ^ tag, pos, row)
-        if head == 0:
-            head = self._try_shape(columns, columns._slots[slot + 1] ^ tag, pos, row)
-        if head:
-            return head
-        shapes[base + _META] = self._lane
-        head = _parse_head(data, pos, key_end, end, shapes, base, columns._timestamps, row)
-        if head == 0 or columns.shape_count == columns.shape_limit:
-            return 0
-        columns._current = columns.shape_count
-        columns._slots[slot + 1] = columns._slots[slot]
-        columns._slots[slot] = tag | columns.shape_count
-        columns.shape_count += 1
-        return head
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _try_shape(
-        self, columns: Columns, index: cython.ulonglong, pos: cython.Py_ssize_t, row: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        """Make current the shape of this number, if the message here is of it; where its head ends, or 0."""
-        head: cython.Py_ssize_t
-        base: cython.Py_ssize_t
-        # A wrong tag makes the number too large. One from before clear may be small enough: then the bytes differ.
-        if index >= cython.cast(cython.ulonglong, columns.shape_count):
-            return 0
-        base = cython.cast(cython.Py_ssize_t, index) * _WORDS
-        if columns._shapes[base + _META] & _LANE != self._lane:
-            return 0
-        head = _match(self._data, pos, self.batch_end, columns._shapes, base, columns._timestamps, row)
-        if head:
-            columns._current = index
-        return head
-
 
 # -- encoding ----------------------------------------------------------------------------------------------------
 
 _NEVER = cython.declare(cython.const_longlong, 1 << 40)  # the size of what cannot be written: it fits no batch
 
 
-def _number(value: int | Buffer) -> Buffer:
+def _number(value: int | Numbers) -> Numbers:
     return value.to_bytes(4, byteorder) if isinstance(value, int) else value
 
 
@@ -1657,9 +1607,11 @@ class Rows:
     """
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    row = cython.declare(cython.Py_ssize_t, visibility="public")
-    """The next one to be written; whoever sends it by other means steps over it."""
+    row = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    """The next one to be written."""
+    _busy: cython.bint
     _memory: tuple[memoryview, ...]
+    _is_fixed: cython.bint
     _fixed: Spans
     _key: Spans
     _payload: Spans
@@ -1670,6 +1622,9 @@ class Rows:
     _header: cython.int
     _scope: cython.uint
     _stamped: cython.bint
+    _sourced: cython.bint
+    _attached: cython.bint
+    _encoded: cython.bint
     _kinds: cython.p_const_uchar
     _kind_step: cython.Py_ssize_t
     _qos: cython.p_const_uchar
@@ -1688,24 +1643,28 @@ class Rows:
         *,
         kind: Kind | Buffer = Kind.PUT,
         qos: QoS | Buffer = QoS.DEFAULT,
-        timestamp: Buffer | None = None,
+        timestamp: Numbers | None = None,
         timestamp_id: Spans | None = None,
         encoding: Spans | None = None,
         attachment: Spans | None = None,
         source_zid: Spans | None = None,
-        source_eid: int | Buffer = 0,
-        source_sn: int | Buffer = 0,
+        source_eid: int | Numbers = 0,
+        source_sn: int | Numbers = 0,
     ) -> None:
         if count < 0 or (timestamp is None) != (timestamp_id is None):
             raise UsageError("rows need a count, and timestamp and timestamp_id go together")
         self.count = count
         self.row = 0
-        self._payload = payload
-        self._timestamp_id = timestamp_id
-        self._encoding = encoding
-        self._attachment = attachment
-        self._zid = source_zid
+        self._busy = False
+        self._payload = payload or Spans.constant(None)
+        self._timestamp_id = timestamp_id or Spans.constant(None)
+        self._encoding = encoding or Spans.constant(None)
+        self._attachment = attachment or Spans.constant(None)
+        self._zid = source_zid or Spans.constant(None)
         self._stamped = timestamp is not None
+        self._sourced = source_zid is not None
+        self._attached = attachment is not None
+        self._encoded = encoding is not None
         self._kind_step = not isinstance(kind, Kind)
         self._qos_step = not isinstance(qos, QoS)
         self._eid_step = not isinstance(source_eid, int)
@@ -1727,7 +1686,7 @@ class Rows:
 
     def _set_key(self, key: WireExpr | Spans) -> None:
         """With one key and one QoS for all rows, everything up to the body is the same, and written once, here."""
-        self._fixed = None
+        self._is_fixed = not (isinstance(key, Spans) or self._qos_step)
         if isinstance(key, Spans):
             self._key = key
             self._scope = 0
@@ -1738,17 +1697,23 @@ class Rows:
         self._key = Spans.constant(key.suffix.encode())
         self._scope = key.scope
         self._header = _PUSH | (0x40 if key.by_sender else 0)
-        if not self._qos_step:
-            self._fixed = Spans.constant(fixed[: len(fixed) - 1])
+        self._fixed = Spans.constant(fixed[: len(fixed) - 1])
 
     def _check_sizes(self) -> None:
         """Refuse columns shorter than the rows they are for: the encoder relies on it."""
         steps = (self._kind_step, self._qos_step, self._stamped, self._eid_step, self._sn_step)
         sizes = [len(column) for column, step in zip(self._memory, steps, strict=True) if step]
         spans = (self._key, self._payload, self._timestamp_id, self._encoding, self._attachment, self._zid)
-        sizes += [column.count for column in spans if column is not None and not column.is_constant]
+        sizes += [column.count for column in spans if not column.is_constant]
         if min(sizes, default=self.count) < self.count:
             raise UsageError(f"a column of {min(sizes)} for {self.count} rows")
+
+    def skip(self) -> None:
+        """Step over a row that was sent by other means."""
+        _check_idle(self._busy)
+        if self.row >= self.count:
+            raise IndexError(f"row {self.row} of {self.count}")
+        self.row += 1
 
     def push(self, row: cython.Py_ssize_t) -> Push:
         """The message of a row, for the object codec to write, to cut into fragments, or to say what is wrong with."""
@@ -1758,16 +1723,16 @@ class Rows:
         if self._stamped and self._timestamps[row]:
             timestamp = Timestamp(self._timestamps[row], _id(self._timestamp_id.value(row)))
         source = None
-        zid = self._zid.value(row) if self._zid is not None else None
+        zid = self._zid.value(row)
         if zid is not None:
             source = SourceInfo(_id(zid), self._eids[row * self._eid_step], self._sns[row * self._sn_step])
-        attachment = self._attachment.value(row) if self._attachment is not None else None
+        attachment = self._attachment.value(row)
         body: Put | Del
         if self._kinds[row * self._kind_step]:
             body = Del(timestamp=timestamp, source_info=source, attachment=attachment)
         else:
-            payload = self._payload.value(row) if self._payload is not None else None
-            encoding = self._encoding.value(row) if self._encoding is not None else None
+            payload = self._payload.value(row)
+            encoding = self._encoding.value(row)
             if payload is None:
                 raise UsageError(f"row {row} is a PUT without a payload")
             body = Put(
@@ -1802,17 +1767,20 @@ class Encoder:
     """That of the next frame; whoever sends fragments in between counts on."""
     written = cython.declare(cython.Py_ssize_t, visibility="readonly")
     """How many bytes the last call put into its buffer."""
+    _busy: cython.bint
     _prefix: cython.Py_ssize_t
     _bare: cython.bint
     _lane: cython.int
     _del: cython.bint
-    _suffix_size: cython.Py_ssize_t
+    # The sizes of what the row being written has; those it need not have are -1 without.
+    _suffix: cython.Py_ssize_t
     _quality: cython.int
-    _stamp_size: cython.Py_ssize_t
-    _encoding_size: cython.Py_ssize_t
-    _source_size: cython.Py_ssize_t
-    _attachment_size: cython.Py_ssize_t
-    _payload_size: cython.Py_ssize_t
+    _stamp: cython.Py_ssize_t
+    _encoding: cython.Py_ssize_t
+    _zid: cython.Py_ssize_t
+    _source: cython.Py_ssize_t
+    _attachment: cython.Py_ssize_t
+    _payload: cython.Py_ssize_t
 
     def __init__(
         self,
@@ -1832,6 +1800,7 @@ class Encoder:
         self.mask = mask
         self.sn = sn & mask
         self.written = 0
+        self._busy = False
         self._bare = framing == Framing.BARE
         self._prefix = (2, 4, 0)[framing]
         self._lane = int(priority) | (_RELIABLE if reliable else 0)
@@ -1841,16 +1810,19 @@ class Encoder:
 
         A new batch is begun only where a largest one has room. Framing.BATCH writes one batch at a time.
         """
-        if not 0 <= rows.row <= rows.count:
-            raise IndexError(f"row {rows.row} of {rows.count}")
+        _check_idle(self._busy or rows._busy)
         if len(out) < self._prefix + self.limit:
             raise UsageError(f"{len(out)} bytes have no room for a batch of {self._prefix + self.limit}")
-        held = memoryview(out)
+        held = _as("B", out)  # keeps `out` from being resized
         target: cython.p_uchar = _pointer8(held)
-        size: cython.Py_ssize_t = len(out)
+        size: cython.Py_ssize_t = len(held)
         outcome: cython.int
+        self._busy = True
+        rows._busy = True
         with cython.nogil:
             outcome = self._encode(rows, target, size)
+        self._busy = False
+        rows._busy = False
         return Outcome(outcome)
 
     @cython.cfunc
@@ -1925,7 +1897,7 @@ class Encoder:
         rows.row = row
         return at
 
-    # -- how large a row is, and what of it there is; _NEVER for what the object codec shall refuse
+    # -- how large a row is, and what of it there is
 
     @cython.cfunc
     @cython.inline
@@ -1934,20 +1906,16 @@ class Encoder:
     def _measure_key(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
         quality: cython.int
         size: cython.Py_ssize_t
-        if rows._fixed is not None:
+        if rows._is_fixed:
             return rows._fixed._size
         quality = rows._qos[row * rows._qos_step] & 0x3F
         self._quality = quality & 0x1F if quality & 0x08 else quality  # Block leaves nothing for BlockFirst to say
         size = rows._key._length(row)
-        self._suffix_size = size
+        self._suffix = size
         if size < 0 or size > 0xFFFF:
             return _NEVER
-        return (
-            1
-            + _z_size(rows._scope)
-            + (_z_size(size) + size if size else 0)
-            + (2 if self._quality != _DEFAULT_QOS else 0)
-        )
+        size += 1 + _z_size(rows._scope) + (_z_size(size) if size else 0)
+        return size if self._quality == _DEFAULT_QOS else size + 2
 
     @cython.cfunc
     @cython.inline
@@ -1956,82 +1924,36 @@ class Encoder:
     def _measure_body(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
         size: cython.longlong = 1
         self._del = rows._kinds[row * rows._kind_step] != 0
-        self._stamp_size = 0
-        self._encoding_size = 0
-        self._source_size = 0
-        self._attachment_size = -1
-        self._payload_size = 0
+        self._stamp = 0
+        self._zid = _id_size(rows._zid, row) if rows._sourced else -1
+        self._attachment = rows._attachment._length(row) if rows._attached else -1
         if rows._stamped and rows._timestamps[row]:
-            size += self._measure_stamp(rows, row)
-        if rows._zid is not None:
-            size += self._measure_source(rows, row)
-        if rows._attachment is not None:
-            size += self._measure_attachment(rows, row)
-        if not self._del:
-            if rows._encoding is not None:
-                size += self._measure_encoding(rows, row)
-            size += self._measure_payload(rows, row)
-        return size
+            self._stamp = _id_size(rows._timestamp_id, row)
+            size += _z_size(rows._timestamps[row]) + 1 + self._stamp
+        if self._stamp < 0 or self._zid < -1 or self._attachment < -1:
+            return _NEVER
+        if self._zid > 0:
+            self._source = (
+                1 + self._zid + _z_size(rows._eids[row * rows._eid_step]) + _z_size(rows._sns[row * rows._sn_step])
+            )
+            size += 2 + self._source
+        if self._attachment >= 0:
+            size += 1 + _z_size(self._attachment) + self._attachment
+        return size if self._del else size + self._measure_value(rows, row)
 
     @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def _measure_stamp(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
-        self._stamp_size = _id_size(rows._timestamp_id, row)
-        if self._stamp_size <= 0:
+    def _measure_value(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
+        """Encoding and payload."""
+        self._encoding = rows._encoding._length(row) if rows._encoded else -1
+        self._payload = rows._payload._length(row)
+        if self._encoding < -1 or self._payload < 0:
             return _NEVER
-        return _z_size(rows._timestamps[row]) + 1 + self._stamp_size
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _measure_source(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
-        size: cython.Py_ssize_t = _id_size(rows._zid, row)
-        if size == -1:
-            return 0
-        if size < 0:
-            return _NEVER
-        size += 1 + _z_size(rows._eids[row * rows._eid_step]) + _z_size(rows._sns[row * rows._sn_step])
-        self._source_size = size
-        return 2 + size
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _measure_attachment(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
-        size: cython.Py_ssize_t = rows._attachment._length(row)
-        self._attachment_size = size
-        if size == -1:
-            return 0
-        return 1 + _z_size(size) + size if size >= 0 else _NEVER
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _measure_encoding(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
-        size: cython.Py_ssize_t = rows._encoding._length(row)
-        if size < -1:
-            return _NEVER
-        if size < 1 or (size == 1 and rows._encoding._data[rows._encoding._start(row)] == 0):
-            return 0  # the default
-        self._encoding_size = size
-        return size
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _measure_payload(self, rows: Rows, row: cython.Py_ssize_t) -> cython.longlong:
-        if rows._payload is None:
-            return _NEVER
-        self._payload_size = rows._payload._length(row)
-        if self._payload_size < 0:
-            return _NEVER
-        return _z_size(self._payload_size) + self._payload_size
+        if self._encoding == -1 or (self._encoding == 1 and rows._encoding._data[rows._encoding._start(row)] == 0):
+            self._encoding = 0  # the default is not written
+        return self._encoding + _z_size(self._payload) + self._payload
 
     # -- the bytes of a row that was measured and fits
 
@@ -2044,14 +1966,14 @@ class Encoder:
     ) -> cython.Py_ssize_t:
         """Everything before the body."""
         start: cython.Py_ssize_t = at
-        if rows._fixed is not None:
+        if rows._is_fixed:
             return _copy(out, at, rows._fixed._data, 0, rows._fixed._size)
         out[at] = rows._header
         at = _write_z(out, at + 1, rows._scope)
-        if self._suffix_size:
+        if self._suffix:
             out[start] |= 0x20
-            at = _write_z(out, at, self._suffix_size)
-            at = _copy(out, at, rows._key._data, rows._key._start(row), self._suffix_size)
+            at = _write_z(out, at, self._suffix)
+            at = _copy(out, at, rows._key._data, rows._key._start(row), self._suffix)
         if self._quality != _DEFAULT_QOS:
             out[start] |= 0x80
             out[at] = 0x21
@@ -2069,25 +1991,25 @@ class Encoder:
         start: cython.Py_ssize_t = at
         out[at] = _DEL_BODY if self._del else _PUT_BODY
         at += 1
-        if self._stamp_size:
+        if self._stamp:
             out[start] |= 0x20
             at = _write_z(out, at, rows._timestamps[row])
-            at = _write_z(out, at, self._stamp_size)
-            at = _copy(out, at, rows._timestamp_id._data, rows._timestamp_id._start(row), self._stamp_size)
-        if self._encoding_size:
+            at = _write_z(out, at, self._stamp)
+            at = _copy(out, at, rows._timestamp_id._data, rows._timestamp_id._start(row), self._stamp)
+        if not self._del and self._encoding:
             out[start] |= 0x40
-            at = _copy(out, at, rows._encoding._data, rows._encoding._start(row), self._encoding_size)
-        if self._source_size:
+            at = _copy(out, at, rows._encoding._data, rows._encoding._start(row), self._encoding)
+        if self._zid > 0:
             out[start] |= 0x80
             at = self._write_source(rows, row, out, at)
-        if self._attachment_size >= 0:
+        if self._attachment >= 0:
             out[start] |= 0x80
             out[at] = 0x42 if self._del else 0x43
-            at = _write_z(out, at + 1, self._attachment_size)
-            at = _copy(out, at, rows._attachment._data, rows._attachment._start(row), self._attachment_size)
+            at = _write_z(out, at + 1, self._attachment)
+            at = _copy(out, at, rows._attachment._data, rows._attachment._start(row), self._attachment)
         if not self._del:
-            at = _write_z(out, at, self._payload_size)
-            at = _copy(out, at, rows._payload._data, rows._payload._start(row), self._payload_size)
+            at = _write_z(out, at, self._payload)
+            at = _copy(out, at, rows._payload._data, rows._payload._start(row), self._payload)
         return at
 
     @cython.cfunc
@@ -2097,11 +2019,10 @@ class Encoder:
     def _write_source(
         self, rows: Rows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        size: cython.Py_ssize_t = rows._zid._length(row)
-        out[at] = 0x41 | (0x80 if self._attachment_size >= 0 else 0)
-        out[at + 1] = self._source_size  # at most 27
-        out[at + 2] = (size - 1) << 4
-        at = _copy(out, at + 3, rows._zid._data, rows._zid._start(row), size)
+        out[at] = 0x41 | (0x80 if self._attachment >= 0 else 0)
+        out[at + 1] = self._source  # at most 27
+        out[at + 2] = (self._zid - 1) << 4
+        at = _copy(out, at + 3, rows._zid._data, rows._zid._start(row), self._zid)
         at = _write_z(out, at, rows._eids[row * rows._eid_step])
         return _write_z(out, at, rows._sns[row * rows._sn_step])
 

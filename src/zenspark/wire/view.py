@@ -295,8 +295,13 @@ def _bare(hint: Plain) -> Plain:
     return choices[0] if choices and origin(hint) is not tuple else hint
 
 
+@cache
+def _members(kind: Plain) -> dict[str | int, Plain]:
+    return {int(member) if kind.__name__ == "Priority" else member.text: member for member in kind}
+
+
 def _enum(kind: Plain, found: Plain, path: str) -> Plain:
-    by_text = {int(member) if kind.__name__ == "Priority" else member.text: member for member in kind}
+    by_text = _members(kind)
     _expect(
         isinstance(found, (str, int)) and not isinstance(found, bool) and found in by_text,
         path,
@@ -312,15 +317,20 @@ def _hints(kind: type) -> Mapping[str, Plain]:
     return {info.name: _bare(hints[info.name]) for info in msgspec.structs.fields(kind)}
 
 
+@cache
+def _required(kind: Plain) -> tuple[str, ...]:
+    return tuple(info.name for info in msgspec.structs.fields(kind) if info.required)
+
+
 def _struct(kind: Plain, found: Plain, path: str) -> Plain:
     _expect(isinstance(found, dict), path, "an object", found)
     hints = _hints(kind)
     for name in set(found) - set(hints):
         _refuse_unknown(name, list(hints), path)
     parts = {name: _part(hints[name], part, f"{path}.{name}") for name, part in found.items() if part is not None}
-    for info in msgspec.structs.fields(kind):
-        if info.required and info.name not in parts:
-            raise UsageError(f"{path}.{info.name} is missing")
+    for name in _required(kind):
+        if name not in parts:
+            raise UsageError(f"{path}.{name} is missing")
     return kind(**parts)
 
 

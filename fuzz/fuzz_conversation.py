@@ -1,0 +1,55 @@
+"""Any two directions are followed to the end without an exception, and each is told the same however it is cut.
+
+The first byte says where the stream is cut, the next two how much of the rest the client sent; what remains the server
+sent. How to run: see harness.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zenspark.capture.conversation import Conversation, Event, Ignored, Truncated, follow
+from zenspark.capture.direction import Broken, Lost, Said, Side
+
+
+def told(event: Event) -> tuple[object, ...]:
+    """What an event says of its own direction: keys depend on what the other side has said by then."""
+    match event:
+        case Said():
+            return event.start, event.end, event.message, event.carrier
+        case Lost() | Broken() | Ignored() | Truncated():
+            return (event,)
+
+
+def by_side(events: list[Event]) -> dict[Side, list[tuple[object, ...]]]:
+    return {side: [told(event) for event in events if event.side is side] for side in Side}
+
+
+def in_pieces(c2s: bytes, s2c: bytes, cut: int) -> Iterator[Event]:
+    conversation = Conversation()
+    for start in range(0, max(len(c2s), len(s2c)), cut):
+        conversation.receive_data(Side.C2S, c2s[start : start + cut])
+        conversation.receive_data(Side.S2C, s2c[start : start + cut])
+        yield from conversation.events()
+    yield from conversation.finish()
+
+
+def check(data: bytes) -> None:
+    cut = data[0] + 1 if data else 1
+    size = int.from_bytes(data[1:3], "little")
+    c2s, s2c = data[3 : 3 + size], data[3 + size :]
+    whole = list(follow(c2s, s2c))
+    for event in whole:
+        if isinstance(event, Said | Lost):
+            assert 0 <= event.start <= event.end <= len(c2s if event.side is Side.C2S else s2c), event
+    assert by_side(list(in_pieces(c2s, s2c, cut))) == by_side(whole)
+
+
+def main() -> None:
+    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
+
+    run(check)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""However a stream is cut, the same batches come out of it; any batch is decompressed or refused.
+
+The first byte chooses the framing, the second where the stream is cut. How to run: see harness.py.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from zenspark.errors import DecodeError, LimitExceeded
+from zenspark.transport.framing import Deframer, Framing, compress, decompress
+
+LIMIT = 1000
+
+
+def batches(data: bytes, framing: Framing, cut: int) -> tuple[list[bytes], int, str]:
+    """The batches of a stream that arrives in pieces of this size, what is left, and why reading stopped."""
+    deframer = Deframer(framing, LIMIT)
+    found = []
+    try:
+        for start in range(0, len(data), cut):
+            deframer.receive_data(data[start : start + cut])
+            while (batch := deframer.next_batch()) is not None:
+                found.append(bytes(batch))
+    except LimitExceeded as error:
+        return found, len(data) - deframer.position, str(error)
+    assert deframer.position + deframer.available == len(data)
+    return found, deframer.available, ""
+
+
+def check(data: bytes) -> None:
+    framing = (Framing.U16, Framing.U32)[data[0] % 2 if data else 0]
+    cut = data[1] + 1 if len(data) > 1 else 1
+    stream = data[2:]
+    whole = batches(stream, framing, max(1, len(stream)))
+    assert batches(stream, framing, cut) == whole
+    assert b"".join(map(framing.wrap, whole[0])) == stream[: len(stream) - whole[1]]
+    for batch in [*whole[0], stream]:
+        assert decompress(compress(batch), max(1, len(batch))) == batch
+        with suppress(DecodeError):
+            assert len(decompress(batch, LIMIT)) <= max(LIMIT, len(batch))
+
+
+def main() -> None:
+    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
+
+    run(check)
+
+
+if __name__ == "__main__":
+    main()

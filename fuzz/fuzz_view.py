@@ -1,0 +1,36 @@
+"""Any JSON either describes a message or raises UsageError; a message that can be encoded survives being shown.
+
+The first byte chooses the layer, the rest is JSON. How to run: see harness.py.
+"""
+
+from __future__ import annotations
+
+import json
+
+from zenspark.errors import UsageError
+from zenspark.wire.codec import encode
+from zenspark.wire.view import LAYERS, from_fields, to_fields
+
+
+def check(data: bytes) -> None:
+    family = list(LAYERS.values())[data[0] % len(LAYERS) if data else 0]
+    try:
+        fields = json.loads(data[1:])
+    except (ValueError, RecursionError):
+        return
+    try:
+        message = from_fields(family, fields)
+        encode(message)
+    except UsageError:
+        return
+    assert from_fields(family, json.loads(json.dumps(to_fields(message)))) == message, message
+
+
+def main() -> None:
+    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
+
+    run(check)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""What the fuzz targets share: atheris, set up so that it sees what zenspark does.
+
+A target is a file `fuzz_<name>.py` with `check(data)`, which raises if its invariant does not hold, and `main()`. Seeds
+lie in `corpus/<name>/`. Run one with `make fuzz TARGET=<name>`, or with the options of libFuzzer:
+
+    ZENSPARK_PURE=1 python fuzz/fuzz_decode.py -runs=100000 fuzz/corpus/decode
+
+Interpreted, as here, atheris follows every branch and finds its way into rare ones. The compiled modules are opaque to
+it: without ZENSPARK_PURE it changes seeds blindly, but what runs is the real thing. So give it the inputs that an
+interpreted run has found, as `make fuzz` does with those it has kept.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from types import FunctionType
+
+import zenspark
+
+
+def run(check: Callable[[bytes], None]) -> None:
+    """Call `check` with ever new inputs until one fails or libFuzzer's options say stop; never returns."""
+    import atheris  # only where there are wheels of it, so that `check` can be imported everywhere
+
+    options = []
+    if zenspark.build_kind() == "compiled":
+        options = ["-keep_seed=1"]  # or every seed is dropped at once: none reaches a branch that atheris sees
+    else:
+        for function in gc.get_objects():  # the finder that reads the sources comes before atheris' own import hook
+            if isinstance(function, FunctionType) and str(function.__module__).startswith("zenspark."):
+                atheris.instrument_func(function)
+    atheris.Setup([*sys.argv, *options], check)
+    atheris.Fuzz()

@@ -1,0 +1,110 @@
+"""`zenspark decode`: what Zenoh bytes say."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+import msgspec
+
+from zenspark.capture import stream
+from zenspark.cli import Parser, bulk
+from zenspark.errors import DecodeError, UsageError
+from zenspark.transport.framing import Framing
+from zenspark.wire import view
+
+DESCRIPTION = """\
+Tell what Zenoh bytes say. Three ways to give them:
+
+  zenspark decode HEX ...                  one message, as a tree with the box of each part
+  zenspark decode --jsonl FILE             many, one a line: {"layer": ..., "hex": ...}
+  zenspark decode --c2s FILE --s2c FILE    a recorded conversation: the bytes each side sent
+
+HEX may be split, upper case, with spaces, colons, commas or 0x. Its layer is seen from the first byte, except for
+scouting. Lines of --jsonl are answered by {"fields": {...}} or {"error": {"message": ..., "offset": ...}}, one each; a
+line may also say "framing": "u16" or "u32" and "compression": true or false of a stream. Errors in lines do not change
+the exit code: it is 0 once every line has its answer. Otherwise it is 2 if there was anything that is no message."""
+
+LAYERS = (*view.LAYERS, "stream")
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command; the exit code."""
+    parser = Parser(
+        prog="zenspark decode", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("hex", nargs="*", metavar="HEX", help="bytes in hexadecimal")
+    parser.add_argument("--layer", choices=LAYERS, help="what the bytes are; a stream has a length before each batch")
+    parser.add_argument("--json", action="store_true", help="print fields instead of a drawing or table, one a line")
+    parser.add_argument("--jsonl", metavar="FILE", help="decode the lines of this file, - for standard input")
+    parser.add_argument("--c2s", metavar="FILE", help="what the connecting side sent")
+    parser.add_argument("--s2c", metavar="FILE", help="what the listening side sent")
+    given = parser.parse_args(arguments)
+    ways = [bool(given.hex), given.jsonl is not None, given.c2s is not None or given.s2c is not None]
+    if sum(ways) != 1:
+        parser.error("give HEX, or --jsonl, or --c2s and --s2c" + (", not several of them" if any(ways) else ""))
+    if given.layer and not given.hex:
+        parser.error("--layer goes with HEX")
+    if given.jsonl is not None:
+        bulk.run(given.jsonl, answer)
+        return 0
+    # What draws is imported only here: lines must not wait for it.
+    if given.hex:
+        from zenspark.cli import drawing
+
+        return drawing.run(from_hex(" ".join(given.hex)), given.layer, given.json)
+    from zenspark.cli import transcript
+
+    return transcript.run(given.c2s, given.s2c, given.json)
+
+
+# -- many --------------------------------------------------------------------------------------------------------
+
+
+class Line(msgspec.Struct):
+    """A line to decode."""
+
+    layer: str
+    hex: str
+    framing: Framing | None = None
+    compression: bool | None = None
+
+
+_line = msgspec.json.Decoder(Line)
+
+
+def answer(text: bytes) -> dict[str, Any]:
+    """The answer to one line."""
+    try:
+        line = _line.decode(text)
+        return {"fields": to_fields(line)}
+    except DecodeError as error:
+        return {"error": {"message": str(error), "offset": error.position}}
+    except bulk.BAD_LINE as error:
+        return {"error": {"message": str(error), "offset": None}}
+
+
+def to_fields(line: Line) -> view.Fields:
+    """The fields of one message, or of a stream."""
+    decode = view.DECODERS.get(line.layer)
+    if decode is not None:
+        return view.to_fields(decode(from_hex(line.hex)))
+    if line.layer != "stream":
+        raise UsageError(f"unknown layer {line.layer!r}: {', '.join(LAYERS)}")
+    return stream.to_fields(from_hex(line.hex), line.framing, line.compression)
+
+
+def from_hex(text: str) -> bytes:
+    """Bytes from hexadecimal digits, whatever stands between them."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        pass
+    digits = re.sub(r"(?:^|(?<=[\s:,]))0[xX]|[\s:,]", "", text)
+    wrong = re.search(r"[^0-9a-fA-F]", digits)
+    if wrong:
+        raise UsageError(f"{wrong[0]!r} is not a hexadecimal digit")
+    if len(digits) % 2:
+        raise UsageError(f"{len(digits)} hexadecimal digits are no whole number of bytes")
+    return bytes.fromhex(digits)

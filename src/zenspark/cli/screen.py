@@ -1,0 +1,59 @@
+"""Where drawings and tables go: a terminal, in colour, or a file, in plain text without blanks at line ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from rich.cells import cell_len, chop_cells
+from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS, Console, RenderableType
+from rich.style import Style
+
+ASCII = str.maketrans("→←─…", "><-.")
+
+
+class Screen:
+    """Prints what rich can render, and long tables, for which rich is too slow."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, emoji=False, markup=False)
+        name = self._console.color_system
+        self._colours: ColorSystem | None = None if name is None or self._console.no_color else COLOR_SYSTEMS[name]
+
+    @property
+    def width(self) -> int:
+        return self._console.width
+
+    def print(self, *renderables: RenderableType, style: str | None = None) -> None:
+        """Print each, on lines of its own."""
+        if self._console.is_terminal:
+            self._console.print(*renderables, sep="\n", style=style)
+            return
+        with self._console.capture() as captured:
+            self._console.print(*renderables, sep="\n", style=style)
+        self.write(line.rstrip() for line in captured.get().splitlines())
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Print lines as they are; where there are no arrows, with something like them."""
+        translated = lines if self._console.encoding.startswith("utf") else (line.translate(ASCII) for line in lines)
+        self._console.file.writelines(f"{line}\n" for line in translated)
+
+    def styled(self, text: str, style: str) -> str:
+        """The text with the codes that give it a style on a terminal."""
+        return Style.parse(style).render(text, color_system=self._colours) if style and text else text
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text on lines of at most so many columns, broken behind a blank or a slash where possible."""
+    if cell_len(text) <= width:
+        return [text]
+    lines = [""]
+    for word in re.findall("[^ /]*[ /]?", text):
+        bare = word.rstrip()
+        if cell_len(lines[-1] + bare) > width:
+            lines += chop_cells(bare, width)
+            lines[-1] += word[len(bare) :]
+        else:
+            lines[-1] += word
+    return [line.rstrip() for line in lines if line]

@@ -1,0 +1,223 @@
+"""A conversation as a table: what `zenspark decode --c2s A --s2c B` shows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple, assert_never
+
+import msgspec
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.text import Text
+
+from zenspark.capture.conversation import Conversation, Event, Ignored, Speaker, Truncated
+from zenspark.capture.direction import Broken, Lost, Said, Side
+from zenspark.cli import FAILED
+from zenspark.cli.screen import Screen, wrapped
+from zenspark.cli.words import counted, details, printable, title
+from zenspark.transport.handshake import Terms
+from zenspark.wire import view
+
+ARROWS = {Side.C2S: "→", Side.S2C: "←"}
+COLOURS = {Side.C2S: "cyan", Side.S2C: "magenta"}
+COLUMNS = ("#", "", "offset", "message", "key", "details")
+NUMBERS = ("#", "offset")
+GAP = "  "
+MIN_WIDTH = 10
+"""Columns that the key and the details have on any screen."""
+
+
+class Cell(NamedTuple):
+    """A text in the table, and how it looks."""
+
+    text: str
+    style: str = ""
+
+
+Row = tuple[Cell, ...]
+
+
+def run(c2s: str | None, s2c: str | None, as_json: bool) -> int:
+    """Show a conversation recorded in two files; the exit code."""
+    conversation = Conversation()
+    for side, path in ((Side.C2S, c2s), (Side.S2C, s2c)):
+        if path is not None:
+            with open(path, "rb") as file:
+                conversation.receive_data(side, file.read())
+    events = list(conversation.finish())
+    if as_json:
+        show_fields(events)
+    else:
+        show(Screen(), conversation, events)
+    sys.stdout.flush()
+    problems = [line for event in events for line in _problem(conversation, event)]
+    for line in problems:
+        print(f"zenspark decode: {line}", file=sys.stderr)
+    return FAILED if problems else 0
+
+
+def _problem(conversation: Conversation, event: Event) -> Iterator[str]:
+    match event:
+        case Broken():
+            yield f"{event.side}: {event.why}"
+        case Truncated():
+            end = conversation.speakers[event.side].direction.total
+            missing = counted(event.missing, "more byte")
+            begin = f"(the batch begins at byte {event.position})"
+            yield f"{event.side} ends in the middle of a batch at byte {end}: expected {missing} {begin}"
+
+
+# -- as fields ---------------------------------------------------------------------------------------------------
+
+
+def show_fields(events: Sequence[Event]) -> None:
+    """Print one line of JSON for each event."""
+    encoder = msgspec.json.Encoder()
+    sys.stdout.flush()
+    for event in events:
+        sys.stdout.buffer.write(encoder.encode(fields_of_event(event)) + b"\n")
+
+
+def fields_of_event(event: Event) -> view.Fields:
+    """An event as plain fields: whose, where, and what."""
+    shown: view.Fields = {"from": event.side}
+    match event:
+        case Said():
+            shown |= {"offset": event.start, "end": event.end, "key": event.key}
+            if event.request_key is not None:
+                shown["request_key"] = event.request_key
+            if event.carrier is not None:
+                shown["carrier"] = msgspec.to_builtins(event.carrier)
+            shown["fields"] = view.to_fields(event.message)
+        case Lost():
+            shown |= {"offset": event.start, "end": event.end, "lost": event.why}
+        case Ignored():
+            shown |= {"offset": event.start, "ignored": event.size}
+        case Truncated():
+            message = f"{counted(event.missing, 'more byte')} expected in the batch at {event.position}"
+            shown["error"] = {"message": message, "offset": event.position}
+        case Broken():
+            shown["error"] = {"message": event.why, "offset": event.start}
+        case _:
+            assert_never(event)
+    return shown
+
+
+# -- as a table --------------------------------------------------------------------------------------------------
+
+
+def show(screen: Screen, conversation: Conversation, events: Sequence[Event]) -> None:
+    """Print who spoke, what was said, and whether every byte was understood."""
+    told = [event for event in events if isinstance(event, Said | Lost)]
+    screen.print(*_heading(screen, conversation, told), "")
+    rows = [row(number, event) for number, event in enumerate(told, 1)]
+    if rows:
+        screen.write(_table(screen, rows))
+    screen.print("", _summary(conversation, events))
+
+
+# -- above the table ---------------------------------------------------------------------------------------------
+
+
+def _heading(screen: Screen, conversation: Conversation, told: Sequence[Said | Lost]) -> Iterator[RenderableType]:
+    for side, speaker in conversation.speakers.items():
+        who = "unknown" if speaker.identity is None else f"{speaker.identity.whatami.text} {speaker.identity.zid}"
+        yield Text.assemble((f"{ARROWS[side]} {side}", COLOURS[side]), f"  {who}")
+    if conversation.terms is not None:
+        yield f"agreed: {', '.join(_agreed(conversation.terms))}"
+    yield from _remarks(conversation, told)
+
+
+def _agreed(terms: Terms) -> Iterator[str]:
+    yield f"batches of up to {terms.batch_size} bytes"
+    yield f"sequence numbers of {terms.sn_mask.bit_length()} bits"
+    yield from ["qos"] * terms.qos + ["low latency"] * terms.low_latency + ["compression"] * terms.compression
+    yield f"patch {terms.patch}"
+
+
+def _remarks(conversation: Conversation, told: Sequence[Said | Lost]) -> Iterator[str]:
+    late = [str(speaker.side) for speaker in conversation.speakers.values() if speaker.begins_late]
+    if late:
+        yield f"the recording of {' and '.join(late)} begins after the handshake: its terms are guessed"
+    if any(isinstance(event, Said) and not event.resolved for event in told):
+        yield "keys shown as #number+suffix use a number whose binding was not recorded"
+    first = next((event for event in told if isinstance(event, Said)), None)
+    if first is not None and first.side is Side.S2C and first.message.NAME == "INIT_SYN":
+        yield "s2c begins with INIT_SYN, which the connecting side sends: the two files seem to be exchanged"
+
+
+# -- the table ---------------------------------------------------------------------------------------------------
+
+
+def row(number: int, event: Said | Lost) -> Row:
+    """The cells of one event."""
+    head = Cell(str(number)), Cell(ARROWS[event.side], COLOURS[event.side]), Cell(str(event.start))
+    if isinstance(event, Lost):
+        return (*head, Cell("lost", "red"), Cell(""), Cell(event.why, "red"))
+    key = Cell(printable(event.key or ""), "" if event.resolved else "red")
+    return (*head, Cell(title(event.message), "bold"), key, Cell(", ".join(_details(event))))
+
+
+def _details(said: Said) -> Iterator[str]:
+    yield from details(said.message)
+    if said.request_key and said.request_key != said.key:
+        yield f"asked as {printable(said.request_key)}"
+    if said.carrier is not None and not said.carrier.reliable:
+        yield "best effort"
+    if said.carrier is not None and said.carrier.pieces > 1:
+        yield f"in {said.carrier.pieces} fragments"
+
+
+def _table(screen: Screen, rows: Sequence[Row]) -> Iterator[str]:
+    widths = _widths(rows, screen.width)
+    heads = tuple(Cell(name, "bold") for name in COLUMNS)
+    yield from _lines(screen, heads, widths)
+    yield screen.styled("─" * (sum(widths) + len(GAP) * (len(widths) - 1)), "dim")
+    for cells in rows:
+        yield from _lines(screen, cells, widths)
+
+
+def _widths(rows: Sequence[Row], room: int) -> list[int]:
+    """As wide as the content; the key and the details share what is left, and break."""
+    widths = [
+        max(len(name), *(cell_len(cell.text) for cell in cells))
+        for name, cells in zip(COLUMNS, zip(*rows, strict=True), strict=True)
+    ]
+    left = room - sum(widths[:4]) - len(GAP) * (len(widths) - 1)
+    widths[4] = min(widths[4], max(MIN_WIDTH, left * 2 // 5, left - widths[5]))
+    widths[5] = min(widths[5], max(MIN_WIDTH, left - widths[4]))
+    return widths
+
+
+def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
+    """A row on as many lines as its longest cell needs."""
+    columns = [wrapped(cell.text, width) for cell, width in zip(cells, widths, strict=True)]
+    for parts in zip_longest(*columns, fillvalue=""):
+        line = []
+        for name, part, width, cell in zip(COLUMNS, parts, widths, cells, strict=True):
+            blanks = " " * (width - cell_len(part))
+            shown = screen.styled(part, cell.style)
+            line.append(blanks + shown if name in NUMBERS else shown + blanks)
+        yield GAP.join(line).rstrip()
+
+
+# -- below the table ---------------------------------------------------------------------------------------------
+
+
+def _summary(conversation: Conversation, events: Sequence[Event]) -> str:
+    said = counted(sum(isinstance(event, Said) for event in events), "message")
+    ignored = {event.side: event.size for event in events if isinstance(event, Ignored)}
+    sides = (_followed(speaker, ignored.get(side, 0)) for side, speaker in conversation.speakers.items())
+    return f"{said}; {'; '.join(sides)}"
+
+
+def _followed(speaker: Speaker, ignored: int) -> str:
+    direction = speaker.direction
+    if not direction.total:
+        return f"{speaker.side}: no bytes"
+    if direction.followed + ignored < direction.total:
+        return f"{speaker.side}: {direction.followed} of {counted(direction.total, 'byte')} followed"
+    after = f" ({ignored} after CLOSE ignored)" if ignored else ""
+    return f"{speaker.side}: all {counted(direction.total, 'byte')} followed{after}"

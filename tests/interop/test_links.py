@@ -1,0 +1,317 @@
+"""Links and scouting against eclipse-zenoh on loopback: every protocol its wheel has, in both directions.
+
+The other node is a process of its own, so that nothing is shared; it says a line when it is ready.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.unit.net.ends import PATIENCE, Certificates, accept, free_group, readable, receive, send
+from zenspark.errors import LinkError
+from zenspark.net import protocols
+from zenspark.net.endpoints import Endpoint
+from zenspark.net.interfaces import interface_named
+from zenspark.net.links import NOTHING, Link, Listener
+from zenspark.net.multicast import join
+from zenspark.net.scouting import Responder, Scouter, ScoutingSettings, open_responders
+from zenspark.net.udp import UdpListener
+from zenspark.transport.framing import Deframer, Framing
+from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
+from zenspark.wire.codec import decode_transport, encode
+from zenspark.wire.messages import InitSyn, Join, TransportMessage
+from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(find_spec("zenoh") is None, reason="eclipse-zenoh is not installed"),
+]
+
+PROTOCOLS = ["tcp", "tls", "udp", "ws", "unixsock-stream"]
+LO = interface_named("127.0.0.1").name
+OWN = Identity(ZenohId(0xC0C1C2C3), WhatAmI.CLIENT)
+
+NODE = """
+import json, sys, zenoh
+zenoh.init_log_from_env_or("error")
+config = zenoh.Config()
+for key, value in json.loads(sys.argv[1]).items():
+    config.insert_json5(key, json.dumps(value))
+session = zenoh.open(config)
+print("open", session.info.zid(), flush=True)
+sys.stdin.read()
+session.close()
+"""
+SCOUT = """
+import json, sys, zenoh
+zenoh.init_log_from_env_or("error")
+config = zenoh.Config()
+for key, value in json.loads(sys.argv[1]).items():
+    config.insert_json5(key, json.dumps(value))
+def found(hello):
+    print(hello.zid, hello.whatami, *map(str, hello.locators), flush=True)
+scout = zenoh.scout(found, what="router|peer", config=config)
+print("scouting", flush=True)
+sys.stdin.read()
+scout.stop()
+"""
+
+
+class Node:
+    """A process of eclipse-zenoh, and the lines it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: queue.Queue[str] = queue.Queue()
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+
+    def line(self) -> str:
+        """The next line."""
+        return self.lines.get(timeout=2 * PATIENCE)
+
+
+@contextlib.contextmanager
+def eclipse_zenoh(program: str, config: dict[str, object]) -> Iterator[Node]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, json.dumps(config)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    node = Node(process)
+    try:
+        yield node
+    finally:
+        process.kill()
+        process.communicate()
+        node.reader.join(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The options of zenohd's `transport/link/tls`, for both sides and both ends."""
+    issued = Certificates(tmp_path_factory.mktemp("certificates"))
+    shown, proof = issued.files("localhost", "127.0.0.1", common_name="listening.example")
+    connecting, secret = issued.files("client.example", common_name="connecting.example")
+    return {
+        "root_ca_certificate": str(issued.root),
+        "listen_certificate": str(shown),
+        "listen_private_key": str(proof),
+        "connect_certificate": str(connecting),
+        "connect_private_key": str(secret),
+        "enable_mtls": "true",
+    }
+
+
+def their_config(mode: str, certificates: dict[str, str], **options: object) -> dict[str, object]:
+    return {
+        "mode": mode,
+        "scouting/multicast/enabled": False,
+        "transport/link/tls": {**certificates, "enable_mtls": True},
+        **{name.replace("__", "/"): value for name, value in options.items()},
+    }
+
+
+def place(protocol: str, directory: Path) -> str:
+    """An endpoint nobody uses yet."""
+    if protocol == "unixsock-stream":
+        return f"unixsock-stream/{directory}/zenoh.sock"
+    kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"{protocol}/127.0.0.1:{probe.getsockname()[1]}"
+
+
+def ours(text: str, certificates: dict[str, str]) -> Endpoint:
+    endpoint = Endpoint.parse(text)
+    return endpoint.with_defaults(certificates) if endpoint.protocol == "tls" else endpoint
+
+
+class Talk:
+    """Handshake messages over a link, one per batch."""
+
+    def __init__(self, link: Link, listener: Listener | None = None) -> None:
+        self.link = link
+        self.listener = listener
+        self.deframer = Deframer()
+
+    def say(self, message: TransportMessage) -> None:
+        batch = encode(message)
+        send(self.link, Framing.U16.wrap(batch) if self.link.is_streamed else batch)
+
+    def hear(self) -> TransportMessage:
+        if isinstance(self.listener, UdpListener):  # which receives for its links
+            while not readable(self.link, 0):
+                assert readable(self.listener)
+                assert self.listener.accept() is None
+        if not self.link.is_streamed:
+            return decode_transport(receive(self.link))
+        while (batch := self.deframer.next_batch()) is None:
+            data = receive(self.link)
+            assert data, "the other side has ended"
+            self.deframer.receive_data(data)
+        return decode_transport(batch)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_we_connect(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
+    there = place(protocol, tmp_path)
+    config = their_config("router", certificates, listen__endpoints=[there])
+    with eclipse_zenoh(NODE, config) as node:
+        zid = node.line().removeprefix("open ")
+        with contextlib.closing(protocols.connect(ours(there, certificates), PATIENCE)) as link:
+            opening = Opening(OWN, Offer(batch_size=link.mtu))
+            talk = Talk(link)
+            talk.say(opening.start())
+            answer = opening.receive(talk.hear())
+            assert isinstance(answer, TransportMessage)
+            talk.say(answer)
+            opened = opening.receive(talk.hear())
+            assert isinstance(opened, Opened)
+            assert str(opened.terms.peer.zid) == zid
+            assert link.dst == there
+            assert link.auth_identifier == ("listening.example" if protocol == "tls" else None)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_they_connect(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
+    text = f"unixsock-stream/{tmp_path}/zenoh.sock" if protocol == "unixsock-stream" else f"{protocol}/127.0.0.1:0"
+    with contextlib.closing(protocols.listen(ours(text, certificates))) as listener:
+        config = their_config("client", certificates, connect__endpoints=[listener.locator.text])
+        with eclipse_zenoh(NODE, config) as node, contextlib.closing(accept(listener)) as link:
+            accepting = Accepting(Identity(OWN.zid, WhatAmI.ROUTER), Offer(batch_size=link.mtu), bytes(32), 7)
+            talk = Talk(link, listener)
+            ack = accepting.receive(talk.hear())
+            assert isinstance(ack, TransportMessage)
+            talk.say(ack)
+            opened = accepting.receive(talk.hear())
+            assert isinstance(opened, Opened)
+            talk.say(accepting.ack(opened.terms))
+            assert node.line() == f"open {opened.terms.peer.zid}"
+            assert link.src == listener.locator.text
+            assert link.auth_identifier == ("connecting.example" if protocol == "tls" else None)
+
+
+@pytest.mark.parametrize("protocol", ["tls", "ws"])
+def test_garbage_does_not_keep_them_out(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
+    """A caller that speaks something else is refused, and the next one is let in."""
+    with contextlib.closing(protocols.listen(ours(f"{protocol}/127.0.0.1:0", certificates))) as listener:
+        host, port = listener.locator.address.split(":")
+        with socket.create_connection((host, int(port))) as stranger:
+            stranger.sendall(b"nonsense\r\n\r\n" * 100)
+            assert readable(listener)
+            bad = listener.accept()
+            assert bad is not None
+            with contextlib.closing(bad), pytest.raises(LinkError):
+                bad.establish(PATIENCE)
+        config = their_config("client", certificates, connect__endpoints=[listener.locator.text])
+        with eclipse_zenoh(NODE, config), contextlib.closing(accept(listener)) as link:
+            assert isinstance(Talk(link).hear(), InitSyn)
+
+
+# -- scouting ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def settings() -> ScoutingSettings:
+    """A group on loopback that nobody else uses."""
+    return ScoutingSettings(address=free_group(), interface=LO)
+
+
+def their_scouting(settings: ScoutingSettings) -> dict[str, object]:
+    return {
+        "scouting/multicast/enabled": True,
+        "scouting/multicast/address": settings.address,
+        "scouting/multicast/interface": LO,
+    }
+
+
+@pytest.mark.parametrize("mode", ["router", "peer"])
+def test_we_find_them(mode: str, settings: ScoutingSettings) -> None:
+    config = {"mode": mode, "listen/endpoints": ["tcp/127.0.0.1:0"], **their_scouting(settings)}
+    with eclipse_zenoh(NODE, config) as node, contextlib.closing(Scouter(settings, Roles(3), OWN.zid)) as scouter:
+        zid = node.line().removeprefix("open ")
+        (hello,) = scouter.wait(PATIENCE)
+        assert str(hello.zid) == zid
+        assert hello.whatami.text == mode
+        (locator,) = hello.locators
+        with contextlib.closing(protocols.connect(Endpoint.parse(locator.text), PATIENCE)) as link:
+            assert link.dst == locator.text
+
+
+def test_what_was_not_asked_for_is_not_found(settings: ScoutingSettings) -> None:
+    config = {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"], **their_scouting(settings)}
+    peers, routers = Roles(WhatAmI.PEER.bit), Roles(WhatAmI.ROUTER.bit)
+    with eclipse_zenoh(NODE, config) as node:
+        node.line()
+        with contextlib.closing(Scouter(settings, peers)) as scouter:
+            assert scouter.wait(0.3) == []
+        with contextlib.closing(Scouter(settings, routers)) as scouter:
+            assert len(scouter.wait(PATIENCE)) == 1
+
+
+def answer_until(responder: Responder, node: Node) -> str:
+    """Answer questions until the other node has something to say."""
+    deadline = time.monotonic() + 2 * PATIENCE
+    while time.monotonic() < deadline:
+        if readable(responder, 0.05):
+            responder.respond()
+        with contextlib.suppress(queue.Empty):
+            return node.lines.get_nowait()
+    raise AssertionError("it found nobody")
+
+
+def test_they_find_us(settings: ScoutingSettings) -> None:
+    locators = (Locator("tcp/127.0.0.1:4"), Locator("udp/127.0.0.1:5?rel=0"))
+    identity = Identity(OWN.zid, WhatAmI.ROUTER)
+    (responder,) = open_responders(settings, identity, lambda loopback: locators if loopback else ())
+    with contextlib.closing(responder), eclipse_zenoh(SCOUT, their_scouting(settings)) as node:
+        assert node.line() == "scouting"
+        assert answer_until(responder, node) == f"{OWN.zid} router tcp/127.0.0.1:4 udp/127.0.0.1:5?rel=0"
+
+
+def test_their_client_connects_to_what_it_finds(settings: ScoutingSettings) -> None:
+    with contextlib.closing(protocols.listen(Endpoint.parse("tcp/127.0.0.1:0"))) as listener:
+        (responder,) = open_responders(settings, Identity(OWN.zid, WhatAmI.ROUTER), listener.locators)
+        config = {"mode": "client", **their_scouting(settings)}
+        with contextlib.closing(responder), eclipse_zenoh(NODE, config):
+            deadline = time.monotonic() + 2 * PATIENCE
+            while (link := listener.accept()) is None:
+                assert time.monotonic() < deadline, "it did not connect"
+                if readable(responder, 0.05):
+                    responder.respond()
+            with contextlib.closing(link):
+                assert isinstance(Talk(link).hear(), InitSyn)
+
+
+def test_we_hear_them_in_a_group() -> None:
+    """A peer that joined a group says so (JOIN), and we know from where."""
+    text = f"udp/{free_group()}#iface={LO}"
+    config = {"mode": "peer", "scouting/multicast/enabled": False, "listen/endpoints": [text]}
+    with contextlib.closing(join(Endpoint.parse(text))) as group, eclipse_zenoh(NODE, config) as node:
+        zid = node.line().removeprefix("open ")
+        buffer = memoryview(bytearray(1 << 16))
+        while (heard := group.recv_from(buffer))[0] == NOTHING:
+            assert readable(group)
+        message = decode_transport(bytes(buffer[: heard[0]]))
+        assert isinstance(message, Join)
+        assert str(message.zid) == zid
+        assert heard[1].startswith("udp/127.0.0.1:")

@@ -1,0 +1,87 @@
+"""The fuzz targets, shortly: their seeds, everything captured, and a few thousand runs of the real fuzzer.
+
+The long run is `make fuzz TARGET=...`. Interpreted, the fuzzer sees which branches it reaches; the compiled modules it
+only drives. So a run of the compiled tests fuzzes both builds, and a run of the interpreted ones only that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import zenspark
+
+ROOT = Path(__file__).parents[2]
+TARGETS = sorted(file.stem.removeprefix("fuzz_") for file in (ROOT / "fuzz").glob("fuzz_*.py"))
+RUNS = {"conversation": 200}
+"""Fewer for what does more in one run."""
+BUILDS = ["interpreted"] if zenspark.build_kind() == "interpreted" else ["compiled", "interpreted"]
+
+every_target = pytest.mark.parametrize("target", TARGETS)
+
+
+def checker(target: str) -> Callable[[bytes], None]:
+    found: Callable[[bytes], None] = import_module(f"fuzz.fuzz_{target}").check
+    return found
+
+
+@cache
+def captured() -> list[bytes]:
+    """All bytes of the vectors that are short enough to be looked at many times."""
+    files = sorted((ROOT / "tests" / "vectors").rglob("*.jsonl"))
+    vectors = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    messages = {bytes.fromhex(vector["hex"]) for vector in vectors if "hex" in vector}
+    streams = {file.read_bytes() for file in (ROOT / "tests" / "vectors").rglob("*.bin")}
+    return sorted(data for data in messages | streams if len(data) < 1000)
+
+
+@every_target
+def test_the_seeds_hold(target: str) -> None:
+    seeds = sorted((ROOT / "fuzz" / "corpus" / target).iterdir())
+    assert seeds
+    for seed in seeds:
+        checker(target)(seed.read_bytes())
+
+
+@every_target
+@pytest.mark.parametrize("choice", range(6))
+def test_what_was_captured_holds(target: str, choice: int) -> None:
+    for data in captured():
+        for prefix in (bytes([choice]), bytes([choice, 3]), bytes([choice, len(data) & 0xFF, len(data) >> 8])):
+            checker(target)(prefix + data)
+
+
+@every_target
+def test_nothing_and_next_to_nothing_holds(target: str) -> None:
+    for size in range(4):
+        checker(target)(bytes(size))
+
+
+@every_target
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_short_run_finds_nothing(target: str, build: str, tmp_path: Path) -> None:
+    if find_spec("atheris") is None:
+        pytest.skip("atheris is not installed: there are wheels for CPython on Linux x86_64 only")
+    command = [
+        sys.executable,
+        str(ROOT / "fuzz" / f"fuzz_{target}.py"),
+        f"-runs={RUNS.get(target, 2000)}",
+        "-seed=1",
+        "-timeout=20",
+        f"-artifact_prefix={tmp_path}/",
+        str(tmp_path),  # new inputs go into the first directory
+        str(ROOT / "fuzz" / "corpus" / target),
+    ]
+    environment = os.environ | {"ZENSPARK_PURE": "1" if build == "interpreted" else "0"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-4000:]
+    assert "Done " in run.stderr

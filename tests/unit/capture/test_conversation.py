@@ -1,0 +1,461 @@
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import examples
+from zenspark.capture import conversation as module
+from zenspark.capture.conversation import Conversation, Event, Ignored, Truncated, agreed, follow
+from zenspark.capture.direction import Broken, Lost, Said, Side
+from zenspark.transport.framing import Framing, compress
+from zenspark.transport.handshake import Identity
+from zenspark.wire.codec import encode
+from zenspark.wire.fields import Message
+from zenspark.wire.messages import (
+    Close,
+    Declaration,
+    Declare,
+    DeclareFinal,
+    DeclareKeyexpr,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    Fragment,
+    Frame,
+    InitAck,
+    InitSyn,
+    Interest,
+    KeepAlive,
+    NetworkMessage,
+    OpenAck,
+    OpenSyn,
+    Push,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+    UndeclareKeyexpr,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+    UndeclareToken,
+)
+from zenspark.wire.values import BoundExpr, InterestMode, Mapping, TimeUnit, WhatAmI, WireExpr, ZenohId
+
+CLIENT, ROUTER = ZenohId.parse("c1"), ZenohId.parse("a1")
+
+
+def init_syn(*, low_latency: bool = False, compression: bool = False) -> InitSyn:
+    return InitSyn(
+        version=9,
+        whatami=WhatAmI.CLIENT,
+        zid=CLIENT,
+        qos=not low_latency,
+        patch=1,
+        low_latency=low_latency,
+        compression=compression,
+    )
+
+
+def init_ack(*, low_latency: bool = False, compression: bool = False) -> InitAck:
+    return InitAck(
+        version=9,
+        whatami=WhatAmI.ROUTER,
+        zid=ROUTER,
+        cookie=b"c",
+        qos=not low_latency,
+        patch=1,
+        low_latency=low_latency,
+        compression=compression,
+    )
+
+
+SYN, ACK = init_syn(), init_ack()
+OPEN_SYN = OpenSyn(unit=TimeUnit.S, lease=10, initial_sn=0, cookie=b"c")
+OPEN_ACK = OpenAck(unit=TimeUnit.S, lease=10, initial_sn=0)
+CLOSE = Close(session=False, reason=0)
+
+
+def wrapped(*messages: Message) -> bytes:
+    return b"".join(Framing.U16.wrap(encode(message)) for message in messages)
+
+
+class Talker:
+    """Makes the bytes of one side, one frame for each call of `says`."""
+
+    def __init__(self, *handshake: Message) -> None:
+        self.data = wrapped(*handshake)
+        self.sn = 0
+
+    def says(self, *messages: NetworkMessage) -> "Talker":
+        return self.sends(Frame(reliable=True, sn=self.sn, msgs=messages))
+
+    def sends(self, message: Message) -> "Talker":
+        self.data += wrapped(message)
+        self.sn += 1
+        return self
+
+
+def connector() -> Talker:
+    return Talker(SYN, OPEN_SYN)
+
+
+def listener() -> Talker:
+    return Talker(ACK, OPEN_ACK)
+
+
+def declare(body: Declaration, interest_id: int | None = None) -> Declare:
+    return Declare(body=body, interest_id=interest_id)  # type: ignore[arg-type]
+
+
+def bind(number: int, key: str) -> Declare:
+    return declare(DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key)))
+
+
+def mine(scope: int, suffix: str = "") -> WireExpr:
+    return WireExpr(scope, suffix, Mapping.SENDER)
+
+
+def yours(scope: int, suffix: str = "") -> WireExpr:
+    return WireExpr(scope, suffix, Mapping.RECEIVER)
+
+
+def push(expr: WireExpr) -> Push:
+    return Push(wire_expr=expr, body=Put(payload=b"x"))
+
+
+def request(number: int, key: str) -> Request:
+    return Request(request_id=number, wire_expr=mine(0, key), body=Query())
+
+
+def response(number: int, key: str) -> Response:
+    return Response(request_id=number, wire_expr=mine(0, key), body=Reply(body=Put(payload=b"x")))
+
+
+def interest(number: int, key: str | None, mode: InterestMode = InterestMode.CURRENT_FUTURE) -> Interest:
+    return Interest(id=number, mode=mode, wire_expr=None if key is None else mine(0, key))
+
+
+def name(message: Message) -> str:
+    return getattr(message, "body", message).NAME if isinstance(message, Declare) else message.NAME
+
+
+def told(events: Iterator[Event] | Sequence[Event]) -> list[str]:
+    """`c2s PUSH a/b` for each message behind the handshake."""
+    return [
+        f"{event.side} {name(event.message)} {event.key or ''}".strip()
+        for event in events
+        if isinstance(event, Said) and not isinstance(event.message, InitSyn | InitAck | OpenSyn | OpenAck)
+    ]
+
+
+def keys(events: Iterator[Event] | Sequence[Event], kind: type[Message]) -> list[str | None]:
+    return [event.key for event in events if isinstance(event, Said) and isinstance(event.message, kind)]
+
+
+# -- who and how ---
+
+
+def test_the_handshake_goes_back_and_forth() -> None:
+    events = list(follow(connector().data, listener().data))
+    assert [event.message for event in events if isinstance(event, Said)] == [SYN, ACK, OPEN_SYN, OPEN_ACK]
+
+
+def test_tells_who_they_are_and_what_they_agreed_on() -> None:
+    talk = Conversation()
+    talk.receive_data(Side.C2S, connector().data)
+    talk.receive_data(Side.S2C, listener().data)
+    list(talk.finish())
+    assert talk.speakers[Side.C2S].identity == Identity(CLIENT, WhatAmI.CLIENT)
+    assert talk.speakers[Side.S2C].identity == Identity(ROUTER, WhatAmI.ROUTER)
+    assert talk.terms is not None
+    assert (talk.terms.batch_size, talk.terms.qos, talk.terms.patch) == (65535, True, 1)
+    assert not any(speaker.begins_late for speaker in talk.speakers.values())
+
+
+def test_terms_are_the_smaller_of_both() -> None:
+    who = {"version": 9, "whatami": WhatAmI.PEER, "zid": CLIENT}
+    syn = InitSyn(**who, resolution=0x05, batch_size=2048, qos_link=1, compression=True)  # type: ignore[arg-type]
+    ack = InitAck(**who, resolution=0x00, batch_size=4096, cookie=b"c", qos=True)  # type: ignore[arg-type]
+    terms = agreed(syn, ack)
+    assert (terms.sn_mask, terms.batch_size, terms.qos, terms.compression) == (0x7F, 2048, True, False)
+    assert agreed(None, ack).batch_size == 4096
+
+
+def test_follows_a_low_latency_session() -> None:
+    talker = Talker(init_syn(low_latency=True), OPEN_SYN)
+    answerer = Talker(init_ack(low_latency=True), OPEN_ACK)
+    talker.data += b"".join(Framing.U32.wrap(encode(message)) for message in (push(mine(0, "a")), CLOSE))
+    talker.data += wrapped(CLOSE)  # what eclipse-zenoh sends once more
+    answerer.data += Framing.U32.wrap(encode(push(mine(0, "b"))) + encode(KeepAlive()))
+    events = list(follow(talker.data, answerer.data))
+    assert told(events) == ["c2s PUSH a", "s2c PUSH b", "s2c KEEP_ALIVE", "c2s CLOSE"]
+    assert events[-1] == Ignored(Side.C2S, len(talker.data) - 4, 4)
+
+
+def test_follows_a_compressed_session() -> None:
+    talker = Talker(init_syn(compression=True), OPEN_SYN)
+    answerer = Talker(init_ack(compression=True), OPEN_ACK)
+    long = Push(wire_expr=mine(0, "a"), body=Put(payload=b"x" * 500))
+    talker.data += Framing.U16.wrap(compress(encode(Frame(reliable=True, sn=0, msgs=(long,)))))
+    talker.data += Framing.U16.wrap(compress(encode(CLOSE)))
+    assert told(follow(talker.data, answerer.data)) == ["c2s PUSH a", "c2s CLOSE"]
+
+
+def test_a_refused_session_ends_with_the_refusal() -> None:
+    assert told(follow(wrapped(SYN), wrapped(CLOSE))) == ["s2c CLOSE"]
+
+
+def test_follows_one_side_alone() -> None:
+    talker = Talker(init_syn(low_latency=True), OPEN_SYN)
+    talker.data += Framing.U32.wrap(encode(push(mine(0, "a"))))
+    assert told(follow(talker.data, b"")) == ["c2s PUSH a"]
+    assert told(follow(b"", listener().says(push(mine(0, "b"))).data)) == ["s2c PUSH b"]
+
+
+def test_follows_a_recording_that_begins_late() -> None:
+    talk = Conversation()
+    talk.receive_data(Side.C2S, Talker().says(push(mine(7, "/x"))).data)
+    talk.receive_data(Side.S2C, Talker().says(push(yours(3)), response(9, "q")).data)
+    events = list(talk.finish())
+    assert told(events) == ["c2s PUSH #7+/x", "s2c PUSH #3", "s2c RESPONSE q"]
+    assert [event.resolved for event in events if isinstance(event, Said)] == [False, False, True]
+    assert all(speaker.begins_late for speaker in talk.speakers.values())
+
+
+# -- keys ---
+
+
+def test_a_number_is_the_senders_or_the_receivers() -> None:
+    c2s = connector().says(bind(1, "c/one"), push(mine(1, "/x")), push(yours(1)))
+    s2c = listener().says(bind(1, "s/one"), push(mine(1)), push(yours(1, "X")))
+    events = list(follow(c2s.data, s2c.data))
+    assert [event for event in told(events) if "PUSH" in event] == [
+        "c2s PUSH c/one/x",
+        "s2c PUSH s/one",
+        "s2c PUSH c/oneX",
+        "c2s PUSH s/one",
+    ]
+
+
+def test_a_number_is_bound_once_until_it_is_freed() -> None:
+    again = connector().says(bind(1, "a"), bind(1, "b"), push(mine(1)))
+    assert keys(follow(again.data, listener().data), Push) == ["a"]
+    freed = connector().says(bind(1, "a"), declare(UndeclareKeyexpr(expr_id=1)), bind(1, "b"), push(mine(1)))
+    events = list(follow(freed.data, listener().data))
+    assert keys(events, Push) == ["b"]
+    assert told(events)[1] == "c2s U_KEYEXPR a"
+
+
+def test_a_binding_may_build_on_another() -> None:
+    nested = declare(DeclareKeyexpr(expr_id=2, wire_expr=BoundExpr(1, "/q")))
+    c2s = connector().says(bind(1, "a"), nested, push(mine(2)))
+    assert keys(follow(c2s.data, listener().data), Push) == ["a/q"]
+    s2c = listener().says(bind(1, "theirs"))
+    c2s = connector().says(push(yours(1)), bind(1, "a"), nested, push(mine(2)))
+    assert keys(follow(c2s.data, s2c.data), Push) == ["theirs", "theirs/q"]
+
+
+@pytest.mark.parametrize(
+    ("declaration", "undeclaration"),
+    [
+        (DeclareSubscriber(id=4, wire_expr=mine(0, "s")), UndeclareSubscriber(id=4)),
+        (DeclareQueryable(id=4, wire_expr=mine(0, "s")), UndeclareQueryable(id=4)),
+        (DeclareToken(id=4, wire_expr=mine(0, "s")), UndeclareToken(id=4, ext_wire_expr=mine(0))),
+    ],
+)
+def test_an_undeclaration_is_about_what_was_declared(declaration: Declaration, undeclaration: Declaration) -> None:
+    c2s = connector().says(declare(declaration), declare(undeclaration))
+    assert keys(follow(c2s.data, listener().data), Declare) == ["s", "s"]
+    assert keys(follow(connector().says(declare(undeclaration)).data, b""), Declare) == [None]
+
+
+def test_an_undeclaration_between_routers_says_its_key() -> None:
+    c2s = connector().says(bind(1, "a"), declare(UndeclareSubscriber(id=0, ext_wire_expr=mine(1, "/**"))))
+    assert keys(follow(c2s.data, listener().data), Declare) == ["a", "a/**"]
+
+
+def test_an_interest_lends_its_key_to_its_answers() -> None:
+    c2s = connector().says(interest(1, "k/**")).says(interest(1, None, InterestMode.FINAL)).says(interest(2, None))
+    token = declare(DeclareToken(id=0, wire_expr=mine(0, "k/t")), interest_id=1)
+    s2c = listener().says(token, declare(DeclareFinal(), 1)).says(declare(DeclareFinal(), 2))
+    assert told(follow(c2s.data, s2c.data)) == [
+        "c2s INTEREST k/**",
+        "s2c D_TOKEN k/t",
+        "s2c D_FINAL k/**",
+        "c2s INTEREST k/**",
+        "c2s INTEREST",
+        "s2c D_FINAL",
+    ]
+
+
+def test_responses_are_paired_with_requests() -> None:
+    c2s = connector().says(request(1, "q/*")).says(request(2, "p"))
+    s2c = listener().says(response(1, "q/a"), ResponseFinal(request_id=1)).says(ResponseFinal(request_id=2))
+    events = [event for event in follow(c2s.data, s2c.data) if isinstance(event, Said)][4:]
+    assert [(name(event.message), event.key, event.request_key) for event in events] == [
+        ("REQUEST", "q/*", None),
+        ("RESPONSE", "q/a", "q/*"),
+        ("RESPONSE_FINAL", "q/*", "q/*"),
+        ("REQUEST", "p", None),
+        ("RESPONSE_FINAL", "p", "p"),
+    ]
+
+
+def test_an_error_of_a_router_has_no_key() -> None:
+    empty = Response(request_id=1, wire_expr=mine(0), body=Reply(body=Put(payload=b"x")))
+    events = list(follow(connector().says(request(1, "q")).data, listener().says(empty).data))
+    assert keys(events, Response) == [None]
+    assert [event.request_key for event in events if isinstance(event, Said)][-1] == "q"
+
+
+def test_a_request_number_may_be_used_again() -> None:
+    c2s = connector().says(request(1, "one")).says(request(1, "two"))
+    final = ResponseFinal(request_id=1)
+    s2c = listener().says(final).says(final)
+    assert told(follow(c2s.data, s2c.data)) == [
+        "c2s REQUEST one",
+        "s2c RESPONSE_FINAL one",
+        "c2s REQUEST two",
+        "s2c RESPONSE_FINAL two",
+    ]
+
+
+# -- order ---
+
+
+def test_waits_for_what_the_other_side_has_yet_to_say() -> None:
+    c2s = connector().says(push(yours(5)))
+    s2c = listener().says(push(mine(0, "first"))).says(bind(5, "five"))
+    assert told(follow(c2s.data, s2c.data)) == ["s2c PUSH first", "s2c D_KEYEXPR five", "c2s PUSH five"]
+
+
+def test_goes_on_if_both_wait_in_vain() -> None:
+    c2s = connector().says(push(yours(5))).says(bind(6, "six"))
+    s2c = listener().says(push(yours(6)))
+    assert told(follow(c2s.data, s2c.data)) == ["c2s PUSH #5", "c2s D_KEYEXPR six", "s2c PUSH six"]
+
+
+def test_takes_turns_where_nothing_is_asked() -> None:
+    c2s = connector().says(push(mine(0, "c1")), push(mine(0, "c2"))).says(push(mine(0, "c3")))
+    s2c = listener().says(push(mine(0, "s1"))).says(push(mine(0, "s2"))).says(push(mine(0, "s3")))
+    assert [event.split()[-1] for event in told(follow(c2s.data, s2c.data))] == [
+        "c1", "c2", "s1", "c3", "s2", "s3",
+    ]  # fmt: skip
+
+
+def test_both_may_have_answers() -> None:
+    c2s = connector().says(request(1, "a")).says(ResponseFinal(request_id=1)).says(ResponseFinal(request_id=2))
+    s2c = listener().says(request(1, "b"), request(2, "c")).says(ResponseFinal(request_id=1))
+    assert told(follow(c2s.data, s2c.data)) == [
+        "c2s REQUEST a",
+        "s2c REQUEST b",
+        "s2c REQUEST c",
+        "c2s RESPONSE_FINAL b",
+        "s2c RESPONSE_FINAL a",
+        "c2s RESPONSE_FINAL c",
+    ]
+
+
+def test_tells_at_once_what_arrives_in_time() -> None:
+    talk = Conversation()
+    talk.receive_data(Side.C2S, wrapped(SYN))
+    assert [event.message for event in talk.events() if isinstance(event, Said)] == [SYN]
+    talk.receive_data(Side.S2C, wrapped(ACK))
+    assert [event.message for event in talk.events() if isinstance(event, Said)] == [ACK]
+    talk.receive_data(Side.C2S, connector().says(push(yours(5))).data[len(wrapped(SYN)) :])
+    talk.receive_data(Side.S2C, wrapped(OPEN_ACK))
+    assert told(talk.events()) == []
+    talk.receive_data(Side.S2C, Talker().says(bind(5, "five")).data)
+    assert told(talk.events()) == ["s2c D_KEYEXPR five", "c2s PUSH five"]
+    assert list(talk.finish()) == []
+
+
+def test_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 100)
+    talk = Conversation()
+    talk.receive_data(Side.C2S, connector().says(push(yours(5))).data)
+    talk.receive_data(Side.S2C, listener().data)
+    assert told(talk.events()) == []
+    talk.receive_data(Side.C2S, wrapped(KeepAlive()) * 40)
+    assert told(talk.events())[0] == "c2s PUSH #5"
+
+
+# -- the end ---
+
+
+def test_tells_of_an_end_in_the_middle_of_a_batch() -> None:
+    data = connector().says(push(mine(0, "a"))).says(push(mine(0, "b"))).data
+    events = list(follow(data[:-3], listener().data))
+    assert told(events) == ["c2s PUSH a"]
+    assert events[-1] == Truncated(Side.C2S, len(connector().says(push(mine(0, "a"))).data), 3)
+
+
+def test_tells_of_garbage_and_goes_on_with_the_other_side() -> None:
+    c2s = connector().says(push(mine(0, "a"))).data
+    s2c = listener().says(push(mine(0, "b"))).says(push(mine(0, "c"))).data
+    events = list(follow(c2s + b"\x01\x00\x18" + wrapped(CLOSE), s2c))
+    assert told(events) == ["c2s PUSH a", "s2c PUSH b", "s2c PUSH c"]
+    broken = [event for event in events if isinstance(event, Broken)]
+    at = len(c2s) + 2
+    assert broken == [Broken(Side.C2S, at, at, f"expected a transport message at byte {at}, found id 0x18")]
+
+
+def test_a_side_that_broke_is_not_waited_for() -> None:
+    talk = Conversation()
+    talk.receive_data(Side.C2S, connector().data + b"\x01\x00\x18")
+    talk.receive_data(Side.S2C, listener().says(push(yours(5))).data)
+    assert told(talk.events()) == ["s2c PUSH #5"]
+
+
+def test_tells_of_a_message_that_never_ends() -> None:
+    piece = Fragment(reliable=True, sn=0, more=True, first=True, payload=b"\x1d")
+    events = list(follow(connector().sends(piece).data, listener().data))
+    assert isinstance(events[-1], Lost)
+
+
+def test_nothing_was_said() -> None:
+    assert list(follow(b"", b"")) == []
+
+
+# -- any cutting ---
+
+C2S = connector().says(bind(1, "a"), request(1, "q")).says(push(yours(2))).sends(CLOSE).data + b"rest"
+S2C = listener().says(bind(2, "b"), response(1, "q/1")).says(ResponseFinal(request_id=1), push(yours(1))).data
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@given(st.lists(st.integers(0, 1000), max_size=8), st.lists(st.integers(0, 1000), max_size=8))
+@examples(60)
+def test_any_cutting_gives_the_same_events(c2s: list[int], s2c: list[int]) -> None:
+    talk = Conversation()
+    for piece in cut(C2S, c2s):
+        talk.receive_data(Side.C2S, piece)
+    for piece in cut(S2C, s2c):
+        talk.receive_data(Side.S2C, piece)
+    assert list(talk.finish()) == list(follow(C2S, S2C))
+
+
+@given(st.lists(st.integers(0, 1000), max_size=8), st.lists(st.integers(0, 1000), max_size=8), st.randoms())
+@examples(60)
+def test_any_arrival_gives_each_side_its_own_order(c2s: list[int], s2c: list[int], random: Random) -> None:
+    talk = Conversation()
+    pieces = {Side.C2S: cut(C2S, c2s), Side.S2C: cut(S2C, s2c)}
+    events: list[Event] = []
+    order = [side for side in Side for _ in pieces[side]]
+    random.shuffle(order)
+    for side in order:
+        talk.receive_data(side, pieces[side].pop(0))
+        events += talk.events()
+    events += talk.finish()
+    expected = list(follow(C2S, S2C))
+    for side in Side:
+        assert [event for event in events if event.side is side] == [event for event in expected if event.side is side]

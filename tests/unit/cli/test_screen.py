@@ -1,0 +1,88 @@
+import io
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from zenspark.cli.screen import Screen, wrapped
+
+
+class Terminal(io.StringIO):
+    """A file that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def use_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """No fixture: pytest gives each test its own stdout, after the fixtures."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return terminal
+
+
+def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = use_terminal(monkeypatch)
+    screen = Screen()
+    screen.write([screen.styled("a", "red")])
+    screen.print("b", style="bold")
+    assert "\x1b[31ma\x1b[0m\n" in terminal.getvalue()
+    assert "\x1b[1mb" in terminal.getvalue()
+
+
+def test_a_terminal_gets_none_if_nobody_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_terminal(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert Screen().styled("a", "red") == "a"
+
+
+def test_a_file_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    screen = Screen()
+    screen.write([screen.styled("a", "red")])
+    screen.print("b   ", "", "c", style="bold")
+    assert capsys.readouterr().out == "a\nb\n\nc\n"
+
+
+def test_is_as_wide_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "91")
+    assert Screen().width == 91
+
+
+def test_where_there_are_no_arrows_something_like_them_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", file)
+    Screen().write(["→ a … ← ─"])
+    file.seek(0)
+    assert file.read() == "> a . < -\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("", 5, [""]),
+        ("short", 5, ["short"]),
+        ("two words", 5, ["two", "words"]),
+        ("a b c d", 3, ["a b", "c d"]),
+        ("demo/key/longer", 9, ["demo/key/", "longer"]),
+        ("abcdefgh", 3, ["abc", "def", "gh"]),
+        ("a abcdefgh", 3, ["a", "abc", "def", "gh"]),
+        ("resolution 10", 10, ["resolution", "10"]),
+        ("漢字漢字", 5, ["漢字", "漢字"]),
+    ],
+)
+def test_wraps(text: str, width: int, lines: list[str]) -> None:
+    assert wrapped(text, width) == lines
+
+
+@given(st.text("ab/ 漢"), st.integers(2, 12))
+def test_wrapping_loses_nothing_and_never_gets_too_wide(text: str, width: int) -> None:
+    lines = wrapped(text, width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")

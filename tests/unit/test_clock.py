@@ -1,0 +1,95 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import examples
+from zenspark.clock import COUNTER_MASK, MAX_DRIFT_NS, NANOS_PER_SECOND, HybridClock, ns_from_ntp64, ntp64_from_ns
+
+NOW = 1_719_841_872_129_693_000  # 2024-07-01T13:51:12.129693Z, the example of protocol section 1.4
+NOW_NTP64 = 7_386_664_595_088_445_305
+READING = NOW_NTP64 & ~COUNTER_MASK
+TICK_NS = 16  # enough for another physical reading: the sixteen steps of the counter last 3.7 ns
+
+times = st.integers(0, (1 << 32) * NANOS_PER_SECOND - 1)
+
+
+def test_the_example_of_the_protocol() -> None:
+    assert ntp64_from_ns(NOW) == NOW_NTP64
+    assert ns_from_ntp64(NOW_NTP64) == NOW
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "ntp64"),
+    [
+        (0, 0),
+        (1, 4),
+        (NANOS_PER_SECOND // 2, 1 << 31),
+        (NANOS_PER_SECOND - 1, (1 << 32) - 5),
+        (NANOS_PER_SECOND, 1 << 32),
+        ((1 << 31) * NANOS_PER_SECOND, 1 << 63),
+    ],
+)
+def test_seconds_and_their_fraction(nanoseconds: int, ntp64: int) -> None:
+    assert ntp64_from_ns(nanoseconds) == ntp64
+    assert ns_from_ntp64(ntp64) == nanoseconds
+
+
+@examples(200)
+@given(nanoseconds=times)
+def test_nanoseconds_survive(nanoseconds: int) -> None:
+    assert ns_from_ntp64(ntp64_from_ns(nanoseconds)) == nanoseconds
+
+
+def test_a_stamp_is_the_time_with_the_counter_cleared() -> None:
+    assert HybridClock().stamp(NOW) == READING
+
+
+def test_stamps_of_one_moment_are_counted() -> None:
+    clock = HybridClock()
+    assert [clock.stamp(NOW) for _ in range(18)] == [READING + i for i in range(18)]
+
+
+def test_time_that_stands_still_or_runs_back_does_not_stop_the_clock() -> None:
+    clock = HybridClock()
+    stamps = [clock.stamp(now) for now in (NOW, NOW, NOW - NANOS_PER_SECOND, 0, NOW + TICK_NS)]
+    assert stamps[:4] == [READING, READING + 1, READING + 2, READING + 3]
+    assert stamps[4] == ntp64_from_ns(NOW + TICK_NS) & ~COUNTER_MASK
+
+
+def test_a_stamp_of_the_past_teaches_nothing_but_the_time() -> None:
+    clock = HybridClock()
+    assert clock.observe(READING - 99, NOW)
+    assert clock.stamp(NOW) == READING + 1
+
+
+def test_a_stamp_of_the_near_future_is_overtaken() -> None:
+    clock = HybridClock()
+    ahead = READING + ntp64_from_ns(MAX_DRIFT_NS)
+    assert clock.observe(ahead, NOW)
+    assert clock.stamp(NOW) == ahead + 2
+
+
+def test_a_stamp_too_far_ahead_is_refused_and_forgotten() -> None:
+    clock = HybridClock()
+    assert not clock.observe(READING + ntp64_from_ns(MAX_DRIFT_NS) + 1, NOW)
+    assert clock.stamp(NOW) == READING
+
+
+def test_the_allowed_drift_is_the_owners_choice() -> None:
+    assert not HybridClock(max_drift_ns=0).observe(READING + 1, NOW)
+    assert HybridClock(max_drift_ns=NANOS_PER_SECOND).observe(READING + (1 << 32), NOW)
+
+
+@examples(50)
+@given(st.lists(st.tuples(st.booleans(), st.integers(-100, 100), st.integers(-(1 << 31), 1 << 31))))
+def test_stamps_only_grow_and_exceed_all_that_was_seen(events: list[tuple[bool, int, int]]) -> None:
+    clock = HybridClock()
+    newest = 0
+    for observes, shift_ns, offset in events:
+        if observes:
+            seen = READING + offset
+            newest = max(newest, seen) if clock.observe(seen, NOW + shift_ns) else newest
+        else:
+            stamp = clock.stamp(NOW + shift_ns)
+            assert stamp > newest
+            newest = stamp
