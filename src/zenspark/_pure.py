@@ -20,9 +20,7 @@ class SourceFinder:
     """Finds the modules below `zenspark` in their `.py` files, blind to extension modules."""
 
     @staticmethod
-    def find_spec(
-        fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not fullname.startswith(PACKAGE + "."):
             return None
         for directory in path or ():
@@ -47,6 +45,4 @@ def build_kind() -> Literal["compiled", "interpreted"]:
 
 def has_extensions(directory: str) -> bool:
     """Whether an extension module that this Python can load lies anywhere below the directory."""
-    return any(
-        name[name.find(".") :] in EXTENSION_SUFFIXES for _, _, names in os.walk(directory) for name in names
-    )
+    return any(name[name.find(".") :] in EXTENSION_SUFFIXES for _, _, names in os.walk(directory) for name in names)

@@ -260,15 +260,21 @@ def test_a_stream_may_be_cut_anywhere(stream: tuple[Framing, bytes], drawn: st.D
     assert len(rest) == left
 
 
-@given(framed, st.integers(0, 30), st.sampled_from([0x80, 0x01, 0x20, 0xFF]) | st.integers(1, 255), st.booleans())
+@given(
+    framed,
+    st.integers(0, 30),
+    st.sampled_from([0x80, 0x01, 0x20, 0xFF]) | st.integers(1, 255),
+    st.integers(1, 5),
+    st.booleans(),
+)
 @examples(40)
 def test_a_changed_byte_is_read_or_refused_as_the_codec_does(
-    stream: tuple[Framing, bytes], first: int, change: int, clears: bool
+    stream: tuple[Framing, bytes], first: int, change: int, rows: int, clears: bool
 ) -> None:
     framing, data = stream
     for at in range(first, len(data), 31):
         changed = data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
-        listener = Listener(framing, 5, clears=clears)
+        listener = Listener(framing, rows, clears=clears)
         listener.read(changed)
         agree(listener, changed)
 

@@ -60,9 +60,7 @@ def test_empty_directories_are_said_to_be_empty(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize("text", ["{", '{"bench": "codec"}'])
-def test_a_file_of_another_shape_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_a_file_of_another_shape_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     file = tmp_path / "broken.json"
     file.write_text(text)
     assert main([str(file), str(file)]) == 1

@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from zenspark.errors import CloseReason, LinkError
-from zenspark.net import transports
+from zenspark.net import protocols
 from zenspark.net.driver import Driver
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import Link, Listener
@@ -97,7 +97,7 @@ class Node:
 
     def listen(self, endpoint: Endpoint) -> Listener:
         """Let others connect here."""
-        listener = transports.listen(endpoint)
+        listener = protocols.listen(endpoint)
         self.listeners.append(listener)
         self.loop.call_soon(lambda: self.loop.watch(listener, lambda: self._on_caller(listener)))
         return listener
@@ -124,7 +124,7 @@ class Node:
         self, endpoint: Endpoint, watcher: Callable[[Driver, Event], None], expected: ZenohId | None = None
     ) -> None:
         """Make a link and a session over it; waits for the link only. `watcher` hears how the session goes."""
-        link = transports.connect(endpoint, self.limits.open_timeout)
+        link = protocols.connect(endpoint, self.limits.open_timeout)
         self._drive(link, Opening(self.identity, self._offer(link), expected), self.limits.open_timeout, watcher)
 
     def _offer(self, link: Link) -> Offer:

@@ -688,6 +688,7 @@ class Columns:
     shape_limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
     frame_limit = cython.declare(cython.Py_ssize_t, visibility="readonly")
     _busy: cython.bint
+    _starved: cython.bint  # whether a new shape was found and there was no room for it
     _current: cython.Py_ssize_t
     _held: memoryview
     _data: cython.p_const_uchar
@@ -732,6 +733,7 @@ class Columns:
         self._shapes = _pointer32(self._memory[7])
         self._slots = _pointer64(self._memory[8])
         self._busy = False
+        self._starved = False
         self.clear()
 
     def clear(self) -> None:
@@ -974,13 +976,16 @@ class Columns:
             return head
         shape[_META] = lane
         head = self._parse_head(pos, key_end, end, shape, row)
-        if head and self.shape_count < self.shape_limit:
-            self._current = self.shape_count
-            self._slots[slot + 1] = self._slots[slot]
-            self._slots[slot] = tag | self._current
-            self.shape_count += 1
-            return head
-        return 0
+        if head == 0:
+            return 0
+        self._starved = self.shape_count == self.shape_limit
+        if self._starved:
+            return 0
+        self._current = self.shape_count
+        self._slots[slot + 1] = self._slots[slot]
+        self._slots[slot] = tag | self._current
+        self.shape_count += 1
+        return head
 
     @cython.cfunc
     @cython.inline
@@ -1543,6 +1548,7 @@ class Cursor:
         start: cython.Py_ssize_t
         stop: cython.Py_ssize_t
         z: cython.ulonglong
+        columns._starved = False
         if columns.frame_count == 0 and self.in_frame:
             self._note_frame(columns, _CONTINUED)
         while pos < end and row < columns.row_limit:
@@ -1581,9 +1587,7 @@ class Cursor:
             return _GO_ON
         if self._data[self.pos] & 0x1F != _PUSH:
             return _GO_ON
-        if columns.row_count == columns.row_limit or columns.shape_count == columns.shape_limit:
-            return _FULL
-        return _MESSAGE
+        return _FULL if columns._starved or columns.row_count == columns.row_limit else _MESSAGE
 
 
 # -- encoding ----------------------------------------------------------------------------------------------------

@@ -367,6 +367,16 @@ def test_shapes_and_frames_can_be_full_too() -> None:
     assert list(columns.frame_sn) == [9]
 
 
+def test_a_malformed_message_is_not_taken_for_want_of_room() -> None:
+    content = encode(frame(put())) + encode(put(key=WireExpr(1)))[:-1]
+    columns, cursor, outcome = decoded(len(content).to_bytes(2, "little") + content, Columns(8, shapes=1))
+    assert outcome is Outcome.FULL
+    columns.clear()
+    assert cursor.decode(columns) is Outcome.MESSAGE
+    with pytest.raises(DecodeError):
+        cursor.message()
+
+
 def test_columns_belong_to_one_buffer_at_a_time() -> None:
     columns, _, _ = decoded(batch(frame(put())))
     other = Cursor(batch(frame(put(), put())))
