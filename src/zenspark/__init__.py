@@ -33,6 +33,7 @@ _NAMES = {
     "api.parameters": "Parameters Selector",
     "api.query": "Query",
     "api.sample": "Reply Sample",
+    "api.scouting": "Scout scout",
     "api.session": "Liveliness Session",
     "api.timestamps": "NTP64 Timestamp TimestampId",
     "api.values": "Hello Link LinkEvent MatchingStatus ReplyError Transport TransportEvent",

@@ -1,0 +1,75 @@
+"""Whatever a peer sends, a connection answers with events and never with an exception, the same however it is cut.
+
+The first byte chooses what was agreed and how far the handshake has come, the second where the stream is cut. How to
+run: see harness.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zenspark.transport.connection import Asked, Closed, Connection, Event, Pushes, Say, State
+from zenspark.transport.handshake import Accepting, Identity, Offer, Opening
+from zenspark.wire.fields import Message
+from zenspark.wire.values import WhatAmI, ZenohId
+
+OFFERS = [
+    Offer(),
+    Offer(qos=False),
+    Offer(resolution=0),
+    Offer(batch_size=256),
+    Offer(compression=True),
+    Offer(low_latency=True),
+]
+
+
+def prepared(choice: int) -> Connection:
+    """A connection that has just been made, on either side, or one with an open session."""
+    offer = OFFERS[choice % len(OFFERS)]
+    alice = Connection(Opening(Identity(ZenohId(0xA1), WhatAmI.CLIENT), offer), 0.0)
+    bob = Connection(Accepting(Identity(ZenohId(0xB0B), WhatAmI.ROUTER), offer, b"key", 7), 0.0)
+    progress = choice // len(OFFERS) % 3
+    if progress == 0:
+        return bob
+    said = alice.start()
+    if progress == 1:
+        return alice
+    listener, speaker = bob, alice
+    while listener.state is not State.OPEN or speaker.state is not State.OPEN:
+        batch = b"".join(event.batch for event in said if isinstance(event, Say))
+        said = [event for event in fed(listener, batch, len(batch)) if not isinstance(event, Message)]
+        listener, speaker = speaker, listener
+    return alice
+
+
+def fed(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Message]:
+    """What a stream that arrives in pieces of this size means, publications as messages; whoever asks is let in."""
+    for start in range(0, len(data), cut):
+        piece = data[start : start + cut]
+        connection.buffer()[: len(piece)] = piece
+        for event in connection.receive(len(piece), 0.0):
+            if isinstance(event, Pushes):
+                yield from map(event.columns.push, range(event.start, event.stop))
+            else:
+                yield event
+            if isinstance(event, Closed):
+                return
+            if isinstance(event, Asked):
+                yield from connection.admit()
+
+
+def check(data: bytes) -> None:
+    choice, cut = (data[0], data[1] + 1) if len(data) > 1 else (0, 1)
+    stream = data[2:]
+    whole = list(fed(prepared(choice), stream, max(1, len(stream))))
+    assert list(fed(prepared(choice), stream, cut)) == whole
+
+
+def main() -> None:
+    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
+
+    run(check)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Looking for nodes, on loopback and a port of our own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from zenspark.api.config import Config
+from zenspark.api.enums import WhatAmI
+from zenspark.api.handlers import ReceiveTimeout
+from zenspark.api.scouting import scout
+from zenspark.api.values import Hello
+from zenspark.errors import UsageError, ZError
+from zenspark.net.scouting import Responder, ScoutingSettings, open_responders
+from zenspark.transport.handshake import Identity
+from zenspark.wire import values as wire
+
+ZID = wire.ZenohId(0xA0A1)
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def settings() -> ScoutingSettings:
+    return ScoutingSettings(f"224.0.0.224:{free_port()}", "lo")
+
+
+@pytest.fixture
+def node(settings: ScoutingSettings) -> Iterator[None]:
+    locators = (wire.Locator("tcp/127.0.0.1:7447"),)
+    responders = open_responders(settings, Identity(ZID, wire.WhatAmI.ROUTER), lambda _: locators)
+    ended = threading.Event()
+    thread = threading.Thread(target=answer, args=(responders, ended))
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+    for responder in responders:
+        responder.close()
+
+
+def answer(responders: list[Responder], ended: threading.Event) -> None:
+    while not ended.wait(0.01):
+        for responder in responders:
+            responder.respond()
+
+
+def config(settings: ScoutingSettings) -> Config:
+    made = Config()
+    made.insert_json5("scouting/multicast/address", json.dumps(settings.address))
+    made.insert_json5("scouting/multicast/interface", json.dumps(settings.interface))
+    return made
+
+
+@pytest.mark.usefixtures("node")
+def test_a_node_is_found_once(settings: ScoutingSettings) -> None:
+    with scout(config=config(settings)) as search:
+        hello = search.recv(timeout=5)
+        assert (hello.whatami, str(hello.zid), hello.locators) == (WhatAmI.ROUTER, "a0a1", ["tcp/127.0.0.1:7447"])
+        assert search.try_recv() is None
+    assert list(search) == []
+
+
+@pytest.mark.usefixtures("node")
+def test_other_roles_are_not_looked_for(settings: ScoutingSettings) -> None:
+    with scout(what="peer|client", config=config(settings)) as search, pytest.raises(ReceiveTimeout):
+        search.recv(timeout=0.1)
+
+
+@pytest.mark.usefixtures("node")
+def test_a_callback_gets_what_is_found(settings: ScoutingSettings) -> None:
+    found: list[Hello] = []
+    came = threading.Event()
+
+    def take(hello: Hello) -> None:
+        found.append(hello)
+        came.set()
+
+    search = scout(take, config=config(settings))
+    assert came.wait(5)
+    assert search.handler is None
+    with pytest.raises(UsageError, match="no channel"):
+        search.recv()
+    search.stop()
+    search.stop()
+
+
+def test_nobody_holding_it_ends_it(settings: ScoutingSettings) -> None:
+    handler = scout(config=config(settings)).handler
+    with pytest.raises(ZError):
+        handler.recv(timeout=5)
