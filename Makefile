@@ -14,7 +14,8 @@ PYTEST := pytest -m "not (interop or spark or browser or soak)"
 PURE := ZENSPARK_PURE=1 ZENSPARK_REQUIRE_COMPILED=0
 
 CODE := $(wildcard src tests tools bench fuzz)
-CORE_TESTS := $(wildcard tests/unit tests/property tests/vectors)
+CORE := clock errors key wire router transport capture
+CORE_TESTS := $(wildcard $(CORE:%=tests/unit/%) tests/unit/test_*.py tests/property tests/vectors tests/conformance)
 ASAN_TESTS := $(wildcard tests/unit/wire tests/unit/key tests/property)
 STREAMS := tests/vectors/streams
 

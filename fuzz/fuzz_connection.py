@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from zenspark.transport.connection import Asked, Closed, Connection, Event, Pushes, Say, State
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opening
 from zenspark.wire.fields import Message
@@ -48,14 +50,17 @@ def fed(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Messa
         piece = data[start : start + cut]
         connection.buffer()[: len(piece)] = piece
         for event in connection.receive(len(piece), 0.0):
-            if isinstance(event, Pushes):
-                yield from map(event.columns.push, range(event.start, event.stop))
-            else:
-                yield event
-            if isinstance(event, Closed):
-                return
-            if isinstance(event, Asked):
-                yield from connection.admit()
+            match event:
+                case Pushes(columns, first, stop):
+                    yield from map(columns.push, range(first, stop))
+                case Closed():  # its text may tell a position in the buffer, which depends on the cut
+                    yield msgspec.structs.replace(event, text="")
+                    return
+                case Asked():
+                    yield event
+                    yield from connection.admit()
+                case _:
+                    yield event
 
 
 def check(data: bytes) -> None:
