@@ -22,7 +22,7 @@ import zenspark
 
 ROOT = Path(__file__).parents[2]
 TARGETS = sorted(file.stem.removeprefix("fuzz_") for file in (ROOT / "fuzz").glob("fuzz_*.py"))
-RUNS = {"conversation": 200}
+RUNS = {"connection": 100, "conversation": 200}
 """Fewer for what does more in one run."""
 BUILDS = ["interpreted"] if zenspark.build_kind() == "interpreted" else ["compiled", "interpreted"]
 
