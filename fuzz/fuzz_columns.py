@@ -63,8 +63,7 @@ def by_columns(data: memoryview, framing: Framing, room: int, hoard: bool) -> tu
     """
     told: list[Told] = []
     cursor = Cursor(data, framing, LIMIT)
-    # With room for one shape only, a message that is malformed behind its head looks like a lack of room, for ever.
-    columns = Columns(room, room + 1, room)
+    columns = Columns(room, room, room)
     known = 0
     while True:
         was_empty, before = not columns.row_count and not columns.frame_count, cursor.pos

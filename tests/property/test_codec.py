@@ -94,7 +94,7 @@ with_block = pytest.mark.parametrize("cls", [*filter(has_block, declared())], id
 
 
 @every_message
-@examples(40)
+@examples(30)
 @given(data=st.data())
 def test_what_was_encoded_decodes_to_the_same(cls: type[Message], data: st.DataObject) -> None:
     message = data.draw(strategies.messages(cls))
@@ -129,7 +129,7 @@ def places(shown: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - anything 
         yield from places(shown[name])
 
 
-@examples(300)
+@examples(150)
 @given(data=st.data(), family=st.sampled_from(FAMILIES[:3]))
 def test_any_fields_describe_a_message_or_are_refused(data: st.DataObject, family: type[Message]) -> None:
     message = data.draw(st.one_of(*map(strategies.messages, strategies.members(family))))
@@ -212,7 +212,7 @@ def damaged(draw: st.DrawFn, whole_bytes: bytes) -> bytes:
 
 
 @every_message
-@examples(25)
+@examples(20)
 @given(data=st.data())
 def test_damage_is_refused_or_decodes_to_something_stable(cls: type[Message], data: st.DataObject) -> None:
     wire = data.draw(damaged(codec.encode(data.draw(strategies.messages(cls)))))

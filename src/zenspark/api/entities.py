@@ -6,18 +6,20 @@ also ends when nobody holds it any more; one with a callback lives on in the bac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Self, TypeVar
 
+from zenspark.api.cancellation import CancellationToken
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
 from zenspark.api.handlers import Attached, Handler
 from zenspark.api.hub import Hub, Offered, Watching
 from zenspark.api.ids import EntityGlobalId, SourceInfo
 from zenspark.api.instrumentation import TimestampInstrumentation
-from zenspark.api.parameters import IntoParameters, Parameters
+from zenspark.api.matching import Matching
+from zenspark.api.parameters import IntoParameters, Parameters, Selector
 from zenspark.api.publishing import Publication, Publishing
-from zenspark.api.sample import Head, Sample
+from zenspark.api.sample import token_sample
 from zenspark.api.subscriptions import Subscription
 from zenspark.api.timestamps import Timestamp
 from zenspark.api.values import MatchingStatus
@@ -28,71 +30,96 @@ from zenspark.router.face import Kind
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
-T = TypeVar("T")
 H = TypeVar("H")
 
 
 class Entity:
-    """Something declared: it can be undeclared once."""
+    """Something declared: it can be undeclared once, and then not be used any more.
+
+    `end` must not refer to the entity: it outlives it if there is a callback.
+    """
 
     _NAME = "entity"
 
-    def __init__(self, forget: Callable[[Entity], None]) -> None:
-        self._forget = forget
+    def __init__(self, hub: Hub, number: int, end: Callable[[], None]) -> None:
+        self._hub = hub
+        self._number = number
         self._is_live = True
+        hub.live[number] = end
 
     def undeclare(self) -> None:
         """End it."""
-        if self._is_live:
-            self._is_live = False
-            self._end()
-            self._forget(self)
-
-    def _end(self) -> None:
-        raise NotImplementedError
+        self._check()
+        self._is_live = False
+        self._hub.finish(self._number)
 
     def _check(self) -> None:
         if not self._is_live:
             raise UsageError(f"this {self._NAME} was undeclared: it can no longer be used")
 
+    def _check_open(self) -> None:
+        self._check()
+        self._hub.check()
+
+    @property
+    def id(self) -> EntityGlobalId:
+        """Its id in the whole network."""
+        self._check()
+        return EntityGlobalId.from_wire(self._hub.entity(self._number))
+
     def __enter__(self) -> Self:
+        self._check()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.undeclare()
+        if self._is_live:
+            self.undeclare()
+
+    def _ends_unheld(self) -> bool:
+        """Whether it ends when nobody holds it any more."""
+        return True
+
+    def __del__(self) -> None:
+        # the garbage collector may run in the middle of anything: nothing here may wait for a lock
+        if getattr(self, "_is_live", False) and self._ends_unheld():
+            hub, number = self._hub, self._number
+            hub.later(lambda: hub.finish(number))
 
 
 class Receiver(Entity, Generic[H]):
     """Something that delivers to a handler."""
 
-    def __init__(self, forget: Callable[[Entity], None], attached: Attached) -> None:
-        super().__init__(forget)
+    def __init__(self, hub: Hub, number: int, end: Callable[[], None], attached: Attached) -> None:
         self._attached = attached
+        super().__init__(hub, number, end)
+
+    def _ends_unheld(self) -> bool:
+        return not self._attached.background
 
     @property
     def handler(self) -> H:
         """Where its items come: a channel, or whatever was given together with a callback."""
+        self._check()
         return self._attached.handler  # type: ignore[return-value]
 
     def _channel(self) -> Handler[Any]:
-        if not isinstance(self._attached.handler, Handler):
+        self._check()
+        handler = self._attached.handler
+        if not hasattr(handler, "recv"):
             raise UsageError(f"this {self._NAME} has no channel to receive from: its callback gets everything")
-        return self._attached.handler
+        return handler  # type: ignore[return-value]  # or what was given with a callback, if it is like one
 
     def recv(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - what comes depends on the kind of receiver
         """The next item, waited for; `timeout` in seconds."""
-        return self._channel().recv(timeout)
+        channel = self._channel()
+        return channel.recv() if timeout is None else channel.recv(timeout)
 
     def try_recv(self) -> Any:  # noqa: ANN401 - as above
         """The next item if there is one."""
         return self._channel().try_recv()
 
-    def __iter__(self) -> Handler[Any]:
-        return self._channel()
-
-    def __del__(self) -> None:
-        if self._is_live and not self._attached.background:
-            self.undeclare()
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._channel())
 
 
 class Subscriber(Receiver[H]):
@@ -100,67 +127,37 @@ class Subscriber(Receiver[H]):
 
     _NAME = "subscriber"
 
-    def __init__(
-        self, hub: Hub, key_expr: KeyExpr, origin: Locality, attached: Attached, forget: Callable[[Entity], None]
-    ) -> None:
-        super().__init__(forget, attached)
-        self._hub = hub
-        self._subscription = Subscription(hub.next_id(), key_expr, origin, attached.inlet)
-        with hub.lock:
-            hub.subscriptions.add(self._subscription)
-            if origin is not Locality.SESSION_LOCAL:
-                expr = wire.WireExpr(0, str(key_expr))
-                hub.declare(messages.DeclareSubscriber(id=self._subscription.id, wire_expr=expr))
-        hub.changed(Kind.SUBSCRIBER)
-
-    @property
-    def id(self) -> EntityGlobalId:
-        return EntityGlobalId.from_wire(self._hub.entity(self._subscription.id))
+    def __init__(self, hub: Hub, key_expr: KeyExpr, origin: Locality, attached: Attached) -> None:
+        subscription = Subscription(hub.next_id(), key_expr, origin, attached.inlet)
+        super().__init__(hub, subscription.id, lambda: hub.unsubscribe(subscription), attached)
+        self._key_expr = key_expr
+        hub.subscribe(subscription)
 
     @property
     def key_expr(self) -> KeyExpr:
-        return self._subscription.key_expr
-
-    def _end(self) -> None:
-        with self._hub.lock:
-            self._hub.subscriptions.remove(self._subscription)
-            if self._subscription.origin is not Locality.SESSION_LOCAL:
-                self._hub.declare(messages.UndeclareSubscriber(id=self._subscription.id))
-        self._hub.changed(Kind.SUBSCRIBER)
-        self._attached.inlet.close()
+        self._check()
+        return self._key_expr
 
 
-class LivelinessSubscriber(Receiver[H]):
+class LivelinessSubscriber(Subscriber[H]):
     """Receives a sample when a token that matches appears or disappears."""
 
     _NAME = "liveliness subscriber"
 
-    def __init__(
-        self, hub: Hub, key_expr: KeyExpr, history: bool, attached: Attached, forget: Callable[[Entity], None]
-    ) -> None:
-        super().__init__(forget, attached)
-        self._hub = hub
+    def __init__(self, hub: Hub, key_expr: KeyExpr, history: bool, attached: Attached) -> None:
         inlet = attached.inlet
-        self._watching = Watching(
-            hub.next_id(), Kind.TOKEN, key_expr, lambda change, key: inlet.push(token_sample(change, key)), _nothing
-        )
-        hub.watch(self._watching, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
 
-    @property
-    def id(self) -> EntityGlobalId:
-        return EntityGlobalId.from_wire(self._hub.entity(self._watching.id))
+        def tell(change: SampleKind, key: str) -> None:
+            inlet.push(token_sample(change, key))
 
-    @property
-    def key_expr(self) -> KeyExpr:
-        return self._watching.key_expr
+        def end() -> None:
+            hub.unwatch(watching)
+            inlet.close()
 
-    def _end(self) -> None:
-        self._hub.unwatch(self._watching)
-        self._attached.inlet.close()
-
-
-def _nothing() -> None:
-    return None
+        watching = Watching(hub.next_id(), Kind.TOKEN, key_expr, tell, lambda: None)
+        Receiver.__init__(self, hub, watching.id, end, attached)
+        self._key_expr = key_expr
+        hub.watch(watching, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
 
 
 class Queryable(Receiver[H]):
@@ -168,24 +165,16 @@ class Queryable(Receiver[H]):
 
     _NAME = "queryable"
 
-    def __init__(self, hub: Hub, offered: Offered, attached: Attached, forget: Callable[[Entity], None]) -> None:
-        super().__init__(forget, attached)
-        self._hub = hub
-        self._offered = offered
+    def __init__(self, hub: Hub, key_expr: KeyExpr, complete: bool, origin: Locality, attached: Attached) -> None:
+        offered = Offered(hub.next_id(), key_expr, complete, origin, attached.inlet)
+        super().__init__(hub, offered.id, lambda: hub.withdraw(offered), attached)
+        self._key_expr = key_expr
         hub.offer(offered)
-        hub.changed(Kind.QUERYABLE)
-
-    @property
-    def id(self) -> EntityGlobalId:
-        return EntityGlobalId.from_wire(self._hub.entity(self._offered.id))
 
     @property
     def key_expr(self) -> KeyExpr:
-        return self._offered.key_expr
-
-    def _end(self) -> None:
-        self._hub.withdraw(self._offered)
-        self._hub.changed(Kind.QUERYABLE)
+        self._check()
+        return self._key_expr
 
 
 class LivelinessToken(Entity):
@@ -193,17 +182,10 @@ class LivelinessToken(Entity):
 
     _NAME = "liveliness token"
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr, forget: Callable[[Entity], None]) -> None:
-        super().__init__(forget)
-        self._hub = hub
-        self._id = hub.next_id()
-        hub.declare(messages.DeclareToken(id=self._id, wire_expr=wire.WireExpr(0, str(key_expr))))
-
-    def _end(self) -> None:
-        self._hub.declare(messages.UndeclareToken(id=self._id))
-
-    def __del__(self) -> None:
-        self.undeclare()
+    def __init__(self, hub: Hub, key_expr: KeyExpr) -> None:
+        number = hub.next_id()
+        super().__init__(hub, number, lambda: hub.declare(messages.UndeclareToken(id=number)))
+        hub.declare(messages.DeclareToken(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
 
 
 class MatchingListener(Receiver[H]):
@@ -211,85 +193,35 @@ class MatchingListener(Receiver[H]):
 
     _NAME = "matching listener"
 
-    def __init__(self, matcher: Matcher, attached: Attached, forget: Callable[[Entity], None]) -> None:
-        super().__init__(forget, attached)
-        self._matcher = matcher
-        self._last = False
-        self.look()
-
-    def look(self) -> None:
-        """Tell what has changed."""
-        status = self._matcher.matching_status
-        if status != self._last:
-            self._last = status
-            self._attached.inlet.push(MatchingStatus(status))
-
-    def _end(self) -> None:
-        self._matcher.listeners.discard(self)
-        self._attached.inlet.close()
+    def __init__(self, hub: Hub, matching: Matching, attached: Attached) -> None:
+        number = hub.next_id()
+        super().__init__(hub, number, lambda: matching.unlisten(number), attached)
+        matching.listen(number, attached.inlet)
 
 
 class Matcher(Entity):
     """A publisher or querier: it knows whether there is anybody at the other end."""
 
-    _KIND = Kind.SUBSCRIBER
-
-    def __init__(
-        self,
-        hub: Hub,
-        key_expr: KeyExpr,
-        destination: Locality,
-        attach: Callable[[object], Attached],
-        forget: Callable[[Entity], None],
-    ) -> None:
-        super().__init__(forget)
-        self._hub = hub
+    def __init__(self, hub: Hub, key_expr: KeyExpr, matching: Matching) -> None:
+        super().__init__(hub, hub.next_id(), matching.end)
         self._key_expr = key_expr
-        self._destination = destination
-        self._attach = attach
-        self._number = hub.next_id()
-        self.listeners: set[MatchingListener[Any]] = set()
-        self._watching = Watching(hub.next_id(), self._KIND, key_expr, lambda *_: self.look(), _nothing)
-        hub.watch(self._watching, wire.InterestMode.CURRENT_FUTURE)
-        hub.on_change[self._KIND].add(self)
-
-    def look(self) -> None:
-        """Something that may match came or went."""
-        for listener in list(self.listeners):
-            listener.look()
-
-    @property
-    def id(self) -> EntityGlobalId:
-        return EntityGlobalId.from_wire(self._hub.entity(self._number))
+        self._matching = matching
 
     @property
     def key_expr(self) -> KeyExpr:
+        self._check()
         return self._key_expr
 
     @property
-    def matching_status(self) -> bool:
-        """Whether anybody is at the other end."""
-        elsewhere = self._destination is not Locality.SESSION_LOCAL and self._hub.is_known(self._KIND, self._key_expr)
-        return elsewhere or (self._destination is not Locality.REMOTE and self._is_here())
-
-    def _is_here(self) -> bool:
-        return bool(self._hub.subscriptions.route(str(self._key_expr), True))
+    def matching_status(self) -> MatchingStatus:
+        """Whether anybody is at the other end: true or false in an `if`."""
+        self._check_open()
+        return MatchingStatus(self._matching.status)
 
     def declare_matching_listener(self, handler: object = None) -> MatchingListener[Any]:
         """Be told when `matching_status` changes."""
-        self._check()
-        listener: MatchingListener[Any] = MatchingListener(self, self._attach(handler), lambda _: None)
-        self.listeners.add(listener)
-        return listener
-
-    def _end(self) -> None:
-        self._hub.on_change[self._KIND].discard(self)
-        self._hub.unwatch(self._watching)
-        for listener in list(self.listeners):
-            listener.undeclare()
-
-    def __del__(self) -> None:
-        self.undeclare()
+        self._check_open()
+        return MatchingListener(self._hub, self._matching, self._hub.attach(handler))
 
 
 class Publisher(Matcher):
@@ -297,32 +229,29 @@ class Publisher(Matcher):
 
     _NAME = "publisher"
 
-    def __init__(
-        self,
-        hub: Hub,
-        key_expr: KeyExpr,
-        publishing: Publishing,
-        attach: Callable[[object], Attached],
-        forget: Callable[[Entity], None],
-    ) -> None:
-        super().__init__(hub, key_expr, publishing.destination, attach, forget)
+    def __init__(self, hub: Hub, key_expr: KeyExpr, publishing: Publishing) -> None:
+        super().__init__(hub, key_expr, Matching(hub, Kind.SUBSCRIBER, key_expr, publishing.destination))
         self._publishing = publishing
-        self._publication = Publication(hub, key_expr, publishing)
+        self._publication = Publication(hub, key_expr, publishing, is_declared=True)
 
     @property
     def encoding(self) -> Encoding:
+        self._check()
         return Encoding.from_wire(self._publishing.encoding)
 
     @property
     def congestion_control(self) -> CongestionControl:
+        self._check()
         return CongestionControl.from_wire(self._publishing.qos.congestion)
 
     @property
     def priority(self) -> Priority:
+        self._check()
         return Priority.from_wire(self._publishing.qos.priority)
 
     @property
     def reliability(self) -> Reliability:
+        self._check()
         return Reliability.RELIABLE if self._publishing.reliable else Reliability.BEST_EFFORT
 
     def put(
@@ -336,7 +265,8 @@ class Publisher(Matcher):
         source_info: SourceInfo | None = None,
     ) -> None:
         """Write a value."""
-        self._check()
+        if not self._is_live or self._hub.is_over:
+            self._check_open()
         self._publication.put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
 
     def delete(
@@ -348,36 +278,26 @@ class Publisher(Matcher):
         source_info: SourceInfo | None = None,
     ) -> None:
         """Remove the key."""
-        self._check()
+        self._check_open()
         self._publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
 
 
 class Querier(Matcher):
-    """Asks on one key, with settings made once."""
+    """Asks on one key, with settings made once. `ask` asks with those settings."""
 
     _NAME = "querier"
-    _KIND = Kind.QUERYABLE
 
     def __init__(
-        self,
-        hub: Hub,
-        key_expr: KeyExpr,
-        destination: Locality,
-        accept: ReplyKeyExpr,
-        ask: Callable[..., Any],
-        attach: Callable[[object], Attached],
-        forget: Callable[[Entity], None],
+        self, hub: Hub, key_expr: KeyExpr, matching: Matching, accept: ReplyKeyExpr, ask: Callable[..., Any]
     ) -> None:
-        super().__init__(hub, key_expr, destination, attach, forget)
+        super().__init__(hub, key_expr, matching)
         self._accept = accept
         self._ask = ask
 
     @property
     def accept_replies(self) -> ReplyKeyExpr:
+        self._check()
         return self._accept
-
-    def _is_here(self) -> bool:
-        return self._hub.is_offered(str(self._key_expr))
 
     def get(
         self,
@@ -388,14 +308,14 @@ class Querier(Matcher):
         encoding: Encoding | str | None = None,
         attachment: IntoZBytes | None = None,
         source_info: SourceInfo | None = None,
-        cancellation_token: object = None,
+        cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask once."""
-        self._check()
+        self._check_open()
         return self._ask(
+            Selector(self._key_expr, Parameters.of(parameters)),
             handler,
-            parameters=Parameters.of(parameters),
             payload=payload,
             encoding=encoding,
             attachment=attachment,
@@ -403,8 +323,3 @@ class Querier(Matcher):
             cancellation_token=cancellation_token,
             timestamp_instrumentation=timestamp_instrumentation,
         )
-
-
-def token_sample(change: SampleKind, key: str) -> Sample:
-    """What a liveliness subscriber sees of a token."""
-    return Sample(Head(KeyExpr(key), change), b"")

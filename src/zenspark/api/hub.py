@@ -2,37 +2,45 @@
 
 It keeps the subscribers, queryables, queries in flight and interests of one session, takes what the router delivers
 and tells the router what the session declares and asks. All of it is guarded by the node's lock; what users run (their
-callbacks, their queues) is only ever handed something here, never waited for.
+callbacks, their queues) is only ever handed something here, never waited for, and never called with the lock.
+
+Nothing here refers to the objects users hold. So an object nobody holds any more goes at once, and what becomes of
+the entity behind it is for that object to decide: `live` has for each entity the function that ends it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from zenspark.api.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind
-from zenspark.api.handlers import Inlet
-from zenspark.api.ids import EntityGlobalId
+from zenspark.api.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
+from zenspark.api.handlers import Attached, DirectCaller, Inlet, attach
+from zenspark.api.ids import EntityGlobalId, ZenohId
+from zenspark.api.instrumentation import TimestampContext, TimestampInstrumentation
 from zenspark.api.query import Answering, Query
 from zenspark.api.replies import TIMEOUT, Gathering
-from zenspark.api.sample import Reply, sample_from_body, sample_of
-from zenspark.api.subscriptions import Subscriptions
+from zenspark.api.sample import Reply, sample_from_body, sample_of, token_sample
+from zenspark.api.subscriptions import Subscription, Subscriptions
 from zenspark.api.values import ReplyError
 from zenspark.clock import HybridClock
+from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
-from zenspark.key.match import intersects
+from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 from zenspark.net.driver import Driver
 from zenspark.net.node import Node
+from zenspark.net.workers import spawn
 from zenspark.router.face import Face, Kind
 from zenspark.transport.connection import Pushes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.buffer import Writer
+from zenspark.wire.fields import replace
 
 
 class Offered(msgspec.Struct, eq=False, frozen=True):
@@ -70,20 +78,59 @@ class Question(msgspec.Struct, frozen=True):
     stack: wire.TimestampStack | None = None
 
 
+class Known(msgspec.Struct, frozen=True):
+    """A declaration somebody made elsewhere."""
+
+    key: str
+    complete: bool = False
+
+
 class Looks(Protocol):
     """Somebody who wants to look again after a change."""
 
     def look(self) -> None: ...
 
 
+class Deferred:
+    """Delivers in the loop, where no lock is held: for callbacks that run in the thread that delivers."""
+
+    def __init__(self, inlet: Inlet[Any], later: Callable[[Callable[[], object]], None]) -> None:
+        self._inlet = inlet
+        self._later = later
+
+    def push(self, item: object) -> bool:
+        self._later(lambda: self._inlet.push(item))
+        return True
+
+    def push_many(self, items: Iterable[object]) -> bool:
+        batch = list(items)
+        self._later(lambda: self._inlet.push_many(batch))
+        return True
+
+    def close(self) -> None:
+        self._later(self._inlet.close)
+
+
+StampMaker = Callable[[TimestampContext], bytes]
+"""An application's own clock readings for timestamp stacks."""
+
+CUSTOM_RECORD = 0x80
+"""Marks a record of a timestamp stack whose bytes an application made."""
+
+
 class Hub:
     """The state of one session."""
 
-    def __init__(self, node: Node, stamps: bool) -> None:
+    def __init__(self, node: Node, stamps: bool, stamp_maker: StampMaker | None = None) -> None:
         self.node = node
         self.lock = node.lock
         self.stamps = stamps
         """Whether what this session publishes is stamped here."""
+        self.is_over = False
+        """Whether the session was closed."""
+        self.live: dict[int, Callable[[], None]] = {}
+        """How to end each entity there is, by its number."""
+        self._stamp_maker = stamp_maker
         self._clock = HybridClock()
         self._ids = count(1)
         self._request_ids = count(1)
@@ -91,11 +138,44 @@ class Hub:
         self._queryables: KeyTree[dict[int, Offered]] = KeyTree()
         self._gatherings: dict[int, Gathering] = {}
         self._watching: dict[int, Watching] = {}
-        self._known: dict[tuple[Kind, int], str] = {}
-        """What the router has told of: the keys of declarations, by kind and id."""
+        self._known: dict[tuple[Kind, int], Known] = {}
+        """What the router has told of: declarations, by kind and id."""
         self.on_change: dict[Kind, set[Looks]] = {kind: set() for kind in Kind}
         """Whom to tell when entities of this session come and go."""
-        self.on_transport: list[Callable[[SampleKind, Face, Driver], None]] = []
+        self.on_transport: dict[int, Callable[[SampleKind, Face, Driver], None]] = {}
+        """Whom to tell when neighbours come and go, by entity."""
+
+    # -- life
+
+    def check(self) -> None:
+        """Refuse to go on after the end."""
+        if self.is_over:
+            raise SessionClosed("this session was closed")
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Have something done in the loop; takes no lock, so it can be called by the garbage collector."""
+        self.node.loop.call_soon(work)  # type: ignore[arg-type]  # what it returns does not matter
+
+    def finish(self, number: int) -> None:
+        """End an entity; a second time does nothing."""
+        end = self.live.pop(number, None)
+        if end is not None:
+            end()
+
+    def end(self) -> None:
+        """The session is over: everything ends, and whoever waits for replies hears that there are no more."""
+        self.is_over = True
+        for number in list(self.live):
+            self.finish(number)
+        for number in list(self._gatherings):
+            self._end(number)
+
+    def attach(self, handler: object) -> Attached:
+        """Make a handler ready to receive."""
+        attached = attach(handler, spawn, self.resume)
+        if isinstance(attached.inlet, DirectCaller):
+            return Attached(Deferred(attached.inlet, self.later), attached.handler, attached.background)
+        return attached
 
     def next_id(self) -> int:
         """A number for an entity of this session."""
@@ -110,8 +190,23 @@ class Hub:
         with self.lock:
             return wire.Timestamp(self._clock.stamp(time.time_ns()), self.node.identity.zid)
 
-    def record(self, point: InterceptionPoint) -> wire.TimestampRecord:
-        """A clock reading for a timestamp stack."""
+    def stack(self, instrumentation: TimestampInstrumentation | None) -> wire.TimestampStack | None:
+        """The timestamp stack of a message that is sent from here."""
+        if instrumentation is None:
+            return None
+        return self._stamped(wire.TimestampStack(instrumentation.to_wire(), ()), InterceptionPoint.SEND)
+
+    def _stamped(self, stack: wire.TimestampStack, point: InterceptionPoint) -> wire.TimestampStack:
+        """A stack with a reading more, if one is wanted at this point."""
+        if not stack.conf_flags & point.bit:
+            return stack
+        return wire.TimestampStack(stack.conf_flags, (*stack.stack, self._record(point)))
+
+    def _record(self, point: InterceptionPoint) -> wire.TimestampRecord:
+        if self._stamp_maker is not None:
+            identity = self.node.identity
+            context = TimestampContext(ZenohId.from_wire(identity.zid), WhatAmI.from_wire(identity.whatami))
+            return wire.TimestampRecord(point.bit | CUSTOM_RECORD, bytes(self._stamp_maker(context)))
         out = Writer()
         self.stamp().write(out)
         return wire.TimestampRecord(point.bit, bytes(out.data))
@@ -131,7 +226,7 @@ class Hub:
     def receive(self, message: messages.NetworkMessage) -> None:
         match message:
             case messages.Push():
-                self.subscriptions.deliver(sample_of(message, KeyExpr(message.wire_expr.suffix)), False)
+                self._on_push(message)
             case messages.Request():
                 self._on_request(message)
             case messages.Response():
@@ -141,21 +236,42 @@ class Hub:
             case messages.Declare():
                 self._on_declare(message)
 
+    def _on_push(self, push: messages.Push) -> None:
+        stack = push.ts_stack
+        if stack is not None:
+            push = replace(push, ts_stack=self._stamped(stack, InterceptionPoint.RECEIVE))
+        self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix)), False)
+
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         self.subscriptions.deliver_pushes(face, pushes)
 
     def opened(self, face: Face, driver: Driver) -> None:
-        for tell in self.on_transport:
+        for tell in list(self.on_transport.values()):
             tell(SampleKind.PUT, face, driver)
 
     def closed(self, face: Face, driver: Driver) -> None:
-        for tell in self.on_transport:
+        for tell in list(self.on_transport.values()):
             tell(SampleKind.DELETE, face, driver)
 
-    def end(self) -> None:
-        """The session is over: whoever still waits for replies hears that there are no more."""
-        for number in list(self._gatherings):
-            self._end(number)
+    # -- subscribers
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """A subscriber is declared."""
+        with self.lock:
+            self.subscriptions.add(subscription)
+            if subscription.origin is not Locality.SESSION_LOCAL:
+                expr = wire.WireExpr(0, str(subscription.key_expr))
+                self.declare(messages.DeclareSubscriber(id=subscription.id, wire_expr=expr))
+            self._changed(Kind.SUBSCRIBER)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """A subscriber is gone."""
+        with self.lock:
+            self.subscriptions.remove(subscription)
+            if subscription.origin is not Locality.SESSION_LOCAL:
+                self.declare(messages.UndeclareSubscriber(id=subscription.id))
+            self._changed(Kind.SUBSCRIBER)
+        subscription.inlet.close()
 
     # -- queryables
 
@@ -171,6 +287,7 @@ class Hub:
             if offered.origin is not Locality.SESSION_LOCAL:
                 expr, info = wire.WireExpr(0, key), wire.QueryableInfo(offered.complete)
                 self.declare(messages.DeclareQueryable(id=offered.id, wire_expr=expr, info=info))
+            self._changed(Kind.QUERYABLE)
 
     def withdraw(self, offered: Offered) -> None:
         """A queryable is gone."""
@@ -183,11 +300,13 @@ class Hub:
                 self._queryables.remove(key)
             if offered.origin is not Locality.SESSION_LOCAL:
                 self.declare(messages.UndeclareQueryable(id=offered.id))
+            self._changed(Kind.QUERYABLE)
         offered.inlet.close()
 
     def declare(self, body: messages.AnyDeclaration) -> None:
         """Tell the router of something this session has, or has no more."""
-        self.node.say(messages.Declare(qos=wire.QoS.DECLARE, body=body))
+        if not self.is_over:  # then the whole node says goodbye
+            self.node.say(messages.Declare(qos=wire.QoS.DECLARE, body=body))
 
     def _offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[Offered]:
         unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
@@ -212,7 +331,8 @@ class Hub:
             self.node.say(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
 
         key = request.wire_expr.suffix
-        self._hand_out(Answering(request, KeyExpr(key), answer, finish), self._offers(key, request.target, False))
+        answering = Answering(request, KeyExpr(key), answer, finish, self.later)
+        self._hand_out(answering, self._offers(key, request.target, False))
 
     def _hand_out(self, answering: Answering, offers: list[Offered]) -> None:
         answering.begin(len(offers))
@@ -221,8 +341,8 @@ class Hub:
 
     # -- queries of this session
 
-    def ask(self, question: Question, inlet: Inlet[Reply]) -> Callable[[], None]:
-        """Ask, and hand the replies over; what to call to stop it early."""
+    def ask(self, question: Question, inlet: Inlet[Reply]) -> Gathering:
+        """Ask, and hand the replies over as they are gathered."""
         key = str(question.key_expr)
         number = next(self._request_ids)
         request = messages.Request(
@@ -234,24 +354,45 @@ class Hub:
             ts_stack=question.stack,
             body=question.query,
         )
+        if request.qos.congestion is wire.Congestion.BLOCK and question.destination is not Locality.SESSION_LOCAL:
+            self.node.wait_for_room(wire.Congestion.BLOCK)
         with self.lock:
             is_remote = question.destination is not Locality.SESSION_LOCAL
             offers = [] if question.destination is Locality.REMOTE else self._offers(key, request.target, True)
             accepted = None if question.any_key else question.key_expr
             gathering = Gathering(accepted, question.mode, inlet, is_remote + len(offers))
             self._gatherings[number] = gathering
+            gathering.at_end(partial(self._forget, number))
             timer = self.node.loop.call_at(self.node.loop.now() + question.timeout, lambda: self._end(number, TIMEOUT))
+            gathering.at_end(timer.cancel)
             self._ask_here(request, question, offers, gathering)
             if is_remote:
                 self.node.say(request)
-            if not is_remote and not offers:
-                self._end(number)
+            elif not offers:
+                gathering.finish()
+        return gathering
 
-        def stop() -> None:
-            timer.cancel()
-            self._end(number)
+    def ask_tokens(self, key_expr: KeyExpr, timeout: float, inlet: Inlet[Reply]) -> Gathering:
+        """Ask for the tokens there are, and hand them over as replies."""
 
-        return stop
+        def tell(change: SampleKind, key: str) -> None:
+            gathering.add(Reply(token_sample(change, key)))
+
+        def give_up() -> None:
+            with self.lock:
+                gathering.finish(TIMEOUT)
+
+        with self.lock:
+            number = self.next_id()
+            gathering = Gathering(key_expr, ConsolidationMode.NONE, inlet, 1)
+            watching = Watching(number, Kind.TOKEN, key_expr, tell, gathering.source_done, is_future=False)
+            timer = self.node.loop.call_at(self.node.loop.now() + timeout, give_up)
+            gathering.at_end(timer.cancel)
+            gathering.at_end(lambda: self.unwatch(watching))
+            self.live[number] = gathering.finish
+            gathering.at_end(partial(self.finish, number))
+            self.watch(watching, wire.InterestMode.CURRENT)
+        return gathering
 
     def _ask_here(
         self, request: messages.Request, question: Question, offers: list[Offered], gathering: Gathering
@@ -267,7 +408,7 @@ class Hub:
                 gathering.source_done()
 
         for offered in offers:
-            self._hand_out(Answering(request, question.key_expr, answer, finish), [offered])
+            self._hand_out(Answering(request, question.key_expr, answer, finish, self.later), [offered])
 
     def _on_response(self, response: messages.Response) -> None:
         gathering = self._gatherings.get(response.request_id)
@@ -280,26 +421,29 @@ class Hub:
         gathering = self._gatherings.get(number)
         if gathering is not None:
             gathering.source_done()
-            if gathering.is_over:
-                del self._gatherings[number]
+
+    def _forget(self, number: int) -> None:
+        self._gatherings.pop(number, None)
 
     def _end(self, number: int, error: ReplyError | None = None) -> None:
         with self.lock:
-            gathering = self._gatherings.pop(number, None)
+            gathering = self._gatherings.get(number)
             if gathering is not None:
                 gathering.finish(error)
 
     # -- interests
 
-    def changed(self, kind: Kind) -> None:
-        """An entity of this session came or went."""
+    def _changed(self, kind: Kind) -> None:
         for looking in list(self.on_change[kind]):
             looking.look()
 
-    def is_offered(self, key: str) -> bool:
-        """Whether a queryable of this session matches."""
-        with self.lock:
-            return bool(self._offers(key, wire.QueryTarget.ALL, True))
+    def is_here(self, kind: Kind, key_expr: KeyExpr, only_complete: bool) -> bool:
+        """Whether this session itself has something that matches."""
+        key = str(key_expr)
+        if kind is Kind.SUBSCRIBER:
+            return bool(self.subscriptions.route(key, True))
+        target = wire.QueryTarget.ALL_COMPLETE if only_complete else wire.QueryTarget.ALL
+        return bool(self._offers(key, target, True))
 
     def watch(self, watching: Watching, mode: wire.InterestMode) -> None:
         """Ask to be told of declarations."""
@@ -321,7 +465,13 @@ class Hub:
     def unwatch(self, watching: Watching) -> None:
         """Stop being told."""
         with self.lock:
-            if self._watching.pop(watching.id, None) is not None:
+            if self._watching.pop(watching.id, None) is None:
+                return
+            left = [one for one in self._watching.values() if one.is_future and one.kind is watching.kind]
+            for (kind, number), known in list(self._known.items()):
+                if kind is watching.kind and not any(intersects(str(one.key_expr), known.key) for one in left):
+                    del self._known[kind, number]  # nobody will be told when it goes
+            if not self.is_over:
                 self.node.say(messages.Interest(id=watching.id, mode=wire.InterestMode.FINAL, qos=wire.QoS.DECLARE))
 
     def _on_declare(self, message: messages.Declare) -> None:
@@ -330,13 +480,14 @@ class Hub:
             case messages.DeclareSubscriber() | messages.DeclareQueryable() | messages.DeclareToken():
                 kind = _KINDS[type(body)]
                 if body.id:
-                    self._known[kind, body.id] = body.wire_expr.suffix
+                    complete = isinstance(body, messages.DeclareQueryable) and body.info.complete
+                    self._known[kind, body.id] = Known(body.wire_expr.suffix, complete)
                 self._tell(kind, SampleKind.PUT, body.wire_expr.suffix, message.interest_id)
             case messages.UndeclareSubscriber() | messages.UndeclareQueryable() | messages.UndeclareToken():
                 kind = _KINDS[type(body)]
-                key = self._known.pop((kind, body.id), None)
-                if key is not None:
-                    self._tell(kind, SampleKind.DELETE, key, None)
+                known = self._known.pop((kind, body.id), None)
+                if known is not None:
+                    self._tell(kind, SampleKind.DELETE, known.key, None)
             case messages.DeclareFinal():
                 watching = self._watching.get(message.interest_id or 0)
                 if watching is not None:
@@ -349,10 +500,14 @@ class Hub:
             if watching.kind is kind and intersects(str(watching.key_expr), key):
                 watching.on_change(change, key)
 
-    def is_known(self, kind: Kind, key_expr: KeyExpr) -> bool:
+    def is_elsewhere(self, kind: Kind, key_expr: KeyExpr, only_complete: bool) -> bool:
         """Whether somebody elsewhere has declared something that matches."""
-        with self.lock:
-            return any(known is kind and intersects(key, str(key_expr)) for (known, _), key in self._known.items())
+        key = str(key_expr)
+        matches = includes if only_complete else intersects
+        return any(
+            declared is kind and (known.complete or not only_complete) and matches(known.key, key)
+            for (declared, _), known in self._known.items()
+        )
 
 
 _KINDS: dict[type[messages.Declaration], Kind] = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from zenspark.api.entities import Receiver
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
@@ -14,6 +13,8 @@ from zenspark.api.values import Link, LinkEvent, Transport, TransportEvent
 from zenspark.net.driver import Driver
 from zenspark.router.face import Face
 from zenspark.wire import values as wire
+
+H = TypeVar("H")
 
 
 def transport_of(face: Face, driver: Driver) -> Transport:
@@ -38,54 +39,59 @@ def link_of(face: Face, driver: Driver) -> Link:
     )
 
 
-class EventsListener(Receiver[Any]):
+class EventsListener(Receiver[H]):
     """Receives an event when a session or link comes or goes."""
 
+    _NAME = "events listener"
+
     def __init__(self, hub: Hub, attached: Attached, history: bool) -> None:
-        super().__init__(lambda _: None, attached)
-        self._hub = hub
+        number, inlet, event = hub.next_id(), attached.inlet, self._event
+
+        def tell(kind: SampleKind, face: Face, driver: Driver) -> None:
+            inlet.push(event(kind, face, driver))
+
+        def end() -> None:
+            with hub.lock:
+                hub.on_transport.pop(number, None)
+            inlet.close()
+
+        super().__init__(hub, number, end, attached)
         with hub.lock:
             if history:
                 for face, driver in hub.node.drivers.items():
-                    self._tell(SampleKind.PUT, face, driver)
-            hub.on_transport.append(self._tell)
+                    tell(SampleKind.PUT, face, driver)
+            hub.on_transport[number] = tell
 
-    def _event(self, kind: SampleKind, face: Face, driver: Driver) -> object:
+    @staticmethod
+    def _event(kind: SampleKind, face: Face, driver: Driver) -> object:
         raise NotImplementedError
 
-    def _tell(self, kind: SampleKind, face: Face, driver: Driver) -> None:
-        self._attached.inlet.push(self._event(kind, face, driver))
 
-    def _end(self) -> None:
-        with self._hub.lock:
-            self._hub.on_transport.remove(self._tell)
-        self._attached.inlet.close()
-
-
-class TransportEventsListener(EventsListener):
+class TransportEventsListener(EventsListener[H]):
     """Receives an event when a session with another node opens or closes."""
 
     _NAME = "transport events listener"
 
-    def _event(self, kind: SampleKind, face: Face, driver: Driver) -> TransportEvent:
+    @staticmethod
+    def _event(kind: SampleKind, face: Face, driver: Driver) -> TransportEvent:
         return TransportEvent(kind, transport_of(face, driver))
 
 
-class LinkEventsListener(EventsListener):
+class LinkEventsListener(EventsListener[H]):
     """Receives an event when a link is added or removed."""
 
     _NAME = "link events listener"
 
-    def _event(self, kind: SampleKind, face: Face, driver: Driver) -> LinkEvent:
+    @staticmethod
+    def _event(kind: SampleKind, face: Face, driver: Driver) -> LinkEvent:
         return LinkEvent(kind, link_of(face, driver))
 
 
 class SessionInfo:
     """What a session knows about its place in the network."""
 
-    def __init__(self, hub: Hub, attach: Callable[[object], Attached]) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._attach = attach
 
     def zid(self) -> ZenohId:
         """The id of this node."""
@@ -112,12 +118,14 @@ class SessionInfo:
 
     def declare_transport_events_listener(
         self, handler: object = None, *, history: bool | None = None
-    ) -> TransportEventsListener:
+    ) -> TransportEventsListener[Any]:
         """Be told when sessions open and close; with `history` also of those that are open."""
-        return TransportEventsListener(self._hub, self._attach(handler), bool(history))
+        self._hub.check()
+        return TransportEventsListener(self._hub, self._hub.attach(handler), bool(history))
 
     def declare_link_events_listener(
         self, handler: object = None, *, history: bool | None = None
-    ) -> LinkEventsListener:
+    ) -> LinkEventsListener[Any]:
         """Be told when links are added and removed; with `history` also of those that are there."""
-        return LinkEventsListener(self._hub, self._attach(handler), bool(history))
+        self._hub.check()
+        return LinkEventsListener(self._hub, self._hub.attach(handler), bool(history))

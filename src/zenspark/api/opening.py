@@ -2,55 +2,112 @@
 
 from __future__ import annotations
 
+import atexit
 import builtins
-from collections.abc import Callable
+import os
+import threading
+from typing import ClassVar
 
 from zenspark.api.config import Config
-from zenspark.api.hub import Hub
+from zenspark.api.hub import Hub, StampMaker
+from zenspark.api.reaching import Reach, roles
 from zenspark.api.session import Session
-from zenspark.api.settings import EndpointGroup, Settings
-from zenspark.errors import LinkError, ZError
-from zenspark.net.connector import Connector, Retry
-from zenspark.net.endpoints import Endpoint
+from zenspark.api.settings import Settings
+from zenspark.net.driver import Patience
 from zenspark.net.node import Limits, Node, identity
+from zenspark.router.gossip import Gossip
 from zenspark.transport.handshake import Credentials, Offer
 from zenspark.wire import values as wire
 
 
-def open(config: Config | None = None, *, timestamp_callback: Callable[..., bytes] | None = None) -> Session:  # noqa: A001 - the name users know
+class Running:
+    """What runs for one session: it ends once, whoever asks for that, and with the process at the latest."""
+
+    _all: ClassVar[set[Running]] = set()
+
+    def __init__(self, hub: Hub, reach: Reach) -> None:
+        self._hub = hub
+        self._reach = reach
+        self._lock = threading.RLock()
+        self._has_ended = False
+        self._all.add(self)
+
+    def end(self) -> None:
+        """Write what was said, tell the neighbours, stop. Whoever comes second waits for that, except the loop."""
+        in_loop = self._hub.node.loop.is_current
+        if not self._lock.acquire(blocking=not in_loop):
+            return
+        try:
+            if not self._has_ended:
+                self._has_ended = True
+                self._end(in_loop)
+        finally:
+            self._lock.release()
+
+    def _end(self, in_loop: bool) -> None:
+        node = self._hub.node
+        try:
+            self._hub.end()
+            if not in_loop:  # the loop itself cannot wait: it has to do the writing
+                for driver in node.drivers.values():
+                    driver.drain()
+        finally:
+            self._reach.end()
+            self._all.discard(self)
+
+    @classmethod
+    def end_all(cls) -> None:
+        """Before the process ends: afterwards threads stand still, and what they had to say is lost."""
+        for running in list(cls._all):
+            running.end()
+
+    @classmethod
+    def forget_all(cls) -> None:
+        """In a forked child: nothing runs there, and the parent goes on."""
+        for running in cls._all:
+            running._hub.is_over = running._has_ended = True
+            running._lock = threading.RLock()
+        cls._all.clear()
+
+
+atexit.register(Running.end_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Running.forget_all)
+
+
+def open(config: Config | None = None, *, timestamp_callback: StampMaker | None = None) -> Session:
     """Open a session: listen and connect as configured, and return when the network is reached."""
     settings = (config or Config()).settings()
     node = _node(settings)
-    hub = Hub(node, settings.timestamping.enabled)
-    node.start(hub)
-    connectors: list[Connector] = []
-
-    def end() -> None:
-        for connector in connectors:
-            connector.stop()
-        node.close()
-
+    hub = Hub(node, settings.timestamping.enabled, timestamp_callback)
+    reach = Reach(node, settings)
+    running = Running(hub, reach)
     try:
-        _listen(node, settings)
-        _connect(node, settings, connectors)
+        node.start(hub)
+        reach.begin()
     except BaseException:
-        end()
+        running.end()
         raise
-    return Session(hub, settings.queries_default_timeout / 1000, end)
+    return Session(hub, settings.queries_default_timeout / 1000, running.end)
 
 
 def _node(settings: Settings) -> Node:
     whatami = wire.WhatAmI[settings.mode.upper()]
     zid = None if settings.id is None else wire.ZenohId.parse(settings.id)
     unicast = settings.transport.unicast
+    queue = settings.transport.link.tx.queue.congestion_control
     limits = Limits(
         open_timeout=unicast.open_timeout / 1000,
         accept_timeout=unicast.accept_timeout / 1000,
         max_sessions=unicast.max_sessions,
         max_pending=unicast.accept_pending,
         message_size=settings.transport.link.rx.max_message_size,
+        patience=Patience(drop_after=queue.drop.wait_before_drop / 1e6, block=queue.block.wait_before_close / 1e6),
     )
-    return Node(identity(zid, whatami), _offer(settings), limits, settings.queries_default_timeout / 1000)
+    own = identity(zid, whatami)
+    told = settings.scouting.gossip
+    gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
+    return Node(own, _offer(settings), limits, settings.queries_default_timeout / 1000, gossip)
 
 
 def _offer(settings: Settings) -> Offer:
@@ -75,36 +132,3 @@ def _users(path: str) -> dict[bytes, bytes]:
     with builtins.open(path, "rb") as lines:
         pairs = [line.strip().partition(b":") for line in lines if line.strip()]
     return {user: password for user, _, password in pairs}
-
-
-def _listen(node: Node, settings: Settings) -> None:
-    for text in settings.listen.endpoints:
-        for one in text.locators if isinstance(text, EndpointGroup) else (text,):
-            try:
-                node.listen(Endpoint.parse(one))
-            except LinkError:
-                if settings.listen.exit_on_failure:
-                    raise
-
-
-def _connect(node: Node, settings: Settings, connectors: list[Connector]) -> None:
-    retry = settings.connect.retry
-    waits = Retry(retry.period_init_ms / 1000, retry.period_max_ms / 1000, retry.period_increase_factor)
-    groups = [[Endpoint.parse(one) for one in _locators(text)] for text in settings.connect.endpoints]
-    if settings.mode == "client":
-        groups = [[endpoint for group in groups for endpoint in group]] if groups else []
-    for group in groups:
-        connector = Connector(node, group, waits)
-        if settings.connect.timeout_ms == 0 and settings.mode == "client" and not connector.try_once():
-            raise connector.error or ZError("no connection")
-        connectors.append(connector)
-        connector.start()
-    for connector in connectors:
-        timeout = settings.connect.timeout_ms
-        if not connector.wait_open(None if timeout < 0 and settings.mode == "client" else max(timeout, 1000) / 1000):
-            if settings.connect.exit_on_failure:
-                raise connector.error or ZError("no connection")
-
-
-def _locators(text: str | EndpointGroup) -> tuple[str, ...]:
-    return text.locators if isinstance(text, EndpointGroup) else (text,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from zenspark.api.encoding import Encoding
-from zenspark.api.enums import InterceptionPoint, Locality
+from zenspark.api.enums import Locality
 from zenspark.api.hub import Hub
 from zenspark.api.ids import SourceInfo
 from zenspark.api.instrumentation import TimestampInstrumentation
@@ -20,8 +20,7 @@ from zenspark.key import KeyExpr
 from zenspark.net.driver import Driver
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
-from zenspark.wire.messages import Del, Push, Put
-
+from zenspark.wire.messages import Declare, Del, Push, Put
 
 _NO_EXTRAS = (None, None, None, None, None)
 
@@ -38,13 +37,15 @@ class Publishing(msgspec.Struct, frozen=True):
 class Publication:
     """One key and its settings, ready to publish."""
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr, publishing: Publishing) -> None:
+    def __init__(self, hub: Hub, key_expr: KeyExpr, publishing: Publishing, is_declared: bool = False) -> None:
         self._hub = hub
         self._key_expr = key_expr
         self._key = str(key_expr)
         self._publishing = publishing
-        self._version = -1
-        self._heads: list[tuple[Driver, bytes]] = []
+        self._is_declared = is_declared
+        """Whether the key is worth a number of its own."""
+        self._heads: tuple[int, list[tuple[Driver, bytes]]] = (-1, [])
+        """The version of the routes they were made for, and a head for each link."""
 
     def put(
         self,
@@ -93,36 +94,53 @@ class Publication:
     def _is_wanted_here(self) -> bool:
         if self._publishing.destination is Locality.REMOTE:
             return False
-        return bool(self._hub.subscriptions.route(self._key, True))
+        route = self._hub.subscriptions.local_route(self._key)
+        if route is None:
+            with self._hub.lock:
+                route = self._hub.subscriptions.route(self._key, True)
+        return bool(route)
 
     def _send_plain(self, payload: bytes | memoryview) -> None:
         """The short way: heads that were made before."""
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return
-        if self._version != self._hub.node.router.routes.version:
-            self._make_heads()
+        version, heads = self._heads
+        if version != self._hub.node.router.routes.version:
+            heads = self._make_heads()
         qos, reliable = self._publishing.qos, self._publishing.reliable
-        for driver, head in self._heads:
+        for driver, head in heads:
             driver.put(head, payload, qos, reliable)
 
-    def _make_heads(self) -> None:
+    def _make_heads(self) -> list[tuple[Driver, bytes]]:
         node = self._hub.node
+        body = Put(encoding=self._publishing.encoding, payload=b"")
         with node.lock:
-            self._version = node.router.routes.version
-            faces = node.router.routes.push(node.local_face, self._key)
-            body = Put(encoding=self._publishing.encoding, payload=b"")
+            version = node.router.routes.version
             heads = []
-            for face in faces:
-                push = Push(wire_expr=face.express(self._key), qos=self._publishing.qos, body=body)
-                driver = node.driver(face)
-                if driver is not None:
-                    heads.append((driver, encode(push)[:-1]))  # without the length of the empty payload
-            self._heads = heads
+            for driver, expr in self._targets():
+                push = Push(wire_expr=expr, qos=self._publishing.qos, body=body)
+                heads.append((driver, encode(push)[:-1]))  # without the length of the empty payload
+            self._heads = (version, heads)
+        return heads
+
+    def _targets(self) -> list[tuple[Driver, wire.WireExpr]]:
+        """The links with somebody who wants it, and how to say the key there. Guarded by the node's lock."""
+        node = self._hub.node
+        targets = []
+        for face in node.router.routes.push(node.local_face, self._key):
+            driver = node.driver(face)
+            if driver is None:
+                continue
+            binding = face.bind(self._key) if self._is_declared else None
+            if binding is not None:
+                driver.say(Declare(qos=wire.QoS.DECLARE, body=binding), wire.QoS.DECLARE)
+            targets.append((driver, face.express(self._key)))
+        return targets
 
     def _publish(self, body: Put | Del, instrumentation: TimestampInstrumentation | None) -> None:
         """The whole way: any message, to subscribers of this session and of others."""
         node, qos = self._hub.node, self._publishing.qos
-        stack = None if instrumentation is None else self._stack(instrumentation)
+        stack = self._hub.stack(instrumentation)
         if self._publishing.destination is not Locality.REMOTE:
             sample = sample_from_body(body, self._key_expr, qos, self._publishing.reliable, stack)
             with node.lock:
@@ -130,15 +148,7 @@ class Publication:
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return
         with node.lock:
-            faces = node.router.routes.push(node.local_face, self._key)
-            targets = [(node.driver(face), face.express(self._key)) for face in faces]
+            targets = self._targets()
         for driver, expr in targets:
-            if driver is not None:
-                push = Push(wire_expr=expr, qos=qos, ts_stack=stack, body=body)
-                driver.put(encode(push), None, qos, self._publishing.reliable)
-
-    def _stack(self, instrumentation: TimestampInstrumentation) -> wire.TimestampStack:
-        records: tuple[wire.TimestampRecord, ...] = ()
-        if instrumentation.is_instrumented(InterceptionPoint.SEND):
-            records = (self._hub.record(InterceptionPoint.SEND),)
-        return wire.TimestampStack(instrumentation.to_wire(), records)
+            push = Push(wire_expr=expr, qos=qos, ts_stack=stack, body=body)
+            driver.put(encode(push), None, qos, self._publishing.reliable)

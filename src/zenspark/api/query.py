@@ -17,6 +17,7 @@ from zenspark.api.ids import SourceInfo
 from zenspark.api.instrumentation import TimestampStack
 from zenspark.api.parameters import Parameters, Selector
 from zenspark.api.timestamps import Timestamp
+from zenspark.api.wrapper import describe
 from zenspark.api.zbytes import IntoZBytes, ZBytes
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
@@ -29,14 +30,20 @@ ANY_KEY = "_anyke"
 Answer = Callable[[str, Reply | Err, wire.EntityId], None]
 """Sends one response: the key it is about, what is said, and who says it."""
 
+Later = Callable[[Callable[[], None]], None]
+"""Has something done soon in another thread, without ever waiting for a lock."""
+
 
 class Answering:
     """One request that queryables of this session are answering."""
 
-    def __init__(self, request: Request, key_expr: KeyExpr, answer: Answer, finish: Callable[[], None]) -> None:
+    def __init__(
+        self, request: Request, key_expr: KeyExpr, answer: Answer, finish: Callable[[], None], later: Later
+    ) -> None:
         self.request = request
         self.key_expr = key_expr
         self.answer = answer
+        self.later = later
         self._finish = finish
         self._open = 0
         self._lock = threading.Lock()
@@ -77,7 +84,10 @@ class Query:
         self.drop()
 
     def __del__(self) -> None:
-        self.drop()
+        # the garbage collector may run in the middle of anything, also of what a final would have to wait for
+        answering = self._answering
+        if answering is not None:
+            answering.later(answering.end)
 
     def drop(self) -> None:
         """Say that there is no more to come from here; a second time does nothing."""
@@ -189,4 +199,7 @@ class Query:
         answering.answer(str(answering.key_expr), error, self._responder)
 
     def __str__(self) -> str:
-        return f"Query({self.selector})"
+        return describe(self, selector=f'"{self.selector}"')
+
+    def __repr__(self) -> str:
+        return "Query { dropped }" if self._answering is None else str(self)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import ConsolidationMode
 from zenspark.api.handlers import Inlet
@@ -26,7 +28,15 @@ class Gathering:
         """How many still have something to say: the network, and each queryable of this session."""
         self._held: dict[str, Reply] = {}
         self._newest: dict[str, Timestamp] = {}
+        self._on_end: list[Callable[[], None]] = []
         self.is_over = False
+
+    def at_end(self, work: Callable[[], None]) -> None:
+        """Have something done when it ends; at once if it has."""
+        if self.is_over:
+            work()
+        else:
+            self._on_end.append(work)
 
     def add(self, reply: Reply) -> None:
         """A reply came."""
@@ -44,7 +54,8 @@ class Gathering:
             case ConsolidationMode.NONE:
                 self._inlet.push(reply)
             case ConsolidationMode.MONOTONIC:
-                if not _is_older(sample.timestamp, self._newest.get(key)):
+                newest = self._newest.get(key)
+                if sample.timestamp is None or newest is None or not sample.timestamp < newest:
                     if sample.timestamp is not None:
                         self._newest[key] = sample.timestamp
                     self._inlet.push(reply)
@@ -67,7 +78,20 @@ class Gathering:
         self._inlet.push_many(self._held.values())
         if error is not None:
             self._inlet.push(Reply(error))
+        self._close()
+
+    def cancel(self) -> None:
+        """End without handing over anything more."""
+        if not self.is_over:
+            self.is_over = True
+            self._close()
+
+    def _close(self) -> None:
+        self._held = {}
         self._inlet.close()
+        for work in self._on_end:
+            work()
+        self._on_end.clear()
 
 
 def _is_older(stamp: Timestamp | None, other: Timestamp | None) -> bool:

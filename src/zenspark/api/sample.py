@@ -44,10 +44,10 @@ class Sample:
 
     __slots__ = ("_attachment", "_head", "_ntp64", "_payload", "_sn")
 
-    _head: object
+    _head: Head
     _payload: bytes
     _ntp64: cython.ulonglong
-    _attachment: object
+    _attachment: bytes | None
     _sn: cython.uint
 
     def __init__(
@@ -128,7 +128,7 @@ class Sample:
         return (self._head, self._payload, self._ntp64, self._attachment, self._sn)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Sample and self._fields() == other._fields()  # type: ignore[attr-defined]
+        return self._fields() == other._fields() if type(other) is Sample else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._fields())
@@ -149,20 +149,26 @@ def sample_from_body(
     body: Put | Del, key_expr: KeyExpr, qos: wire.QoS, reliable: bool = True, stack: wire.TimestampStack | None = None
 ) -> Sample:
     """The sample in a PUSH or a REPLY."""
-    is_put = isinstance(body, Put)
+    kind, encoding, payload = SampleKind.DELETE, wire.Encoding.BYTES, b""
+    if isinstance(body, Put):
+        kind, encoding, payload = SampleKind.PUT, body.encoding, body.payload
     stamp, info = body.timestamp, body.source_info
     head = Head(
         key_expr,
-        SampleKind.PUT if is_put else SampleKind.DELETE,
-        body.encoding if is_put else wire.Encoding.BYTES,
+        kind,
+        encoding,
         qos,
         reliable,
         None if stamp is None else stamp.id,
         None if info is None else wire.EntityId(info.zid, info.eid),
         stack,
     )
-    payload = body.payload if is_put else b""
     return Sample(head, payload, stamp.ntp64 if stamp else 0, body.attachment, info.sn if info else 0)
+
+
+def token_sample(change: SampleKind, key: str) -> Sample:
+    """What is seen of a liveliness token."""
+    return Sample(Head(KeyExpr(key), change), b"")
 
 
 def head_of(shape: Shape, key_expr: KeyExpr) -> Head:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from functools import partial
+from typing import Any, Self
 
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.encoding import Encoding
@@ -19,54 +20,53 @@ from zenspark.api.entities import (
     Querier,
     Queryable,
     Subscriber,
-    token_sample,
 )
 from zenspark.api.enums import (
     CongestionControl,
     ConsolidationMode,
-    InterceptionPoint,
     Locality,
     Priority,
     QueryConsolidation,
     QueryTarget,
     Reliability,
     ReplyKeyExpr,
-    SampleKind,
 )
-from zenspark.api.handlers import Attached, attach
-from zenspark.api.hub import Hub, Offered, Question, Watching
+from zenspark.api.hub import Hub, Question
 from zenspark.api.ids import EntityGlobalId, SourceInfo, ZenohId
 from zenspark.api.info import SessionInfo
 from zenspark.api.instrumentation import TimestampInstrumentation
+from zenspark.api.matching import Matching
 from zenspark.api.parameters import Parameters, Selector
 from zenspark.api.publishing import Publication, Publishing
 from zenspark.api.query import ANY_KEY
-from zenspark.api.replies import TIMEOUT
-from zenspark.api.sample import Reply
+from zenspark.api.replies import Gathering
 from zenspark.api.timestamps import Timestamp
 from zenspark.api.zbytes import IntoZBytes, ZBytes
-from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.router.face import Kind
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
 IntoKeyExpr = KeyExpr | str
-AnyEntity = TypeVar("AnyEntity", bound=Entity)
+
+
+MAX_PUBLICATIONS = 10_000
+"""How many keys `put` remembers how to publish on: more would let ever new keys fill the memory."""
 
 
 class Session:
-    """An open session. Closes when it leaves its `with` block, or when nobody holds it any more."""
+    """An open session. Closes when it leaves its `with` block, or when nobody holds it any more.
 
-    def __init__(self, hub: Hub, query_timeout: float, on_close: Callable[[], None]) -> None:
+    `end` closes what is behind it; it can be called again, from any thread, and must not refer to the session.
+    """
+
+    def __init__(self, hub: Hub, query_timeout: float, end: Callable[[], None]) -> None:
         self._hub = hub
         self._query_timeout = query_timeout
-        self._on_close = on_close
-        self._entities: set[Entity] = set()
+        self._end = end
         self._entity_id = hub.next_id()
-        self._is_closed = False
-        self._closing = threading.Lock()
-        self.info = SessionInfo(hub, self._attach)
+        self._publications: dict[tuple[object, ...], Publication] = {}
+        self._info = SessionInfo(hub)
 
     # -- life
 
@@ -77,25 +77,22 @@ class Session:
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        # the garbage collector may run in the middle of anything: nothing here may wait
+        if not self._hub.is_over:
+            end = self._end
+            self._hub.later(lambda: threading.Thread(target=end, name="zenspark-close", daemon=True).start())
 
     def close(self) -> None:
-        """End the session with all its entities; a second time does nothing."""
-        with self._closing:
-            if self._is_closed:
-                return
-            self._is_closed = True
-        for entity in list(self._entities):
-            entity.undeclare()
-        self._hub.end()
-        self._on_close()
+        """End the session with all its entities, when what it published is written; a second time does nothing."""
+        self._end()
 
     def is_closed(self) -> bool:
-        return self._is_closed
+        return self._hub.is_over
 
-    def _check(self) -> None:
-        if self._is_closed:
-            raise SessionClosed("this session was closed")
+    @property
+    def info(self) -> SessionInfo:
+        """Who this session is connected to."""
+        return self._info
 
     @property
     def id(self) -> EntityGlobalId:
@@ -111,26 +108,22 @@ class Session:
 
     def undeclare(self, obj: KeyExpr | Entity) -> None:
         """End an entity; a declared key expression needs no end."""
-        if isinstance(obj, Entity):
-            obj.undeclare()
+        match obj:
+            case Entity():
+                obj.undeclare()
+            case KeyExpr():
+                self._hub.check()
+            case _:
+                raise TypeError(f"expected a KeyExpr or something declared, found {type(obj).__name__!r}")
 
     def declare_keyexpr(self, key_expr: IntoKeyExpr) -> KeyExpr:
         """A key expression to be used often; numbers for it are given out by themselves."""
-        self._check()
+        self._hub.check()
         return KeyExpr.of(key_expr)
 
     def liveliness(self) -> Liveliness:
         """Tokens: who is alive."""
-        return Liveliness(self)
-
-    def _keep(self, entity: Entity) -> None:
-        self._entities.add(entity)
-
-    def _forget(self, entity: Entity) -> None:
-        self._entities.discard(entity)
-
-    def _attach(self, handler: object) -> Attached:
-        return attach(handler, _spawn, self._hub.resume)
+        return Liveliness(self._hub, self._query_timeout)
 
     # -- publish
 
@@ -150,9 +143,10 @@ class Session:
         source_info: SourceInfo | None = None,
     ) -> None:
         """Write a value under a key."""
-        self._check()
-        publishing = _publishing(encoding, congestion_control, priority, express, None, allowed_destination)
-        publication = Publication(self._hub, KeyExpr.of(key_expr), publishing)
+        settings = (key_expr, encoding, congestion_control, priority, express, allowed_destination)
+        publication = self._publications.get(settings) or self._publication(settings)
+        if self._hub.is_over:
+            self._hub.check()
         publication.put(payload, None, attachment, timestamp, timestamp_instrumentation, source_info)
 
     def delete(
@@ -169,10 +163,19 @@ class Session:
         source_info: SourceInfo | None = None,
     ) -> None:
         """Remove a key."""
-        self._check()
-        publishing = _publishing(None, congestion_control, priority, express, None, allowed_destination)
-        publication = Publication(self._hub, KeyExpr.of(key_expr), publishing)
+        self._hub.check()
+        settings = (key_expr, None, congestion_control, priority, express, allowed_destination)
+        publication = self._publications.get(settings) or self._publication(settings)
         publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
+
+    def _publication(self, settings: tuple[Any, ...]) -> Publication:
+        """Get ready to publish, and remember how."""
+        key_expr, encoding, congestion, priority, express, destination = settings
+        publishing = _publishing(encoding, congestion, priority, express, None, destination)
+        if len(self._publications) >= MAX_PUBLICATIONS:
+            self._publications.clear()
+        publication = self._publications[settings] = Publication(self._hub, KeyExpr.of(key_expr), publishing)
+        return publication
 
     def declare_publisher(
         self,
@@ -186,9 +189,9 @@ class Session:
         allowed_destination: Locality | None = None,
     ) -> Publisher:
         """Get ready to publish on one key, again and again."""
-        self._check()
+        self._hub.check()
         publishing = _publishing(encoding, congestion_control, priority, express, reliability, allowed_destination)
-        return Publisher(self._hub, KeyExpr.of(key_expr), publishing, self._attach, self._forget)
+        return Publisher(self._hub, KeyExpr.of(key_expr), publishing)
 
     # -- receive
 
@@ -196,12 +199,9 @@ class Session:
         self, key_expr: IntoKeyExpr, handler: object = None, *, allowed_origin: Locality | None = None
     ) -> Subscriber[Any]:
         """Receive what is published on the keys that match."""
-        self._check()
-        attached = self._attach(handler)
-        subscriber: Subscriber[Any] = Subscriber(
-            self._hub, KeyExpr.of(key_expr), allowed_origin or Locality.ANY, attached, self._forget
-        )
-        return self._kept(subscriber, attached)
+        self._hub.check()
+        key, origin = KeyExpr.of(key_expr), allowed_origin or Locality.ANY
+        return Subscriber(self._hub, key, origin, self._hub.attach(handler))
 
     def declare_queryable(
         self,
@@ -212,23 +212,9 @@ class Session:
         allowed_origin: Locality | None = None,
     ) -> Queryable[Any]:
         """Answer queries on the keys that match."""
-        self._check()
-        attached = self._attach(handler)
-        offered = Offered(
-            self._hub.next_id(),
-            KeyExpr.of(key_expr),
-            bool(complete),
-            allowed_origin or Locality.ANY,
-            attached.inlet,
-        )
-        queryable: Queryable[Any] = Queryable(self._hub, offered, attached, self._forget)
-        return self._kept(queryable, attached)
-
-    def _kept(self, entity: AnyEntity, attached: Attached) -> AnyEntity:
-        """Callbacks live in the background: the session holds what nobody else may hold."""
-        if attached.background:
-            self._keep(entity)
-        return entity
+        self._hub.check()
+        key, origin = KeyExpr.of(key_expr), allowed_origin or Locality.ANY
+        return Queryable(self._hub, key, bool(complete), origin, self._hub.attach(handler))
 
     # -- ask
 
@@ -253,47 +239,25 @@ class Session:
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask the queryables that match; iterating over what is returned ends with the last reply."""
-        self._check()
-        selected = Selector.of(selector)
-        parameters = selected.parameters
-        mode = _mode(consolidation, parameters)
-        any_key = accept_replies is ReplyKeyExpr.ANY or ANY_KEY in parameters
-        if any_key and ANY_KEY not in parameters:
-            parameters.insert(ANY_KEY, "")
-        body = None
-        if payload is not None or encoding is not None:
-            encoded = wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire()
-            body = wire.QueryBody(encoded, b"" if payload is None else ZBytes.of(payload).to_bytes())
-        query = messages.Query(
-            consolidation=mode.to_wire(),
-            parameters=str(parameters),
-            source_info=None if source_info is None else source_info.to_wire(),
-            body=body,
-            attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
-        )
-        question = Question(
-            key_expr=selected.key_expr,
-            query=query,
-            target=(target or QueryTarget.DEFAULT).to_wire(),
-            qos=_qos(congestion_control or CongestionControl.BLOCK, priority, express),
+        return _ask(
+            self._hub,
+            Selector.of(selector),
+            handler,
             timeout=self._query_timeout if timeout is None else timeout,
-            mode=mode,
-            any_key=any_key,
-            destination=allowed_destination or Locality.ANY,
-            stack=self._stack(timestamp_instrumentation),
+            target=target,
+            consolidation=consolidation,
+            accept_replies=accept_replies,
+            congestion_control=congestion_control,
+            priority=priority,
+            express=express,
+            payload=payload,
+            encoding=encoding,
+            attachment=attachment,
+            allowed_destination=allowed_destination,
+            source_info=source_info,
+            cancellation_token=cancellation_token,
+            timestamp_instrumentation=timestamp_instrumentation,
         )
-        attached = self._attach(handler)
-        stop = self._hub.ask(question, attached.inlet)
-        if cancellation_token is not None:
-            cancellation_token.attach(stop)
-        return attached.handler
-
-    def _stack(self, instrumentation: TimestampInstrumentation | None) -> wire.TimestampStack | None:
-        if instrumentation is None:
-            return None
-        at_once = instrumentation.is_instrumented(InterceptionPoint.SEND)
-        records = (self._hub.record(InterceptionPoint.SEND),) if at_once else ()
-        return wire.TimestampStack(instrumentation.to_wire(), records)
 
     def declare_querier(
         self,
@@ -309,51 +273,48 @@ class Session:
         allowed_destination: Locality | None = None,
     ) -> Querier:
         """Get ready to ask on one key, again and again."""
-        self._check()
+        self._hub.check()
         key = KeyExpr.of(key_expr)
-
-        def ask(handler: object, parameters: Parameters, **values: Any) -> Any:  # noqa: ANN401 - passed on
-            return self.get(
-                Selector(key, parameters),
-                handler,
-                target=target,
-                consolidation=consolidation,
-                accept_replies=accept_replies,
-                timeout=timeout,
-                congestion_control=congestion_control,
-                priority=priority,
-                express=express,
-                allowed_destination=allowed_destination,
-                **values,
-            )
-
-        accept = accept_replies or ReplyKeyExpr.DEFAULT
-        destination = allowed_destination or Locality.ANY
-        return Querier(self._hub, key, destination, accept, ask, self._attach, self._forget)
+        ask = partial(
+            _ask,
+            self._hub,
+            timeout=self._query_timeout if timeout is None else timeout,
+            target=target,
+            consolidation=consolidation,
+            accept_replies=accept_replies,
+            congestion_control=congestion_control,
+            priority=priority,
+            express=express,
+            allowed_destination=allowed_destination,
+        )
+        matching = Matching(
+            self._hub,
+            Kind.QUERYABLE,
+            key,
+            allowed_destination or Locality.ANY,
+            only_complete=target is QueryTarget.ALL_COMPLETE,
+        )
+        return Querier(self._hub, key, matching, accept_replies or ReplyKeyExpr.DEFAULT, ask)
 
 
 class Liveliness:
     """Tokens of a session: declare them, ask for them, be told of them."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, hub: Hub, query_timeout: float) -> None:
+        self._hub = hub
+        self._query_timeout = query_timeout
 
     def declare_token(self, key_expr: IntoKeyExpr) -> LivelinessToken:
         """Say that something is alive."""
-        self._session._check()
-        return LivelinessToken(self._session._hub, KeyExpr.of(key_expr), self._session._forget)
+        self._hub.check()
+        return LivelinessToken(self._hub, KeyExpr.of(key_expr))
 
     def declare_subscriber(
         self, key_expr: IntoKeyExpr, handler: object = None, *, history: bool | None = None
     ) -> LivelinessSubscriber[Any]:
         """Be told of tokens that appear and disappear; with `history` also of those that are there."""
-        session = self._session
-        session._check()
-        attached = session._attach(handler)
-        subscriber: LivelinessSubscriber[Any] = LivelinessSubscriber(
-            session._hub, KeyExpr.of(key_expr), bool(history), attached, session._forget
-        )
-        return session._kept(subscriber, attached)
+        self._hub.check()
+        return LivelinessSubscriber(self._hub, KeyExpr.of(key_expr), bool(history), self._hub.attach(handler))
 
     def get(
         self,
@@ -364,40 +325,88 @@ class Liveliness:
         cancellation_token: CancellationToken | None = None,
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask for the tokens there are."""
-        session = self._session
-        session._check()
-        hub = session._hub
-        attached = session._attach(handler)
-        inlet = attached.inlet
-        is_over = threading.Event()
-
-        def tell(change: SampleKind, key: str) -> None:
-            if not is_over.is_set():
-                inlet.push(Reply(token_sample(change, key)))
-
-        def end() -> None:
-            if not is_over.is_set():
-                is_over.set()
-                hub.unwatch(watching)
-                inlet.close()
-
-        def give_up() -> None:
-            with hub.lock:
-                if not is_over.is_set():
-                    inlet.push(Reply(TIMEOUT))
-                end()
-
-        watching = Watching(hub.next_id(), Kind.TOKEN, KeyExpr.of(key_expr), tell, end, is_future=False)
-        seconds = session._query_timeout if timeout is None else timeout
-        hub.node.loop.call_at(hub.node.loop.now() + seconds, give_up)
-        hub.watch(watching, wire.InterestMode.CURRENT)
+        self._hub.check()
         if cancellation_token is not None:
-            cancellation_token.attach(end)
+            cancellation_token.check()
+        seconds = self._query_timeout if timeout is None else timeout
+        key = KeyExpr.of(key_expr)
+        attached = self._hub.attach(handler)
+        gathering = self._hub.ask_tokens(key, seconds, attached.inlet)
+        if cancellation_token is not None:
+            _bind(self._hub, cancellation_token, gathering)
         return attached.handler
 
 
-def _spawn(work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name="zenspark-callback", daemon=True).start()
+def _ask(
+    hub: Hub,
+    selector: Selector,
+    handler: object,
+    *,
+    timeout: float,
+    target: QueryTarget | None,
+    consolidation: ConsolidationMode | QueryConsolidation | None,
+    accept_replies: ReplyKeyExpr | None,
+    congestion_control: CongestionControl | None,
+    priority: Priority | None,
+    express: bool | None,
+    payload: IntoZBytes | None,
+    encoding: Encoding | str | None,
+    attachment: IntoZBytes | None,
+    allowed_destination: Locality | None,
+    source_info: SourceInfo | None,
+    cancellation_token: CancellationToken | None,
+    timestamp_instrumentation: TimestampInstrumentation | None,
+) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
+    hub.check()
+    if cancellation_token is not None:
+        cancellation_token.check()
+    parameters = selector.parameters
+    mode = _mode(consolidation, parameters)
+    any_key = accept_replies is ReplyKeyExpr.ANY or ANY_KEY in parameters
+    if any_key and ANY_KEY not in parameters:
+        parameters.insert(ANY_KEY, "")
+    query = messages.Query(
+        consolidation=mode.to_wire(),
+        parameters=str(parameters),
+        source_info=None if source_info is None else source_info.to_wire(),
+        body=_query_body(payload, encoding),
+        attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
+    )
+    question = Question(
+        key_expr=selector.key_expr,
+        query=query,
+        target=(target or QueryTarget.DEFAULT).to_wire(),
+        qos=_qos(congestion_control or CongestionControl.BLOCK, priority, express),
+        timeout=timeout,
+        mode=mode,
+        any_key=any_key,
+        destination=allowed_destination or Locality.ANY,
+        stack=hub.stack(timestamp_instrumentation),
+    )
+    attached = hub.attach(handler)
+    gathering = hub.ask(question, attached.inlet)
+    if cancellation_token is not None:
+        _bind(hub, cancellation_token, gathering)
+    return attached.handler
+
+
+def _bind(hub: Hub, token: CancellationToken, gathering: Gathering) -> None:
+    """Have a token end a query, as long as it is in flight."""
+
+    def stop() -> None:
+        with hub.lock:
+            gathering.cancel()
+
+    token.attach(stop)
+    with hub.lock:
+        gathering.at_end(lambda: token.detach(stop))
+
+
+def _query_body(payload: IntoZBytes | None, encoding: Encoding | str | None) -> wire.QueryBody | None:
+    if payload is None and encoding is None:
+        return None
+    encoded = wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire()
+    return wire.QueryBody(encoded, b"" if payload is None else ZBytes.of(payload).to_bytes())
 
 
 def _qos(congestion: CongestionControl | None, priority: Priority | None, express: bool | None) -> wire.QoS:

@@ -31,12 +31,16 @@ class Subscription(msgspec.Struct, eq=False, frozen=True):
     inlet: Inlet[Sample]
 
 
+Route = tuple[Subscription, ...]
+
+
 class Subscriptions:
     """All subscribers of a session. Guarded by the node's lock."""
 
     def __init__(self, pause: Callable[[Face], None]) -> None:
         self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
-        self._routes: dict[tuple[str, bool], tuple[Subscription, ...]] = {}
+        self._routes: dict[str, Route] = {}
+        self._local_routes: dict[str, Route] = {}
         self._pause = pause
 
     def add(self, subscription: Subscription) -> None:
@@ -47,27 +51,36 @@ class Subscriptions:
             entry = {}
             self._tree.insert(key, entry)
         entry[subscription.id] = subscription
-        self._routes.clear()
+        self._change()
 
     def remove(self, subscription: Subscription) -> None:
         """A subscriber is gone."""
         key = str(subscription.key_expr)
         entry = self._tree.get(key)
         if entry is not None and entry.pop(subscription.id, None) is not None:
-            self._routes.clear()
+            self._change()
             if not entry:
                 self._tree.remove(key)
 
-    def route(self, key: str, is_local: bool) -> tuple[Subscription, ...]:
+    def _change(self) -> None:
+        self._routes.clear()
+        self._local_routes.clear()
+
+    def local_route(self, key: str) -> Route | None:
+        """The subscribers of what this session publishes, if they are remembered. Needs no lock."""
+        return self._local_routes.get(key)
+
+    def route(self, key: str, is_local: bool) -> Route:
         """The subscribers of a key, for what this session or what somebody else published."""
-        route = self._routes.get((key, is_local))
+        routes = self._local_routes if is_local else self._routes
+        route = routes.get(key)
         if route is None:
-            if len(self._routes) >= MAX_ROUTES:
-                self._routes.clear()
+            if len(routes) >= MAX_ROUTES:
+                routes.clear()
             unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
             entries = [entry for _, entry in self._tree.intersecting(key)]
             found = [one for entry in entries for one in entry.values() if one.origin is not unwanted]
-            route = self._routes[key, is_local] = tuple(sorted(found, key=lambda one: one.id))
+            route = routes[key] = tuple(sorted(found, key=lambda one: one.id))
         return route
 
     def deliver(self, sample: Sample, is_local: bool) -> None:
@@ -79,7 +92,7 @@ class Subscriptions:
         """Hand over what a neighbour published."""
         columns = pushes.columns
         heads: list[Head | None] = []
-        routes: list[tuple[Subscription, ...]] = []
+        routes: list[Route] = []
         attached = False
         for index in range(columns.shape_count):
             shape = columns.shape_at(index)

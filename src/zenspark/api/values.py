@@ -98,9 +98,12 @@ class LinkEvent(Info, frozen=True):
 
 
 class MatchingStatus(Info, frozen=True):
-    """Whether anybody listens to a publisher, or could answer a querier."""
+    """Whether anybody listens to a publisher, or could answer a querier; true in an `if` when somebody does."""
 
     matching: bool
+
+    def __bool__(self) -> bool:
+        return self.matching
 
 
 class ReplyError(Info, frozen=True):

@@ -1,4 +1,9 @@
-"""Connector: keeps one session to an endpoint, trying again when it cannot be had or is lost."""
+"""Connector: keeps one session to an endpoint, trying again when it cannot be had or is lost.
+
+It has a thread, because making a link waits. What it waits for otherwise changes with the node's neighbours, so it
+waits there. If the other node says that there is a link already (both called each other), that one is as good as ours:
+we wait for its end.
+"""
 
 from __future__ import annotations
 
@@ -6,101 +11,135 @@ import logging
 import threading
 from collections.abc import Sequence
 
-import msgspec
-
 from zenspark.errors import CloseReason, LinkError, ZError
 from zenspark.net.driver import Driver
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.node import Node
+from zenspark.net.retry import Backoff, RetryPolicy
 from zenspark.transport.connection import Closed, Event
 from zenspark.transport.handshake import Opened
+from zenspark.wire.values import ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
 
-class Retry(msgspec.Struct, frozen=True):
-    """How long to wait before the next try, in seconds: longer each time, up to a limit."""
+class Attempt:
+    """One call of one endpoint: what became of it."""
 
-    first: float = 1.0
-    longest: float = 4.0
-    factor: float = 2.0
+    def __init__(self, node: Node, endpoint: Endpoint, expected: ZenohId | None = None) -> None:
+        self._node = node
+        self._endpoint = endpoint
+        self._expected = expected
+        self._is_settled = False
+        self.zid: ZenohId | None = None
+        """Whom we have a session with now, over this link or another one."""
+        self.reason: CloseReason | None = None
+        self.error: ZError | None = None
 
-    def delay(self, tries: int) -> float:
-        """The pause after so many tries in vain."""
-        return min(self.longest, self.first * self.factor ** min(tries, 64))
+    def run(self) -> bool:
+        """Call, and wait for the session; whether there is one."""
+        try:
+            self._node.connect(self._endpoint, self._watch, self._expected)
+        except ZError as error:
+            self.error = error
+            return False
+        patience = self._node.limits.open_timeout + 1
+        self._node.wait(lambda: self._is_settled or self._node.is_closed, patience)
+        return self.zid is not None
+
+    def _watch(self, driver: Driver, event: Event) -> None:
+        match event:
+            case Opened(terms):
+                self.zid = terms.peer.zid
+            case Closed(reason, text):
+                if not self._is_settled and reason is CloseReason.MAX_LINKS:
+                    self.zid = driver.connection.callee
+                self.reason = reason
+                self.error = LinkError(self._endpoint.locator.text, text)
+        self._is_settled = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session is there."""
+        return self.zid is not None and self._node.has_session(self.zid)
 
 
 class Connector:
-    """Keeps a session to the first of several endpoints that answers. Its thread ends with `stop`."""
+    """Keeps a session to the first of several endpoints that answers."""
 
-    def __init__(self, node: Node, endpoints: Sequence[Endpoint], retry: Retry) -> None:
+    def __init__(self, node: Node, endpoints: Sequence[Endpoint], retry: RetryPolicy) -> None:
         self._node = node
         self._endpoints = endpoints
-        self._retry = retry
-        self._stopped = threading.Event()
-        self._settled = threading.Event()
-        self._lost = threading.Event()
+        self._retry = retry.of(endpoints[0])
+        self._attempt: Attempt | None = None
+        self._is_over = False
         self.error: ZError | None = None
-        """Why the last try failed."""
-        self._is_open = False
+        """Why the last attempt failed."""
         self._thread = threading.Thread(target=self._run, name="zenspark-connect", daemon=True)
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """How patiently it tries: as configured, or as its endpoint says."""
+        return self._retry
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session is there."""
+        return self._attempt is not None and self._attempt.is_open
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has given up, or was stopped."""
+        return self._is_over or self._node.is_closed
 
     def start(self) -> None:
         """Begin to try."""
         self._thread.start()
 
     def wait_open(self, timeout: float | None) -> bool:
-        """Wait for the session; False if it is not there in time."""
-        deadline = None if timeout is None else self._node.loop.now() + timeout
-        while not self._is_open and not self._stopped.is_set():
-            left = None if deadline is None else deadline - self._node.loop.now()
-            if left is not None and left <= 0:
-                return False
-            self._settled.wait(0.1 if left is None else min(left, 0.1))  # short, so that Ctrl-C is noticed
-        return self._is_open
+        """Wait for the session; False if it is not there in time, or never will be."""
+        self._node.wait(lambda: self.is_open or self.is_over, timeout)
+        return self.is_open
 
-    def try_once(self) -> bool:
-        """Try each endpoint once; whether one answered."""
-        return any(self._connect(endpoint) for endpoint in self._endpoints)
-
-    def stop(self) -> None:
-        """Try no more."""
-        self._stopped.set()
-        self._lost.set()
+    def stop(self, timeout: float = 1.0) -> None:
+        """Try no more; an attempt that is under way may go on for a while, but comes to nothing."""
+        self._is_over = True
+        self._node.wake()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
 
     def _run(self) -> None:
-        tries = 0
-        while not self._stopped.is_set():
-            if self._is_open or self.try_once():
-                tries = 0
-                self._lost.wait()
-                self._lost.clear()
-                if self._is_open:
-                    continue
-            if self._stopped.wait(self._retry.delay(tries)):
-                return
-            tries += 1
+        backoff = Backoff(self._retry, self._node.loop.now())
+        while not self.is_over:
+            if self._try_each():
+                # From here on it is about a session that was there: it is wanted back, however long that takes.
+                backoff = Backoff(RetryPolicy(*self._periods), self._node.loop.now())
+                self._node.wait(lambda: self.is_over or not self.is_open)
+            again = backoff.failed(self._node.loop.now())
+            if again is None:
+                self._is_over = True
+            else:
+                self._node.wait(lambda: self.is_over, again - self._node.loop.now())
+        self._node.wake()
 
-    def _connect(self, endpoint: Endpoint) -> bool:
-        answered = threading.Event()
+    @property
+    def _periods(self) -> tuple[int, int, float]:
+        return self._retry.period_init_ms, self._retry.period_max_ms, self._retry.period_increase_factor
 
-        def watch(driver: Driver, event: Event) -> None:
-            match event:
-                case Opened():
-                    self._is_open = True
-                    self._settled.set()
-                case Closed(reason, text):
-                    was_open, self._is_open = self._is_open, reason is CloseReason.MAX_LINKS and not self._is_open
-                    self.error = LinkError(str(endpoint), text)
-                    if was_open:
-                        self._lost.set()
-            answered.set()
-
-        try:
-            self._node.connect(endpoint, watch)
-        except ZError as error:
-            self.error = error
-            logger.debug("no link to %s: %s", endpoint, error)
-            return False
-        answered.wait(self._node.limits.open_timeout + 1)
-        return self._is_open
+    def _try_each(self) -> bool:
+        """Try each endpoint once; whether one answered."""
+        for endpoint in self._endpoints:
+            attempt = Attempt(self._node, endpoint)
+            if self.is_over:
+                return False
+            if attempt.run() and attempt.is_open:
+                logger.debug("connected to %s", endpoint.locator.text)
+                self._attempt = attempt
+                self._node.wake()
+                return True
+            self.error = attempt.error or self.error
+            logger.debug("not connected to %s: %s", endpoint.locator.text, attempt.error)
+            if attempt.reason is CloseReason.CONNECTION_TO_SELF:
+                logger.warning("%s is this node itself", endpoint.locator.text)
+                self._is_over = len(self._endpoints) == 1
+        return False

@@ -81,8 +81,9 @@ class Loop:
             self._release()
             return True
         self.call_soon(self._stop)
-        if not self.is_current:
-            self._thread.join(timeout)
+        if self.is_current:
+            return True
+        self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _stop(self) -> None:

@@ -4,32 +4,44 @@ The router's tables belong to `lock`. The loop takes it for every message it hea
 declare or ask. What must be said follows while the lock is held, so that neighbours hear things in the order in which
 they became true; saying never waits, it only fills outboxes. Publications are different: their routes are looked up
 once and used without the lock until `version` changes.
+
+Links that are not sessions yet belong to the loop. A link that has to shake hands by itself first (TLS, WebSocket)
+does so in a thread of its own, because that waits.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
-from zenspark.errors import CloseReason, LinkError
+from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import protocols
-from zenspark.net.driver import Driver
+from zenspark.net.driver import Driver, Patience
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import Link, Listener
-from zenspark.net.loop import Loop
+from zenspark.net.loop import Loop, sever
 from zenspark.router.face import Face
+from zenspark.router.gossip import Found, Gossip
 from zenspark.router.router import Out, Router
-from zenspark.transport.connection import Asked, Closed, Connection, Event, Lost, Pushes, Received
+from zenspark.transport.connection import ROWS, Asked, Closed, Connection, Event, Lost, Pushes, Received
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
-from zenspark.wire.messages import NetworkMessage
-from zenspark.wire.values import Congestion, QoS, WhatAmI, ZenohId
+from zenspark.wire.columns import Columns
+from zenspark.wire.messages import NetworkMessage, NetworkOam
+from zenspark.wire.values import Congestion, Locator, QoS, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
+
+Watcher = Callable[[Driver, Event], None]
+
+ACCEPT_PAUSE = 0.2
+"""Seconds to wait when this machine has no descriptors left for callers."""
 
 
 class Local(Protocol):
@@ -53,15 +65,26 @@ class Limits(msgspec.Struct, frozen=True):
 
     open_timeout: float = 10.0
     accept_timeout: float = 10.0
+    close_timeout: float = 10.0
+    """for peers that do take what was said last, but slowly"""
     max_sessions: int = 1000
     max_pending: int = 100
+    """Callers who have no session yet: more would let anybody fill the memory."""
     message_size: int = 1 << 30
+    patience: Patience = Patience()
 
 
 class Node:
     """Listeners, links and the router between them."""
 
-    def __init__(self, identity: Identity, offer: Offer, limits: Limits, query_timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        offer: Offer,
+        limits: Limits,
+        query_timeout: float = 10.0,
+        gossip: Gossip | None = None,
+    ) -> None:
         self.identity = identity
         self.offer = offer
         self.limits = limits
@@ -70,18 +93,36 @@ class Node:
         self.local_face = self.router.add_local()
         self.loop = Loop(f"zenspark-{identity.zid}")
         self.listeners: list[Listener] = []
+        self.on_found: Callable[[Found], None] | None = None
+        """Whom to tell, in the loop, of nodes that neighbours know."""
+        self.on_lost: Callable[[ZenohId], None] | None = None
+        """Whom to tell, in the loop, of neighbours that are gone."""
         self._local: Local | None = None
+        self._gossip = gossip
+        self._changed = threading.Condition(self.lock)
+        self._columns = Columns(ROWS)
         self._cookie_key = secrets.token_bytes(32)
         self._drivers: dict[Face, Driver] = {}
         self._faces: dict[Driver, Face] = {}
-        self._pending: set[Driver] = set()
-        self._watchers: dict[Driver, Callable[[Driver, Event], None]] = {}
+        self._establishing: set[Link] = set()
+        self._pending: dict[Driver, Watcher | None] = {}
+        self._watchers: dict[Driver, Watcher] = {}
+        self._leaving: set[Driver] = set()
         self._timer_at = float("inf")
+        self._is_closed = False
+        self._is_closing = False
+        self._is_done = threading.Event()
+        _nodes.add(self)
 
     def start(self, local: Local) -> None:
         """Begin to serve a session."""
         self._local = local
         self.loop.start()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is the end."""
+        return self._is_closed
 
     # -- neighbours
 
@@ -95,55 +136,97 @@ class Node:
         """The link to a neighbour."""
         return self._drivers.get(face)
 
+    def has_session(self, zid: ZenohId) -> bool:
+        """Whether a node is a neighbour."""
+        with self.lock:
+            return any(face.zid == zid for face in self._drivers)
+
+    def wait(self, is_so: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until something is so that changes with neighbours; False if it is not, in time."""
+        with self._changed:
+            return self._changed.wait_for(is_so, timeout)
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+
     def listen(self, endpoint: Endpoint) -> Listener:
         """Let others connect here."""
         listener = protocols.listen(endpoint)
         self.listeners.append(listener)
-        self.loop.call_soon(lambda: self.loop.watch(listener, lambda: self._on_caller(listener)))
+        self.loop.call_soon(lambda: self._await_callers(listener))
         return listener
 
-    def _on_caller(self, listener: Listener) -> None:
-        while (link := listener.accept()) is not None:
-            if len(self._pending) >= self.limits.max_pending:
-                link.close()
-                continue
-            threading.Thread(target=self._accept, args=(link,), name="zenspark-accept", daemon=True).start()
+    def locators(self, loopback: bool) -> tuple[Locator, ...]:
+        """Where others reach this node, from this machine or from elsewhere."""
+        return tuple(locator for listener in self.listeners for locator in listener.locators(loopback))
 
-    def _accept(self, link: Link) -> None:
-        """Shake hands on a link somebody made to us; in a thread of its own, because TLS and WebSocket wait."""
+    def connect(self, endpoint: Endpoint, watcher: Watcher, expected: ZenohId | None = None) -> None:
+        """Make a link and a session over it; waits for the link only. `watcher` hears how the session goes."""
+        link = protocols.connect(endpoint, self.limits.open_timeout)
+        side = Opening(self.identity, self._offer(link), expected)
+        self.loop.call_soon(lambda: self._drive(link, side, self.limits.open_timeout, watcher))
+        if self._is_closed:  # the loop may be gone already
+            link.close()
+            raise SessionClosed("the node is closed")
+
+    def _offer(self, link: Link) -> Offer:
+        return msgspec.structs.replace(self.offer, batch_size=min(self.offer.batch_size, link.mtu))
+
+    # -- callers, in the loop
+
+    def _await_callers(self, listener: Listener) -> None:
+        if not self._is_closed:
+            self.loop.watch(listener, lambda: self._on_caller(listener))
+
+    def _on_caller(self, listener: Listener) -> None:
+        try:
+            while (link := listener.accept()) is not None:
+                self._welcome(link)
+        except LinkError as error:
+            logger.warning("nobody can connect for the moment: %s", error)
+            self.loop.watch(listener, None)
+            self.loop.call_at(self.loop.now() + ACCEPT_PAUSE, lambda: self._await_callers(listener))
+
+    def _welcome(self, link: Link) -> None:
+        if len(self._pending) + len(self._establishing) >= self.limits.max_pending:
+            logger.warning("%s was turned away: %d others are not done yet", link.dst, self.limits.max_pending)
+            link.close()
+        elif link.is_established:
+            self._accept(link)
+        else:
+            self._establishing.add(link)
+            threading.Thread(target=self._establish, args=(link,), name="zenspark-accept", daemon=True).start()
+
+    def _establish(self, link: Link) -> None:
+        """In a thread of its own: what TLS and WebSocket have to do first."""
         try:
             link.establish(self.limits.accept_timeout)
         except LinkError as error:
             logger.warning("a caller was given up: %s", error)
             link.close()
-            return
+        self.loop.call_soon(lambda: self._established(link))
+
+    def _established(self, link: Link) -> None:
+        self._establishing.discard(link)
+        if link.fileno() >= 0:
+            self._accept(link)
+
+    def _accept(self, link: Link) -> None:
         side = Accepting(self.identity, self._offer(link), self._cookie_key, secrets.randbits(64))
         self._drive(link, side, self.limits.accept_timeout)
 
-    def connect(
-        self, endpoint: Endpoint, watcher: Callable[[Driver, Event], None], expected: ZenohId | None = None
-    ) -> None:
-        """Make a link and a session over it; waits for the link only. `watcher` hears how the session goes."""
-        link = protocols.connect(endpoint, self.limits.open_timeout)
-        self._drive(link, Opening(self.identity, self._offer(link), expected), self.limits.open_timeout, watcher)
-
-    def _offer(self, link: Link) -> Offer:
-        return msgspec.structs.replace(self.offer, batch_size=min(self.offer.batch_size, link.mtu))
-
-    def _drive(
-        self,
-        link: Link,
-        side: Opening | Accepting,
-        timeout: float,
-        watcher: Callable[[Driver, Event], None] | None = None,
-    ) -> None:
-        connection = Connection(side, self.loop.now(), self.limits.message_size, link.is_streamed)
-        driver = Driver(self.loop, link, connection, self._on_event)
-        if watcher is not None:
-            self._watchers[driver] = watcher
-        self._pending.add(driver)
-        self.loop.call_soon(driver.start)
+    def _drive(self, link: Link, side: Opening | Accepting, timeout: float, watcher: Watcher | None = None) -> None:
+        if self._is_closed:
+            link.close()
+            return
+        connection = Connection(side, self.loop.now(), self.limits.message_size, link.is_streamed, self._columns)
+        driver = Driver(self.loop, link, connection, self._on_event, self.limits.patience)
+        driver.on_released = self._on_released
+        self._pending[driver] = watcher
         self.loop.call_at(self.loop.now() + timeout, lambda: self._give_up(driver, timeout))
+        driver.start()
 
     def _give_up(self, driver: Driver, timeout: float) -> None:
         if driver in self._pending:
@@ -161,47 +244,72 @@ class Node:
                     self._hear(self._faces[driver], message)
             case Asked(terms):
                 self._on_asked(driver, terms.peer.zid)
-            case Opened(terms):
-                self._on_opened(driver, terms.peer)
+            case Opened():
+                self._on_opened(driver, event)
             case Closed():
                 self._on_closed(driver, event)
             case Lost(why):
                 logger.warning("a message from %s was lost: %s", driver.link.dst, why)
-        watcher = self._watchers.get(driver)
-        if watcher is not None and isinstance(event, (Opened, Closed)):
-            watcher(driver, event)
 
     def _on_asked(self, driver: Driver, zid: ZenohId) -> None:
-        with self.lock:
-            if any(face.zid == zid for face in self._drivers):
-                driver.close(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
-            elif len(self._drivers) >= self.limits.max_sessions:
-                driver.close(CloseReason.INVALID, f"{self.limits.max_sessions} sessions are the limit")
-            else:
-                driver.admit()
+        if len(self._drivers) >= self.limits.max_sessions:
+            driver.close(CloseReason.INVALID, f"{self.limits.max_sessions} sessions are the limit")
+        elif self.has_session(zid) or self._prefers_own_call(zid):
+            driver.close(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
+        else:
+            driver.admit()
 
-    def _on_opened(self, driver: Driver, peer: Identity) -> None:
-        self._pending.discard(driver)
+    def _prefers_own_call(self, zid: ZenohId) -> bool:
+        """Whether we are calling who calls us, and are the one whose call counts: both ends must agree which."""
+        return self.identity.zid.value > zid.value and any(
+            pending.connection.callee == zid for pending in self._pending
+        )
+
+    def _on_opened(self, driver: Driver, opened: Opened) -> None:
+        peer = opened.terms.peer
+        watcher = self._pending.pop(driver, None)
+        if self.has_session(peer.zid):
+            self._pending[driver] = watcher
+            driver.close(CloseReason.MAX_LINKS, f"there is a link to {peer.zid} already")
+            return
         logger.info("session with %s %s over %s", peer.whatami.text, peer.zid, driver.link.dst)
         with self.lock:
             face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now())
             self._drivers[face] = driver
             self._faces[driver] = face
+            if self._gossip is not None:
+                out += self._gossip.opened(face, self.locators(_is_loopback(driver.link)))
             self._emit(out)
             if self._local is not None:
                 self._local.opened(face, driver)
+            if watcher is not None:
+                self._watchers[driver] = watcher
+                watcher(driver, opened)
+            self._changed.notify_all()
 
     def _on_closed(self, driver: Driver, closed: Closed) -> None:
-        self._pending.discard(driver)
-        logger.info("session over %s ended: %s", driver.link.dst, closed.text)
+        watcher = self._pending.pop(driver, None) or self._watchers.pop(driver, None)
+        self._leaving.add(driver)
+        logger.info("the link to %s ended: %s", driver.link.dst, closed.text)
         with self.lock:
             face = self._faces.pop(driver, None)
-            if face is None:
-                return
-            del self._drivers[face]
-            self._emit(self.router.remove_face(face, self.loop.now()))
-            if self._local is not None:
-                self._local.closed(face, driver)
+            if face is not None:
+                del self._drivers[face]
+                if self._gossip is not None:
+                    self._gossip.closed(face)
+                self._emit(self.router.remove_face(face, self.loop.now()))
+                if self._local is not None:
+                    self._local.closed(face, driver)
+            if watcher is not None:
+                watcher(driver, closed)
+            self._changed.notify_all()
+        if face is not None and self.on_lost is not None:
+            self.on_lost(face.zid)
+
+    def _on_released(self, driver: Driver) -> None:
+        self._leaving.discard(driver)
+        if self._is_closing and not self._leaving:
+            self._finish()
 
     def _on_pushes(self, face: Face, pushes: Pushes) -> None:
         columns = pushes.columns
@@ -218,6 +326,13 @@ class Node:
             self._local.receive_pushes(face, pushes)
 
     def _hear(self, face: Face, message: NetworkMessage) -> None:
+        if self._gossip is not None and isinstance(message, NetworkOam):
+            found, out = self._gossip.receive(face, message)
+            self._emit(out)
+            for one in found:
+                if self.on_found is not None and not self.has_session(one.zid):
+                    self.on_found(one)
+            return
         self._emit(self.router.receive(face, message, self.loop.now()))
 
     # -- what the session says
@@ -235,8 +350,8 @@ class Node:
     def _emit(self, out: Out) -> None:
         for face, message in out:
             if face is self.local_face:
-                assert self._local is not None
-                self._local.receive(message)
+                if self._local is not None:
+                    self._local.receive(message)
             else:
                 driver = self._drivers.get(face)
                 if driver is not None:
@@ -257,20 +372,73 @@ class Node:
     # -- the end
 
     def close(self) -> None:
-        """End every session in good order, and the loop."""
-        done = threading.Event()
-        self.loop.call_soon(lambda: self._close(done))
+        """End every session in good order, and the loop. Returns in bounded time, whatever the peers do."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.wake()
+        self.loop.call_soon(self._close)
         if not self.loop.is_current:
-            done.wait(self.limits.open_timeout)
-        self.loop.stop()
+            self._is_done.wait(2 * self.limits.close_timeout)
+            self.loop.stop(self.limits.close_timeout)
 
-    def _close(self, done: threading.Event) -> None:
+    def _close(self) -> None:
+        """In the loop: say goodbye, and end when it has been heard or time is up."""
         for listener in self.listeners:
             self.loop.watch(listener, None)
-            listener.close()
+        for link in self._establishing:
+            link.close()
         for driver in [*self._pending, *self._drivers.values()]:
             driver.close()
-        done.set()
+        self._is_closing = True
+        if self._leaving:
+            self.loop.call_at(self.loop.now() + self.limits.close_timeout, self._finish)
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._is_done.is_set():
+            return
+        self._is_done.set()
+        for driver in list(self._leaving):
+            driver.release()
+        for listener in self.listeners:  # last, because the links of a UDP listener live in it
+            listener.close()
+        self.loop.stop()
+
+    def sever(self) -> None:
+        """In a forked child: this copy of the node is closed, and the parent's goes on."""
+        self._is_closed = True
+        self.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as `logging` does: others hold this very lock
+        for driver in [*self._pending, *self._drivers.values(), *self._leaving]:
+            driver.sever()
+        for listener in self.listeners:
+            sever(listener)
+        for link in self._establishing:
+            sever(link)
+        self.loop.sever()
+        self._drivers.clear()
+
+
+_nodes: weakref.WeakSet[Node] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for node in list(_nodes):
+        node.sever()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _is_loopback(link: Link) -> bool:
+    """Whether the other side is on this machine."""
+    try:
+        address = Endpoint.parse(link.dst).ip
+    except UsageError:  # it has no address at all
+        return True
+    return address is not None and address.is_loopback
 
 
 def qos_of(message: NetworkMessage) -> QoS:

@@ -357,6 +357,28 @@ class Router:
         self.routes.change(list(self._faces.values()))
         for upstream, passed in asked.passed_on.items():
             self._out.append((upstream, Interest(id=passed, mode=InterestMode.FINAL, qos=QoS.DECLARE)))
+        if asked.is_future:
+            self._forget_told(asked)
+            for upstream in asked.passed_on:
+                self._forget_heard(asked, upstream)
+
+    def _forget_told(self, asked: Asked) -> None:
+        """What a face knew by this interest alone, it will not be kept informed of: it must be told anew one day."""
+        face = asked.face
+        if face.region in UNSOLICITED:
+            return
+        left = [other for other in self._interests.of(face) if other.is_future]
+        for kind in asked.kinds:
+            for key in [key for key in face.told[kind] if not any(other.matches(kind, key) for other in left)]:
+                del face.told[kind][key]
+
+    def _forget_heard(self, asked: Asked, upstream: Face) -> None:
+        """What a node above us told for this interest alone, it will not tell the end of."""
+        left = [other for other in self._interests.all() if other.is_future and upstream in other.passed_on]
+        for kind in asked.kinds:
+            for number, declared in list(upstream.declared[kind].items()):
+                if not any(other.matches(kind, declared.key) for other in left):
+                    self._undeclare(upstream, kind, number)
 
     def _is_unknown(self, face: Face, kind: Kind, key: str) -> bool:
         """Whether a face may want a message about which it has told us nothing."""

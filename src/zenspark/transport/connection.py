@@ -25,7 +25,7 @@ from zenspark.wire.codec import decode_network, decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import Close, Fragment, Frame, KeepAlive, NetworkMessage, TransportMessage
-from zenspark.wire.values import Priority
+from zenspark.wire.values import Priority, ZenohId
 
 BUFFER_SIZE = 1 << 18
 """What one read may bring: several of the largest batches, and little enough to stay in the processor's cache."""
@@ -33,6 +33,8 @@ RELIABLE, CONTINUED = 0x08, 0x10
 """Bits of a frame's lane in the columns."""
 ROWS = 1 << 15
 """How many publications are handed over at once: about what the buffer holds of the smallest ones."""
+SMALLEST_BATCH = 64
+"""What there must be room for: in less, no piece of a message fits behind the head of its fragment."""
 KEEP_ALIVES = 4
 """How often we are heard of within a lease."""
 
@@ -110,10 +112,18 @@ class _Lane:
 
 
 class Connection:
-    """One link, one peer. Made by an `Opening` or an `Accepting` that nobody else uses."""
+    """One link, one peer. Made by an `Opening` or an `Accepting` that nobody else uses.
+
+    `columns` may be shared by all connections of one thread: it holds something only while `receive` runs.
+    """
 
     def __init__(
-        self, side: Opening | Accepting, now: float, message_limit: int = 1 << 30, is_streamed: bool = True
+        self,
+        side: Opening | Accepting,
+        now: float,
+        message_limit: int = 1 << 30,
+        is_streamed: bool = True,
+        columns: Columns | None = None,
     ) -> None:
         self._side = side
         self._message_limit = message_limit
@@ -121,7 +131,7 @@ class Connection:
         """What of the length before a batch counts as part of it: a datagram has none of its own."""
         self._buffer = bytearray(BUFFER_SIZE)
         self._filled = 0
-        self._columns = Columns(ROWS)
+        self._columns = columns
         self._lanes: dict[tuple[Priority, bool], _Lane] = {}
         self._is_new = True  # whether the frame at hand is, and not a repetition
         self._heard = now
@@ -129,6 +139,12 @@ class Connection:
         self.state = State.OPENING
         self.terms: Terms | None = None
         self.outbox: Outbox | None = None
+
+    @property
+    def callee(self) -> ZenohId | None:
+        """Whom this end calls, once it has answered; None if this end is the one who is called."""
+        terms = self._side.terms if isinstance(self._side, Opening) else None
+        return None if terms is None else terms.peer.zid
 
     # -- out
 
@@ -236,6 +252,8 @@ class Connection:
         except DecodeError as error:
             outcome = refusal(CloseReason.INVALID, str(error))
         match outcome:
+            case Opened(terms) if terms.batch_size < SMALLEST_BATCH:
+                yield self.close(CloseReason.INVALID, f"batches of {terms.batch_size} bytes are too small")
             case Opened(terms) if isinstance(self._side, Accepting):
                 self.terms = terms
                 self.state = State.ASKED
@@ -253,6 +271,8 @@ class Connection:
     def _open(self, terms: Terms) -> Opened:
         self.terms = terms
         self.state = State.OPEN
+        if self._columns is None:
+            self._columns = Columns(ROWS)
         self.outbox = Outbox(
             terms.batch_size, terms.initial_sn, terms.sn_mask, terms.qos, terms.compression, terms.low_latency
         )
@@ -283,16 +303,23 @@ class Connection:
     def _walk(self, cursor: Cursor) -> Iterator[Event]:
         """Everything a cursor meets, in order."""
         columns = self._columns
+        assert columns is not None
+        columns.clear()  # of what somebody left there who broke off
         while self.state is State.OPEN:
             outcome = cursor.decode(columns)
             yield from self._rows(columns)
             if outcome is Outcome.END:
                 return
             if outcome is Outcome.OVERSIZED:
-                raise LimitExceeded(0, cursor.limit, "length of a batch")
+                raise LimitExceeded(self._length_at(cursor.pos), cursor.limit, "length of a batch")
             if outcome is Outcome.MESSAGE:
                 reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
                 yield from self._on_message(cursor.message(), reliable, is_new)
+
+    def _length_at(self, position: int) -> int:
+        """What stands in front of the batch at a position."""
+        assert self.terms is not None
+        return int.from_bytes(self._buffer[position : position + (4 if self.terms.low_latency else 2)], "little")
 
     def _rows(self, columns: Columns) -> Iterator[Event]:
         """The rows of every frame that is not a repetition."""

@@ -701,7 +701,7 @@ class Columns:
     _frame_lanes: cython.p_uint
     _frame_rows: cython.p_uint
     _shapes: cython.p_uint
-    _slots: cython.p_ulonglong
+    _slots: cython.p_uint
 
     def __init__(
         self, rows: cython.Py_ssize_t = 65536, shapes: cython.Py_ssize_t = 0, frames: cython.Py_ssize_t = 0
@@ -721,7 +721,7 @@ class Columns:
             _zeros("I", self.frame_limit),
             _zeros("I", self.frame_limit),
             _zeros("I", (self.shape_limit + 1) * _WORDS),  # the last is where a head is parsed when all are taken
-            _zeros("Q", _SLOTS),
+            _zeros("I", _SLOTS),
         )
         self._starts = _pointer32(self._memory[0])
         self._stops = _pointer32(self._memory[1])
@@ -731,7 +731,7 @@ class Columns:
         self._frame_lanes = _pointer32(self._memory[5])
         self._frame_rows = _pointer32(self._memory[6])
         self._shapes = _pointer32(self._memory[7])
-        self._slots = _pointer64(self._memory[8])
+        self._slots = _pointer32(self._memory[8])
         self._busy = False
         self._starved = False
         self.clear()
@@ -960,7 +960,7 @@ class Columns:
         key_end: cython.Py_ssize_t
         slot: cython.Py_ssize_t
         hashed: cython.ulonglong
-        tag: cython.ulonglong
+        tag: cython.uint
         if self._data[pos] & 0x1F != _PUSH:
             return 0
         key_end = self._parse_key(pos, end, shape)
@@ -968,7 +968,7 @@ class Columns:
             return 0
         hashed = self._hash(pos, key_end, end)
         slot = (hashed >> _SLOT_SHIFT) << 1
-        tag = (hashed & 0x7FFFFFFF) << 32
+        tag = (hashed >> 20 & 0xFFF) << 20
         head = self._try_shape(self._slots[slot] ^ tag, pos, end, lane, row)
         if head == 0:
             head = self._try_shape(self._slots[slot + 1] ^ tag, pos, end, lane, row)
@@ -983,7 +983,7 @@ class Columns:
             return 0
         self._current = self.shape_count
         self._slots[slot + 1] = self._slots[slot]
-        self._slots[slot] = tag | self._current
+        self._slots[slot] = tag | (self._current & 0xFFFFF)
         self.shape_count += 1
         return head
 
@@ -1005,8 +1005,8 @@ class Columns:
                 hashed = hashed << 8 | self._data[at]
         else:
             for at in range(pos, stop - 8, 8):
-                hashed = (hashed ^ _word(self._data, at)) * odd & full
-                hashed ^= hashed >> 32
+                hashed ^= _word(self._data, at)
+                hashed = (hashed << 23 | hashed >> 41) & full
             hashed ^= _word(self._data, stop - 8)
         return hashed * odd & full
 
@@ -1016,7 +1016,7 @@ class Columns:
     @cython.exceptval(check=False)
     def _try_shape(
         self,
-        index: cython.ulonglong,
+        index: cython.uint,
         pos: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
         lane: cython.uint,
@@ -1024,11 +1024,11 @@ class Columns:
     ) -> cython.Py_ssize_t:
         """Make this shape current if the message is of it.
 
-        A number with the wrong tag is too large. One from before `clear` may not be, but then the bytes differ.
+        A number with the wrong tag is too large. If not, as one from before `clear` may be, the bytes differ.
         """
         head: cython.Py_ssize_t
         shape: cython.p_uint
-        if index >= cython.cast(cython.ulonglong, self.shape_count):
+        if index >= self.shape_count:
             return 0
         shape = _record(self._shapes, index)
         if shape[_META] & _LANE != lane:
@@ -1544,6 +1544,7 @@ class Cursor:
         row: cython.Py_ssize_t = columns.row_count
         shape: cython.p_uint = _record(columns._shapes, max(columns._current, 0))
         known: cython.bint = columns._current >= 0 and shape[_META] & _LANE == self._lane
+        before: cython.Py_ssize_t
         head: cython.Py_ssize_t
         start: cython.Py_ssize_t
         stop: cython.Py_ssize_t
@@ -1554,11 +1555,12 @@ class Cursor:
         while pos < end and row < columns.row_limit:
             head = columns._match(pos, end, shape, row) if known else 0
             if head == 0:
+                before = columns._current
                 head = columns._find_shape(pos, end, self._lane, row)
                 if head == 0:
                     break
                 shape = _record(columns._shapes, columns._current)
-                known = True
+                known = columns._current == before  # only in a run of one shape is it worth a try before looking
             start = head
             stop = head
             if shape[_META] & _DEL == 0:
@@ -1711,6 +1713,11 @@ class Rows:
         sizes += [column.count for column in spans if not column.is_constant]
         if min(sizes, default=self.count) < self.count:
             raise UsageError(f"a column of {min(sizes)} for {self.count} rows")
+
+    def rewind(self) -> None:
+        """Start again with the first row, for another link."""
+        _check_idle(self._busy)
+        self.row = 0
 
     def skip(self) -> None:
         """Step over a row that was sent by other means."""

@@ -328,3 +328,33 @@ def test_a_declaration_used_again_under_its_id_moves(net: Network) -> None:
     net.put(publisher, "a", b"1")
     net.put(publisher, "b", b"2")
     assert pushed(subscriber) == [("b", b"2")]
+
+
+def test_what_was_told_for_an_interest_is_forgotten_with_it(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/p")
+    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.ask(publisher, None, InterestMode.FINAL)
+    net.declare(subscriber, UndeclareSubscriber(id=1))
+    heard = net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    assert answered(heard) == ["D_FINAL"]
+    assert publisher.router.routes.push(publisher.local, "demo/p") == ()
+    net.subscribe(subscriber, "demo/p", 2)
+    assert answered(publisher.heard)[-1] == "D_SUBSCRIBER demo/p"
+    assert publisher.router.routes.push(publisher.local, "demo/p") == tuple(publisher.links)
+
+
+def test_what_another_interest_covers_is_kept(net: Network) -> None:
+    publisher, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(publisher, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "demo/p")
+    other = Interest(id=8, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, "demo/**"))
+    net.say(publisher, other)
+    net.ask(publisher, "demo/p", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.ask(publisher, None, InterestMode.FINAL)
+    publisher.heard.clear()
+    net.declare(subscriber, UndeclareSubscriber(id=1))
+    assert answered(publisher.heard) == ["U_SUBSCRIBER"]

@@ -870,6 +870,8 @@ def test_a_row_too_large_for_a_batch_is_left_to_be_cut_into_fragments() -> None:
     assert out[: encoder.written] == batch(frame(put(b"c", WireExpr(2)), sn=3))
     with pytest.raises(IndexError):
         rows.skip()
+    rows.rewind()
+    assert rows.row == 0
 
 
 OUTSIDE = Spans(b"", array("I", [1]), array("I", [2]))

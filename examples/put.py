@@ -1,0 +1,40 @@
+"""Write one value under a key."""
+
+import argparse
+import contextlib
+import json
+
+import zenspark as zenoh
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-k", "--key", default="demo/example/zenspark-put", help="key to write")
+    parser.add_argument("-p", "--payload", default="Put from Python!", help="value to write")
+    parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")
+    parser.add_argument("-e", "--connect", metavar="ENDPOINT", action="append", help="connect here (repeatable)")
+    parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")
+    parser.add_argument("-c", "--config", metavar="FILE", help="configuration to start from")
+    parser.add_argument("--cfg", metavar="KEY:VALUE", action="append", default=[], help="set one key (repeatable)")
+    parser.add_argument("--no-multicast-scouting", action="store_true", help="look for nobody by multicast")
+    args = parser.parse_args()
+    zenoh.init_log_from_env_or("error")
+    config = zenoh.Config.from_file(args.config) if args.config else zenoh.Config()
+    wanted = {"mode": args.mode, "connect/endpoints": args.connect, "listen/endpoints": args.listen}
+    for key, value in wanted.items():
+        if value:
+            config.insert_json5(key, json.dumps(value))
+    if args.no_multicast_scouting:
+        config.insert_json5("scouting/multicast/enabled", "false")
+    for key, value in (pair.split(":", 1) for pair in args.cfg):
+        config.insert_json5(key, value)
+
+    print("Opening session...")
+    with zenoh.open(config) as session:
+        print(f"Putting Data ('{args.key}': '{args.payload}')...")
+        session.put(args.key, args.payload)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

@@ -1,0 +1,50 @@
+"""Answer every query on a key with one value."""
+
+import argparse
+import contextlib
+import itertools
+import json
+
+import zenspark as zenoh
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-k", "--key", default="demo/example/zenspark-queryable", help="key to answer for")
+    parser.add_argument("-p", "--payload", default="Queryable from Python!", help="value to answer with")
+    parser.add_argument("--complete", action="store_true", help="say that no other node knows more")
+    parser.add_argument("-n", "--iter", type=int, help="end after so many queries")
+    parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")
+    parser.add_argument("-e", "--connect", metavar="ENDPOINT", action="append", help="connect here (repeatable)")
+    parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")
+    parser.add_argument("-c", "--config", metavar="FILE", help="configuration to start from")
+    parser.add_argument("--cfg", metavar="KEY:VALUE", action="append", default=[], help="set one key (repeatable)")
+    parser.add_argument("--no-multicast-scouting", action="store_true", help="look for nobody by multicast")
+    args = parser.parse_args()
+    zenoh.init_log_from_env_or("error")
+    config = zenoh.Config.from_file(args.config) if args.config else zenoh.Config()
+    wanted = {"mode": args.mode, "connect/endpoints": args.connect, "listen/endpoints": args.listen}
+    for key, value in wanted.items():
+        if value:
+            config.insert_json5(key, json.dumps(value))
+    if args.no_multicast_scouting:
+        config.insert_json5("scouting/multicast/enabled", "false")
+    for key, value in (pair.split(":", 1) for pair in args.cfg):
+        config.insert_json5(key, value)
+
+    print("Opening session...")
+    with zenoh.open(config) as session:
+        print(f"Declaring Queryable on '{args.key}'...")
+        with session.declare_queryable(args.key, complete=args.complete) as queryable:
+            print("Press CTRL-C to quit...")
+            for query in itertools.islice(queryable, args.iter):
+                with query:
+                    asked = "" if query.payload is None else f" with payload '{query.payload.to_string()}'"
+                    print(f">> [Queryable] Received Query '{query.selector}'{asked}")
+                    print(f">> [Queryable] Responding ('{args.key}': '{args.payload}')")
+                    query.reply(args.key, args.payload)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

@@ -1,0 +1,172 @@
+"""Reaching the network as configured: where a session listens, whom it connects to, how it finds others.
+
+What `open` waits for is what zenohd waits for. A client needs somebody: an endpoint of its list, or whoever answers
+its question. A peer or router goes on without, and tries again in the background; it only gives those it is to
+connect to a moment, `scouting/delay`, so that who publishes at once is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from zenspark.api.settings import ByTarget, EndpointGroup, Gossip, Multicast, Settings
+from zenspark.errors import LinkError, UsageError, ZError
+from zenspark.net.connector import Connector
+from zenspark.net.discovery import Autoconnect, Discovery
+from zenspark.net.endpoints import Endpoint
+from zenspark.net.node import Node
+from zenspark.net.retry import FOR_EVER, RetryPolicy
+from zenspark.net.scouting import ScoutingSettings
+from zenspark.net.tls import TLS_OPTIONS
+from zenspark.wire.values import Roles, WhatAmI
+
+
+class Reach:
+    """How one session is joined to the network."""
+
+    def __init__(self, node: Node, settings: Settings) -> None:
+        self._node = node
+        self._settings = settings
+        self._is_client = settings.mode == "client"
+        self._connectors: list[Connector] = []
+        self._discovery = Discovery(node, self._endpoint, self._is_client)
+
+    def begin(self) -> None:
+        """Listen, connect and look for others; an error if that must succeed and does not."""
+        self._listen()
+        self._discover()
+        if self._is_client:
+            self._connect_client()
+        else:
+            self._connect_others()
+
+    def end(self) -> None:
+        """Connect to nobody any more; before the node is closed."""
+        for connector in self._connectors:
+            connector.stop(0.0)
+
+    def release(self) -> None:
+        """Look for nobody and answer nobody any more; when the node is closed."""
+        self._discovery.close()
+
+    # -- endpoints
+
+    def _endpoint(self, text: str) -> Endpoint:
+        """An endpoint, with what is configured for links of its kind."""
+        links = self._settings.transport.link
+        endpoint = Endpoint.parse(text)
+        if links.protocols is not None and endpoint.protocol not in links.protocols:
+            raise UsageError(f"{endpoint.locator.text} is not of a protocol in transport/link/protocols")
+        match endpoint.protocol:
+            case "tls":
+                return endpoint.with_defaults({**_options(links.tls, TLS_OPTIONS), **_buffers(links.tls)})
+            case "tcp":
+                return endpoint.with_defaults(_buffers(links.tcp))
+        return endpoint
+
+    def _listen(self) -> None:
+        for text in self._settings.listen.endpoints:
+            try:
+                self._node.listen(self._endpoint(text))
+            except LinkError:
+                if self._settings.listen.exit_on_failure:
+                    raise
+
+    # -- connecting
+
+    def _connect_client(self) -> None:
+        settings = self._settings
+        endpoints = [self._endpoint(one) for group in settings.connect.endpoints for one in _locators(group)]
+        if endpoints:
+            self._await(self._connector(endpoints))
+            return
+        if not settings.scouting.multicast.enabled:
+            raise UsageError("a client needs connect/endpoints or scouting/multicast")
+        if not self._node.wait(lambda: bool(self._node.drivers), settings.scouting.timeout / 1000):
+            raise ZError(f"nobody was found within {settings.scouting.timeout / 1000:g} s")
+
+    def _connect_others(self) -> None:
+        settings = self._settings
+        for group in settings.connect.endpoints:
+            for endpoints in _alternatives(group):
+                connector = self._connector([self._endpoint(one) for one in endpoints])
+                if settings.connect.timeout_ms == 0 or connector.policy.exit_on_failure:
+                    self._await(connector)
+        if settings.open.return_conditions.connect_scouted and self._connectors:
+            wanted = self._connectors
+            self._node.wait(lambda: all(one.is_open or one.is_over for one in wanted), settings.scouting.delay / 1000)
+        elif settings.open.return_conditions.connect_scouted and settings.scouting.multicast.enabled:
+            self._node.wait(lambda: bool(self._node.drivers), settings.scouting.delay / 1000)
+
+    def _connector(self, endpoints: list[Endpoint]) -> Connector:
+        configured = self._settings.connect
+        policy = RetryPolicy(
+            configured.retry.period_init_ms,
+            configured.retry.period_max_ms,
+            configured.retry.period_increase_factor,
+            max(configured.timeout_ms, FOR_EVER),
+            configured.exit_on_failure,
+        )
+        connector = Connector(self._node, endpoints, policy)
+        self._connectors.append(connector)
+        connector.start()
+        return connector
+
+    def _await(self, connector: Connector) -> None:
+        """Wait as long as it tries; an error if it gives up and that is not to be passed over."""
+        if not connector.wait_open(None) and connector.policy.exit_on_failure:
+            raise connector.error or ZError("no connection")
+
+    # -- finding others
+
+    def _discover(self) -> None:
+        multicast, gossip = self._settings.scouting.multicast, self._settings.scouting.gossip
+        if gossip.enabled and not self._is_client:
+            self._discovery.gossip(_autoconnect(gossip))
+        if not multicast.enabled:
+            return
+        where = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
+        if multicast.listen and not self._is_client:
+            self._discovery.respond(where)
+        if not (self._is_client and self._settings.connect.endpoints):
+            self._discovery.scout(where, _autoconnect(multicast))
+
+
+def roles(names: Iterable[str]) -> Roles:
+    """The roles of a list of their names."""
+    return Roles(sum({WhatAmI[name.upper()].bit for name in names}))
+
+
+def _autoconnect(found: Multicast | Gossip) -> Autoconnect:
+    strategy = found.autoconnect_strategy
+    if not isinstance(strategy, ByTarget):
+        strategy = ByTarget(strategy, strategy)
+    greater = [("router", strategy.to_router), ("peer", strategy.to_peer)]
+    return Autoconnect(roles(found.autoconnect), roles(name for name, how in greater if how == "greater-zid"))
+
+
+def _locators(group: str | EndpointGroup) -> tuple[str, ...]:
+    return group.locators if isinstance(group, EndpointGroup) else (group,)
+
+
+def _alternatives(group: str | EndpointGroup) -> list[tuple[str, ...]]:
+    """The endpoints to connect to, each with others that would do as well."""
+    if isinstance(group, EndpointGroup) and group.strategy == "oneOf":
+        return [group.locators]
+    return [(one,) for one in _locators(group)]
+
+
+def _options(section: msgspec.Struct, known: frozenset[str]) -> dict[str, str]:
+    """What is configured for links of one kind, as options of an endpoint."""
+    found = {name: value for name, value in msgspec.structs.asdict(section).items() if name in known}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in found.items()
+        if value is not None
+    }
+
+
+def _buffers(section: msgspec.Struct) -> dict[str, str]:
+    return _options(section, frozenset({"so_sndbuf", "so_rcvbuf"}))
