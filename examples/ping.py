@@ -39,7 +39,7 @@ def main() -> None:
             "test/ping", congestion_control=zenoh.CongestionControl.BLOCK, express=True
         )
         with session.declare_subscriber("test/pong") as subscriber:
-            while not publisher.matching_status:
+            while not publisher.matching_status.matching:
                 time.sleep(0.01)
             payload, warm = bytes(args.payload_size), time.perf_counter() + args.warmup
             while len(times) < args.samples:

@@ -1,13 +1,15 @@
 """What the fuzz targets share: atheris, set up so that it sees what zenspark does.
 
 A target is a file `fuzz_<name>.py` with `check(data)`, which raises if its invariant does not hold, and `main()`. Seeds
-lie in `corpus/<name>/`. Run one with `make fuzz TARGET=<name>`, or with the options of libFuzzer:
+lie in `corpus/<name>/`: captured messages and streams, few and small. `make fuzz TARGET=<name>` runs one compiled; to
+let it find its way first, run it interpreted. The first directory is where new inputs go:
 
-    ZENSPARK_PURE=1 python fuzz/fuzz_decode.py -runs=100000 fuzz/corpus/decode
+    mkdir -p build/fuzz/decode
+    ZENSPARK_PURE=1 python fuzz/fuzz_decode.py -max_total_time=60 build/fuzz/decode fuzz/corpus/decode
+    make fuzz TARGET=decode SECONDS=60
 
-Interpreted, as here, atheris follows every branch and finds its way into rare ones. The compiled modules are opaque to
-it: without ZENSPARK_PURE it changes seeds blindly, but what runs is the real thing. So give it the inputs that an
-interpreted run has found, as `make fuzz` does with those it has kept.
+Interpreted, atheris follows every branch and finds its way into rare ones. The compiled modules are opaque to it: it
+changes seeds blindly, but what runs is the real thing, so it should begin with what the interpreted run has found.
 """
 
 from __future__ import annotations

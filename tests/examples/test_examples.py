@@ -265,7 +265,7 @@ def test_liveliness(
     watching = run(connecting, "liveliness", *connect, "--history", "-k", "test/*", "-n", "2")
     get = run(connecting, "liveliness", *connect, "--get", "-k", "test/*", "-o", "5")
     get.wait_end()
-    assert get.found(">> ") == [">> Alive token ('test/alive')"]
+    assert get.found(">> ") == [">> Alive token ('test/alive')"], str(get)
     watching.wait_for(">> [LivelinessSubscriber] New alive token ('test/alive')")
     token.interrupt()
     watching.wait_for(">> [LivelinessSubscriber] Dropped token ('test/alive')")
@@ -322,9 +322,9 @@ def test_ping_pong(
 ) -> None:
     pong = run(listening, "pong", *listen)
     pong.wait_for(READY)
-    ping = run(connecting, "ping", *connect, "64", "-w", "0", "-n", "20")
+    ping = run(connecting, "ping", *connect, "65536", "-w", "0", "-n", "20")
     ping.wait_end()
-    assert len(ping.found("64 bytes: seq=", "rtt=")) == 20
+    assert len(ping.found("65536 bytes: seq=", "rtt=")) == 20
     pong.interrupt()
 
 

@@ -316,6 +316,7 @@ def call_all(callback: Callback[T], items: Iterable[T]) -> None:
     try:
         for item in items:
             _call(callback, item)
+            del item  # or it would be held until the next one comes, and a query ends when nobody holds it
     finally:
         _drop(callback)
 
@@ -367,6 +368,9 @@ def _call(callback: Callback[T], item: T) -> None:
         callback.callback(item)
     except Exception:  # the user's own; the next item must not suffer for it
         logger.exception("callback %r failed", callback.callback)
+        drop = getattr(item, "drop", None)
+        if drop is not None:  # a query: who asked must not wait for whoever still looks at the traceback
+            drop()
 
 
 def _drop(callback: Callback[T]) -> None:

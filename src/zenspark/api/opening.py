@@ -46,13 +46,15 @@ class Running:
 
     def _end(self, in_loop: bool) -> None:
         node = self._hub.node
+        self._reach.end()
         try:
             self._hub.end()
             if not in_loop:  # the loop itself cannot wait: it has to do the writing
                 for driver in node.drivers.values():
                     driver.drain()
         finally:
-            self._reach.end()
+            node.close()
+            self._reach.release()
             self._all.discard(self)
 
     @classmethod

@@ -24,7 +24,7 @@ from typing import Protocol
 
 logger = logging.getLogger("zenspark.net")
 
-Work = Callable[[], None]
+Work = Callable[[], object]
 
 MANY_CANCELLED = 1000
 """How many cancelled timers may wait for their time; more are thrown out, so that quick work leaves no pile."""

@@ -174,6 +174,8 @@ class Router:
         if asked is not None and not asked.is_future:  # nobody keeps this: it answers one question, once
             self._tell_current(asked, kind, asked.announces(kind, key), info)
             return
+        if asked is not None and not asked.aggregate:  # news to who asked, but not to others who knew before
+            self._tell_current(asked, kind, key, info)
         self._declare_entity(face, kind, body.id, Declared(key, info))
 
     def _valid_key(self, face: Face, expr: WireExpr) -> str | None:

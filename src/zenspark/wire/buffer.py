@@ -31,7 +31,7 @@ class Reader:
     ) -> None:
         size: cython.Py_ssize_t = len(data)
         self.data = data
-        self._view = data
+        self._view = data if cython.compiled else memoryview(data).cast("B")
         self.pos = pos
         self.end = size if end < 0 else end
         if not 0 <= self.pos <= self.end <= size:

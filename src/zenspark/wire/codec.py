@@ -2048,8 +2048,6 @@ def write_network_oam(out: Writer, m: NetworkOam) -> None:
 
 
 def read_link_state(reader: Reader, header: cython.int) -> LinkState:
-    if header & 0x80 != 0x00:
-        raise DecodeError("flags of LINK_STATE", reader.pos - 1, f"0x{header:02x}")
     gateway = (header & 0x10) != 0
     psid = reader.z(64)
     sn = reader.z(64)
@@ -2361,7 +2359,7 @@ def decode_link_states(data: Bytes) -> tuple[LinkState, ...]:
     reader = Reader(data)
     found = []
     for _ in range(reader.z(64)):
-        found.append(read_link_state(reader, reader.u8()))
+        found.append(read_link_state(reader, reader.z(64) & 0x1F))
     if reader.left():
         raise DecodeError("the end of the link states", reader.pos, f"{reader.left()} bytes more")
     return tuple(found)

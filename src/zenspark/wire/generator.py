@@ -137,7 +137,7 @@ def decode_link_states(data: Bytes) -> tuple[LinkState, ...]:
     reader = Reader(data)
     found = []
     for _ in range(reader.z(64)):
-        found.append(read_link_state(reader, reader.u8()))
+        found.append(read_link_state(reader, reader.z(64) & 0x1F))
     if reader.left():
         raise DecodeError("the end of the link states", reader.pos, f"{reader.left()} bytes more")
     return tuple(found)
@@ -256,10 +256,6 @@ class MessageSource:
                 yield from self._read_field(field)
 
     def _check_header(self) -> Iterator[str]:
-        header = self.bytes["header"]
-        if not issubclass(self.cls, FAMILIES) and header.constant_mask:
-            yield f"if header & 0x{header.constant_mask:02x} != 0x{header.constant:02x}:"
-            yield f'    raise DecodeError("flags of {self.cls.NAME}", reader.pos - 1, f"0x{{header:02x}}")'
         for flag, rivals in self.rivals().items():
             yield f"if {self.bits(flag)} not in {(0, *rivals.values())}:"
             yield f'    raise DecodeError("a known body encoding", reader.pos - 1, f"{{{self.bits(flag)}}}")'

@@ -491,8 +491,8 @@ class NetworkOam(NetworkMessage, header="Z|ENC:2|0x1F", name="OAM"):
     LINK_STATE: ClassVar = 1
 
 
-class LinkState(Message, header="Z=0|_:2|G|H|L|W|P"):
-    """One node of the routers' graph as another describes it; only the flags byte has no number."""
+class LinkState(Message, header="_:3|G|H|L|W|P"):
+    """One node of the routers' graph as another describes it; its flags are a variable-length integer, without an id."""
 
     gateway: Annotated[bool, Bits("G")] = False
     psid: z64

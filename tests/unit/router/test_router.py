@@ -10,6 +10,7 @@ from zenspark.wire.messages import (
     DeclareFinal,
     Del,
     Err,
+    Interest,
     NetworkMessage,
     Push,
     Put,

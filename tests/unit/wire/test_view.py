@@ -244,7 +244,7 @@ SHOWN: list[tuple[type[Message], Message, dict[str, Any]]] = [
             "msg": "OAM",
             "id": 1,
             "zbuf": "01",
-            "linkstate_error": "expected a byte at byte 1, found the end",
+            "linkstate_error": "expected an integer at byte 1, found the end",
         },
     ),
     (NetworkMessage, NetworkOam(id=2, zbuf=b"\x01"), {"msg": "OAM", "id": 2, "zbuf": "01"}),

@@ -1,0 +1,141 @@
+"""eclipse-zenoh in processes of its own: a session that does what it is told, line by line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from tests.unit.net.ends import PATIENCE
+from zenspark.api.config import Config
+
+PROGRAM = """
+import json, sys, zenoh
+config = zenoh.Config()
+for key, value in json.loads(sys.argv[1]).items():
+    config.insert_json5(key, json.dumps(value))
+try:
+    session = zenoh.open(config)
+except zenoh.ZError as error:
+    print("refused", flush=True)
+    sys.exit(0)
+kept = []
+def heard(sample):
+    print("heard", sample.key_expr, sample.payload.to_string(), flush=True)
+def answer(query):
+    with query:
+        query.reply(query.key_expr, "answer")
+print("open", session.info.zid(), flush=True)
+for line in sys.stdin:
+    command, _, rest = line.strip().partition(" ")
+    if command == "put":
+        key, _, value = rest.partition(" ")
+        session.put(key, value)
+    elif command == "sub":
+        kept.append(session.declare_subscriber(rest, heard))
+    elif command == "queryable":
+        kept.append(session.declare_queryable(rest, answer))
+    elif command == "token":
+        kept.append(session.liveliness().declare_token(rest))
+    elif command == "get":
+        for reply in session.get(rest, timeout=2):
+            if reply.ok:
+                print("reply", reply.ok.payload.to_string(), flush=True)
+    elif command == "live":
+        for reply in session.liveliness().get(rest, timeout=2):
+            print("alive", reply.ok.key_expr, flush=True)
+    elif command == "peers":
+        print("peers", *sorted(str(each) for each in session.info.peers_zid()), flush=True)
+    print("done", command, flush=True)
+session.close()
+"""
+
+
+class Reference:
+    """One process, and the lines it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: queue.Queue[str] = queue.Queue()
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+        self.first = self.line()
+        self.zid = self.first.removeprefix("open ")
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+
+    def line(self) -> str:
+        """The next line."""
+        return self.lines.get(timeout=2 * PATIENCE)
+
+    def tell(self, command: str) -> list[str]:
+        """Have it do something; what it says until it is done, but for what it hears."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        found: list[str] = []
+        while not (line := self.line()).startswith("done"):
+            found.append(line)
+        return found
+
+    def kill(self) -> None:
+        """End it as if the machine had failed."""
+        self.process.kill()
+        self.process.communicate()
+        self.reader.join(PATIENCE)
+
+
+@contextlib.contextmanager
+def reference(**config: object) -> Iterator[Reference]:
+    """A process with a session; `__` in a name stands for `/`. Scouting is off unless it says otherwise."""
+    settings = {"scouting/multicast/enabled": False, "transport/shared_memory/enabled": False}
+    settings.update({name.replace("__", "/"): value for name, value in config.items()})  # type: ignore[misc]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, json.dumps(settings)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    node = None
+    try:
+        node = Reference(process)
+        yield node
+    finally:
+        process.kill()
+        process.communicate()
+        if node is not None:
+            node.reader.join(PATIENCE)
+
+
+def ours(**config: object) -> Config:
+    """The same for a session of ours."""
+    made = Config()
+    made.insert_json5("scouting/multicast/enabled", "false")
+    if "listen__endpoints" not in config:
+        made.insert_json5("listen/endpoints", "[]")
+    for name, value in config.items():
+        made.insert_json5(name.replace("__", "/"), json.dumps(value))
+    return made
+
+
+def unused(protocol: str = "tcp", host: str = "127.0.0.1") -> str:
+    """An endpoint nobody uses yet."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"{protocol}/{host}:{probe.getsockname()[1]}"
+
+
+def eventually(is_so: Callable[[], object], timeout: float = 2 * PATIENCE) -> bool:
+    """Try until it is so."""
+    deadline = time.monotonic() + timeout
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

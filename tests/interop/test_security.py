@@ -1,0 +1,157 @@
+"""TLS and user/password with eclipse-zenoh, both ways: who is let in, and who is not."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.interop.reference import eventually, ours, reference, unused
+from tests.unit.net.ends import Certificates
+from zenspark.api.opening import open as open_session
+from zenspark.errors import ZError
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(find_spec("zenoh") is None, reason="eclipse-zenoh is not installed"),
+]
+TLS = "transport__link__tls"
+LOGIN = "transport__auth__usrpwd"
+
+
+class Authority:
+    """Certificates of one authority for both sides."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        issued = Certificates(directory)
+        self.root = str(issued.root)
+        self.server = [str(path) for path in issued.files("localhost", "127.0.0.1")]
+        self.client = [str(path) for path in issued.files("client.example")]
+
+    def listening(self, mutual: bool = False) -> dict[str, object]:
+        certificate, key = self.server
+        found: dict[str, object] = {"listen_certificate": certificate, "listen_private_key": key}
+        return {**found, "root_ca_certificate": self.root, "enable_mtls": True} if mutual else found
+
+    def connecting(self, mutual: bool = False) -> dict[str, object]:
+        certificate, key = self.client
+        found: dict[str, object] = {"root_ca_certificate": self.root}
+        shown = {"connect_certificate": certificate, "connect_private_key": key, "enable_mtls": True}
+        return {**found, **shown} if mutual else found
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "right")
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "wrong")
+
+
+def we_call(there: str, **options: object) -> None:
+    """Open a session and hear something over it."""
+    heard: list[str] = []
+    session = open_session(ours(mode="client", connect__endpoints=[there], **options))
+    try:
+        session.declare_subscriber("down/**", lambda sample: heard.append(sample.payload.to_string()))
+        session.put("up/x", "hello")
+        assert list(session.info.transports())
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_we_call_by_tls(authority: Authority, mutual: bool) -> None:
+    there = unused("tls", "localhost")
+    with reference(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual)}):
+        we_call(there, **{TLS: authority.connecting(mutual)})
+
+
+def test_we_call_by_tls_with_the_wrong_authority(authority: Authority, stranger: Authority) -> None:
+    there = unused("tls", "localhost")
+    with (
+        reference(mode="router", listen__endpoints=[there], **{TLS: authority.listening()}),
+        pytest.raises(ZError, match="certificate"),
+    ):
+        we_call(there, **{TLS: stranger.connecting()})
+
+
+def test_we_call_by_tls_without_the_certificate_they_want(authority: Authority) -> None:
+    there = unused("tls", "localhost")
+    with (
+        reference(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual=True)}),
+        pytest.raises(ZError),
+    ):
+        we_call(there, **{TLS: authority.connecting()})
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_they_call_by_tls(authority: Authority, mutual: bool) -> None:
+    there = unused("tls", "localhost")
+    heard: list[str] = []
+    session = open_session(ours(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual)}))
+    try:
+        session.declare_subscriber("up/**", lambda sample: heard.append(sample.payload.to_string()))
+        with reference(mode="client", connect__endpoints=[there], **{TLS: authority.connecting(mutual)}) as node:
+            assert node.first.startswith("open")
+            node.tell("put up/x hello")
+            assert eventually(lambda: heard == ["hello"])
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_they_call_by_tls_with_what_we_do_not_trust(authority: Authority, stranger: Authority, mutual: bool) -> None:
+    """With the wrong authority they do not trust us; with mutual TLS we do not trust their certificate either."""
+    there = unused("tls", "localhost")
+    theirs = {**stranger.connecting(mutual), **({"root_ca_certificate": authority.root} if mutual else {})}
+    session = open_session(ours(mode="router", listen__endpoints=[there], **{TLS: authority.listening(mutual)}))
+    try:
+        with reference(mode="client", connect__endpoints=[there], **{TLS: theirs}) as node:
+            assert node.first == "refused"
+        with reference(mode="client", connect__endpoints=[there], **{TLS: authority.connecting(mutual)}) as node:
+            assert node.first.startswith("open"), "one who was refused keeps nobody out"
+    finally:
+        session.close()
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> str:
+    path = tmp_path / "users"
+    path.write_text("alice:secret\nbob:hidden\n")
+    return str(path)
+
+
+def login(user: str, password: str) -> dict[str, str]:
+    return {"user": user, "password": password}
+
+
+def test_we_log_in(users: str) -> None:
+    there = unused()
+    theirs = {LOGIN: {"dictionary_file": users, **login("bob", "hidden")}}
+    with reference(mode="router", listen__endpoints=[there], **theirs):
+        we_call(there, **{LOGIN: login("alice", "secret")})
+        for wrong in (login("alice", "wrong"), login("nobody", "secret")):
+            with pytest.raises(ZError):
+                we_call(there, **{LOGIN: wrong})
+        with pytest.raises(ZError):
+            we_call(there)
+
+
+def test_they_log_in(users: str) -> None:
+    there = unused()
+    session = open_session(ours(mode="router", listen__endpoints=[there], **{LOGIN: {"dictionary_file": users}}))
+    try:
+        called = {"mode": "client", "connect__endpoints": [there]}
+        with reference(**called, **{LOGIN: login("alice", "secret")}) as node:
+            assert node.first.startswith("open")
+        with reference(**called, **{LOGIN: login("alice", "wrong")}) as node:
+            assert node.first == "refused"
+        with reference(**called) as node:
+            assert node.first == "refused"
+    finally:
+        session.close()

@@ -1,0 +1,643 @@
+"""Sessions joined over loopback: what one does, the other sees."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.api.sessions import PATIENCE, address, config, connected, listening, pair, until
+from zenspark.api.cancellation import CancellationToken
+from zenspark.api.encoding import Encoding
+from zenspark.api.enums import (
+    CongestionControl,
+    ConsolidationMode,
+    Locality,
+    Priority,
+    QueryConsolidation,
+    QueryTarget,
+    ReplyKeyExpr,
+    SampleKind,
+)
+from zenspark.api.handlers import Callback, FifoChannel, RingChannel
+from zenspark.api.ids import SourceInfo
+from zenspark.api.opening import open
+from zenspark.api.parameters import Selector
+from zenspark.api.query import Query
+from zenspark.api.sample import Sample
+from zenspark.api.session import Session
+from zenspark.errors import SessionClosed, UsageError, ZError
+from zenspark.key import KeyExpr
+
+PAIRS = [("router", "client"), ("peer", "client"), ("peer", "peer"), ("router", "peer")]
+
+
+def replies_of(found: Any) -> list[str]:
+    return [str(reply.ok.key_expr) if reply.ok else "error " + reply.err.payload.to_string() for reply in found]
+
+
+# --- publish and subscribe ---
+
+
+@pytest.mark.parametrize(("listener", "caller"), PAIRS)
+@pytest.mark.parametrize("size", [0, 1, 70_000, 3_000_000])
+def test_a_value_goes_both_ways(listener: str, caller: str, size: int) -> None:
+    payload = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    with pair(listener, caller) as (one, other):
+        for here, there in [(one, other), (other, one)]:
+            with (
+                here.declare_subscriber("demo/**") as subscriber,
+                there.declare_publisher("demo/a", congestion_control=CongestionControl.BLOCK) as publisher,
+            ):
+                until(lambda: publisher.matching_status)
+                publisher.put(payload)
+                sample = subscriber.recv(PATIENCE)
+            assert sample.payload.to_bytes() == payload
+            assert sample.key_expr == "demo/a"
+
+
+def test_a_sample_has_all_that_was_put(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("demo/a")
+    stamp = client.new_timestamp()
+    source = SourceInfo(client.id, 7)
+    client.put(
+        "demo/a",
+        "text",
+        encoding="text/plain",
+        congestion_control=CongestionControl.BLOCK,
+        priority=Priority.REAL_TIME,
+        express=True,
+        attachment=b"more",
+        timestamp=stamp,
+        source_info=source,
+    )
+    sample = subscriber.recv(PATIENCE)
+    assert (sample.payload, sample.encoding, sample.kind) == (b"text", Encoding.TEXT_PLAIN, SampleKind.PUT)
+    assert (sample.congestion_control, sample.priority) == (CongestionControl.BLOCK, Priority.REAL_TIME)
+    assert (sample.express, sample.attachment, sample.timestamp) == (True, b"more", stamp)
+    assert sample.source_info == source
+
+
+def test_a_key_is_deleted(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("demo/a")
+    client.delete("demo/a", attachment=b"why")
+    sample = subscriber.recv(PATIENCE)
+    assert (sample.kind, sample.payload, sample.attachment) == (SampleKind.DELETE, b"", b"why")
+
+
+def test_own_subscribers_hear_unless_told_otherwise(peer: Session) -> None:
+    local = peer.declare_subscriber("a", allowed_origin=Locality.SESSION_LOCAL)
+    remote = peer.declare_subscriber("a", allowed_origin=Locality.REMOTE)
+    both = peer.declare_subscriber("a")
+    peer.put("a", b"1")
+    peer.put("a", b"2", allowed_destination=Locality.REMOTE)
+    peer.put("a", b"3", allowed_destination=Locality.SESSION_LOCAL)
+    for subscriber in (local, both):
+        assert [subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(2)] == [b"1", b"3"]
+        assert subscriber.try_recv() is None
+    assert remote.try_recv() is None
+
+
+def test_localities_over_the_network(router: Session, client: Session) -> None:
+    local = router.declare_subscriber("a", allowed_origin=Locality.SESSION_LOCAL)
+    remote = router.declare_subscriber("a", allowed_origin=Locality.REMOTE)
+    client.put("a", b"here", allowed_destination=Locality.SESSION_LOCAL)
+    client.put("a", b"there", allowed_destination=Locality.REMOTE)
+    assert remote.recv(PATIENCE).payload == b"there"
+    assert local.try_recv() is None
+
+
+def test_every_priority_keeps_its_order(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("demo/*", FifoChannel(100_000))
+    for number in range(200):
+        for priority in Priority.__members__.values():
+            client.put(
+                f"demo/{priority.name}", str(number), priority=priority, congestion_control=CongestionControl.BLOCK
+            )
+    names = {priority.name for priority in Priority}
+    found: dict[str, list[int]] = {name: [] for name in names}
+    total = 200 * len(Priority.__members__)
+    for _ in range(total):
+        sample = subscriber.recv(PATIENCE)
+        found[str(sample.key_expr).removeprefix("demo/")].append(int(sample.payload.to_string()))
+    assert all(numbers == sorted(numbers) for numbers in found.values())
+
+
+def test_a_slow_reader_loses_nothing(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("demo/a", FifoChannel(10))
+    sender = threading.Thread(
+        target=lambda: [client.put("demo/a", str(n), congestion_control=CongestionControl.BLOCK) for n in range(5000)]
+    )
+    sender.start()
+    found = [int(subscriber.recv(PATIENCE).payload.to_string()) for _ in range(5000)]
+    sender.join(PATIENCE)
+    assert found == list(range(5000))
+
+
+def test_a_ring_keeps_the_newest(peer: Session) -> None:
+    subscriber = peer.declare_subscriber("a", RingChannel(2))
+    for number in range(5):
+        peer.put("a", str(number))
+    assert [subscriber.recv(PATIENCE).payload.to_string() for _ in range(2)] == ["3", "4"]
+
+
+def test_a_publisher_has_its_settings(peer: Session) -> None:
+    publisher = peer.declare_publisher("a", encoding="text/plain", priority=Priority.DATA_LOW)
+    assert (publisher.key_expr, publisher.encoding, publisher.priority) == ("a", "text/plain", Priority.DATA_LOW)
+    assert publisher.congestion_control is CongestionControl.DROP
+    subscriber = peer.declare_subscriber("a")
+    publisher.put(b"1")
+    publisher.put(b"2", encoding="application/json")
+    publisher.delete()
+    found = [subscriber.recv(PATIENCE) for _ in range(3)]
+    assert [str(sample.encoding) for sample in found] == ["text/plain", "application/json", "zenoh/bytes"]
+
+
+def test_ever_new_keys_do_not_fill_the_memory(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.api.session.MAX_PUBLICATIONS", 10)
+    for number in range(25):
+        peer.put(f"a/{number}", b"")
+    assert len(peer._publications) <= 10
+
+
+def test_timestamping_stamps_what_is_published() -> None:
+    with listening("peer", timestamping__enabled=True) as session:
+        subscriber = session.declare_subscriber("a")
+        before = session.new_timestamp()
+        session.put("a", b"")
+        stamp = subscriber.recv(PATIENCE).timestamp
+        assert stamp is not None and before < stamp < session.new_timestamp()
+
+
+# --- ask and answer ---
+
+
+@pytest.mark.parametrize(("listener", "caller"), PAIRS)
+def test_questions_go_both_ways(listener: str, caller: str) -> None:
+    def answer(query: Query) -> None:
+        with query:
+            query.reply("q/a", query.payload or b"none", encoding="text/plain", attachment=query.attachment or b"")
+            query.reply_del("q/b")
+            query.reply_err(str(query.parameters), encoding="text/plain")
+
+    with pair(listener, caller) as (one, other):
+        for here, there in [(one, other), (other, one)]:
+            queryable = here.declare_queryable("q/**", answer)
+            querier = there.declare_querier("q/*")
+            until(lambda: querier.matching_status)  # noqa: B023 - called at once
+            found = list(there.get("q/*?x=1;y", payload="why", attachment=b"more", timeout=PATIENCE))
+            by_key = {str(reply.ok.key_expr): reply for reply in found if reply.ok}
+            assert by_key["q/a"].ok.payload == b"why"
+            assert by_key["q/a"].ok.attachment == b"more"
+            assert by_key["q/a"].replier_id == queryable.id
+            assert by_key["q/b"].ok.kind is SampleKind.DELETE
+            assert [reply.err.payload.to_string() for reply in found if reply.err] == ["x=1;y"]
+            queryable.undeclare()
+            until(lambda: not querier.matching_status)  # noqa: B023 - called at once
+            assert list(there.get("q/*", timeout=PATIENCE)) == []
+
+
+def test_a_question_without_a_value_has_none(peer: Session) -> None:
+    seen: list[object] = []
+
+    def answer(query: Query) -> None:
+        seen.append((query.payload, query.encoding, query.attachment, query.source_info))
+        seen.append((str(query.selector), query.accepts_replies()))
+
+    peer.declare_queryable("q", answer)
+    list(peer.get("q?a=1", timeout=PATIENCE))
+    assert seen == [(None, None, None, None), ("q?a=1", ReplyKeyExpr.MATCHING_QUERY)]
+
+
+def test_an_encoding_alone_makes_an_empty_value(peer: Session) -> None:
+    seen: list[object] = []
+    peer.declare_queryable("q", lambda query: seen.append((query.payload, query.encoding)))
+    list(peer.get("q", encoding="text/plain", timeout=PATIENCE))
+    assert seen == [(b"", Encoding.TEXT_PLAIN)]
+
+
+def test_a_handler_that_raises_still_ends_the_query(
+    router: Session, client: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(query: Query) -> None:
+        query.reply("q/a", b"first")
+        raise RuntimeError("on purpose")
+
+    router.declare_queryable("q/**", fail)
+    assert replies_of(client.get("q/**", timeout=PATIENCE)) == ["q/a"]
+    assert replies_of(router.get("q/**", timeout=PATIENCE)) == ["q/a"]
+    assert "on purpose" in caplog.text
+
+
+def test_targets(router: Session, client: Session) -> None:
+    def offer(session: Session, name: str, complete: bool) -> None:
+        session.declare_queryable("q/**", lambda query: query.reply(f"q/{name}", b""), complete=complete)
+
+    with connected("client", router) as other, connected("client", router) as third:
+        offer(client, "whole", True)
+        offer(other, "part", False)
+        querier = third.declare_querier("q/a")
+        until(lambda: sorted(replies_of(third.get("q/*", target=QueryTarget.ALL))) == ["q/part", "q/whole"])
+        assert replies_of(third.get("q/*", target=QueryTarget.ALL_COMPLETE)) == ["q/whole"]
+        assert replies_of(third.get("q/*", target=QueryTarget.BEST_MATCHING)) == ["q/whole"]
+        assert querier.matching_status
+        assert third.declare_querier("q/a", target=QueryTarget.ALL_COMPLETE).matching_status is not None
+
+
+def test_consolidation(peer: Session) -> None:
+    stamps = [peer.new_timestamp() for _ in range(3)]
+
+    def answer(query: Query) -> None:
+        for number in (0, 2, 1):
+            query.reply("q", str(number), timestamp=stamps[number])
+
+    peer.declare_queryable("q", answer)
+    modes = {
+        ConsolidationMode.NONE: ["0", "2", "1"],
+        ConsolidationMode.MONOTONIC: ["0", "2"],
+        ConsolidationMode.LATEST: ["2"],
+        ConsolidationMode.AUTO: ["2"],
+        QueryConsolidation.AUTO: ["2"],
+    }
+    for mode, expected in modes.items():
+        found = peer.get("q", consolidation=mode, timeout=PATIENCE)
+        assert [reply.ok.payload.to_string() for reply in found] == expected
+    found = peer.get("q?_time=[now()..]", timeout=PATIENCE)
+    assert len(list(found)) == 3
+
+
+def test_replies_on_other_keys_must_be_asked_for(peer: Session) -> None:
+    refused: list[str] = []
+
+    def answer(query: Query) -> None:
+        try:
+            query.reply("elsewhere", b"")
+        except UsageError as error:
+            refused.append(str(error))  # the error itself would keep the query alive
+
+    peer.declare_queryable("q", answer)
+    assert list(peer.get("q", timeout=PATIENCE)) == []
+    assert "does not match" in refused[0]
+    selector = Selector("q", {"a": "1"})
+    assert replies_of(peer.get(selector, accept_replies=ReplyKeyExpr.ANY, timeout=PATIENCE)) == ["elsewhere"]
+    assert str(selector) == "q?a=1"
+
+
+def test_a_question_nobody_answers_times_out(router: Session, client: Session) -> None:
+    held = router.declare_queryable("q")
+    until(lambda: client.declare_querier("q").matching_status)
+    found = client.get("q", timeout=0.05)
+    assert replies_of(found) == ["error Timeout"]
+    assert replies_of(router.get("q", timeout=0.05)) == ["error Timeout"]
+    with held.recv(PATIENCE) as query:
+        assert query.key_expr == "q"
+
+
+def test_replies_to_a_callback_end_with_a_drop(router: Session, client: Session) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+    found: list[object] = []
+    over = threading.Event()
+    assert client.get("q", Callback(found.append, over.set), timeout=PATIENCE) is None
+    assert over.wait(PATIENCE)
+    assert len(found) == 1
+
+
+def test_cancellation_ends_what_is_in_flight(router: Session, client: Session) -> None:
+    waiting = router.declare_queryable("q")
+    token = CancellationToken()
+    found = client.get("q", cancellation_token=token, timeout=PATIENCE)
+    query = waiting.recv(PATIENCE)
+    token.cancel()
+    assert list(found) == []
+    with pytest.raises(ZError, match="cancelled"):
+        client.get("q", cancellation_token=token)
+    with pytest.raises(ZError, match="cancelled"):
+        client.liveliness().get("q", cancellation_token=token)
+    query.drop()
+
+
+def test_localities_of_questions(router: Session, client: Session) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", b"there"))
+    client.declare_queryable("q", lambda query: query.reply("q", b"here"), allowed_origin=Locality.SESSION_LOCAL)
+
+    def ask(destination: Locality) -> list[bytes]:
+        found = client.get(
+            "q",
+            allowed_destination=destination,
+            consolidation=ConsolidationMode.NONE,
+            target=QueryTarget.ALL,
+            timeout=PATIENCE,
+        )
+        return sorted(reply.ok.payload.to_bytes() for reply in found)
+
+    assert ask(Locality.ANY) == [b"here", b"there"]
+    assert ask(Locality.REMOTE) == [b"there"]
+    assert ask(Locality.SESSION_LOCAL) == [b"here"]
+    assert list(router.get("nobody", allowed_destination=Locality.SESSION_LOCAL)) == []
+
+
+def test_a_querier_asks_with_its_settings(peer: Session) -> None:
+    seen: list[tuple[str, ReplyKeyExpr, object]] = []
+
+    def answer(query: Query) -> None:
+        seen.append((str(query.parameters), query.accepts_replies(), query.payload))
+        query.reply("other", b"")
+
+    peer.declare_queryable("q", answer)
+    with peer.declare_querier("q", accept_replies=ReplyKeyExpr.ANY, timeout=PATIENCE) as querier:
+        assert querier.accept_replies is ReplyKeyExpr.ANY
+        assert replies_of(querier.get(parameters={"a": "1"}, payload=b"p")) == ["other"]
+        assert replies_of(querier.get()) == ["other"]
+    assert seen == [("a=1;_anyke", ReplyKeyExpr.ANY, b"p"), ("_anyke", ReplyKeyExpr.ANY, None)]
+    with pytest.raises(UsageError, match="querier was undeclared"):
+        querier.get()
+
+
+# --- liveliness ---
+
+
+@pytest.mark.parametrize(("listener", "caller"), PAIRS)
+def test_tokens_come_and_go(listener: str, caller: str) -> None:
+    with pair(listener, caller) as (one, other):
+        for here, there in [(one, other), (other, one)]:
+            token = here.liveliness().declare_token("live/first")
+            until(lambda: replies_of(there.liveliness().get("live/**")) == ["live/first"])  # noqa: B023 - at once
+            with (
+                there.liveliness().declare_subscriber("live/**", history=True) as old,
+                there.liveliness().declare_subscriber("live/**") as new,
+            ):
+                assert old.recv(PATIENCE).kind is SampleKind.PUT
+                second = here.liveliness().declare_token("live/second")
+                for subscriber in (old, new):
+                    sample = subscriber.recv(PATIENCE)
+                    assert (sample.key_expr, sample.kind, sample.payload) == ("live/second", SampleKind.PUT, b"")
+                second.undeclare()
+                sample = new.recv(PATIENCE)
+                assert (sample.key_expr, sample.kind) == ("live/second", SampleKind.DELETE)
+            token.undeclare()
+            until(lambda: replies_of(there.liveliness().get("live/**")) == [])  # noqa: B023 - at once
+
+
+def test_tokens_die_with_their_session(router: Session, client: Session) -> None:
+    with connected("client", router) as other:
+        token = other.liveliness().declare_token("live/a")
+        subscriber = client.liveliness().declare_subscriber("live/*", history=True)
+        assert subscriber.recv(PATIENCE).kind is SampleKind.PUT
+        assert token.id.zid == other.zid()
+    assert subscriber.recv(PATIENCE).kind is SampleKind.DELETE
+
+
+# --- matching ---
+
+
+def test_a_listener_hears_of_matching(router: Session, client: Session) -> None:
+    publisher = client.declare_publisher("demo/a")
+    listener = publisher.declare_matching_listener()
+    assert not publisher.matching_status
+    subscriber = router.declare_subscriber("demo/**")
+    assert listener.recv(PATIENCE).matching is True
+    assert publisher.matching_status
+    second = publisher.declare_matching_listener()
+    assert second.recv(PATIENCE).matching is True
+    subscriber.undeclare()
+    assert listener.recv(PATIENCE).matching is False
+    own = client.declare_subscriber("demo/a")
+    assert listener.recv(PATIENCE).matching is True
+    own.undeclare()
+    assert listener.recv(PATIENCE).matching is False
+    publisher.undeclare()
+    assert list(listener.handler) == []
+
+
+def test_only_complete_queryables_match_who_asks_for_those(router: Session, client: Session) -> None:
+    querier = client.declare_querier("q/a", target=QueryTarget.ALL_COMPLETE)
+    other = client.declare_querier("q/a")
+    router.declare_queryable("q/**", lambda _: None)
+    until(lambda: other.matching_status)
+    assert not querier.matching_status
+    router.declare_queryable("q/*", lambda _: None, complete=True)
+    until(lambda: querier.matching_status)
+
+
+def test_a_new_publisher_knows_what_the_old_one_was_not_told(router: Session, client: Session) -> None:
+    first = client.declare_publisher("a")
+    subscriber = router.declare_subscriber("a")
+    until(lambda: first.matching_status)
+    first.undeclare()
+    subscriber.undeclare()
+    second = client.declare_publisher("a")
+    listener = second.declare_matching_listener()
+    assert not second.matching_status
+    router.declare_subscriber("a", lambda _: None)
+    assert listener.recv(PATIENCE)
+
+
+# --- life ---
+
+
+def test_it_closes_once_and_for_all(router: Session, client: Session) -> None:
+    subscriber = client.declare_subscriber("a")
+    publisher = client.declare_publisher("a")
+    querier = client.declare_querier("a")
+    waiting = router.declare_queryable("slow")
+    found = client.get("slow", timeout=PATIENCE)
+    query = waiting.recv(PATIENCE)
+    client.close()
+    client.close()
+    assert client.is_closed()
+    assert list(found) == []
+    assert list(subscriber) == []
+    calls: list[Callable[[], object]] = [
+        lambda: client.put("a", b""),
+        lambda: client.delete("a"),
+        lambda: client.get("a"),
+        lambda: client.declare_subscriber("a"),
+        lambda: client.declare_queryable("a"),
+        lambda: client.declare_publisher("a"),
+        lambda: client.declare_querier("a"),
+        lambda: client.declare_keyexpr("a"),
+        lambda: client.liveliness().declare_token("a"),
+        lambda: client.liveliness().declare_subscriber("a"),
+        lambda: client.liveliness().get("a"),
+        lambda: client.info.declare_link_events_listener(),
+        lambda: publisher.put(b""),
+        lambda: publisher.delete(),
+        lambda: publisher.matching_status,
+        lambda: querier.get(),
+    ]
+    for call in calls:
+        with pytest.raises(SessionClosed):
+            call()
+    assert client.info.links() == []
+    subscriber.undeclare()
+    publisher.undeclare()
+    query.drop()
+
+
+def test_what_was_published_before_closing_arrives(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a", FifoChannel(100_000))
+    for _ in range(50):
+        client.put("a", b"x" * 1_000_000, congestion_control=CongestionControl.BLOCK)
+    client.close()
+    assert all(len(subscriber.recv(PATIENCE).payload) == 1_000_000 for _ in range(50))
+
+
+def test_a_session_nobody_holds_closes(router: Session) -> None:
+    session = connected("client", router)
+    gone = weakref.ref(session)
+    subscriber = session.declare_subscriber("a")
+    session.declare_subscriber("b", lambda _: None)
+    publisher = session.declare_publisher("c")
+    del session
+    assert gone() is None
+    assert list(subscriber) == []
+    until(lambda: not router.info.transports())
+    with pytest.raises(SessionClosed):
+        publisher.put(b"")
+
+
+@pytest.mark.parametrize("indirect", [True, False])
+def test_everything_can_be_done_from_a_callback(router: Session, client: Session, indirect: bool) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+    echo = router.declare_subscriber("echo")
+    done = threading.Event()
+    trouble: list[BaseException] = []
+
+    def act(sample: Sample) -> None:
+        try:
+            client.put("echo", sample.payload, congestion_control=CongestionControl.BLOCK)
+            client.get("q", lambda _: None)
+            client.declare_subscriber("other").undeclare()
+            client.declare_publisher("other").undeclare()
+            client.declare_queryable("other").undeclare()
+            client.liveliness().declare_token("other").undeclare()
+            list(client.info.links())
+            client.close()
+        except BaseException as error:
+            trouble.append(error)
+        done.set()
+
+    client.declare_subscriber("go", Callback(act, indirect=indirect))
+    publisher = router.declare_publisher("go")
+    until(lambda: publisher.matching_status)
+    publisher.put(b"ping")
+    assert done.wait(PATIENCE)
+    assert trouble == []
+    assert echo.recv(PATIENCE).payload == b"ping"
+    until(lambda: not router.info.transports())
+    client.close()
+
+
+def test_a_direct_callback_holds_no_lock(peer: Session) -> None:
+    """Whoever waits in one for a thread that uses the session must not wait for ever."""
+    done = threading.Event()
+
+    def act(_: Sample) -> None:
+        helper = threading.Thread(target=lambda: peer.declare_subscriber("other").undeclare())
+        helper.start()
+        helper.join(PATIENCE)
+        if not helper.is_alive():
+            done.set()
+
+    peer.declare_subscriber("a", Callback(act, indirect=False))
+    peer.put("a", b"")
+    assert done.wait(PATIENCE)
+
+
+def test_many_threads_at_once(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("t/*", FifoChannel(100_000))
+    router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+    trouble: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for count in range(50):
+                client.put(f"t/{number}", str(count), congestion_control=CongestionControl.BLOCK)
+                client.declare_subscriber(f"x/{number}").undeclare()
+                assert len(list(client.get("q", timeout=PATIENCE))) == 1
+        except BaseException as error:
+            trouble.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(3 * PATIENCE)
+    assert trouble == []
+    assert len([subscriber.recv(PATIENCE) for _ in range(400)]) == 400
+
+
+def test_declared_keys_are_keys(router: Session, client: Session) -> None:
+    key = client.declare_keyexpr("demo/a")
+    subscriber = router.declare_subscriber(key)
+    client.put(key, b"1")
+    assert subscriber.recv(PATIENCE).key_expr == key
+    router.declare_queryable(key, lambda query: query.reply(key, b"2"))
+    assert replies_of(client.get(key, timeout=PATIENCE)) == ["demo/a"]
+    assert replies_of(client.get(Selector(key, "x=1"), timeout=PATIENCE)) == ["demo/a"]
+    client.liveliness().declare_token(key).undeclare()
+    client.undeclare(key)
+    assert isinstance(key, KeyExpr)
+    client.put(key, b"3")
+    assert subscriber.recv(PATIENCE).payload == b"3"
+
+
+def test_undeclare_ends_anything_declared(peer: Session) -> None:
+    publisher = peer.declare_publisher("a")
+    peer.undeclare(publisher)
+    with pytest.raises(UsageError, match="publisher was undeclared"):
+        publisher.put(b"")
+    with pytest.raises(TypeError, match="expected a KeyExpr"):
+        peer.undeclare("a")  # type: ignore[arg-type]  # that is the point
+
+
+def test_ids_and_stamps(peer: Session) -> None:
+    assert peer.id.zid == peer.zid() == peer.info.zid()
+    first, second = peer.new_timestamp(), peer.new_timestamp()
+    assert first < second
+    assert peer.declare_subscriber("a").id != peer.declare_subscriber("a").id
+
+
+def test_a_bad_key_is_refused(peer: Session) -> None:
+    for call in (peer.put, peer.declare_subscriber):
+        with pytest.raises(ZError):
+            call("a//b", b"")  # type: ignore[operator]
+
+
+def test_it_reconnects_and_everything_goes_on() -> None:
+    with listening("router") as first:
+        where = address(first)
+        client = connected("client", first)
+        subscriber = client.declare_subscriber("down/*")
+        publisher = client.declare_publisher("up/a")
+        client.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+        token = client.liveliness().declare_token("live/client")
+        port = int(where.rpartition(":")[2])
+    until(lambda: not client.info.transports())
+    with client, open(config("router", [f"tcp/127.0.0.1:{port}"])) as second:
+        up = second.declare_subscriber("up/*")
+        until(lambda: publisher.matching_status)
+        publisher.put(b"again")
+        assert up.recv(PATIENCE).payload == b"again"
+        until(lambda: second.declare_publisher("down/a").matching_status)
+        second.put("down/a", b"back")
+        assert subscriber.recv(PATIENCE).payload == b"back"
+        assert replies_of(second.get("q", timeout=PATIENCE)) == ["q"]
+        assert replies_of(second.liveliness().get("live/*")) == ["live/client"]
+        token.undeclare()
+
+
+def test_unread_queries_are_answered_when_the_queryable_goes(router: Session, client: Session) -> None:
+    queryable = router.declare_queryable("q")
+    found = client.get("q", timeout=PATIENCE)
+    until(lambda: len(queryable.handler._items) == 1)
+    started = time.monotonic()
+    del queryable
+    gc.collect()
+    assert list(found) == []
+    assert time.monotonic() - started < PATIENCE / 2

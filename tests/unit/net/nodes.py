@@ -1,0 +1,231 @@
+"""Nodes and drivers for tests: what they hear is written down, and every wait is for something to happen."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+from tests.unit.net.ends import PATIENCE
+from zenspark.net.driver import Driver, Patience
+from zenspark.net.endpoints import Endpoint
+from zenspark.net.links import Link, pair
+from zenspark.net.loop import Loop
+from zenspark.net.node import Limits, Node
+from zenspark.router.face import Face
+from zenspark.router.gossip import Gossip
+from zenspark.transport.connection import Asked, Closed, Connection, Event, Pushes, Received
+from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
+from zenspark.wire.codec import encode
+from zenspark.wire.messages import Declare, DeclareSubscriber, NetworkMessage, Push, Put
+from zenspark.wire.values import Congestion, Priority, QoS, Roles, WhatAmI, WireExpr, ZenohId
+
+QUICK = Patience(linger=0.2)
+KEY = "test/key"
+
+
+def qos(congestion: Congestion = Congestion.BLOCK, express: bool = False, priority: Priority = Priority.DATA) -> QoS:
+    return QoS(priority, congestion, express)
+
+
+def push(payload: bytes, treatment: QoS | None = None) -> Push:
+    return Push(wire_expr=WireExpr(0, KEY), qos=treatment or qos(), body=Put(payload=payload))
+
+
+class Heard:
+    """What happened, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+        self._changed = threading.Condition()
+
+    def note(self, event: object) -> None:
+        with self._changed:
+            self.events.append(event)
+            self._changed.notify_all()
+
+    def wait(self, is_so: Callable[[], bool], timeout: float = PATIENCE) -> bool:
+        with self._changed:
+            return self._changed.wait_for(is_so, timeout)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [
+            event.body.payload for event in list(self.events) if isinstance(event, Push) and isinstance(event.body, Put)
+        ]
+
+    def wait_payloads(self, count: int) -> list[bytes]:
+        assert self.wait(lambda: len(self.payloads) >= count), f"only {len(self.payloads)} of {count} came"
+        return self.payloads
+
+    @property
+    def closure(self) -> Closed | None:
+        return next((event for event in list(self.events) if isinstance(event, Closed)), None)
+
+    def wait_closed(self) -> Closed:
+        assert self.wait(lambda: self.closure is not None), "it was not closed"
+        assert self.closure is not None
+        return self.closure
+
+
+# -- drivers without a node ---------------------------------------------------------------------------------------
+
+
+class End(Heard):
+    """One end of a link with a driver; whoever asks is let in."""
+
+    def __init__(self, link: Link, side: Opening | Accepting, patience: Patience = QUICK) -> None:
+        super().__init__()
+        self.loop = Loop("test-end")
+        connection = Connection(side, self.loop.now(), is_streamed=link.is_streamed)
+        self.driver = Driver(self.loop, link, connection, self._on_event, patience)
+        self.released = threading.Event()
+        self.driver.on_released = lambda _: self.released.set()
+        self.loop.start()
+        self.loop.call_soon(self.driver.start)
+
+    def _on_event(self, driver: Driver, event: Event) -> None:
+        match event:
+            case Asked():
+                driver.admit()
+            case Pushes(columns, start, stop):
+                for row in range(start, stop):
+                    self.note(columns.push(row))
+            case Received(message):
+                self.note(message)
+            case _:
+                self.note(event)
+
+    def wait_open(self) -> None:
+        assert self.wait(lambda: any(isinstance(event, Opened) for event in self.events)), self.events
+
+    def put(self, payload: bytes, treatment: QoS | None = None) -> bool:
+        used = treatment or qos()
+        return self.driver.put(encode(push(payload, used)), None, used, True)
+
+    def in_loop(self, work: Callable[[], object]) -> None:
+        """Run something in the loop, and wait until it is done."""
+        done = threading.Event()
+        self.loop.call_soon(work)
+        self.loop.call_soon(done.set)
+        assert done.wait(PATIENCE)
+
+    def close(self) -> None:
+        self.loop.call_soon(self.driver.close)
+        assert self.released.wait(PATIENCE)
+        self.loop.call_soon(self.driver.release)
+        assert self.loop.stop(PATIENCE)
+
+
+def opening(number: int = 0xA1, offer: Offer | None = None) -> Opening:
+    return Opening(Identity(ZenohId(number), WhatAmI.PEER), offer or Offer())
+
+
+def accepting(number: int = 0xB0B, offer: Offer | None = None) -> Accepting:
+    return Accepting(Identity(ZenohId(number), WhatAmI.PEER), offer or Offer(), bytes(32), 7)
+
+
+@contextlib.contextmanager
+def ends(
+    offer: Offer | None = None,
+    patience: Patience = QUICK,
+    streamed: bool = True,
+    buffer_size: int | None = None,
+) -> Iterator[tuple[End, End]]:
+    """Two ends with a session between them."""
+    left, right = pair(streamed, buffer_size)
+    bob = End(right, accepting(offer=offer), patience)
+    alice = End(left, opening(offer=offer), patience)
+    try:
+        alice.wait_open()
+        bob.wait_open()
+        yield alice, bob
+    finally:
+        alice.close()
+        bob.close()
+
+
+# -- nodes --------------------------------------------------------------------------------------------------------
+
+
+class Recorder(Heard):
+    """The session of a node: it writes down what it hears."""
+
+    def receive(self, message: NetworkMessage) -> None:
+        self.note(message)
+
+    def receive_pushes(self, face: Face, pushes: Pushes) -> None:
+        for row in range(pushes.start, pushes.stop):
+            self.note(pushes.columns.push(row))
+
+    def opened(self, face: Face, driver: Driver) -> None:
+        self.note(("opened", face.zid.value))
+
+    def closed(self, face: Face, driver: Driver) -> None:
+        self.note(("closed", face.zid.value))
+
+
+class TestNode(Node):
+    """A node on loopback, with the session that goes with it."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        number: int,
+        whatami: WhatAmI = WhatAmI.PEER,
+        limits: Limits | None = None,
+        offer: Offer | None = None,
+        gossip: bool = False,
+    ) -> None:
+        zid = ZenohId(number)
+        super().__init__(
+            Identity(zid, whatami),
+            offer or Offer(),
+            limits or Limits(patience=QUICK),
+            gossip=Gossip(zid, whatami, Roles(7)) if gossip else None,
+        )
+        self.heard = Recorder()
+        self.start(self.heard)
+
+    def place(self, protocol: str = "tcp") -> Endpoint:
+        """Listen somewhere on loopback; where."""
+        return Endpoint.parse(self.listen(Endpoint.parse(f"{protocol}/127.0.0.1:0")).locator.text)
+
+    def neighbours(self) -> set[int]:
+        return {face.zid.value for face in self.drivers}
+
+    def wait_for(self, *neighbours: int) -> None:
+        """Wait until exactly these are neighbours."""
+        assert self.wait(lambda: self.neighbours() == set(neighbours), PATIENCE), self.neighbours()
+
+    def subscribe(self) -> None:
+        self.say(Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, KEY))))
+
+    def publish(self, payload: bytes) -> None:
+        """Say something to whoever has subscribed."""
+        with self.lock:
+            faces = self.router.routes.push(self.local_face, KEY)
+        for face in faces:
+            driver = self.driver(face)
+            if driver is not None:
+                message = Push(wire_expr=face.express(KEY), qos=qos(), body=Put(payload=payload))
+                driver.put(encode(message), None, qos(), True)
+
+
+@contextlib.contextmanager
+def nodes(*made: TestNode) -> Iterator[None]:
+    """Nodes that are closed in the end."""
+    try:
+        yield
+    finally:
+        for node in made:
+            node.close()
+            assert not node.loop._thread.is_alive()
+
+
+def call(node: TestNode, endpoint: Endpoint) -> Heard:
+    """Connect; what becomes of it."""
+    heard = Heard()
+    node.connect(endpoint, lambda _, event: heard.note(event))
+    return heard

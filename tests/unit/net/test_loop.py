@@ -1,0 +1,205 @@
+"""The loop: timers, work from other threads, descriptors, mistakes, the end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.unit.net.ends import PATIENCE, in_thread
+from zenspark.net.loop import MANY_CANCELLED, Loop, sever
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Loop]:
+    loop = Loop("test-loop")
+    loop.start()
+    try:
+        yield loop
+    finally:
+        assert loop.stop(PATIENCE)
+
+
+def test_work_of_other_threads_runs_in_the_loop_in_order() -> None:
+    done: queue.Queue[tuple[int, bool]] = queue.Queue()
+
+    def note(number: int) -> None:
+        done.put((number, loop.is_current))
+
+    with running() as loop:
+        for number in range(100):
+            loop.call_soon(partial(note, number))
+        assert [done.get(timeout=PATIENCE) for _ in range(100)] == [(number, True) for number in range(100)]
+        assert not loop.is_current
+
+
+def test_a_sleeping_loop_is_woken_each_time() -> None:
+    with running() as loop:
+        for _ in range(50):
+            woken = threading.Event()
+            loop.call_soon(woken.set)
+            assert woken.wait(PATIENCE)
+
+
+def test_many_threads_may_call_at_once() -> None:
+    done = threading.Semaphore(0)
+    with running() as loop:
+
+        def call_often() -> None:
+            for _ in range(200):
+                loop.call_soon(done.release)
+
+        threads = [in_thread(call_often) for _ in range(4)]
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert all(done.acquire(timeout=PATIENCE) for _ in range(800))
+
+
+def test_timers_come_in_the_order_of_their_time_and_not_before_it() -> None:
+    seen: queue.Queue[tuple[str, float]] = queue.Queue()
+    with running() as loop:
+        start = loop.now()
+        loop.call_at(start + 0.03, lambda: seen.put(("late", loop.now())))
+        loop.call_at(start + 0.01, lambda: seen.put(("early", loop.now())))
+        loop.call_at(start - 1, lambda: seen.put(("at once", loop.now())))
+        found = [seen.get(timeout=PATIENCE) for _ in range(3)]
+    assert [name for name, _ in found] == ["at once", "early", "late"]
+    assert found[1][1] >= start + 0.01
+    assert found[2][1] >= start + 0.03
+
+
+def test_a_cancelled_timer_never_comes() -> None:
+    seen: queue.Queue[str] = queue.Queue()
+    with running() as loop:
+        timer = loop.call_at(loop.now() + 0.01, lambda: seen.put("cancelled"))
+        timer.cancel()
+        timer.cancel()
+        loop.call_at(loop.now() + 0.02, lambda: seen.put("kept"))
+        assert seen.get(timeout=PATIENCE) == "kept"
+    assert seen.empty()
+
+
+def test_cancelled_timers_do_not_pile_up() -> None:
+    loop = Loop("test-loop")
+    timers = [loop.call_at(loop.now() + 1000, lambda: None) for _ in range(3 * MANY_CANCELLED)]
+    kept = loop.call_at(loop.now() + 1000, lambda: None)
+    loop.start()
+    for timer in timers:
+        timer.cancel()
+    for _ in range(2):  # the first turn may have begun before
+        turned = threading.Event()
+        loop.call_soon(turned.set)
+        assert turned.wait(PATIENCE)
+        loop.call_soon(lambda: None)
+    assert loop.stop(PATIENCE)
+    assert len(loop._timers) <= MANY_CANCELLED + 1
+    assert kept.work is not None
+
+
+def test_a_mistake_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    went_on = threading.Event()
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+        loop.call_soon(lambda: 1 / 0)
+        loop.call_at(0, lambda: [][0])
+        loop.call_soon(went_on.set)
+        assert went_on.wait(PATIENCE)
+    assert len(caplog.records) == 2
+    assert caplog.records[0].exc_info is not None
+
+
+def test_descriptors_are_watched_for_what_was_asked() -> None:
+    events: queue.Queue[str] = queue.Queue()
+    left, right = socket.socketpair()
+    with left, right, running() as loop:
+
+        def on_readable() -> None:
+            events.put(left.recv(10).decode())
+            loop.watch(left, on_readable, on_writable)
+
+        def on_writable() -> None:
+            events.put("writable")
+            loop.watch(left, on_readable)
+
+        loop.call_soon(lambda: loop.watch(left, on_readable))
+        right.send(b"one")
+        assert [events.get(timeout=PATIENCE) for _ in range(2)] == ["one", "writable"]
+        right.send(b"two")
+        assert events.get(timeout=PATIENCE) == "two"
+        unwatched = threading.Event()
+        for _ in range(2):  # the second time does nothing
+            loop.call_soon(lambda: loop.watch(left, None))
+        loop.call_soon(unwatched.set)
+        assert unwatched.wait(PATIENCE)
+        while not events.empty():
+            assert events.get() == "writable"
+        right.send(b"three")
+        turned = threading.Event()
+        loop.call_at(loop.now() + 0.01, turned.set)
+        assert turned.wait(PATIENCE)
+        assert events.empty()
+
+
+def test_what_is_closed_is_not_watched() -> None:
+    left, right = socket.socketpair()
+    left.close()
+    right.close()
+    with running() as loop:
+        done = threading.Event()
+        loop.call_soon(lambda: loop.watch(left, done.set))
+        loop.call_soon(done.set)
+        assert done.wait(PATIENCE)
+
+
+def test_the_end_comes_after_what_was_queued_and_may_come_from_the_loop() -> None:
+    loop = Loop("test-loop")
+    seen: list[int] = []
+    for number in range(10):
+        loop.call_soon(partial(seen.append, number))
+    loop.start()
+    assert loop.stop(PATIENCE)
+    assert seen == list(range(10))
+    assert loop.stop(PATIENCE), "a second time does nothing"
+    loop.call_soon(lambda: None)
+
+    other = Loop("test-loop")
+    other.start()
+    other.call_soon(other.stop)
+    other._thread.join(PATIENCE)
+    assert not other._thread.is_alive()
+
+
+def test_a_loop_that_never_started_can_be_stopped() -> None:
+    assert Loop("test-loop").stop()
+
+
+def test_a_loop_that_is_stuck_does_not_hold_who_stops_it() -> None:
+    loop = Loop("test-loop")
+    stuck, go_on = threading.Event(), threading.Event()
+    loop.call_soon(stuck.set)
+    loop.call_soon(lambda: go_on.wait(PATIENCE))
+    loop.start()
+    assert stuck.wait(PATIENCE)
+    assert not loop.stop(0.01)
+    go_on.set()
+    assert loop.stop(PATIENCE)
+
+
+def test_severing_takes_the_connection_away_and_ends_nothing() -> None:
+    left, right = socket.socketpair()
+    copy = left.dup()  # as the parent has one after a fork
+    number = left.fileno()
+    with copy, right:
+        sever(left)
+        assert left.fileno() == number
+        with pytest.raises(OSError, match="socket"):
+            left.send(b"lost")
+        left.close()
+        sever(left)
+        copy.send(b"kept")
+        assert right.recv(10) == b"kept"
