@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from itertools import count
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import psutil
@@ -54,8 +55,12 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 
+NUMBERS = count()
+
 T = TypeVar("T")
-Api = Any
+Api: TypeAlias = Any
+Found: TypeAlias = Any
+"""A session, query, sample or reply of either side."""
 
 
 class Side(msgspec.Struct):
@@ -90,7 +95,7 @@ def settings(mode: str, listen: Iterable[str] = (), connect: Iterable[str] = ())
     }
 
 
-def start(api: Api, mode: str, listen: Iterable[str] = (), connect: Iterable[str] = ()) -> Any:
+def start(api: Api, mode: str, listen: Iterable[str] = (), connect: Iterable[str] = ()) -> Found:
     config = api.Config()
     for key, value in settings(mode, listen, connect).items():
         config.insert_json5(key, json.dumps(value))
@@ -102,7 +107,8 @@ def process(mode: str, listen: Iterable[str] = (), connect: Iterable[str] = (), 
     """A process of eclipse-zenoh, ready when the block begins and dead when it ends."""
     command = [sys.executable, "-c", NODE.format(more=more), json.dumps(settings(mode, listen, connect))]
     node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert node.stdout is not None and node.stdin is not None
+    assert node.stdout is not None
+    assert node.stdin is not None
     try:
         assert node.stdout.readline() == "ready\n"
         yield node
@@ -143,16 +149,17 @@ def acting(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> tuple[Si
 
 
 @contextlib.contextmanager
-def subscribed(acting: tuple[Side, Side], key: str, **options: Any) -> Iterator[tuple[Any, list[Any]]]:
+def subscribed(acting: tuple[Side, Side], key: str, **options: Found) -> Iterator[tuple[Any, list[Any]]]:
     """A publisher on one side and what a subscriber on the other has received."""
     actor, watcher = acting
     found: list[Any] = []
+    key = f"{key}/{next(NUMBERS)}"  # between the end of one subscriber and the begin of the next, data may be filtered
     with watcher.session.declare_subscriber(key, found.append), actor.session.declare_publisher(key, **options) as out:
         until(lambda: out.matching_status.matching)
         yield out, found
 
 
-def replies(found: Any) -> list[tuple[str, bytes]]:
+def replies(found: Found) -> list[tuple[str, bytes]]:
     return sorted(
         (str(reply.ok.key_expr), reply.ok.payload.to_bytes()) if reply.ok else ("error", reply.err.payload.to_bytes())
         for reply in found
@@ -173,12 +180,17 @@ def test_payloads_of_any_size(acting: tuple[Side, Side], size: int, reliability:
     }
     with subscribed(acting, "sizes/a", **options) as (publisher, found):
         publisher.put(payload)
+        if reliability == "BEST_EFFORT":  # eclipse-zenoh drops such fragments when it is in a hurry, also with BLOCK
+            with contextlib.suppress(AssertionError):
+                until(lambda: found, 1.0)
+            if not found:
+                publisher.put(payload)
         until(lambda: found)
         assert found[0].payload.to_bytes() == payload
-        assert found[0].key_expr == acting[1].api.KeyExpr("sizes/a")
+        assert str(found[0].key_expr) == str(publisher.key_expr)
 
 
-@pytest.mark.parametrize("priority", [name for name in zenspark.Priority.__members__ if name != "DEFAULT"])
+@pytest.mark.parametrize("priority", [priority.name for priority in zenspark.Priority])
 def test_every_priority_and_treatment(acting: tuple[Side, Side], priority: str) -> None:
     sender, receiver = acting[0].api, acting[1].api
     for congestion in ("DROP", "BLOCK"):
@@ -205,9 +217,11 @@ def test_all_that_comes_with_a_value(acting: tuple[Side, Side], encoding: str) -
     with subscribed(acting, "extras") as (publisher, found):
         source = actor.api.SourceInfo(publisher.id, 42)
         publisher.put("1", encoding=encoding, attachment=b"more", timestamp=stamp, source_info=source)
-        actor.session.put("extras", "2", encoding=encoding, attachment="more", timestamp=stamp, source_info=source)
+        actor.session.put(
+            publisher.key_expr, "2", encoding=encoding, attachment="more", timestamp=stamp, source_info=source
+        )
         publisher.delete(attachment=b"why", timestamp=stamp)
-        actor.session.delete("extras")
+        actor.session.delete(publisher.key_expr)
         until(lambda: len(found) == 4)
         for sample in found[:2]:
             assert str(sample.encoding) == encoding
@@ -258,7 +272,7 @@ def test_undeclared_means_silent(acting: tuple[Side, Side]) -> None:
 
 
 @contextlib.contextmanager
-def answering(acting: tuple[Side, Side], key: str, answer: Callable[[Any], object], **options: Any) -> Iterator[Any]:
+def answering(acting: tuple[Side, Side], key: str, answer: Callable[[Any], object], **options: Found) -> Iterator[Any]:
     """A queryable on one side that the other side knows of."""
     actor, watcher = acting
     with watcher.session.declare_queryable(key, answer, **options) as queryable:
@@ -271,7 +285,7 @@ def test_a_question_with_everything(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
     asked: list[Any] = []
 
-    def answer(query: Any) -> None:
+    def answer(query: Found) -> None:
         with query:
             asked.append((str(query.selector), query.payload.to_bytes(), str(query.encoding)))
             asked.append((query.attachment.to_bytes(), query.source_info.source_sn))
@@ -310,7 +324,7 @@ def test_a_question_with_everything(acting: tuple[Side, Side]) -> None:
 def test_a_bare_question(acting: tuple[Side, Side]) -> None:
     asked: list[Any] = []
 
-    def answer(query: Any) -> None:
+    def answer(query: Found) -> None:
         asked.append((query.payload, query.encoding, query.attachment, query.source_info, str(query.parameters)))
 
     with answering(acting, "bare", answer):
@@ -326,7 +340,7 @@ def test_consolidation(acting: tuple[Side, Side], mode: str, expected: list[byte
     actor, watcher = acting
     stamps = [watcher.session.new_timestamp() for _ in range(3)]
 
-    def answer(query: Any) -> None:
+    def answer(query: Found) -> None:
         for number in (0, 2, 1):
             query.reply("merge", str(number), timestamp=stamps[number])
 
@@ -339,8 +353,8 @@ def test_consolidation(acting: tuple[Side, Side], mode: str, expected: list[byte
 def test_targets(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
 
-    def offer(name: str, complete: bool) -> Any:
-        def answer(query: Any) -> None:
+    def offer(name: str, complete: bool) -> Found:
+        def answer(query: Found) -> None:
             query.reply(f"target/{name}", b"")
 
         return watcher.session.declare_queryable("target/**", answer, complete=complete)
@@ -362,7 +376,7 @@ def test_replies_on_any_key(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
     accepted: list[str] = []
 
-    def answer(query: Any) -> None:
+    def answer(query: Found) -> None:
         accepted.append(str(query.accepts_replies()))
         with contextlib.suppress(watcher.api.ZError):
             query.reply("elsewhere", b"")
@@ -387,7 +401,7 @@ def test_a_queryable_that_says_nothing(acting: tuple[Side, Side]) -> None:
 def test_our_queryable_that_raises(sides: tuple[Side, Side], caplog: pytest.LogCaptureFixture) -> None:
     ours, theirs = sides
 
-    def answer(query: Any) -> None:
+    def answer(query: Found) -> None:
         query.reply("raise", b"first")
         raise RuntimeError("on purpose")
 
@@ -554,7 +568,7 @@ def test_a_hundred_thousand_puts_arrive_in_order() -> None:
         seen = [0]
         wrong: list[int] = []
 
-        def check(sample: Any) -> None:
+        def check(sample: Found) -> None:
             number = int.from_bytes(sample.payload.to_bytes()[:4], "big")
             if number <= last[sample.priority]:
                 wrong.append(number)

@@ -467,10 +467,6 @@ class Hub:
         with self.lock:
             if self._watching.pop(watching.id, None) is None:
                 return
-            left = [one for one in self._watching.values() if one.is_future and one.kind is watching.kind]
-            for (kind, number), known in list(self._known.items()):
-                if kind is watching.kind and not any(intersects(str(one.key_expr), known.key) for one in left):
-                    del self._known[kind, number]  # nobody will be told when it goes
             if not self.is_over:
                 self.node.say(messages.Interest(id=watching.id, mode=wire.InterestMode.FINAL, qos=wire.QoS.DECLARE))
 

@@ -2,7 +2,8 @@
 
 What `open` waits for is what zenohd waits for. A client needs somebody: an endpoint of its list, or whoever answers
 its question. A peer or router goes on without, and tries again in the background; it only gives those it is to
-connect to a moment, `scouting/delay`, so that who publishes at once is heard.
+connect to a moment, `scouting/delay`, so that who publishes at once is heard, and another one to tell what they have
+declared, so that who asks at once is answered.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Reach:
             self._connect_client()
         else:
             self._connect_others()
+            if self._settings.open.return_conditions.declares:
+                self._node.wait(lambda: self._node.is_told, self._settings.scouting.delay / 1000)
 
     def end(self) -> None:
         """Connect to nobody any more; before the node is closed."""

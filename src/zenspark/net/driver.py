@@ -306,14 +306,17 @@ class Driver:
                 self._said = False
                 self._write(outbox.take())
             full = outbox.append(qos.priority, reliable, head, payload)
+            if self._flush_due and not qos.express:  # a run of messages, which the loop will end: no need for the time
+                if full:
+                    self._write(outbox.take_ready())
+                return True
             now = time.monotonic()
             if now - self._spoke > self._patience.quiet or qos.express:
                 self._write(outbox.take())
             else:
                 if full:
                     self._write(outbox.take_ready())
-                if not self._flush_due:
-                    self._flush_soon()
+                self._flush_soon()
             self._spoke = now
         return True
 
@@ -376,6 +379,7 @@ class Driver:
             self._said = False
             if not self._closed and self.connection.outbox is not None:
                 self._write(self.connection.outbox.take())
+                self._spoke = time.monotonic()
 
     def _queue(self, batches: Sequence[bytes | bytearray]) -> None:
         self._residue.extend(memoryview(batch)[self._prefix :] for batch in batches if batch)

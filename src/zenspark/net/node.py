@@ -33,7 +33,7 @@ from zenspark.router.router import Out, Router
 from zenspark.transport.connection import ROWS, Asked, Closed, Connection, Event, Lost, Pushes, Received
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.wire.columns import Columns
-from zenspark.wire.messages import NetworkMessage, NetworkOam
+from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam
 from zenspark.wire.values import Congestion, Locator, QoS, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
@@ -145,6 +145,12 @@ class Node:
         """Wait until something is so that changes with neighbours; False if it is not, in time."""
         with self._changed:
             return self._changed.wait_for(is_so, timeout)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether every peer beside this node has told all it has to tell."""
+        with self.lock:
+            return not any(face.wants_all for face in self._drivers)
 
     def wake(self) -> None:
         """Let everybody who waits look again."""
@@ -334,6 +340,8 @@ class Node:
                     self.on_found(one)
             return
         self._emit(self.router.receive(face, message, self.loop.now()))
+        if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
+            self._changed.notify_all()
 
     # -- what the session says
 

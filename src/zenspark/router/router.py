@@ -209,6 +209,8 @@ class Router:
                 self._tell(face, kind, key)
             for announced in self._announced(face, kind, key):
                 self._tell(face, kind, announced)
+            if key in face.told[kind]:  # perhaps for an interest that has ended: eclipse-zenoh remembers it
+                self._tell(face, kind, key)
 
     def _announced(self, face: Face, kind: Kind, key: str) -> set[str]:
         """The keys under which a face wants to hear of a declaration, by its interests."""
@@ -360,19 +362,11 @@ class Router:
         for upstream, passed in asked.passed_on.items():
             self._out.append((upstream, Interest(id=passed, mode=InterestMode.FINAL, qos=QoS.DECLARE)))
         if asked.is_future:
-            self._forget_told(asked)
+            for kind in asked.kinds:
+                if asked.aggregate and asked.key in face.told[kind]:  # what stood for many stands for nothing now
+                    self._tell(face, kind, asked.key)
             for upstream in asked.passed_on:
                 self._forget_heard(asked, upstream)
-
-    def _forget_told(self, asked: Asked) -> None:
-        """What a face knew by this interest alone, it will not be kept informed of: it must be told anew one day."""
-        face = asked.face
-        if face.region in UNSOLICITED:
-            return
-        left = [other for other in self._interests.of(face) if other.is_future]
-        for kind in asked.kinds:
-            for key in [key for key in face.told[kind] if not any(other.matches(kind, key) for other in left)]:
-                del face.told[kind][key]
 
     def _forget_heard(self, asked: Asked, upstream: Face) -> None:
         """What a node above us told for this interest alone, it will not tell the end of."""

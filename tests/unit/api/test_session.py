@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -37,7 +37,7 @@ from zenspark.key import KeyExpr
 PAIRS = [("router", "client"), ("peer", "client"), ("peer", "peer"), ("router", "peer")]
 
 
-def replies_of(found: Any) -> list[str]:
+def replies_of(found: Iterable[Any]) -> list[str]:
     return [str(reply.ok.key_expr) if reply.ok else "error " + reply.err.payload.to_string() for reply in found]
 
 
@@ -171,7 +171,8 @@ def test_timestamping_stamps_what_is_published() -> None:
         before = session.new_timestamp()
         session.put("a", b"")
         stamp = subscriber.recv(PATIENCE).timestamp
-        assert stamp is not None and before < stamp < session.new_timestamp()
+        assert stamp is not None
+        assert before < stamp < session.new_timestamp()
 
 
 # --- ask and answer ---
@@ -633,11 +634,11 @@ def test_it_reconnects_and_everything_goes_on() -> None:
 
 
 def test_unread_queries_are_answered_when_the_queryable_goes(router: Session, client: Session) -> None:
-    queryable = router.declare_queryable("q")
+    held = [router.declare_queryable("q")]
     found = client.get("q", timeout=PATIENCE)
-    until(lambda: len(queryable.handler._items) == 1)
+    until(lambda: len(held[0].handler._items) == 1)
     started = time.monotonic()
-    del queryable
+    held.clear()
     gc.collect()
     assert list(found) == []
     assert time.monotonic() - started < PATIENCE / 2

@@ -144,7 +144,9 @@ def test_a_publisher_hears_of_subscribers_current_and_future(net: Network) -> No
     publisher.heard.clear()
     net.subscribe(subscriber, "demo/p", 2)
     assert answered(publisher.heard) == ["D_SUBSCRIBER demo/p"]
-    net.ask(publisher, None, InterestMode.FINAL)
+    forgotten = net.ask(publisher, None, InterestMode.FINAL)
+    assert answered(forgotten) == ["U_SUBSCRIBER", "U_SUBSCRIBER"]  # nobody will tell us any more if they go
+    publisher.heard.clear()
     net.subscribe(subscriber, "demo/*", 3)
     assert answered(publisher.heard) == []
 

@@ -1,0 +1,122 @@
+"""Replies are merged as asked and ended once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from zenspark.api.encoding import Encoding
+from zenspark.api.enums import ConsolidationMode
+from zenspark.api.replies import TIMEOUT, Gathering
+from zenspark.api.sample import Head, Reply, Sample
+from zenspark.api.values import ReplyError
+from zenspark.api.zbytes import ZBytes
+from zenspark.key import KeyExpr
+from zenspark.wire import values as wire
+
+CLOCK = wire.ZenohId(1)
+ERROR = Reply(ReplyError(ZBytes(b"no"), Encoding.ZENOH_BYTES))
+
+
+class Pile:
+    """An inlet that only writes down."""
+
+    def __init__(self) -> None:
+        self.items: list[Reply] = []
+        self.closed = 0
+
+    def push(self, item: Reply) -> bool:
+        self.items.append(item)
+        return True
+
+    def push_many(self, items: Iterable[Reply]) -> bool:
+        self.items.extend(items)
+        return True
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def reply(text: str, when: int = 0, key: str = "a") -> Reply:
+    return Reply(Sample(Head(KeyExpr(key), timestamp_id=CLOCK if when else None), text.encode(), when))
+
+
+def texts(pile: Pile) -> list[str]:
+    return [one.ok.payload.to_string() if one.ok else "error" for one in pile.items]
+
+
+@pytest.mark.parametrize(
+    ("mode", "before", "after"),
+    [
+        (ConsolidationMode.NONE, ["2", "1", "0", "error", "b"], []),
+        (ConsolidationMode.MONOTONIC, ["2", "0", "error", "b"], []),
+        (ConsolidationMode.LATEST, ["error"], ["2", "b"]),
+    ],
+)
+def test_modes(mode: ConsolidationMode, before: list[str], after: list[str]) -> None:
+    pile = Pile()
+    gathering = Gathering(KeyExpr("*"), mode, pile, 1)
+    for one in (reply("2", 2), reply("1", 1), reply("0"), ERROR, reply("b", 1, "b")):
+        gathering.add(one)
+    assert texts(pile) == before
+    gathering.source_done()
+    assert texts(pile) == before + after
+    assert pile.closed == 1
+
+
+def test_later_wins_among_equals() -> None:
+    pile = Pile()
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    for one in (reply("first", 1), reply("second", 1), reply("x", key="b"), reply("y", key="b")):
+        gathering.add(one)
+    gathering.finish()
+    assert texts(pile) == ["second", "y"]
+
+
+def test_replies_on_other_keys_are_dropped_unless_wanted() -> None:
+    pile = Pile()
+    gathering = Gathering(KeyExpr("a"), ConsolidationMode.NONE, pile, 1)
+    gathering.add(reply("1", key="b"))
+    assert pile.items == []
+    gathering = Gathering(None, ConsolidationMode.NONE, pile, 1)
+    gathering.add(reply("1", key="b"))
+    assert texts(pile) == ["1"]
+
+
+def test_it_ends_with_the_last_source_and_only_once() -> None:
+    pile = Pile()
+    ended: list[str] = []
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 2)
+    gathering.at_end(lambda: ended.append("once"))
+    gathering.add(reply("1"))
+    gathering.source_done()
+    assert not gathering.is_over
+    gathering.source_done()
+    assert gathering.is_over
+    gathering.finish(TIMEOUT)
+    gathering.cancel()
+    gathering.add(reply("late"))
+    assert texts(pile) == ["1"]
+    assert (pile.closed, ended) == (1, ["once"])
+    gathering.at_end(lambda: ended.append("at once"))
+    assert ended == ["once", "at once"]
+
+
+def test_a_timeout_comes_after_what_was_held_back() -> None:
+    pile = Pile()
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    gathering.add(reply("1"))
+    gathering.finish(TIMEOUT)
+    assert texts(pile) == ["1", "error"]
+    error = pile.items[-1].err
+    assert error is not None
+    assert (error.payload, error.encoding) == (b"Timeout", Encoding.ZENOH_STRING)
+
+
+def test_cancelling_hands_over_nothing_more() -> None:
+    pile = Pile()
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    gathering.add(reply("1"))
+    gathering.cancel()
+    assert (pile.items, pile.closed) == ([], 1)
