@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 choose_build(os.environ)
 
 _NAMES = {
+    "api.batches": "ArrowBatches",
     "api.cancellation": "CancellationToken",
     "api.config": "Config",
     "api.encoding": "Encoding",

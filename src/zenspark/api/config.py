@@ -131,7 +131,7 @@ def _parse_json5(text: str, key: str) -> Json:
 
 
 def _parse_yaml(text: str) -> Json:
-    import yaml  # type: ignore[import-untyped]  # it ships no types; here, as few have such a file and it loads slowly
+    import yaml  # it ships no types; here, as few have such a file and it loads slowly
 
     try:
         return yaml.safe_load(text)

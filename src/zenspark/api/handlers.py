@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Lock
 from time import monotonic
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -141,6 +141,13 @@ class Attached(msgspec.Struct, frozen=True):
     background: bool = False
 
 
+@runtime_checkable
+class Attachable(Protocol):
+    """A kind of handler from elsewhere that makes itself ready."""
+
+    def attach(self, resume: Resume) -> Attached: ...
+
+
 def attach(handler: object, spawn: Spawn, resume: Resume) -> Attached:
     """Makes what the user named ready to receive: None, a channel, a callback, or a pair of a callback and an object.
 
@@ -154,6 +161,8 @@ def attach(handler: object, spawn: Spawn, resume: Resume) -> Attached:
         case RingChannel():
             ring: Handler[Any] = Handler(sys.maxsize, resume, keep=handler.capacity)
             return Attached(ring, ring)
+        case Attachable():
+            return handler.attach(resume)
         case tuple() if len(handler) == 2 and callable(handler[0]):
             return Attached(_caller(handler[0], spawn, resume), handler[1])
         case _ if callable(handler):

@@ -154,7 +154,7 @@ class Hub:
 
     def later(self, work: Callable[[], object]) -> None:
         """Have something done in the loop; takes no lock, so it can be called by the garbage collector."""
-        self.node.loop.call_soon(work)  # type: ignore[arg-type]  # what it returns does not matter
+        self.node.loop.call_soon(work)
 
     def finish(self, number: int) -> None:
         """End an entity; a second time does nothing."""

@@ -7,6 +7,7 @@ Both look up the same routes: the subscribers of a key, remembered until a subsc
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -32,6 +33,14 @@ class Subscription(msgspec.Struct, eq=False, frozen=True):
 
 
 Route = tuple[Subscription, ...]
+
+
+@runtime_checkable
+class TakesColumns(Protocol):
+    """An inlet that wants no samples but the columns they would be made from."""
+
+    def push_columns(self, pushes: Pushes, keys: list[str | None], via: str) -> bool:
+        """Deliver the rows whose shape has a key; whether there is room for more."""
 
 
 class Subscriptions:
@@ -104,7 +113,11 @@ class Subscriptions:
         full = False
         for subscription in dict.fromkeys(one for route in routes for one in route):
             wanted = [head if subscription in route else None for head, route in zip(heads, routes, strict=True)]
-            samples = samples_of(columns, pushes.start, pushes.stop, wanted, attached)
-            full |= not subscription.inlet.push_many(samples)
+            inlet = subscription.inlet
+            if isinstance(inlet, TakesColumns):
+                keys = [None if head is None else str(head.key_expr) for head in wanted]
+                full |= not inlet.push_columns(pushes, keys, str(face.zid))
+            else:
+                full |= not inlet.push_many(samples_of(columns, pushes.start, pushes.stop, wanted, attached))
         if full:
             self._pause(face)

@@ -31,6 +31,8 @@ from zenspark.wire.values import Congestion, QoS
 
 logger = logging.getLogger("zenspark.net")
 
+BEHIND = 1 << 22
+"""Bytes that wait for a link when it counts as behind: whoever is not made to wait must stop adding to them."""
 READS = 16
 """How often a link that has more to read may be read before the others get their turn."""
 
@@ -73,6 +75,10 @@ class Driver:
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._residue: deque[memoryview] = deque()
+        self._backlog = 0
+        """How many bytes wait there."""
+        self.on_room: Callable[[Driver], None] | None = None
+        """Whom to tell, in the loop, when the link has taken what waited."""
         self._taken = 0
         """Counts what the link takes late, to see whether the peer reads at all."""
         self._is_congested = False
@@ -90,6 +96,16 @@ class Driver:
     def is_open(self) -> bool:
         """Whether there is a session."""
         return not self._closed and self.connection.state is State.OPEN
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits for the link that nobody should say more who can help it."""
+        return self._backlog > BEHIND
+
+    @property
+    def taken(self) -> int:
+        """How many bytes the link has taken so far."""
+        return self._taken
 
     # -- in the loop
 
@@ -178,7 +194,7 @@ class Driver:
             if self._timer is not None:
                 self._timer.cancel()
             if closed.by_peer:
-                self._residue.clear()
+                self._forget_residue()
             else:
                 outbox = self.connection.outbox
                 self._queue([*([] if outbox is None else outbox.take()), closed.farewell])
@@ -233,7 +249,7 @@ class Driver:
             self.is_released = True
             if self._timer is not None:
                 self._timer.cancel()
-            self._residue.clear()
+            self._forget_residue()
             self.loop.watch(self.link, None)
             self.link.close()
             if self.on_released is not None:
@@ -382,7 +398,15 @@ class Driver:
                 self._spoke = time.monotonic()
 
     def _queue(self, batches: Sequence[bytes | bytearray]) -> None:
-        self._residue.extend(memoryview(batch)[self._prefix :] for batch in batches if batch)
+        for batch in batches:
+            if batch:
+                piece = memoryview(batch)[self._prefix :]
+                self._residue.append(piece)
+                self._backlog += len(piece)
+
+    def _forget_residue(self) -> None:
+        self._residue.clear()
+        self._backlog = 0
 
     def _write(self, batches: Sequence[bytes | bytearray]) -> None:
         """Offer batches to the link, behind what waits."""
@@ -403,6 +427,7 @@ class Driver:
             piece = self._residue[0]
             taken = self.link.send(piece)
             self._taken += taken
+            self._backlog -= taken
             if taken < len(piece):
                 self._residue[0] = piece[taken:]
                 return False
@@ -412,7 +437,7 @@ class Driver:
 
     def _fail(self, error: LinkError) -> None:
         """The link does not take any more. What the other side said last may tell why, so it is read first."""
-        self._residue.clear()
+        self._forget_residue()
 
         def end() -> None:
             self._paused = False
@@ -432,3 +457,5 @@ class Driver:
             if done:
                 self._watch()
             self._room.notify_all()
+        if done and self.on_room is not None:
+            self.on_room(self)

@@ -33,7 +33,7 @@ from zenspark.router.router import Out, Router
 from zenspark.transport.connection import ROWS, Asked, Closed, Connection, Event, Lost, Pushes, Received
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.wire.columns import Columns
-from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam
+from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam, Push
 from zenspark.wire.values import Congestion, Locator, QoS, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
@@ -108,6 +108,8 @@ class Node:
         self._pending: dict[Driver, Watcher | None] = {}
         self._watchers: dict[Driver, Watcher] = {}
         self._leaving: set[Driver] = set()
+        self._held_back: dict[Driver, set[Driver]] = {}
+        """Neighbours that are behind with what was passed on to them, and those who wait for that."""
         self._timer_at = float("inf")
         self._is_closed = False
         self._is_closing = False
@@ -245,9 +247,9 @@ class Node:
             case Pushes():
                 with self.lock:
                     self._on_pushes(self._faces[driver], event)
-            case Received(message):
+            case Received(message, reliable):
                 with self.lock:
-                    self._hear(self._faces[driver], message)
+                    self._hear(self._faces[driver], message, reliable)
             case Asked(terms):
                 self._on_asked(driver, terms.peer.zid)
             case Opened():
@@ -296,6 +298,7 @@ class Node:
     def _on_closed(self, driver: Driver, closed: Closed) -> None:
         watcher = self._pending.pop(driver, None) or self._watchers.pop(driver, None)
         self._leaving.add(driver)
+        self._let_go(driver)
         logger.info("the link to %s ended: %s", driver.link.dst, closed.text)
         with self.lock:
             face = self._faces.pop(driver, None)
@@ -327,11 +330,11 @@ class Node:
             elsewhere = elsewhere or any(target is not self.local_face for target in targets)
         if elsewhere:
             for row in range(pushes.start, pushes.stop):
-                self._hear(face, columns.push(row))
+                self._hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
         elif self._local is not None:
             self._local.receive_pushes(face, pushes)
 
-    def _hear(self, face: Face, message: NetworkMessage) -> None:
+    def _hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> None:
         if self._gossip is not None and isinstance(message, NetworkOam):
             found, out = self._gossip.receive(face, message)
             self._emit(out)
@@ -339,9 +342,51 @@ class Node:
                 if self.on_found is not None and not self.has_session(one.zid):
                     self.on_found(one)
             return
-        self._emit(self.router.receive(face, message, self.loop.now()))
+        out = self.router.receive(face, message, self.loop.now())
+        if isinstance(message, Push) and face is not self.local_face:
+            out = self._not_behind(face, message.qos.congestion, out)
+        self._emit(out, reliable)
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
             self._changed.notify_all()
+
+    def _not_behind(self, source: Face, congestion: Congestion, out: Out) -> Out:
+        """What may go on now of a publication for others: where a link is behind it is dropped, or its source waits."""
+        kept: Out = []
+        for face, message in out:
+            driver = self._drivers.get(face)
+            if driver is not None and driver.is_behind:
+                if congestion is not Congestion.BLOCK:
+                    continue
+                self._hold_back(self._drivers[source], driver)
+            kept.append((face, message))
+        return kept
+
+    def _hold_back(self, source: Driver, target: Driver) -> None:
+        """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
+        if target not in self._held_back:
+            self._held_back[target] = set()
+            target.on_room = self._let_go
+            self._look_after(target)
+        self._held_back[target].add(source)
+        source.pause()
+
+    def _let_go(self, target: Driver) -> None:
+        for source in self._held_back.pop(target, ()):
+            source.resume()
+
+    def _look_after(self, target: Driver) -> None:
+        """Give up a neighbour for which others wait, if it takes nothing."""
+        taken, patience = target.taken, self.limits.patience.block
+
+        def look() -> None:
+            if target not in self._held_back:
+                return
+            if target.taken == taken:
+                target.close(CloseReason.UNRESPONSIVE, f"took nothing for {patience:g} s")
+            else:
+                self._look_after(target)
+
+        self.loop.call_at(self.loop.now() + patience, look)
 
     # -- what the session says
 
@@ -355,7 +400,7 @@ class Node:
         for driver in self.drivers.values():
             driver.wait_for_room(congestion)
 
-    def _emit(self, out: Out) -> None:
+    def _emit(self, out: Out, reliable: bool = True) -> None:
         for face, message in out:
             if face is self.local_face:
                 if self._local is not None:
@@ -363,7 +408,7 @@ class Node:
             else:
                 driver = self._drivers.get(face)
                 if driver is not None:
-                    driver.say(message, qos_of(message))
+                    driver.say(message, qos_of(message), reliable)
         self._arm()
 
     def _arm(self) -> None:

@@ -175,12 +175,13 @@ class Outbox:
         """Cut a message into pieces, each a batch of its own."""
         pos: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t = len(message)
+        whole = memoryview(message)
         while pos < size:
             more: cython.bint = size - pos > self._room
             piece = bytearray(b"\0\0")
             header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if more else 0)
             self._header(piece, header, lane, reliable, pos == 0)
-            piece += message[pos : pos + self._room]
+            piece += whole[pos : pos + self._room]
             pos += self._room
             self._finish(piece)
 

@@ -492,7 +492,7 @@ class NetworkOam(NetworkMessage, header="Z|ENC:2|0x1F", name="OAM"):
 
 
 class LinkState(Message, header="_:3|G|H|L|W|P"):
-    """One node of the routers' graph as another describes it; its flags are a variable-length integer, without an id."""
+    """One node of the routers' graph as another describes it; its flags are an integer of variable length."""
 
     gateway: Annotated[bool, Bits("G")] = False
     psid: z64

@@ -50,12 +50,12 @@ def address(session: Session) -> str:
 
 def listening(mode: str, **others: object) -> Session:
     """A session others can connect to."""
-    return zenspark.api.opening.open(config(mode, ["tcp/127.0.0.1:0"], **others))
+    return zenspark.api.opening.open(config(mode, ["tcp/127.0.0.1:0"], (), **others))
 
 
 def connected(mode: str, other: Session, **others: object) -> Session:
     """A session with another one, known to both."""
-    session = zenspark.api.opening.open(config(mode, connect=[address(other)], **others))
+    session = zenspark.api.opening.open(config(mode, (), [address(other)], **others))
     until(lambda: has_neighbour(session, other) and has_neighbour(other, session))
     return session
 

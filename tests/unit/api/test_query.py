@@ -11,6 +11,7 @@ from zenspark.api.encoding import Encoding
 from zenspark.api.enums import ReplyKeyExpr
 from zenspark.api.query import Answering, Query
 from zenspark.api.timestamps import Timestamp
+from zenspark.api.zbytes import ZBytes
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.wire import messages
@@ -49,8 +50,9 @@ class Desk:
 def test_it_shows_the_question() -> None:
     desk = Desk("a=1", wire.QueryBody(wire.Encoding(1), b"value"))
     (query,) = desk.queries(1)
-    assert (query.key_expr, str(query.parameters), str(query.selector)) == ("q/*", "a=1", "q/*?a=1")
-    assert (query.payload, query.encoding) == (b"value", Encoding.from_wire(wire.Encoding(1)))
+    assert (str(query.key_expr), str(query.parameters), str(query.selector)) == ("q/*", "a=1", "q/*?a=1")
+    assert query.payload == ZBytes(b"value")
+    assert query.encoding == Encoding.from_wire(wire.Encoding(1))
     assert query.attachment == b"more"
     assert query.source_info is not None
     assert query.source_info.source_sn == 4

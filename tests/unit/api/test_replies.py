@@ -111,7 +111,7 @@ def test_a_timeout_comes_after_what_was_held_back() -> None:
     assert texts(pile) == ["1", "error"]
     error = pile.items[-1].err
     assert error is not None
-    assert (error.payload, error.encoding) == (b"Timeout", Encoding.ZENOH_STRING)
+    assert (error.payload, error.encoding) == (ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
 
 
 def test_cancelling_hands_over_nothing_more() -> None:

@@ -36,7 +36,7 @@ def full() -> Sample:
 
 def test_it_shows_all_of_a_publication() -> None:
     sample = full()
-    assert (sample.key_expr, sample.payload, sample.kind) == ("a/b", b"value", SampleKind.PUT)
+    assert (sample.key_expr, sample.payload, sample.kind) == (KeyExpr("a/b"), ZBytes(b"value"), SampleKind.PUT)
     assert sample.encoding == Encoding.from_wire(wire.Encoding(1))
     assert sample.timestamp == Timestamp.from_wire(STAMP)
     assert (sample.priority, sample.congestion_control) == (Priority.REAL_TIME, CongestionControl.BLOCK)
@@ -50,7 +50,7 @@ def test_it_shows_all_of_a_publication() -> None:
 
 def test_a_bare_one_has_nothing_else() -> None:
     sample = sample_from_body(Del(), KeyExpr("a"), wire.QoS.DEFAULT)
-    assert (sample.kind, sample.payload, sample.encoding) == (SampleKind.DELETE, b"", Encoding.ZENOH_BYTES)
+    assert (sample.kind, sample.payload, sample.encoding) == (SampleKind.DELETE, ZBytes(), Encoding.ZENOH_BYTES)
     assert (sample.timestamp, sample.attachment, sample.source_info) == (None, None, None)
     assert sample.reliability is Reliability.RELIABLE
 
@@ -64,7 +64,7 @@ def test_a_stack_is_shown() -> None:
 
 def test_a_token_is_an_empty_sample() -> None:
     sample = token_sample(SampleKind.DELETE, "live/a")
-    assert (sample.key_expr, sample.kind, sample.payload) == ("live/a", SampleKind.DELETE, b"")
+    assert (sample.key_expr, sample.kind, sample.payload) == (KeyExpr("live/a"), SampleKind.DELETE, ZBytes())
 
 
 REPLIES = [

@@ -53,9 +53,7 @@ def test_routes_are_remembered_until_something_changes(all_of_them: Subscription
     assert all_of_them.route("a", True) == ()
 
 
-def test_ever_new_keys_do_not_fill_the_memory(
-    all_of_them: Subscriptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ever_new_keys_do_not_fill_the_memory(all_of_them: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_ROUTES", 3)
     for number in range(10):
         all_of_them.route(f"a/{number}", True)

@@ -1,0 +1,109 @@
+"""Record batches instead of samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from zenspark.api.batches import ArrowBatches, BatchChannel, batch_from_samples
+from zenspark.api.handlers import ChannelClosed, ReceiveTimeout
+from zenspark.api.sample import sample_of
+from zenspark.arrow import SCHEMA
+from zenspark.errors import UsageError
+from zenspark.key import KeyExpr
+from zenspark.transport.connection import Pushes
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import Columns, Cursor
+from zenspark.wire.messages import Del, Frame, Push, Put
+from zenspark.wire.values import SourceInfo, Timestamp, WireExpr, ZenohId
+
+CLOCK = ZenohId(0xABC)
+
+
+def channel(max_rows: int = 100, max_delay: float = 0.0) -> BatchChannel:
+    handler = ArrowBatches(max_rows, max_delay).attach(lambda: None).handler
+    assert isinstance(handler, BatchChannel)
+    return handler
+
+
+def push(number: int) -> Push:
+    return Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b"%d" % number))
+
+
+def pushes(*numbers: int) -> Pushes:
+    raw = encode(Frame(reliable=True, sn=1, msgs=tuple(push(number) for number in numbers)))
+    columns = Columns(len(numbers))
+    Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
+    return Pushes(columns, 0, len(columns))
+
+
+def payloads(batch: object) -> list[bytes]:
+    return list(batch.column("payload").to_pylist())  # type: ignore[attr-defined]  # pyarrow has no types
+
+
+def test_rows_of_the_network_are_put_together() -> None:
+    receiving = channel()
+    assert receiving.push_columns(pushes(1, 2), ["k"], "feed")
+    assert receiving.push_columns(pushes(3), ["k"], "feed")
+    batch = receiving.recv(timeout=1)
+    assert batch.schema.equals(SCHEMA)
+    assert payloads(batch) == [b"1", b"2", b"3"]
+    assert batch.column("via").to_pylist() == ["feed"] * 3
+
+
+def test_no_batch_has_more_rows_than_asked_for() -> None:
+    receiving = channel(max_rows=2)
+    receiving.push_columns(pushes(1, 2, 3), ["k"], "feed")
+    assert payloads(receiving.recv(timeout=1)) == [b"1", b"2"]
+    assert payloads(receiving.try_recv()) == [b"3"]
+    assert receiving.try_recv() is None
+    receiving.push_columns(pushes(4, 5, 6), ["k"], "feed")
+    assert payloads(receiving.try_recv()) == [b"4", b"5"]
+    assert payloads(receiving.recv(timeout=1)) == [b"6"]
+
+
+def test_rows_for_somebody_else_are_not_delivered() -> None:
+    receiving = channel()
+    assert receiving.push_columns(pushes(1), [None], "feed")
+    with pytest.raises(ReceiveTimeout):
+        receiving.recv(timeout=0)
+
+
+def test_samples_are_taken_too() -> None:
+    receiving = channel()
+    receiving.push(sample_of(push(1), KeyExpr("k")))
+    receiving.push_many([])
+    receiving.push_many([sample_of(push(number), KeyExpr("k")) for number in (2, 3)])
+    assert payloads(receiving.recv(timeout=1)) == [b"1", b"2", b"3"]
+
+
+def test_iteration_ends_when_the_channel_is_closed() -> None:
+    receiving = channel()
+    receiving.push_columns(pushes(1), ["k"], "feed")
+    receiving.close()
+    assert [payloads(batch) for batch in receiving] == [[b"1"]]
+    with pytest.raises(ChannelClosed):
+        receiving.recv()
+
+
+def test_there_is_no_room_without_end() -> None:
+    receiving = channel()
+    rooms = [receiving.push_columns(pushes(1), ["k"], "feed") for _ in range(64)]
+    assert rooms == [True] * 63 + [False]
+
+
+def test_a_sample_with_everything_becomes_a_row() -> None:
+    body = Put(
+        timestamp=Timestamp(2**64 - 1, CLOCK), source_info=SourceInfo(CLOCK, 1, 2), attachment=b"a", payload=b"x"
+    )
+    removal = Push(wire_expr=WireExpr(0, "k"), body=Del())
+    samples = [sample_of(Push(wire_expr=WireExpr(0, "k"), body=body), KeyExpr("k")), sample_of(removal, KeyExpr("k"))]
+    first, second = batch_from_samples(samples).to_pylist()
+    assert (first["timestamp_ntp64"], first["timestamp_id"], first["attachment"]) == (-1, "abc", b"a")
+    assert (first["source_zid"], first["source_eid"], first["source_sn"]) == ("abc", 1, 2)
+    assert (second["kind"], second["payload"], second["timestamp"]) == ("DELETE", None, None)
+
+
+@pytest.mark.parametrize(("rows", "delay"), [(0, 0.1), (1, -1.0)])
+def test_limits_that_make_no_sense_are_refused(rows: int, delay: float) -> None:
+    with pytest.raises(UsageError):
+        ArrowBatches(rows, delay)

@@ -1,0 +1,141 @@
+"""What is declared lives as long as it should, and no longer."""
+
+from __future__ import annotations
+
+import gc
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.api.sessions import PATIENCE, until
+from zenspark.api.entities import Entity, Subscriber
+from zenspark.api.enums import Locality, Reliability
+from zenspark.api.handlers import Callback, ChannelClosed, ReceiveTimeout
+from zenspark.api.session import Session
+from zenspark.errors import UsageError
+
+DECLARE: dict[str, Callable[[Session], Entity]] = {
+    "subscriber": lambda session: session.declare_subscriber("a"),
+    "queryable": lambda session: session.declare_queryable("a"),
+    "publisher": lambda session: session.declare_publisher("a"),
+    "querier": lambda session: session.declare_querier("a"),
+    "token": lambda session: session.liveliness().declare_token("a"),
+    "liveliness subscriber": lambda session: session.liveliness().declare_subscriber("a"),
+    "transport listener": lambda session: session.info.declare_transport_events_listener(),
+    "link listener": lambda session: session.info.declare_link_events_listener(),
+}
+
+
+@pytest.mark.parametrize("kind", DECLARE)
+def test_one_nobody_holds_ends(peer: Session, kind: str) -> None:
+    before = len(peer._hub.live)
+    entity = DECLARE[kind](peer)
+    gone = weakref.ref(entity)
+    assert len(peer._hub.live) == before + 1
+    del entity
+    assert gone() is None
+    until(lambda: len(peer._hub.live) == before)
+
+
+@pytest.mark.parametrize("kind", DECLARE)
+def test_undeclared_it_is_of_no_use(peer: Session, kind: str) -> None:
+    with DECLARE[kind](peer) as entity:
+        assert entity.id.zid == peer.zid()
+    for use in (entity.undeclare, lambda: entity.id, entity.__enter__):
+        with pytest.raises(UsageError, match="was undeclared"):
+            use()
+
+
+def test_it_may_be_undeclared_inside_its_block(peer: Session) -> None:
+    with peer.declare_subscriber("a") as subscriber:
+        subscriber.undeclare()
+    for use in (subscriber.recv, subscriber.try_recv, subscriber.__iter__, lambda: subscriber.key_expr):
+        with pytest.raises(UsageError, match="was undeclared"):
+            use()
+
+
+def test_callbacks_live_on_when_their_objects_are_gone(peer: Session) -> None:
+    found: list[object] = []
+    dropped = threading.Event()
+    peer.declare_subscriber("a", Callback(found.append, dropped.set))
+    peer.declare_queryable("a", lambda query: query.reply("a", b""))
+    peer.liveliness().declare_subscriber("a", found.append)
+    gc.collect()
+    peer.put("a", b"")
+    token = peer.liveliness().declare_token("a")
+    until(lambda: len(found) == 2)
+    assert len(list(peer.get("a", timeout=PATIENCE))) == 1
+    assert not dropped.is_set()
+    peer.close()
+    assert dropped.wait(PATIENCE)
+    token.undeclare()
+
+
+def test_a_pair_of_callback_and_object_ends_with_its_subscriber(peer: Session) -> None:
+    waiting: queue.Queue[Any] = queue.Queue()
+    dropped = threading.Event()
+    subscriber = peer.declare_subscriber("a", (Callback(waiting.put, dropped.set), waiting))
+    assert subscriber.handler is waiting
+    peer.put("a", b"1")
+    assert waiting.get(timeout=PATIENCE).payload == b"1"
+    with pytest.raises(UsageError, match="no channel"):
+        subscriber.recv()
+    del subscriber
+    assert dropped.wait(PATIENCE)
+
+
+def test_an_object_like_a_channel_is_received_from(peer: Session) -> None:
+    class Last:
+        def __init__(self) -> None:
+            self.item: Any = None
+
+        def recv(self) -> Any:  # noqa: ANN401 - whatever came
+            return self.item
+
+        def try_recv(self) -> Any:  # noqa: ANN401 - whatever came
+            return self.item
+
+    last = Last()
+    subscriber = peer.declare_subscriber("a", (lambda sample: setattr(last, "item", sample), last))
+    peer.put("a", b"1")
+    until(lambda: last.item)
+    assert subscriber.recv().payload == subscriber.try_recv().payload == b"1"
+
+
+def test_channels_have_a_timeout_and_an_end(peer: Session) -> None:
+    subscriber = peer.declare_subscriber("a")
+    with pytest.raises(ReceiveTimeout):
+        subscriber.recv(timeout=0.01)
+    peer.put("a", b"1")
+    peer.put("a", b"2")
+    handler = subscriber.handler
+    subscriber.undeclare()
+    assert [sample.payload.to_bytes() for sample in handler] == [b"1", b"2"]
+    with pytest.raises(ChannelClosed):
+        handler.recv()
+
+
+def test_a_liveliness_subscriber_is_a_subscriber(peer: Session) -> None:
+    subscriber = peer.liveliness().declare_subscriber("a/*")
+    assert isinstance(subscriber, Subscriber)
+    assert subscriber.key_expr == "a/*"
+
+
+def test_own_tokens_are_seen(peer: Session) -> None:
+    with peer.liveliness().declare_subscriber("a") as subscriber, peer.liveliness().declare_token("a"):
+        assert subscriber.recv(PATIENCE).key_expr == "a"
+
+
+def test_a_publisher_shows_its_reliability(peer: Session) -> None:
+    with peer.declare_publisher("a", reliability=Reliability.BEST_EFFORT) as publisher:
+        assert publisher.reliability is Reliability.BEST_EFFORT
+        subscriber = peer.declare_subscriber("a")
+        publisher.put(b"")
+        assert subscriber.recv(PATIENCE).reliability is Reliability.BEST_EFFORT
+    with peer.declare_publisher("a", allowed_destination=Locality.SESSION_LOCAL) as publisher:
+        assert publisher.matching_status
+        assert publisher.reliability is Reliability.RELIABLE

@@ -1,0 +1,127 @@
+"""The parts of a session that users never see."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.api.sessions import PATIENCE, pair, until
+from zenspark.api.enums import CongestionControl, InterceptionPoint
+from zenspark.api.handlers import Callback, FifoChannel
+from zenspark.api.hub import Deferred, Hub
+from zenspark.api.instrumentation import TimestampInstrumentationBuilder
+from zenspark.api.session import Session
+from zenspark.errors import SessionClosed
+from zenspark.key import KeyExpr
+from zenspark.router.face import Kind
+
+
+class Log:
+    """An inlet that writes down."""
+
+    def __init__(self) -> None:
+        self.items: list[object] = []
+
+    def push(self, item: object) -> bool:
+        self.items.append(item)
+        return True
+
+    def push_many(self, items: object) -> bool:
+        self.items.append(items)
+        return True
+
+    def close(self) -> None:
+        self.items.append("closed")
+
+
+def test_direct_callbacks_are_called_later_and_in_order() -> None:
+    work: list[Callable[[], object]] = []
+    log = Log()
+    deferred = Deferred(log, work.append)
+    assert deferred.push(1)
+    assert deferred.push_many(iter([2, 3]))
+    deferred.close()
+    assert log.items == []
+    for each in work:
+        each()
+    assert log.items == [1, [2, 3], "closed"]
+
+
+def test_direct_callbacks_run_in_the_loop(peer: Session) -> None:
+    seen: list[threading.Thread] = []
+    peer.declare_subscriber("a", Callback(lambda _: seen.append(threading.current_thread()), indirect=False))
+    peer.put("a", b"")
+    until(lambda: seen)
+    assert seen == [peer._hub.node.loop._thread]
+
+
+def test_after_the_end_nothing_goes(peer: Session) -> None:
+    hub: Hub = peer._hub
+    hub.check()
+    peer.close()
+    with pytest.raises(SessionClosed):
+        hub.check()
+    hub.finish(12345)
+
+
+def test_questions_leave_nothing_behind(router: Session, client: Session) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", b""))
+    client.declare_queryable("q", lambda query: query.reply("q", b""))
+    for _ in range(20):
+        assert list(client.get("q", timeout=PATIENCE))
+        list(client.liveliness().get("live/*", timeout=PATIENCE))
+    list(client.get("q", timeout=0.0))
+    until(lambda: not client._hub._gatherings)
+    assert not client._hub._watching
+    assert len(client._hub.live) == 1
+
+
+def test_liveliness_questions_time_out_without_an_answer(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer._hub, "watch", lambda *_: None)
+    (reply,) = peer.liveliness().get("live/*", timeout=0.01)
+    assert reply.err.payload == b"Timeout"
+
+
+def test_a_liveliness_question_ends_with_the_session(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer._hub, "watch", lambda *_: None)
+    found = peer.liveliness().get("live/*", timeout=PATIENCE)
+    peer.close()
+    assert list(found) == []
+
+
+def test_what_is_known_is_forgotten_when_it_goes(router: Session, client: Session) -> None:
+    publisher = client.declare_publisher("a")
+    subscriber = router.declare_subscriber("a")
+    until(lambda: publisher.matching_status)
+    publisher.undeclare()
+    until(lambda: not client._hub._known)
+    subscriber.undeclare()
+
+
+def test_stacks_are_stamped_where_asked_for() -> None:
+    instrumentation = TimestampInstrumentationBuilder().set_send(True).set_receive(True).build()
+    with pair("router", "client") as (router, client):
+        subscriber = router.declare_subscriber("a")
+        client.put("a", b"", timestamp_instrumentation=instrumentation)
+        stack = subscriber.recv(PATIENCE).timestamp_stack
+        assert [record.point for record in stack.records] == [InterceptionPoint.SEND, InterceptionPoint.RECEIVE]
+        assert str(client.zid()) in str(stack.records[0].timestamp())
+        assert str(router.zid()) in str(stack.records[1].timestamp())
+
+
+def test_a_full_channel_pauses_only_its_sender(router: Session, client: Session) -> None:
+    full = router.declare_subscriber("much", FifoChannel(5))
+    for _ in range(100):
+        client.put("much", b"x", congestion_control=CongestionControl.BLOCK)
+    until(lambda: full._hub.node.drivers and next(iter(full._hub.node.drivers.values()))._paused)
+    assert [full.recv(PATIENCE).payload for _ in range(100)] == [b"x"] * 100
+    until(lambda: not next(iter(full._hub.node.drivers.values()))._paused)
+
+
+def test_keys_match_here(peer: Session) -> None:
+    with peer.declare_queryable("q/**", complete=True), peer.declare_queryable("p/**"):
+        assert peer._hub.is_here(Kind.QUERYABLE, KeyExpr("q/a"), only_complete=True)
+        assert not peer._hub.is_here(Kind.QUERYABLE, KeyExpr("p/a"), only_complete=True)
+        assert peer._hub.is_here(Kind.QUERYABLE, KeyExpr("p/a"), only_complete=False)

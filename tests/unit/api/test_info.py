@@ -1,0 +1,53 @@
+"""Who a session is connected to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.api.sessions import PATIENCE, connected, until
+from zenspark.api.enums import Reliability, SampleKind, WhatAmI
+from zenspark.api.info import EventsListener
+from zenspark.api.session import Session
+from zenspark.api.values import TransportEvent
+
+
+def test_neighbours(router: Session, client: Session) -> None:
+    assert client.info.routers_zid() == [router.zid()]
+    assert client.info.peers_zid() == []
+    (transport,) = client.info.transports()
+    assert (transport.zid, transport.whatami, transport.is_qos) == (router.zid(), WhatAmI.ROUTER, True)
+    (link,) = router.info.links()
+    assert link.zid == client.zid()
+    assert link.src.startswith("tcp/127.0.0.1:")
+    assert (link.is_streamed, link.reliability) == (True, Reliability.RELIABLE)
+
+
+def test_events_come_as_neighbours_come_and_go(router: Session, client: Session) -> None:
+    transports = router.info.declare_transport_events_listener(history=True)
+    links = router.info.declare_link_events_listener()
+    assert transports.recv(PATIENCE).transport.zid == client.zid()
+    assert links.try_recv() is None
+    with connected("peer", router) as other:
+        zid = other.zid()
+        event = transports.recv(PATIENCE)
+        assert (event.kind, event.transport.zid, event.transport.whatami) == (SampleKind.PUT, zid, WhatAmI.PEER)
+        assert links.recv(PATIENCE).link.zid == zid
+    assert transports.recv(PATIENCE).kind is SampleKind.DELETE
+    assert links.recv(PATIENCE).kind is SampleKind.DELETE
+    transports.undeclare()
+    links.undeclare()
+    assert not router._hub.on_transport
+
+
+def test_callbacks_hear_of_events_without_being_held(router: Session) -> None:
+    found: list[TransportEvent] = []
+    router.info.declare_transport_events_listener(found.append)
+    with connected("client", router):
+        until(lambda: found)
+    until(lambda: len(found) == 2)
+
+
+def test_only_the_kinds_of_listeners_make_events(router: Session, client: Session) -> None:
+    (face, driver), *_ = client._hub.node.drivers.items()
+    with pytest.raises(NotImplementedError):
+        EventsListener._event(SampleKind.PUT, face, driver)

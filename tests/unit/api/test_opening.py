@@ -1,0 +1,197 @@
+"""From a configuration to a session, and to its end with the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.unit.api.sessions import PATIENCE, address, config, connected, has_neighbour, listening, until
+from zenspark.api.enums import WhatAmI
+from zenspark.api.handlers import FifoChannel
+from zenspark.api.instrumentation import TimestampContext, TimestampInstrumentationBuilder
+from zenspark.api.opening import Running, open
+from zenspark.api.query import Query
+from zenspark.api.session import Session
+from zenspark.errors import ZError
+
+NOBODY = "tcp/127.0.0.1:1"
+
+PROGRAM = """
+import json, os, sys
+import zenspark
+config = zenspark.Config()
+config.insert_json5("mode", '"client"')
+config.insert_json5("connect/endpoints", json.dumps([sys.argv[1]]))
+config.insert_json5("scouting/multicast/enabled", "false")
+"""
+
+
+def run(program: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", PROGRAM + textwrap.dedent(program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=6 * PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_client_needs_somebody() -> None:
+    with pytest.raises(ZError):
+        open(config("client", connect=[NOBODY], connect__timeout_ms=0))
+    with pytest.raises(ZError):
+        open(config("client"))
+    assert not any(running._hub.node.identity.whatami.name == "CLIENT" for running in Running._all)
+
+
+def test_a_peer_goes_on_alone() -> None:
+    with open(config("peer", connect=[NOBODY], connect__exit_on_failure=False)) as session:
+        assert session.info.transports() == []
+
+
+def test_an_id_can_be_given() -> None:
+    with open(config("peer", id="a1b2c3")) as session:
+        assert str(session.zid()) == "a1b2c3"
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    with listening("peer") as session, pytest.raises(ZError):
+        open(config("peer", [address(session)], listen__exit_on_failure=True))
+
+
+def test_a_password_is_asked_for(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("ann:secret\n\nbob:other\n")
+    with listening("router", transport__auth__usrpwd={"dictionary_file": str(users)}) as router:
+        good = {"user": "ann", "password": "secret"}
+        with connected("client", router, transport__auth__usrpwd=good) as client:
+            assert has_neighbour(router, client)
+        bad = {"user": "ann", "password": "wrong"}
+        with pytest.raises(ZError):
+            open(config("client", connect=[address(router)], transport__auth__usrpwd=bad, connect__timeout_ms=0))
+
+
+def test_own_stamps_are_made_by_a_callback() -> None:
+    asked: list[TimestampContext] = []
+
+    def stamp(context: TimestampContext) -> bytes:
+        asked.append(context)
+        return b"now"
+
+    instrumentation = TimestampInstrumentationBuilder().set_send(True).build()
+    with open(config("peer"), timestamp_callback=stamp) as session:
+        subscriber = session.declare_subscriber("a")
+        session.put("a", b"", timestamp_instrumentation=instrumentation)
+        (record,) = subscriber.recv(PATIENCE).timestamp_stack.records
+        assert (record.is_custom, record.timestamp()) == (True, b"now")
+        assert asked == [TimestampContext(session.zid(), WhatAmI.PEER)]
+
+
+def test_closing_from_many_threads_at_once(router: Session, client: Session) -> None:
+    threads = [threading.Thread(target=client.close) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in threads)
+    until(lambda: not router.info.transports())
+
+
+def test_a_program_that_just_ends_has_said_everything(router: Session) -> None:
+    subscriber = router.declare_subscriber("a")
+    run(
+        """
+        session = zenspark.open(config)
+        session.declare_subscriber("b", print)
+        session.put("a", b"x" * 3_000_000, congestion_control=zenspark.CongestionControl.BLOCK)
+        """,
+        address(router),
+    )
+    assert len(subscriber.recv(PATIENCE).payload) == 3_000_000
+    until(lambda: not router.info.transports())
+
+
+def test_a_program_that_forgets_its_session_has_said_everything(router: Session) -> None:
+    subscriber = router.declare_subscriber("a")
+    run(
+        """
+        def main():
+            session = zenspark.open(config)
+            session.put("a", b"x" * 3_000_000, congestion_control=zenspark.CongestionControl.BLOCK)
+        main()
+        """,
+        address(router),
+    )
+    assert len(subscriber.recv(PATIENCE).payload) == 3_000_000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_has_sessions_of_its_own(router: Session) -> None:
+    subscriber = router.declare_subscriber("a")
+    out = run(
+        """
+        session = zenspark.open(config)
+        publisher = session.declare_publisher("a")
+        child = os.fork()
+        if not child:
+            assert session.is_closed()
+            try:
+                session.put("a", b"never")
+            except zenspark.ZError as error:
+                print("refused", flush=True)
+            session.close()
+            del publisher
+            with zenspark.open(config) as own:
+                own.put("a", b"child")
+            sys.exit(0)
+        pid, status = os.waitpid(child, 0)
+        assert status == 0
+        publisher.put(b"parent")
+        session.close()
+        """,
+        address(router),
+    )
+    assert out == "refused\n"
+    assert {subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(2)} == {b"child", b"parent"}
+    assert subscriber.try_recv() is None
+
+
+BLOCKING = {
+    "receive": 'session.declare_subscriber("never").recv()',
+    "iterate": 'for _ in session.declare_subscriber("never").handler: pass',
+    "ask": 'list(session.get("slow", timeout=600))',
+    "put": 'while True: session.put("full", bytes(100_000), congestion_control=zenspark.CongestionControl.BLOCK)',
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are different there")
+@pytest.mark.parametrize("call", BLOCKING)
+def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> None:
+    waiting = router.declare_queryable("slow")
+    full = router.declare_subscriber("full", FifoChannel(1))
+    asked: list[Query] = []
+    program = f"""
+        import threading
+        session = zenspark.open(config)
+        print("ready", flush=True)
+        try:
+            {BLOCKING[call]}
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        os._exit(0)
+        """
+    command = [sys.executable, "-c", PROGRAM + textwrap.dedent(program), address(router)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        if call == "ask":
+            asked.append(waiting.recv(PATIENCE))
+        if call == "put":
+            until(lambda: next(iter(router._hub.node.drivers.values()))._paused)
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+    full.undeclare()

@@ -1,0 +1,102 @@
+"""How publications leave a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.api.sessions import PATIENCE, connected, pair, until
+from zenspark.api.enums import CongestionControl, Locality
+from zenspark.api.handlers import FifoChannel
+from zenspark.api.publishing import Publication, Publishing
+from zenspark.api.session import Session
+from zenspark.key import KeyExpr
+from zenspark.wire import values as wire
+
+
+def test_nothing_is_sent_that_nobody_wants(router: Session, client: Session) -> None:
+    publisher = client.declare_publisher("demo/a")
+    wanted = client.declare_publisher("demo/b")
+    subscriber = router.declare_subscriber("demo/b")
+    until(lambda: wanted.matching_status)
+    assert publisher._publication._targets() == []
+    ((driver, _),) = wanted._publication._targets()
+    assert driver.link.dst.startswith("tcp/")
+    subscriber.undeclare()
+    until(lambda: not wanted.matching_status)
+    assert wanted._publication._targets() == []
+
+
+@pytest.mark.parametrize(("listener", "caller"), [("router", "client"), ("peer", "peer")])
+def test_declared_keys_travel_as_numbers(listener: str, caller: str) -> None:
+    with pair(listener, caller) as (one, other):
+        for here, there in ((one, other), (other, one)):
+            with here.declare_subscriber("demo/**") as subscriber, there.declare_publisher("demo/a/b") as publisher:
+                until(lambda: publisher.matching_status)
+                ((_, expr),) = publisher._publication._targets()
+                assert (bool(expr.scope), expr.suffix) == (True, "")
+                publisher.put(b"1")
+                publisher.put(b"2", attachment=b"the long way")
+                assert [subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(2)] == [b"1", b"2"]
+
+
+def test_a_number_is_declared_before_it_is_used() -> None:
+    with pair("peer", "peer") as (one, other), one.declare_subscriber("**", FifoChannel(100_000)) as subscriber:
+        with other.declare_publisher("probe") as probe:
+            until(lambda: probe.matching_status)
+        for number in range(300):
+            with other.declare_publisher(f"n/{number}", congestion_control=CongestionControl.BLOCK) as publisher:
+                for _ in range(20):
+                    publisher.put(b"x" * 300)
+        found = [str(subscriber.recv(PATIENCE).key_expr) for _ in range(6000)]
+        assert found == [f"n/{number}" for number in range(300) for _ in range(20)]
+
+
+def test_the_short_and_the_long_way_keep_their_order(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a", FifoChannel(10_000))
+    for number in range(0, 1000, 2):
+        client.put("a", str(number), congestion_control=CongestionControl.BLOCK)
+        client.put("a", str(number + 1), attachment=b"x", congestion_control=CongestionControl.BLOCK)
+    assert [int(subscriber.recv(PATIENCE).payload.to_string()) for _ in range(1000)] == list(range(1000))
+
+
+def test_heads_follow_the_routes(router: Session, client: Session) -> None:
+    publication = Publication(client._hub, KeyExpr("a"), Publishing())
+    subscriber = router.declare_subscriber("a")
+    publication.put(b"1")
+    assert subscriber.recv(PATIENCE).payload == b"1"
+    router.close()
+    until(lambda: not client.info.transports())
+    publication.put(b"2")
+    assert publication._heads[1] == []
+
+
+def test_local_means_local(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a")
+    local = Publication(client._hub, KeyExpr("a"), Publishing(destination=Locality.SESSION_LOCAL))
+    local.put(b"1")
+    local.delete()
+    client.put("a", b"2")
+    assert subscriber.recv(PATIENCE).payload == b"2"
+
+
+def test_any_buffer_is_a_payload(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a")
+    for payload in (b"1", "1", bytearray(b"1"), memoryview(b"1")):
+        client.put("a", payload)
+        assert subscriber.recv(PATIENCE).payload == b"1"
+    with pytest.raises(TypeError):
+        client.put("a", 5)
+    with pytest.raises(TypeError):
+        client.put("a", None)
+
+
+def test_everybody_gets_it_once(router: Session, client: Session) -> None:
+    with connected("client", router) as other:
+        found = [session.declare_subscriber("**") for session in (router, other, client)]
+        second = other.declare_subscriber("a")
+        publication = Publication(client._hub, KeyExpr("a"), Publishing(qos=wire.QoS(congestion=wire.Congestion.BLOCK)))
+        until(lambda: len(router._hub.node.router.routes.push(router._hub.node.local_face, "a")) == 2)
+        publication.put(b"x")
+        for subscriber in (*found, second):
+            assert subscriber.recv(PATIENCE).payload == b"x"
+            assert subscriber.try_recv() is None
