@@ -24,8 +24,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter_ns
 
-import msgspec
-
 import zenspark
 from bench.compare import Report, Result
 from zenspark.wire.codec import decode_network, decode_transport, encode
@@ -136,21 +134,16 @@ def measured_apart(build: str) -> dict[str, list[float]]:
     return found
 
 
-def result(name: str, samples: list[float], unit: str = "ns") -> Result:
-    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return Result(name=name, value=middle, unit=unit, spread=(low, high))
-
-
 def report() -> Report:
     builds = ["compiled", "interpreted"] if zenspark.build_kind() == "compiled" else ["interpreted"]
     turns = [{build: measured_apart(build) for build in builds} for _ in range(TURNS)]
     results = [
-        result(f"{name}, {build}", [taken for turn in turns for taken in turn[build][name]])
+        Result.of(f"{name}, {build}", [taken for turn in turns for taken in turn[build][name]], "ns")
         for build in builds
         for name in turns[0][build]
     ]
     if len(builds) == 2:
-        results += [result(f"{name}, ratio", ratios(turns, name), "x") for name in turns[0]["compiled"]]
+        results += [Result.of(f"{name}, ratio", ratios(turns, name), "x") for name in turns[0]["compiled"]]
     return Report(bench="codec", results=results)
 
 
@@ -171,7 +164,7 @@ def main(arguments: list[str]) -> int:
     for one in found.results:
         print(f"{one.name:40} {one.value:12,.1f} {one.unit:2}  {one.spread[0]:12,.1f} to {one.spread[1]:,.1f}")
     if options.json:
-        options.json.write_bytes(msgspec.json.encode(found))
+        found.write(options.json)
     return 0
 
 

@@ -17,18 +17,17 @@ Measurements take turns, so a busy machine disturbs all of them alike.
 
 import argparse
 import gc
-import json
 import random
-import statistics
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import zenspark
+from bench.compare import Report, Result
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.columns import ABSENT, Columns, Cursor, Encoder, Outcome, Rows, Spans
@@ -47,24 +46,6 @@ LIMIT = 49_150
 SEED = 7
 CLOCK = ZenohId(0xA0A1A2A3A4A5A6A7A8A9AAABACADAEAF)
 ENCODINGS = [Encoding.BYTES, Encoding.BYTES, Encoding(5), Encoding(7), Encoding(0xFFFF, "my/schema")]
-
-
-@dataclass(frozen=True)
-class Result:
-    """One measured number: the median of its turns, and the quartiles around it."""
-
-    name: str
-    value: float
-    unit: str
-    spread: tuple[float, float]
-
-    @classmethod
-    def of(cls, name: str, turns: list[float], unit: str) -> "Result":
-        lower, median, upper = statistics.quantiles(turns, n=4)
-        return cls(name, median, unit, (lower, upper))
-
-    def __str__(self) -> str:
-        return f"{self.name:<36} {self.value:10.3g} {self.unit:<7} ({self.spread[0]:.3g} to {self.spread[1]:.3g})"
 
 
 # --- traffic --------------------------------------------------------------------------------------------------------
@@ -292,9 +273,9 @@ def main() -> None:
     found = []
     for result in measure():
         print(result, flush=True)
-        found.append(asdict(result))
+        found.append(result)
     if options.json:
-        options.json.write_text(json.dumps({"bench": "columns", "results": found}, indent=1) + "\n", encoding="utf-8")
+        Report("columns", found).write(options.json)
 
 
 if __name__ == "__main__":

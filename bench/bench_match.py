@@ -18,12 +18,10 @@ ten answers. Measurements take turns, so a busy machine disturbs all of them ali
 import argparse
 import gc
 import itertools
-import json
 import random
-import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from timeit import Timer
@@ -31,6 +29,7 @@ from timeit import Timer
 import zenoh
 
 import zenspark
+from bench.compare import Report, Result
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 
@@ -61,24 +60,6 @@ LOOKUPS: dict[str, tuple[str, Find]] = {
 LOOKUPS_PER_TURN = 5_000
 LOOKUP_TURNS = 11
 SEED = 7
-
-
-@dataclass(frozen=True)
-class Result:
-    """One measured number: the median of its turns, and the quartiles around it."""
-
-    name: str
-    value: float
-    unit: str
-    spread: tuple[float, float]
-
-    @classmethod
-    def of(cls, name: str, turns: list[float], unit: str) -> "Result":
-        lower, median, upper = statistics.quantiles(turns, n=4)
-        return cls(name, median, unit, (lower, upper))
-
-    def __str__(self) -> str:
-        return f"{self.name:<46} {self.value:10.2f} {self.unit:<5} ({self.spread[0]:.2f} to {self.spread[1]:.2f})"
 
 
 # --- comparisons ----------------------------------------------------------------------------------------------------
@@ -174,9 +155,9 @@ def main() -> None:
     gc.disable()  # a collection in the midst of a turn would be measured as a slow lookup
     for result in itertools.chain(measure_comparisons(), measure_lookups()):
         print(result, flush=True)
-        results.append(asdict(result))
+        results.append(result)
     if options.json:
-        options.json.write_text(json.dumps({"bench": "match", "results": results}, indent=1) + "\n", encoding="utf-8")
+        Report("match", results).write(options.json)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ Prints new / old for each result found on both sides. A `~` says that the spread
 """
 
 import argparse
+import statistics
 import sys
 from pathlib import Path
 
@@ -23,6 +24,15 @@ class Result(msgspec.Struct, frozen=True):
     unit: str
     spread: tuple[float, float]
 
+    @classmethod
+    def of(cls, name: str, turns: list[float], unit: str) -> "Result":
+        """The median of what was measured turn by turn, and the quartiles around it."""
+        lower, median, upper = statistics.quantiles(turns, n=4)
+        return cls(name, median, unit, (lower, upper))
+
+    def __str__(self) -> str:
+        return f"{self.name:<46} {self.value:10.3g} {self.unit:<7} ({self.spread[0]:.3g} to {self.spread[1]:.3g})"
+
     def overlaps(self, other: "Result") -> bool:
         return self.spread[0] <= other.spread[1] and other.spread[0] <= self.spread[1]
 
@@ -32,6 +42,10 @@ class Report(msgspec.Struct, frozen=True):
 
     bench: str
     results: list[Result]
+
+    def write(self, file: Path) -> None:
+        """Keeps it for a later comparison."""
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
 
 
 def load(path: Path) -> dict[str, Result]:

@@ -23,6 +23,9 @@ from zenspark.net.scouting import ScoutingSettings
 from zenspark.net.tls import TLS_OPTIONS
 from zenspark.wire.values import Roles, WhatAmI
 
+HANDSHAKE = 2.0
+"""Seconds more for those who have answered, but with whom there is no session yet: this machine may be busy."""
+
 
 class Reach:
     """How one session is joined to the network."""
@@ -100,6 +103,7 @@ class Reach:
         if settings.open.return_conditions.connect_scouted and self._connectors:
             wanted = self._connectors
             self._node.wait(lambda: all(one.is_open or one.is_over for one in wanted), settings.scouting.delay / 1000)
+            self._node.wait(lambda: not any(one.is_answered for one in wanted), HANDSHAKE)
         elif settings.open.return_conditions.connect_scouted and settings.scouting.multicast.enabled:
             self._node.wait(lambda: bool(self._node.drivers), settings.scouting.delay / 1000)
 

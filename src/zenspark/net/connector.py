@@ -30,6 +30,7 @@ class Attempt:
         self._node = node
         self._endpoint = endpoint
         self._expected = expected
+        self._has_link = False
         self._is_settled = False
         self.zid: ZenohId | None = None
         """Whom we have a session with now, over this link or another one."""
@@ -43,6 +44,7 @@ class Attempt:
         except ZError as error:
             self.error = error
             return False
+        self._has_link = True
         patience = self._node.limits.open_timeout + 1
         self._node.wait(lambda: self._is_settled or self._node.is_closed, patience)
         return self.zid is not None
@@ -59,6 +61,11 @@ class Attempt:
         self._is_settled = True
 
     @property
+    def is_answered(self) -> bool:
+        """Whether somebody is there, and it is not yet clear whether there will be a session."""
+        return self._has_link and not self._is_settled
+
+    @property
     def is_open(self) -> bool:
         """Whether the session is there."""
         return self.zid is not None and self._node.has_session(self.zid)
@@ -72,6 +79,7 @@ class Connector:
         self._endpoints = endpoints
         self._retry = retry.of(endpoints[0])
         self._attempt: Attempt | None = None
+        self._calling: Attempt | None = None
         self._is_over = False
         self.error: ZError | None = None
         """Why the last attempt failed."""
@@ -86,6 +94,11 @@ class Connector:
     def is_open(self) -> bool:
         """Whether the session is there."""
         return self._attempt is not None and self._attempt.is_open
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether somebody is there, and it is not yet clear whether there will be a session."""
+        return self._calling is not None and self._calling.is_answered
 
     @property
     def is_over(self) -> bool:
@@ -129,9 +142,9 @@ class Connector:
     def _try_each(self) -> bool:
         """Try each endpoint once; whether one answered."""
         for endpoint in self._endpoints:
-            attempt = Attempt(self._node, endpoint)
             if self.is_over:
                 return False
+            attempt = self._calling = Attempt(self._node, endpoint)
             if attempt.run() and attempt.is_open:
                 logger.debug("connected to %s", endpoint.locator.text)
                 self._attempt = attempt
