@@ -10,7 +10,7 @@ export ZENSPARK_REQUIRE_COMPILED
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-PYTEST := pytest -m "not (interop or spark or browser or soak)"
+PYTEST := pytest -n 2 -m "not (spark or browser or soak)"
 PURE := ZENSPARK_PURE=1 ZENSPARK_REQUIRE_COMPILED=0
 
 CODE := $(wildcard src tests tools bench fuzz)

@@ -240,7 +240,9 @@ class Hub:
         stack = push.ts_stack
         if stack is not None:
             push = replace(push, ts_stack=self._stamped(stack, InterceptionPoint.RECEIVE))
-        self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix)), False)
+        face, reliable = self.node.speaker
+        if not self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix), reliable), False):
+            self._pause(face)
 
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         self.subscriptions.deliver_pushes(face, pushes)

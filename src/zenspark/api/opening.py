@@ -13,11 +13,14 @@ from zenspark.api.hub import Hub, StampMaker
 from zenspark.api.reaching import Reach, roles
 from zenspark.api.session import Session
 from zenspark.api.settings import Settings
-from zenspark.net.driver import Patience
 from zenspark.net.node import Limits, Node, identity
+from zenspark.net.speaking import Patience
 from zenspark.router.gossip import Gossip
 from zenspark.transport.handshake import Credentials, Offer
 from zenspark.wire import values as wire
+
+RESOLUTIONS = {"8bit": 0x08, "16bit": 0x09, "32bit": 0x0A}
+"""How large sequence numbers get, as it stands in INIT: protocol.md section 1.7."""
 
 
 class Running:
@@ -104,6 +107,7 @@ def _node(settings: Settings) -> Node:
         max_sessions=unicast.max_sessions,
         max_pending=unicast.accept_pending,
         message_size=settings.transport.link.rx.max_message_size,
+        keep_alives=settings.transport.link.tx.keep_alive,
         patience=Patience(drop_after=queue.drop.wait_before_drop / 1e6, block=queue.block.wait_before_close / 1e6),
     )
     own = identity(zid, whatami)
@@ -119,6 +123,7 @@ def _offer(settings: Settings) -> Offer:
     if login.user is not None and login.password is not None:
         credentials = Credentials(login.user.encode(), login.password.encode())
     return Offer(
+        resolution=RESOLUTIONS[transport.link.tx.sequence_number_resolution],
         batch_size=transport.link.tx.batch_size,
         lease_ms=transport.link.tx.lease,
         qos=transport.unicast.qos.enabled,

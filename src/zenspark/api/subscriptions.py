@@ -92,10 +92,10 @@ class Subscriptions:
             route = routes[key] = tuple(sorted(found, key=lambda one: one.id))
         return route
 
-    def deliver(self, sample: Sample, is_local: bool) -> None:
-        """Hand over one sample."""
-        for subscription in self.route(str(sample.key_expr), is_local):
-            subscription.inlet.push(sample)
+    def deliver(self, sample: Sample, is_local: bool) -> bool:
+        """Hand over one sample; whether there is room for more everywhere."""
+        room = [subscription.inlet.push(sample) for subscription in self.route(str(sample.key_expr), is_local)]
+        return all(room)
 
     def deliver_pushes(self, face: Face, pushes: Pushes) -> None:
         """Hand over what a neighbour published."""

@@ -23,14 +23,16 @@ import msgspec
 
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import protocols
-from zenspark.net.driver import Driver, Patience
+from zenspark.net.driver import Driver
 from zenspark.net.endpoints import Endpoint
+from zenspark.net.holding import HoldingBack
 from zenspark.net.links import Link, Listener
 from zenspark.net.loop import Loop, sever
+from zenspark.net.speaking import Patience
 from zenspark.router.face import Face
 from zenspark.router.gossip import Found, Gossip
 from zenspark.router.router import Out, Router
-from zenspark.transport.connection import ROWS, Asked, Closed, Connection, Event, Lost, Pushes, Received
+from zenspark.transport.connection import KEEP_ALIVES, ROWS, Asked, Closed, Connection, Event, Lost, Pushes, Received
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.wire.columns import Columns
 from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam, Push
@@ -71,6 +73,8 @@ class Limits(msgspec.Struct, frozen=True):
     max_pending: int = 100
     """Callers who have no session yet: more would let anybody fill the memory."""
     message_size: int = 1 << 30
+    keep_alives: int = KEEP_ALIVES
+    """How often neighbours hear of us within a lease."""
     patience: Patience = Patience()
 
 
@@ -91,6 +95,8 @@ class Node:
         self.lock = threading.RLock()
         self.router = Router(identity.zid, identity.whatami, query_timeout)
         self.local_face = self.router.add_local()
+        self.speaker = (self.local_face, True)
+        """Whose message is being handled, and whether it came reliably."""
         self.loop = Loop(f"zenspark-{identity.zid}")
         self.listeners: list[Listener] = []
         self.on_found: Callable[[Found], None] | None = None
@@ -108,8 +114,7 @@ class Node:
         self._pending: dict[Driver, Watcher | None] = {}
         self._watchers: dict[Driver, Watcher] = {}
         self._leaving: set[Driver] = set()
-        self._held_back: dict[Driver, set[Driver]] = {}
-        """Neighbours that are behind with what was passed on to them, and those who wait for that."""
+        self._held = HoldingBack(self.loop, limits.patience.block)
         self._timer_at = float("inf")
         self._is_closed = False
         self._is_closing = False
@@ -229,7 +234,10 @@ class Node:
         if self._is_closed:
             link.close()
             return
-        connection = Connection(side, self.loop.now(), self.limits.message_size, link.is_streamed, self._columns)
+        limits = self.limits
+        connection = Connection(
+            side, self.loop.now(), limits.message_size, link.is_streamed, self._columns, limits.keep_alives
+        )
         driver = Driver(self.loop, link, connection, self._on_event, self.limits.patience)
         driver.on_released = self._on_released
         self._pending[driver] = watcher
@@ -298,7 +306,7 @@ class Node:
     def _on_closed(self, driver: Driver, closed: Closed) -> None:
         watcher = self._pending.pop(driver, None) or self._watchers.pop(driver, None)
         self._leaving.add(driver)
-        self._let_go(driver)
+        self._held.let_go(driver)
         logger.info("the link to %s ended: %s", driver.link.dst, closed.text)
         with self.lock:
             face = self._faces.pop(driver, None)
@@ -335,6 +343,7 @@ class Node:
             self._local.receive_pushes(face, pushes)
 
     def _hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> None:
+        self.speaker = (face, reliable)
         if self._gossip is not None and isinstance(message, NetworkOam):
             found, out = self._gossip.receive(face, message)
             self._emit(out)
@@ -344,49 +353,10 @@ class Node:
             return
         out = self.router.receive(face, message, self.loop.now())
         if isinstance(message, Push) and face is not self.local_face:
-            out = self._not_behind(face, message.qos.congestion, out)
+            out = self._held.passing(self._drivers[face], message.qos.congestion, out, self._drivers)
         self._emit(out, reliable)
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
             self._changed.notify_all()
-
-    def _not_behind(self, source: Face, congestion: Congestion, out: Out) -> Out:
-        """What may go on now of a publication for others: where a link is behind it is dropped, or its source waits."""
-        kept: Out = []
-        for face, message in out:
-            driver = self._drivers.get(face)
-            if driver is not None and driver.is_behind:
-                if congestion is not Congestion.BLOCK:
-                    continue
-                self._hold_back(self._drivers[source], driver)
-            kept.append((face, message))
-        return kept
-
-    def _hold_back(self, source: Driver, target: Driver) -> None:
-        """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
-        if target not in self._held_back:
-            self._held_back[target] = set()
-            target.on_room = self._let_go
-            self._look_after(target)
-        self._held_back[target].add(source)
-        source.pause()
-
-    def _let_go(self, target: Driver) -> None:
-        for source in self._held_back.pop(target, ()):
-            source.resume()
-
-    def _look_after(self, target: Driver) -> None:
-        """Give up a neighbour for which others wait, if it takes nothing."""
-        taken, patience = target.taken, self.limits.patience.block
-
-        def look() -> None:
-            if target not in self._held_back:
-                return
-            if target.taken == taken:
-                target.close(CloseReason.UNRESPONSIVE, f"took nothing for {patience:g} s")
-            else:
-                self._look_after(target)
-
-        self.loop.call_at(self.loop.now() + patience, look)
 
     # -- what the session says
 

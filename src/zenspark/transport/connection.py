@@ -19,7 +19,7 @@ import msgspec
 from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
-from zenspark.transport.lane import Abandoned, Defragmenter, Joined, lies_ahead
+from zenspark.transport.lane import Defragmenter, Joined, lies_ahead
 from zenspark.transport.outbox import Outbox
 from zenspark.wire.codec import decode_network, decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
@@ -36,7 +36,7 @@ ROWS = 1 << 15
 SMALLEST_BATCH = 64
 """What there must be room for: in less, no piece of a message fits behind the head of its fragment."""
 KEEP_ALIVES = 4
-"""How often we are heard of within a lease."""
+"""How often we are heard of within a lease, unless told otherwise."""
 
 
 class State(Enum):
@@ -124,6 +124,7 @@ class Connection:
         message_limit: int = 1 << 30,
         is_streamed: bool = True,
         columns: Columns | None = None,
+        keep_alives: int = KEEP_ALIVES,
     ) -> None:
         self._side = side
         self._message_limit = message_limit
@@ -132,6 +133,7 @@ class Connection:
         self._buffer = bytearray(BUFFER_SIZE)
         self._filled = 0
         self._columns = columns
+        self._keep_alives = keep_alives
         self._lanes: dict[tuple[Priority, bool], _Lane] = {}
         self._is_new = True  # whether the frame at hand is, and not a repetition
         self._heard = now
@@ -369,11 +371,10 @@ class Connection:
         if not lane.accept(fragment.sn):
             return
         for event in lane.pieces.receive(fragment):
-            match event:
-                case Joined(data):
-                    yield Received(decode_network(data), fragment.reliable)
-                case Abandoned(why=why):
-                    yield Lost(why)
+            if isinstance(event, Joined):
+                yield Received(decode_network(event.data), fragment.reliable)
+            else:
+                yield Lost(event.why)
 
     # -- time
 
@@ -381,7 +382,7 @@ class Connection:
         """When `handle_timeout` has something to do."""
         if self.terms is None or self.state is not State.OPEN:
             return float("inf")
-        return min(self._sent + self.terms.lease / KEEP_ALIVES, self._heard + self.terms.peer_lease)
+        return min(self._sent + self.terms.lease / self._keep_alives, self._heard + self.terms.peer_lease)
 
     def handle_timeout(self, now: float) -> list[Event]:
         """Say that we are here; give up a peer that does not say so."""
@@ -390,6 +391,6 @@ class Connection:
         assert self.terms is not None
         if now >= self._heard + self.terms.peer_lease:
             return [self.close(CloseReason.EXPIRED, f"nothing was heard for {self.terms.peer_lease:g} s")]
-        if now >= self._sent + self.terms.lease / KEEP_ALIVES:
+        if now >= self._sent + self.terms.lease / self._keep_alives:
             return [self._say(KeepAlive())]
         return []

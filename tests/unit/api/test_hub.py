@@ -111,12 +111,19 @@ def test_stacks_are_stamped_where_asked_for() -> None:
         assert str(router.zid()) in str(stack.records[1].timestamp())
 
 
-def test_a_full_channel_pauses_only_its_sender(router: Session, client: Session) -> None:
+@pytest.mark.parametrize("size", [1, 200_000])
+def test_a_full_channel_pauses_its_sender(router: Session, client: Session, size: int) -> None:
     full = router.declare_subscriber("much", FifoChannel(5))
-    for _ in range(100):
-        client.put("much", b"x", congestion_control=CongestionControl.BLOCK)
+
+    def send() -> None:
+        for _ in range(100):
+            client.put("much", b"x" * size, congestion_control=CongestionControl.BLOCK)
+
+    sender = threading.Thread(target=send)
+    sender.start()
     until(lambda: full._hub.node.drivers and next(iter(full._hub.node.drivers.values()))._paused)
-    assert [full.recv(PATIENCE).payload for _ in range(100)] == [b"x"] * 100
+    assert [len(full.recv(PATIENCE).payload) for _ in range(100)] == [size] * 100
+    sender.join(PATIENCE)
     until(lambda: not next(iter(full._hub.node.drivers.values()))._paused)
 
 

@@ -177,8 +177,8 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
     program = f"""
         import threading
         session = zenspark.open(config)
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             {BLOCKING[call]}
         except KeyboardInterrupt:
             print("interrupted", flush=True)
@@ -186,12 +186,15 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
         """
     command = [sys.executable, "-c", PROGRAM + textwrap.dedent(program), address(router)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        if call == "ask":
-            asked.append(waiting.recv(PATIENCE))
-        if call == "put":
-            until(lambda: next(iter(router._hub.node.drivers.values()))._paused)
-        child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "interrupted\n"
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            if call == "ask":
+                asked.append(waiting.recv(PATIENCE))
+            if call == "put":
+                until(lambda: any(driver._paused for driver in router._hub.node.drivers.values()))
+            child.send_signal(signal.SIGINT)
+            assert child.stdout.readline() == "interrupted\n"
+        finally:
+            child.kill()
     full.undeclare()

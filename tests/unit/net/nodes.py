@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tests.unit.net.ends import PATIENCE
-from zenspark.net.driver import Driver, Patience
+from zenspark.net.driver import Driver
 from zenspark.net.endpoints import Endpoint
-from zenspark.net.links import Link, pair
+from zenspark.net.links import Buffer, Link, pair
 from zenspark.net.loop import Loop
 from zenspark.net.node import Limits, Node
+from zenspark.net.speaking import Patience
 from zenspark.router.face import Face
 from zenspark.router.gossip import Gossip
 from zenspark.transport.connection import Asked, Closed, Connection, Event, Pushes, Received
@@ -22,6 +23,7 @@ from zenspark.wire.values import Congestion, Priority, QoS, Roles, WhatAmI, Wire
 
 QUICK = Patience(linger=0.2)
 KEY = "test/key"
+CHUNK = b"c" * 20_000
 
 
 def qos(congestion: Congestion = Congestion.BLOCK, express: bool = False, priority: Priority = Priority.DATA) -> QoS:
@@ -143,6 +145,50 @@ def ends(
     finally:
         alice.close()
         bob.close()
+
+
+class Watched(Link):
+    """A link that remembers what was sent, and by whom."""
+
+    def __init__(self, inner: Link) -> None:
+        self._inner = inner
+        self.endpoint, self.src, self.dst = inner.endpoint, inner.src, inner.dst
+        self.is_streamed, self.is_reliable = inner.is_streamed, inner.is_reliable
+        self.writes: list[tuple[int, bool]] = []
+
+    def fileno(self) -> int:
+        return self._inner.fileno()
+
+    def recv_into(self, buffer: memoryview) -> int:
+        return self._inner.recv_into(buffer)
+
+    def send(self, data: Buffer) -> int:
+        self.writes.append((len(data), "test-end" in threading.current_thread().name))
+        return self._inner.send(data)
+
+    def wait_writable(self, timeout: float) -> bool:
+        return self._inner.wait_writable(timeout)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+@contextlib.contextmanager
+def deaf(patience: Patience, offer: Offer | None = None) -> Iterator[tuple[End, End]]:
+    """Two ends, the second of which does not read for the moment."""
+    with ends(offer, patience, buffer_size=4096) as (alice, bob):
+        bob.driver.pause()
+        bob.in_loop(lambda: None)
+        yield alice, bob
+
+
+def fill(alice: End) -> int:
+    """Say things until the link takes no more; how many."""
+    count = 0
+    while not alice.driver._residue:
+        assert alice.put(b"fill%d" % count + CHUNK)
+        count += 1
+    return count
 
 
 # -- nodes --------------------------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ import pytest
 
 from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shuttle, written
 from zenspark.errors import CloseReason
-from zenspark.transport.connection import Asked, Closed, Connection, Event, Lost, Received, Say, State
+from zenspark.transport.connection import SMALLEST_BATCH, Asked, Closed, Connection, Event, Lost, Received, Say, State
 from zenspark.transport.handshake import Accepting, Offer, Opening
 from zenspark.wire.codec import encode
+from zenspark.wire.columns import Columns
 from zenspark.wire.messages import (
     Close,
     Declare,
@@ -196,6 +197,23 @@ class TestBadPeers:
         _, bob = opened_pair(OFFERS["compressed"], OFFERS["compressed"])
         assert reason(feed(bob, wrapped(b"\x01garbage"))) is CloseReason.INVALID
 
+    def test_a_compressed_batch_that_is_too_long(self) -> None:
+        offer = Offer(compression=True, batch_size=256)
+        _, bob = opened_pair(offer, offer)
+        assert reason(feed(bob, b"\xff\x00")) is CloseReason.INVALID
+
+    @pytest.mark.parametrize("size", [0, SMALLEST_BATCH - 1])
+    def test_batches_in_which_nothing_fits(self, size: int) -> None:
+        alice = Connection(Opening(ALICE, Offer(batch_size=size)), 0.0)
+        bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+        assert {event.reason for event in shake_hands(alice, bob) if isinstance(event, Closed)} == {CloseReason.INVALID}
+
+    def test_the_length_of_a_batch_is_told(self) -> None:
+        _, bob = opened_pair(Offer(batch_size=2048))
+        (closed,) = feed(bob, b"\x00\x10")
+        assert isinstance(closed, Closed)
+        assert "4096 is more than the 2046" in closed.text
+
     def test_what_was_right_before_the_wrong_byte_is_delivered(self) -> None:
         _, bob = opened_pair()
         assert bob.terms is not None
@@ -242,6 +260,51 @@ def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
     body = raw[raw.index(encode(push())) :]
     marked = bytes([raw[0] | 0x80]) + raw[1 : len(raw) - len(body)] + b"\x07" + body
     assert feed(bob, wrapped(marked)) == [Received(push(), True)]
+    assert feed(bob, wrapped(marked)) == [], "a repetition"
+
+
+@pytest.mark.parametrize("name", ["plain", "compressed"])
+def test_empty_batches_are_passed_over(name: str) -> None:
+    alice, bob = opened_pair(OFFERS[name], OFFERS[name])
+    send(alice, push())
+    assert feed(bob, b"\0\0" + written(alice)) == [Received(push(), True)]
+    waiting = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+    assert feed(waiting, b"\0\0") == []
+
+
+def test_columns_may_be_small_and_shared() -> None:
+    shared = Columns(4)
+    alice = Connection(Opening(ALICE, Offer()), 0.0, columns=shared)
+    bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0, columns=shared)
+    shake_hands(alice, bob)
+    for source, target in ((alice, bob), (bob, alice)):
+        for number in range(11):
+            send(source, push(b"%d" % number))
+        assert shuttle(source, target) == [Received(push(b"%d" % number), True) for number in range(11)]
+        for _ in range(3):
+            send(source, push(b"left"))
+        data = written(source)
+        target.buffer()[: len(data)] = data
+        next(iter(target.receive(len(data), 0.0)))  # and its owner fails, so that the rows stay there
+
+
+def test_time_is_as_long_as_agreed_and_told() -> None:
+    alice = Connection(Opening(ALICE, Offer(lease_ms=8000)), 0.0, keep_alives=8)
+    shake_hands(alice, Connection(Accepting(BOB, Offer(lease_ms=5000), b"key", 7), 0.0))
+    assert alice.next_timeout() == 1.0
+    alice.sent(100.0)
+    assert alice.next_timeout() == 5.0
+    alice.heard(100.0)
+    assert alice.next_timeout() == 101.0
+
+
+def test_who_is_called_is_known_when_it_has_answered() -> None:
+    alice = Connection(Opening(ALICE, Offer()), 0.0)
+    bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+    assert alice.callee is None
+    shake_hands(alice, bob)
+    assert alice.callee == BOB.zid
+    assert bob.callee is None
 
 
 @pytest.mark.parametrize("name", OFFERS)

@@ -1,0 +1,66 @@
+"""Holding back: what happens when a router hears faster from one neighbour than another takes.
+
+The loop cannot wait, so what it passes on would pile up. Where a link is behind, publications that may be dropped are
+dropped; for the others their source is not read any more until there is room, which slows it down in turn. A
+neighbour that takes nothing although others wait for it is given up. All of this runs in the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zenspark.errors import CloseReason
+from zenspark.net.driver import Driver
+from zenspark.net.loop import Loop
+from zenspark.router.face import Face
+from zenspark.router.router import Out
+from zenspark.wire.values import Congestion
+
+
+class HoldingBack:
+    """Who is behind with what was passed on to it, and who waits for that; `patience` is for how long, in seconds."""
+
+    def __init__(self, loop: Loop, patience: float) -> None:
+        self._loop = loop
+        self._patience = patience
+        self._waiting: dict[Driver, set[Driver]] = {}
+
+    def passing(self, source: Driver, congestion: Congestion, out: Out, drivers: Mapping[Face, Driver]) -> Out:
+        """What may go on now of a publication."""
+        kept: Out = []
+        for face, message in out:
+            driver = drivers.get(face)
+            if driver is not None and driver.is_behind:
+                if congestion is not Congestion.BLOCK:
+                    continue
+                self._hold(source, driver)
+            kept.append((face, message))
+        return kept
+
+    def _hold(self, source: Driver, target: Driver) -> None:
+        """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
+        if target not in self._waiting:
+            self._waiting[target] = set()
+            target.on_room = self.let_go
+            self._look_after(target)
+        self._waiting[target].add(source)
+        source.pause()
+
+    def let_go(self, target: Driver) -> None:
+        """A neighbour has room, or is gone."""
+        for source in self._waiting.pop(target, ()):
+            source.resume()
+
+    def _look_after(self, target: Driver) -> None:
+        """Give up a neighbour for which others wait, if it takes nothing."""
+        taken = target.taken
+
+        def look() -> None:
+            if target not in self._waiting:
+                return
+            if target.taken == taken:
+                target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._patience:g} s")
+            else:
+                self._look_after(target)
+
+        self._loop.call_at(self._loop.now() + self._patience, look)

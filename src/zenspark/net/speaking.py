@@ -1,0 +1,261 @@
+"""Speaker: the half of a driver that has something to say, from any thread.
+
+A message goes into the outbox of the connection, under the lock. Then: after a while of silence, or if it is express,
+everything there is written at once by the thread that said it; in a run of messages a full batch is written by the
+thread that filled it, and what is left by the loop, a moment later. What the link does not take waits in `_residue`
+until the loop finds it writable. Whoever comes meanwhile waits for room, or does without, as its message says.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from zenspark.errors import LinkError, ZError
+from zenspark.net.links import Link
+from zenspark.net.loop import Loop
+from zenspark.transport.connection import Connection
+from zenspark.wire.codec import encode
+from zenspark.wire.messages import NetworkMessage
+from zenspark.wire.values import Congestion, QoS
+
+logger = logging.getLogger("zenspark.net")
+
+BEHIND = 1 << 22
+"""Bytes that wait for a link when it counts as behind: whoever is not made to wait must stop adding to them."""
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long to wait for what, in seconds; protocol.md section 7.4."""
+
+    drop_after: float = 0.001
+    """for room, with a message that may be dropped"""
+    block: float = 5.0
+    """for a peer to take anything at all, with a message that may not; then the peer is given up"""
+    quiet: float = 50e-6
+    """in silence, before a message is worth a write of its own"""
+    flow: float = 0.001
+    """for a batch to fill up, with somebody who fills one after the other"""
+    linger: float = 1.0
+    """for the other side to take what was said last, once the session has ended"""
+
+
+class Speaker(ABC):
+    """Says things over one link."""
+
+    def __init__(self, loop: Loop, link: Link, connection: Connection, patience: Patience) -> None:
+        self.loop = loop
+        self.link = link
+        self.connection = connection
+        self._patience = patience
+        self._prefix = 0 if link.is_streamed else 2
+        """How much of the length in front of a batch the link does without."""
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._residue: deque[memoryview] = deque()
+        self._backlog = 0
+        """How many bytes wait there."""
+        self._taken = 0
+        """Counts what the link takes late, to see whether the peer reads at all."""
+        self._is_congested = False
+        """Whether a message was dropped and there was no room since: the next ones need not wait to find out."""
+        self._has_first = False
+        """Whether a BLOCK_FIRST message waits."""
+        self._flush_due = False
+        self._in_full_flow = False
+        """Whether a batch was filled since the loop was asked to write what is there."""
+        self._said = False
+        self._spoke = 0.0
+        self._closed = False
+
+    @abstractmethod
+    def _watch(self) -> None:
+        """Watch the link for what matters now; in the loop."""
+
+    @abstractmethod
+    def _on_writable(self) -> None:
+        """The link has room; in the loop."""
+
+    @abstractmethod
+    def _fail(self, error: LinkError) -> None:
+        """The link does not take any more."""
+
+    @abstractmethod
+    def _give_up(self) -> None:
+        """The peer takes nothing; in the loop."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits for the link that nobody should say more who can help it."""
+        return self._backlog > BEHIND
+
+    @property
+    def taken(self) -> int:
+        """How many bytes the link has taken so far."""
+        return self._taken
+
+    # -- from any thread
+
+    def say(self, message: NetworkMessage, qos: QoS, reliable: bool = True) -> None:
+        """Say a network message, without waiting: whoever may say much calls `wait_for_room` first."""
+        outbox = self.connection.outbox
+        if outbox is None:
+            return
+        try:
+            head = encode(message)
+            with self._lock:
+                if not self._closed:
+                    outbox.append(qos.priority, reliable, head)
+                    self._said = True
+                    self._flush_soon()
+        except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
+            logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+
+    def put(self, head: bytes, payload: bytes | memoryview | None, qos: QoS, reliable: bool) -> bool:
+        """Say a message given as its bytes and, behind them, a payload; False if it was dropped."""
+        outbox = self.connection.outbox
+        if outbox is None:
+            return False
+        with self._lock:
+            if self._residue and not self._wait_for_room(qos.congestion):
+                return False
+            if self._closed:
+                return False
+            if self._said:  # a key may be named by a number that a message waiting in another lane declares
+                self._said = False
+                self._write(outbox.take())
+            full = outbox.append(qos.priority, reliable, head, payload)
+            if self._flush_due and not qos.express:  # a run of messages, which the loop will end: no need for the time
+                if full:
+                    self._in_full_flow = True
+                    self._write(outbox.take_ready())
+                return True
+            now = time.monotonic()
+            if now - self._spoke > self._patience.quiet or qos.express:
+                self._write(outbox.take())
+            else:
+                if full:
+                    self._write(outbox.take_ready())
+                self._flush_soon()
+            self._spoke = now
+        return True
+
+    def wait_for_room(self, congestion: Congestion) -> bool:
+        """Wait until the link has taken what was said before; False if it is better not to say more."""
+        with self._lock:
+            return not self._closed and (not self._residue or self._wait_for_room(congestion))
+
+    def _wait_for_room(self, congestion: Congestion) -> bool:
+        """Wait until the link has taken what lies before; with the lock, which is free while waiting."""
+        if self.loop.is_current:
+            return True  # the loop never waits: what it has to say is bounded by what it hears
+        if self._offer_again():
+            return True
+        if congestion is Congestion.BLOCK:
+            return self._block()
+        if congestion is Congestion.BLOCK_FIRST and not self._has_first:
+            self._has_first = True
+            try:
+                return self._block()
+            finally:
+                self._has_first = False
+        if congestion is Congestion.DROP and not self._is_congested:
+            self._room.wait_for(self._has_room, self._patience.drop_after)
+            self._is_congested = bool(self._residue)
+        return not self._residue and not self._closed
+
+    def _offer_again(self) -> bool:
+        """Offer the link what waits: it may have room by now, and the loop may be busy."""
+        try:
+            done = self._drain()
+        except LinkError as error:
+            self._fail(error)
+            return False
+        if done:
+            self._room.notify_all()
+            self.loop.call_soon(self._on_writable)
+        return done
+
+    def _has_room(self) -> bool:
+        return not self._residue or self._closed
+
+    def _block(self) -> bool:
+        """Wait as long as the peer takes anything."""
+        while not self._has_room():
+            taken = self._taken
+            if not self._room.wait(self._patience.block) and self._taken == taken and not self._has_room():
+                self.loop.call_soon(self._give_up)
+                return False
+        return not self._closed
+
+    def drain(self) -> None:
+        """Write everything said so far, and wait until the link has taken it or takes no more."""
+        with self._room:
+            if not self._closed and self.connection.outbox is not None:
+                self._write(self.connection.outbox.take())
+            if self._residue:
+                self._wait_for_room(Congestion.BLOCK)
+
+    # -- with the lock: writing
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """In the loop: write what was said and not yet written; a little later while batches fill up by themselves."""
+        with self._lock:
+            if self._in_full_flow and not self._closed:
+                self._in_full_flow = False
+                self.loop.call_at(time.monotonic() + self._patience.flow, self._flush)
+                return
+            self._flush_due = False
+            self._said = False
+            if not self._closed and self.connection.outbox is not None:
+                self._write(self.connection.outbox.take())
+                self._spoke = time.monotonic()
+
+    def _queue(self, batches: Sequence[bytes | bytearray]) -> None:
+        for batch in batches:
+            if batch:
+                piece = memoryview(batch)[self._prefix :]
+                self._residue.append(piece)
+                self._backlog += len(piece)
+
+    def _forget_residue(self) -> None:
+        self._residue.clear()
+        self._backlog = 0
+
+    def _write(self, batches: Sequence[bytes | bytearray]) -> None:
+        """Offer batches to the link, behind what waits."""
+        if not batches or self._closed:
+            return
+        waits = bool(self._residue)
+        self._queue(batches)
+        self.connection.sent(time.monotonic())
+        try:
+            if not waits and not self._drain():
+                self.loop.call_soon(self._watch)
+        except LinkError as error:
+            self._fail(error)
+
+    def _drain(self) -> bool:
+        """Give the link as much as it takes; whether that was all."""
+        while self._residue:
+            piece = self._residue[0]
+            taken = self.link.send(piece)
+            self._taken += taken
+            self._backlog -= taken
+            if taken < len(piece):
+                self._residue[0] = piece[taken:]
+                return False
+            self._residue.popleft()
+        self._is_congested = False
+        return True

@@ -1,0 +1,250 @@
+"""Saying things: when what is written, and what happens when the peer does not read."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.net.ends import PATIENCE, meanwhile, receive
+from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
+from zenspark.errors import CloseReason
+from zenspark.net.links import pair
+from zenspark.net.speaking import Patience
+from zenspark.transport.handshake import Offer
+from zenspark.wire.values import Congestion, Priority, QoS
+
+TALKATIVE = Patience(quiet=3600.0, linger=0.2)
+"""Never so quiet that a message is written by itself."""
+IMPATIENT = Patience(drop_after=0.001, block=0.1, linger=0.1)
+
+
+@contextlib.contextmanager
+def watched(patience: Patience) -> Iterator[tuple[End, End, Watched]]:
+    left, right = pair()
+    link = Watched(left)
+    bob = End(right, accepting())
+    alice = End(link, opening(), patience)
+    try:
+        alice.wait_open()
+        bob.wait_open()
+        link.writes.clear()
+        yield alice, bob, link
+    finally:
+        alice.close()
+        bob.close()
+
+
+# -- when it is written -------------------------------------------------------------------------------------------
+
+
+def test_after_silence_a_message_is_written_at_once_by_who_says_it() -> None:
+    with watched(Patience(quiet=-1.0, linger=0.2)) as (alice, bob, link):
+        assert alice.put(b"hello")
+        assert [by_loop for _, by_loop in link.writes] == [False]
+        assert bob.wait_payloads(1) == [b"hello"]
+
+
+def test_in_a_run_messages_are_batched_and_written_by_the_loop() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        for number in range(100):
+            assert alice.put(b"%d" % number)
+        assert link.writes == []
+        go_on.set()
+        assert bob.wait_payloads(100) == [b"%d" % number for number in range(100)]
+        assert [by_loop for _, by_loop in link.writes] == [True]
+
+
+def test_a_full_batch_is_written_by_who_filled_it() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        for _ in range(4):
+            assert alice.put(CHUNK)
+        assert [by_loop for _, by_loop in link.writes] == [False]
+        assert 60_000 < link.writes[0][0] <= 0xFFFF
+        go_on.set()
+        bob.wait_payloads(4)
+
+
+def test_in_full_flow_the_loop_leaves_the_writing_to_who_fills_batches_and_the_last_one_is_not_forgotten() -> None:
+    sent = [b"%d" % number * 50 for number in range(5000)]
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        for payload in sent:
+            assert alice.put(payload)
+        go_on.set()
+        assert bob.wait_payloads(len(sent)) == sent
+        writers = [by_loop for _, by_loop in link.writes]
+        assert writers.count(True) == 1
+        assert writers[-1], "what is left is written by the loop"
+
+
+def test_who_finds_room_does_not_wait_for_the_loop() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        bob.driver.resume()
+        bob.wait_payloads(count - 2)
+        deadline = time.monotonic() + PATIENCE
+        while not alice.put(b"now", qos(Congestion.DROP)):
+            assert time.monotonic() < deadline
+        go_on.set()
+        assert bob.wait_payloads(count + 1)[-1] == b"now"
+
+
+def test_express_is_written_at_once_with_what_was_said_before() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        assert alice.put(b"first")
+        assert alice.put(b"second", qos(express=True))
+        assert len(link.writes) == 1
+        assert bob.wait_payloads(2) == [b"first", b"second"]
+        go_on.set()
+
+
+def test_what_is_said_without_a_payload_comes_before_what_is_put_later() -> None:
+    with watched(TALKATIVE) as (alice, bob, _):
+        alice.driver._spoke = time.monotonic()
+        alice.driver.say(push(b"said"), qos(priority=Priority.BACKGROUND))
+        assert alice.put(b"put", qos(priority=Priority.REAL_TIME))
+        assert bob.wait_payloads(2) == [b"said", b"put"]
+
+
+def test_nothing_is_said_before_there_is_a_session() -> None:
+    left, right = pair()
+    alice = End(left, opening(), QUICK)
+    with contextlib.closing(right):
+        assert not alice.put(b"too early")
+        alice.driver.say(push(b"too early"), QoS.DEFAULT)
+        assert receive(right)
+    alice.wait_closed()
+    assert alice.released.wait(PATIENCE)
+    assert alice.loop.stop(PATIENCE)
+
+
+def test_a_message_too_large_for_the_session_is_refused_and_the_next_one_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with ends(Offer(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
+        alice.driver.say(push(bytes(100_000)), qos())
+        alice.driver.say(push(b"small"), qos())
+        assert bob.wait_payloads(1) == [b"small"]
+        assert "not sent" in caplog.text
+
+
+# -- when the peer does not read ----------------------------------------------------------------------------------
+
+
+def test_block_waits_and_goes_on_in_order_with_nothing_lost() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        blocked = threading.Event()
+
+        def publish() -> bool:
+            blocked.set()
+            return all(alice.put(b"more%d" % number) for number in range(500))
+
+        with meanwhile(publish) as result:
+            assert blocked.wait(PATIENCE)
+            bob.driver.resume()
+            assert result()
+        payloads = bob.wait_payloads(count + 500)
+        assert payloads == [b"fill%d" % n + CHUNK for n in range(count)] + [b"more%d" % n for n in range(500)]
+
+
+def test_drop_waits_a_moment_once_and_then_not_at_all() -> None:
+    with deaf(Patience(drop_after=0.05, linger=0.1)) as (alice, bob):
+        count = fill(alice)
+        start = time.monotonic()
+        assert not alice.put(b"dropped", qos(Congestion.DROP))
+        waited = time.monotonic() - start
+        assert waited >= 0.05
+        assert not any(alice.put(b"dropped", qos(Congestion.DROP)) for _ in range(1000))
+        assert time.monotonic() - start < waited + 5.0, "a thousand waits would take fifty seconds"
+        bob.driver.resume()
+        bob.wait_payloads(count)
+        assert alice.driver.wait_for_room(Congestion.BLOCK)
+        assert alice.put(b"kept", qos(Congestion.DROP))
+        assert bob.wait_payloads(count + 1)[-1] == b"kept"
+
+
+def test_of_block_first_one_waits_and_the_others_are_dropped() -> None:
+    first = qos(Congestion.BLOCK_FIRST)
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        with meanwhile(lambda: alice.put(b"first", first)) as result:
+            while not alice.driver._has_first:
+                time.sleep(0)
+            assert not alice.put(b"second", first)
+            assert not alice.put(b"third", first)
+            bob.driver.resume()
+            assert result()
+        assert bob.wait_payloads(count + 1)[-1] == b"first"
+        assert alice.put(b"fourth", first)
+        assert bob.wait_payloads(count + 2)[-1] == b"fourth"
+
+
+def test_a_peer_that_takes_nothing_is_given_up() -> None:
+    with deaf(IMPATIENT) as (alice, _):
+        fill(alice)
+        assert not alice.put(b"never")
+        closed = alice.wait_closed()
+        assert closed.reason is CloseReason.UNRESPONSIVE
+        assert not closed.by_peer
+        assert not alice.put(b"over"), "a driver that is closed takes nothing"
+        assert not alice.driver.wait_for_room(Congestion.BLOCK)
+
+
+def test_who_waits_is_woken_when_the_session_ends() -> None:
+    with deaf(Patience(block=60.0, linger=0.1)) as (alice, _):
+        fill(alice)
+        with meanwhile(lambda: alice.put(b"never")) as result:
+            alice.in_loop(alice.driver.close)
+            assert not result()
+
+
+def test_the_loop_itself_never_waits() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        alice.in_loop(lambda: alice.put(b"from the loop"))
+        bob.driver.resume()
+        assert bob.wait_payloads(count + 1)[-1] == b"from the loop"
+
+
+def test_draining_waits_until_everything_is_written() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        with meanwhile(alice.driver.drain):
+            bob.driver.resume()
+        assert not alice.driver._residue
+        bob.wait_payloads(count)
+
+
+def test_a_large_message_passes_a_narrow_link() -> None:
+    large = bytes(range(256)) * 8000
+    with ends(buffer_size=4096) as (alice, bob):
+        assert alice.put(large)
+        assert bob.wait_payloads(1) == [large]
+
+
+@pytest.mark.parametrize("offer", [Offer(compression=True), Offer(qos=False), Offer(batch_size=512)])
+def test_whatever_was_agreed_everything_arrives(offer: Offer) -> None:
+    sent = [b"%d" % number * (number % 50) for number in range(300)]
+    with ends(offer) as (alice, bob):
+        for payload in sent:
+            assert alice.put(payload)
+        assert bob.wait_payloads(len(sent)) == sent
