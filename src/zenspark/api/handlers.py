@@ -33,8 +33,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 DEFAULT_CAPACITY = 256
 CALLBACK_CAPACITY = 1024
 """So many items may wait for a callback before the session is asked to pause."""
-LONGEST_SLEEP = 0.1 if sys.platform == "win32" else -1
-"""Only there a sleeping lock does not notice Ctrl-C, so it is woken to look."""
+LONGEST_SLEEP = 0.1 if sys.platform == "win32" else 1.0
+"""Seconds a lock sleeps before it is woken to look: there it does not notice Ctrl-C, elsewhere it misses one that
+comes just before it falls asleep."""
 
 logger = logging.getLogger("zenspark")
 

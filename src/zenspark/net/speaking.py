@@ -29,6 +29,8 @@ logger = logging.getLogger("zenspark.net")
 
 BEHIND = 1 << 22
 """Bytes that wait for a link when it counts as behind: whoever is not made to wait must stop adding to them."""
+LOOK_AGAIN = 0.05
+"""Seconds after which who waits for room looks for itself: the loop may be busy, though it should not be."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -187,9 +189,15 @@ class Speaker(ABC):
 
     def _block(self) -> bool:
         """Wait as long as the peer takes anything."""
+        taken, deadline = self._taken, time.monotonic() + self._patience.block
         while not self._has_room():
-            taken = self._taken
-            if not self._room.wait(self._patience.block) and self._taken == taken and not self._has_room():
+            self._room.wait(min(LOOK_AGAIN, self._patience.block))
+            if self._has_room() or self._offer_again():
+                break
+            now = time.monotonic()
+            if self._taken != taken:
+                taken, deadline = self._taken, now + self._patience.block
+            elif now >= deadline:
                 self.loop.call_soon(self._give_up)
                 return False
         return not self._closed

@@ -161,8 +161,8 @@ def test_a_forked_child_has_sessions_of_its_own(router: Session) -> None:
 
 
 BLOCKING = {
-    "receive": 'session.declare_subscriber("never").recv()',
-    "iterate": 'for _ in session.declare_subscriber("never").handler: pass',
+    "receive": "subscriber.recv()",
+    "iterate": "for _ in subscriber: pass",
     "ask": 'list(session.get("slow", timeout=600))',
     "put": 'while True: session.put("full", bytes(100_000), congestion_control=zenspark.CongestionControl.BLOCK)',
 }
@@ -175,8 +175,8 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
     full = router.declare_subscriber("full", FifoChannel(1))
     asked: list[Query] = []
     program = f"""
-        import threading
         session = zenspark.open(config)
+        subscriber = session.declare_subscriber("never")
         try:
             print("ready", flush=True)
             {BLOCKING[call]}

@@ -76,7 +76,7 @@ def test_a_full_batch_is_written_by_who_filled_it() -> None:
 
 
 def test_in_full_flow_the_loop_leaves_the_writing_to_who_fills_batches_and_the_last_one_is_not_forgotten() -> None:
-    sent = [b"%d" % number * 50 for number in range(5000)]
+    sent = [b"%d" % number * 50 for number in range(700)]
     with watched(TALKATIVE) as (alice, bob, link):
         alice.driver._spoke = time.monotonic()
         go_on = threading.Event()
@@ -88,6 +88,17 @@ def test_in_full_flow_the_loop_leaves_the_writing_to_who_fills_batches_and_the_l
         writers = [by_loop for _, by_loop in link.writes]
         assert writers.count(True) == 1
         assert writers[-1], "what is left is written by the loop"
+
+
+def test_who_blocks_goes_on_although_the_loop_is_busy() -> None:
+    sent = [b"%d" % number + CHUNK for number in range(100)]
+    with watched(TALKATIVE) as (alice, bob, _):
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        for payload in sent:
+            assert alice.put(payload)
+        go_on.set()
+        assert bob.wait_payloads(len(sent)) == sent
 
 
 def test_who_finds_room_does_not_wait_for_the_loop() -> None:
