@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -272,15 +272,37 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("decoder", "data"), HOSTILE.values(), ids=HOSTILE)
-def test_memory_is_bounded_by_the_input(decoder: Callable[[Any], Any], data: bytes) -> None:
+def peaks(decoder: Callable[[Any], Any], inputs: Iterable[bytes]) -> Iterator[int]:
+    """How much memory each input takes at the most."""
     tracemalloc.start()
     try:
-        decoded_or_refused(decoder, data)
-        _, peak = tracemalloc.get_traced_memory()
+        for data in inputs:
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            decoded_or_refused(decoder, data)
+            yield tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("decoder", "data"), HOSTILE.values(), ids=HOSTILE)
+def test_memory_is_bounded_by_the_input(decoder: Callable[[Any], Any], data: bytes) -> None:
+    (peak,) = peaks(decoder, [data])
     assert peak <= BYTES_PER_BYTE * len(data) + OVERHEAD
+
+
+@every_message
+@examples(3)
+@given(data=st.data())
+def test_memory_is_bounded_whichever_byte_is_flipped(cls: type[Message], data: st.DataObject) -> None:
+    wire = codec.encode(data.draw(strategies.messages(cls)))
+    flipped = [
+        wire[:at] + bytes([wire[at] ^ bits]) + wire[at + 1 :]
+        for at in range(min(len(wire), 200))
+        for bits in (0x01, 0x40, 0x80, 0xFF)
+    ]
+    for peak in peaks(lambda data: decode(cls, data), flipped):
+        assert peak <= BYTES_PER_BYTE * len(wire) + OVERHEAD
 
 
 class CountingReader(Reader):
