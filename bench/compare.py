@@ -31,7 +31,7 @@ class Result(msgspec.Struct, frozen=True):
         return cls(name, median, unit, (lower, upper))
 
     def __str__(self) -> str:
-        return f"{self.name:<46} {self.value:10.3g} {self.unit:<7} ({self.spread[0]:.3g} to {self.spread[1]:.3g})"
+        return f"{self.name:<46} {self.value:10,.4g} {self.unit:<7} ({self.spread[0]:,.4g} to {self.spread[1]:,.4g})"
 
     def overlaps(self, other: "Result") -> bool:
         return self.spread[0] <= other.spread[1] and other.spread[0] <= self.spread[1]

@@ -42,17 +42,17 @@ def run(data: bytes, layer: str | None, as_json: bool) -> int:
 def layer_of(data: bytes) -> tuple[str, str]:
     """What these bytes must be, and a remark if that is not what they look like."""
     number = data[0] & 0x1F
-    if MAX_TRANSPORT_ID < number < MIN_NETWORK_ID:
-        return "stream", f"No message begins with 0x{data[0]:02x}: read as a stream."
-    layer = "transport" if number <= MAX_TRANSPORT_ID else "network"
+    layer = "network" if number >= MIN_NETWORK_ID else "transport"
     _, error = trace(layer, data)
-    if error is not None:
-        try:
-            stream.read(data)
-        except DecodeError:
-            return layer, ""  # then it is a broken message rather than a broken stream
-        return "stream", f"Not a {layer} message ({error}): read as a stream."
-    return layer, ""
+    if error is None:
+        return layer, ""
+    try:
+        stream.read(data)
+    except DecodeError:
+        return layer, ""  # then it is a broken message rather than a broken stream
+    if number > MAX_TRANSPORT_ID and layer == "transport":
+        return "stream", f"No message begins with 0x{data[0]:02x}: read as a stream."
+    return "stream", f"Not a {layer} message ({error}): read as a stream."
 
 
 def show_fields(data: bytes, layer: str, remark: str) -> None:

@@ -112,6 +112,11 @@ def test_sees_the_layer(text: str, layer: str) -> None:
     assert layer_of(bytes.fromhex(text))[0] == layer
 
 
+def test_bytes_that_are_nothing_at_all_are_told_by_their_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decode", "08"]) == 2
+    assert capsys.readouterr().err == "zenspark decode: expected a transport message at byte 0, found id 0x08\n"
+
+
 def test_says_when_bytes_are_not_what_they_look_like(capsys: pytest.CaptureFixture[str]) -> None:
     out = drawn(capsys, "14002" + "58bac80317d00056269672f73010568656c6c6f")
     assert out.startswith(
