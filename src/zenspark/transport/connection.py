@@ -24,7 +24,7 @@ from zenspark.transport.outbox import Outbox
 from zenspark.wire.codec import decode_network, decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
 from zenspark.wire.fields import Message
-from zenspark.wire.messages import Close, Fragment, Frame, KeepAlive, NetworkMessage, TransportMessage
+from zenspark.wire.messages import Close, Fragment, Frame, KeepAlive, NetworkMessage, Reply, TransportMessage
 from zenspark.wire.values import Priority, ZenohId
 
 BUFFER_SIZE = 1 << 18
@@ -355,13 +355,13 @@ class Connection:
         match message:
             case NetworkMessage():
                 if is_new:
-                    yield Received(message, reliable)
+                    yield _received(message, reliable)
             case Fragment():
                 yield from self._on_fragment(message)
             case Frame():  # only the object codec could read its head
                 if self._lane(message.priority, message.reliable).accept(message.sn):
                     for inner in message.msgs:
-                        yield Received(inner, message.reliable)
+                        yield _received(inner, message.reliable)
             case Close():
                 self.state = State.CLOSED
                 yield Closed(message.why, f"the other side closed: {message.why.name.lower()}", by_peer=True)
@@ -372,7 +372,7 @@ class Connection:
             return
         for event in lane.pieces.receive(fragment):
             if isinstance(event, Joined):
-                yield Received(decode_network(event.data), fragment.reliable)
+                yield _received(decode_network(event.data), fragment.reliable)
             else:
                 yield Lost(event.why)
 
@@ -394,3 +394,12 @@ class Connection:
         if now >= self._sent + self.terms.lease / self._keep_alives:
             return [self._say(KeepAlive())]
         return []
+
+
+def _received(message: NetworkMessage, reliable: bool) -> Received | Lost:
+    """A message, unless its payload is somewhere else: no session here agrees on shared memory."""
+    body = getattr(message, "body", None)
+    inner = body.body if isinstance(body, Reply) else body
+    if getattr(inner, "shm", False):
+        return Lost(f"the payload of a {message.NAME} is in shared memory, which was not agreed on")
+    return Received(message, reliable)

@@ -15,12 +15,17 @@ from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
     Del,
+    Err,
     Fragment,
     Frame,
     KeepAlive,
     NetworkMessage,
     Push,
     Put,
+    Query,
+    Reply,
+    Request,
+    Response,
     TransportOam,
 )
 from zenspark.wire.values import Priority, QoS, WireExpr
@@ -345,6 +350,29 @@ class TestTime:
 
     def test_a_handshake_has_no_lease(self) -> None:
         assert Connection(Opening(ALICE, Offer()), 0.0).next_timeout() == float("inf")
+
+
+SHARED = Put(shm=True, payload=b"\x01\x01\x02zz")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Push(wire_expr=WireExpr(0, "k"), body=SHARED),
+        Request(request_id=1, wire_expr=WireExpr(0, "k"), body=Query(shm=True)),
+        Response(request_id=1, wire_expr=WireExpr(0, "k"), body=Reply(body=SHARED)),
+        Response(request_id=1, wire_expr=WireExpr(0, "k"), body=Err(shm=True, payload=b"\x00")),
+    ],
+)
+def test_a_payload_in_shared_memory_is_rejected_and_nothing_else(message: NetworkMessage) -> None:
+    """Nobody here agrees on shared memory, so what claims to use it is no value."""
+    alice, bob = opened_pair()
+    for each in (push(b"before"), message, push(b"after")):
+        send(alice, each)
+    before, lost, after = shuttle(alice, bob)
+    assert (before, after) == (Received(push(b"before"), True), Received(push(b"after"), True))
+    assert isinstance(lost, Lost)
+    assert "shared memory" in lost.why
 
 
 def test_qos_travels_with_the_message() -> None:
