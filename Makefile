@@ -115,7 +115,7 @@ test-pure: setup ## only the second half of make test: the tests of the core, in
 .PHONY: coverage
 coverage: setup ## branch coverage of the core by its own tests; less than 100 % fails
 	@mkdir -p build/coverage
-	$(PURE) $(BIN)/coverage run -m $(PYTEST) $(CORE_TESTS)
+	$(PURE) $(BIN)/coverage run -m $(PYTEST) -n 0 $(CORE_TESTS)
 	$(BIN)/coverage html --quiet --directory build/coverage/html
 	$(BIN)/coverage report --fail-under 100
 

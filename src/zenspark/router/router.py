@@ -10,7 +10,7 @@ Everything a face declared goes when the face goes. What the peer may not do is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Kind, Region, Told
 from zenspark.router.interests import ANSWER_TIMEOUT, Asked, Interests, kinds_of
@@ -58,6 +58,8 @@ def declaration(kind: Kind, number: int, expr: WireExpr, info: QueryableInfo) ->
             return DeclareQueryable(id=number, wire_expr=expr, info=info)
         case Kind.TOKEN:
             return DeclareToken(id=number, wire_expr=expr)
+        case _:
+            assert_never(kind)
 
 
 def undeclaration(kind: Kind, number: int) -> AnyDeclaration:
@@ -69,6 +71,8 @@ def undeclaration(kind: Kind, number: int) -> AnyDeclaration:
             return UndeclareQueryable(id=number, ext_wire_expr=NULL_EXPR)
         case Kind.TOKEN:
             return UndeclareToken(id=number, ext_wire_expr=NULL_EXPR)
+        case _:
+            assert_never(kind)
 
 
 class Router:
@@ -158,6 +162,8 @@ class Router:
                 self._on_declaration(face, DECLARE[type(body)], body, message.interest_id)
             case UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken():
                 self._undeclare(face, UNDECLARE[type(body)], body.id)
+            case _:
+                assert_never(body)
 
     def _on_declaration(
         self,

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import ClassVar
@@ -201,7 +202,7 @@ def _check_answer(users: Mapping[bytes, bytes], chain: bytes | None, nonce: int)
 # -- the two sides -----------------------------------------------------------------------------------------------
 
 
-class _Side:
+class _Side(ABC):
     """What both sides share: a message in, a message or a result out, and never an exception."""
 
     def receive(self, message: TransportMessage) -> Outcome:
@@ -215,8 +216,9 @@ class _Side:
         except DecodeError as error:  # inside the opaque bytes of an extension
             return refusal(CloseReason.GENERIC, str(error))
 
+    @abstractmethod
     def _move(self, kind: type[TransportMessage]) -> Callable[[TransportMessage], Outcome]:
-        raise NotImplementedError
+        """What to do with a message of this kind now; HandshakeError if nothing."""
 
 
 class Opening(_Side):

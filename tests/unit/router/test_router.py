@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.router.nodes import Network, Node
+from zenspark.router.face import Face, Kind
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
+    DeclareKeyexpr,
+    DeclareQueryable,
+    DeclareSubscriber,
     Del,
     Err,
     Interest,
@@ -19,11 +23,12 @@ from zenspark.wire.messages import (
     Request,
     Response,
     ResponseFinal,
+    UndeclareKeyexpr,
     UndeclareQueryable,
     UndeclareSubscriber,
     UndeclareToken,
 )
-from zenspark.wire.values import InterestMode, QoS, QueryTarget, WireExpr
+from zenspark.wire.values import BoundExpr, InterestMode, QoS, QueryTarget, WhatAmI, WireExpr, ZenohId
 
 
 def pushed(node: Node) -> list[tuple[str, bytes]]:
@@ -361,3 +366,123 @@ def test_what_another_interest_covers_is_kept(net: Network) -> None:
     publisher.heard.clear()
     net.declare(subscriber, UndeclareSubscriber(id=1))
     assert answered(publisher.heard) == ["U_SUBSCRIBER"]
+
+
+def face_towards(node: Node, other: Node) -> Face:
+    return next(face for face, (neighbour, _) in node.links.items() if neighbour is other)
+
+
+def test_a_querier_hears_when_an_offer_changes_and_ends(net: Network) -> None:
+    asker, centre, answerer = net.client(), net.router(), net.client()
+    net.join(asker, centre)
+    net.join(answerer, centre)
+    interest = Interest(id=7, mode=InterestMode.CURRENT_FUTURE, queryables=True, wire_expr=WireExpr(0, "q/*"))
+    assert answered(net.say(asker, interest)) == ["D_FINAL"]
+    asker.heard.clear()
+    net.queryable(answerer, "q/a")
+    net.queryable(answerer, "q/a", complete=True)
+    net.declare(answerer, UndeclareQueryable(id=1))
+    assert answered(asker.heard) == ["D_QUERYABLE q/a", "D_QUERYABLE q/a", "U_QUERYABLE"]
+    bodies = [message.body for message in asker.heard if isinstance(message, Declare)]
+    assert [body.info.complete for body in bodies if isinstance(body, DeclareQueryable)] == [False, True]
+
+
+def test_interests_from_before_the_router_came_are_passed_on(net: Network) -> None:
+    watcher, centre, alive = net.client(), net.router(), net.client()
+    assert answered(net.ask(watcher, "live/**", InterestMode.CURRENT_FUTURE, tokens=True)) == ["D_FINAL"]
+    net.join(alive, centre)
+    net.token(alive, "live/a")
+    watcher.heard.clear()
+    net.join(watcher, centre)
+    assert answered(watcher.heard)[0] == "D_TOKEN live/a"
+
+
+def test_the_interests_of_who_leaves_go_too(net: Network) -> None:
+    client, peer, above = net.client(), net.peer(), net.router()
+    net.join(peer, above)
+    net.join(client, peer)
+    net.ask(client, "a", InterestMode.CURRENT_FUTURE, subscribers=True)
+    upstream = face_towards(peer, above)
+    assert peer.router.routes.push(peer.local, "a") == ()
+    net.part(client, peer)
+    assert peer.router.routes.push(peer.local, "a") == (upstream,)
+
+
+def test_a_freed_key_number_means_nothing_any_more(net: Network) -> None:
+    sender, centre, subscriber = net.client(), net.router(), net.client()
+    net.join(sender, centre)
+    net.join(subscriber, centre)
+    net.subscribe(subscriber, "**")
+    face = face_towards(centre, sender)
+    for body in (DeclareKeyexpr(expr_id=9, wire_expr=BoundExpr(0, "k")), UndeclareKeyexpr(expr_id=9)):
+        centre.router.receive(face, Declare(body=body), 0.0)
+    assert centre.router.receive(face, Push(wire_expr=WireExpr(9), body=Del()), 0.0) == []
+
+
+def test_a_declaration_under_no_key_is_ignored(net: Network) -> None:
+    node = net.router()
+    body = DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a//b"))
+    assert node.router.receive(node.local, Declare(body=body), 0.0) == []
+    assert node.local.declared[Kind.SUBSCRIBER] == {}
+
+
+def test_those_above_ask_for_nothing(net: Network) -> None:
+    client, centre = net.client(), net.router()
+    net.join(client, centre)
+    interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    assert client.router.receive(face_towards(client, centre), interest, 0.0) == []
+
+
+def test_an_interest_in_no_key_is_final_at_once(net: Network) -> None:
+    node = net.router()
+    interest = Interest(id=3, mode=InterestMode.CURRENT_FUTURE, tokens=True, wire_expr=WireExpr(77))
+    assert node.router.receive(node.local, interest, 0.0) == [
+        (node.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
+    ]
+
+
+def test_what_a_peer_asks_is_not_asked_above(net: Network) -> None:
+    one, other, above = net.peer(), net.peer(), net.router()
+    net.join(one, above)
+    net.join(one, other)
+    interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    out = one.router.receive(face_towards(one, other), interest, 0.0)
+    assert [type(message) for _, message in out] == [Declare]
+
+
+def test_a_question_may_be_taken_back_before_its_answer(net: Network) -> None:
+    client = net.client()
+    upstream, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    ask = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    ((target, passed),) = client.router.receive(client.local, ask, 0.0)
+    assert target is upstream
+    ((target, final),) = client.router.receive(client.local, Interest(id=3, mode=InterestMode.FINAL), 0.0)
+    assert isinstance(passed, Interest)
+    assert final == Interest(id=passed.id, mode=InterestMode.FINAL, qos=QoS.DECLARE)
+
+
+def test_who_does_not_answer_a_question_is_not_waited_for(net: Network) -> None:
+    client = net.client()
+    client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    client.router.receive(client.local, Interest(id=3, mode=InterestMode.CURRENT, tokens=True), 0.0)
+    assert client.router.next_timeout() == 10.0
+    assert client.router.handle_timeout(9.9) == []
+    ((face, final),) = client.router.handle_timeout(10.0)
+    assert face is client.local
+    assert final == Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal())
+
+
+def test_what_stood_for_many_ends_with_its_interest(net: Network) -> None:
+    centre, other = net.router(), net.client()
+    net.join(other, centre)
+    net.subscribe(other, "a/b")
+    net.ask(centre, "a/*", InterestMode.CURRENT_FUTURE, subscribers=True, aggregate=True)
+    centre.heard.clear()
+    assert answered(net.ask(centre, None, InterestMode.FINAL)) == ["U_SUBSCRIBER"]
+
+
+def test_a_future_interest_hears_nothing_of_what_is_there(net: Network) -> None:
+    centre, other = net.router(), net.client()
+    net.join(other, centre)
+    net.subscribe(other, "a")
+    assert net.ask(centre, "a", InterestMode.FUTURE, subscribers=True) == []

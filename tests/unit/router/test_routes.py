@@ -56,3 +56,14 @@ def test_the_nearest_complete_queryable_is_best() -> None:
     tables[Kind.QUERYABLE].add("q", far, 1, QueryableInfo(True, 2))
     tables[Kind.QUERYABLE].add("q", near, 1, QueryableInfo(True, 1))
     assert routes.request(source, "q", QueryTarget.BEST_MATCHING) == (near,)
+
+
+def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.router.routes.MAX_ROUTES", 2)
+    tables = {kind: Table() for kind in Kind}
+    routes = Routes(tables, lambda *_: False)
+    source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
+    tables[Kind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
+    routes.change([source, target])
+    assert [routes.push(source, key) for key in ("a", "b", "c", "a")] == [(target,)] * 4
+    assert routes.push(source, "not//a key") == ()
