@@ -19,7 +19,7 @@ import msgspec
 from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
-from zenspark.transport.lane import Defragmenter, Joined, lies_ahead
+from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
 from zenspark.transport.outbox import Outbox
 from zenspark.wire.codec import decode_network, decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
@@ -93,24 +93,6 @@ Step = Generator[Event, None, int]
 """Events, and at the end how many bytes they took."""
 
 
-class _Lane:
-    """The receiving end of one priority and reliability."""
-
-    def __init__(self, terms: Terms, limit: int) -> None:
-        self.mask = terms.sn_mask
-        self.last = (terms.peer_initial_sn - 1) & self.mask
-        self.pieces = Defragmenter(self.mask, terms.patch, limit)
-
-    def accept(self, sn: int) -> bool:
-        """Whether what carries this number is new; protocol.md section 7.1."""
-        if sn > self.mask:
-            raise LimitExceeded(sn, self.mask, "sequence number")
-        if not lies_ahead(self.last, sn, self.mask):
-            return False
-        self.last = sn
-        return True
-
-
 class Connection:
     """One link, one peer. Made by an `Opening` or an `Accepting` that nobody else uses.
 
@@ -134,7 +116,7 @@ class Connection:
         self._filled = 0
         self._columns = columns
         self._keep_alives = keep_alives
-        self._lanes: dict[tuple[Priority, bool], _Lane] = {}
+        self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
         self._is_new = True  # whether the frame at hand is, and not a repetition
         self._heard = now
         self._sent = now
@@ -342,13 +324,14 @@ class Connection:
         if not lane & CONTINUED:
             self._is_new = self._lane(Priority(lane & 0x07), bool(lane & RELIABLE)).accept(sn)
 
-    def _lane(self, priority: Priority, reliable: bool) -> _Lane:
+    def _lane(self, priority: Priority, reliable: bool) -> ReceivingLane:
         lane = self._lanes.get((priority, reliable))
         if lane is None:
             assert self.terms is not None
             if priority is not Priority.DATA and not self.terms.qos:
                 raise ProtocolError(f"priority {priority.text} on a session without priorities")
-            lane = self._lanes[priority, reliable] = _Lane(self.terms, self._message_limit)
+            pieces = Defragmenter(self.terms.sn_mask, self.terms.patch, self._message_limit)
+            lane = self._lanes[priority, reliable] = ReceivingLane.beginning(self.terms.peer_initial_sn, pieces)
         return lane
 
     def _on_message(self, message: Message, reliable: bool, is_new: bool) -> Iterator[Event]:
@@ -370,7 +353,7 @@ class Connection:
         lane = self._lane(fragment.priority, fragment.reliable)
         if not lane.accept(fragment.sn):
             return
-        for event in lane.pieces.receive(fragment):
+        for event in lane.defragmenter.receive(fragment):
             if isinstance(event, Joined):
                 yield _received(decode_network(event.data), fragment.reliable)
             else:

@@ -135,13 +135,21 @@ class ReceivingLane:
         """A lane whose first number was announced."""
         return cls((initial_sn - 1) & defragmenter.mask, defragmenter)
 
+    def accept(self, sn: int) -> bool:
+        """Whether what carries this number is new; if so, the next must lie ahead of it."""
+        if sn > self.mask:
+            raise LimitExceeded(sn, self.mask, "sequence number")
+        if self.last is not None and not lies_ahead(self.last, sn, self.mask):
+            return False
+        self.last = sn
+        return True
+
     def receive(self, message: Frame | Fragment) -> list[Received]:
         """Take the next frame or fragment of this lane."""
-        if message.sn > self.mask:
-            raise LimitExceeded(message.sn, self.mask, "sequence number")
-        if self.last is not None and not lies_ahead(self.last, message.sn, self.mask):
-            return [Skipped(message.sn, self.last)]
-        self.last = message.sn
+        last = self.last
+        if not self.accept(message.sn):
+            assert last is not None
+            return [Skipped(message.sn, last)]
         if isinstance(message, Fragment):
             return [*self.defragmenter.receive(message)]
         return [*self.defragmenter.abandon("a frame came in between"), *message.msgs]

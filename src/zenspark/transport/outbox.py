@@ -130,10 +130,6 @@ class Outbox:
             batch += payload
         return full
 
-    def append_batches(self, batches: bytearray) -> None:
-        """Whole batches with their lengths, as the columns kernel writes them."""
-        self._ready.append(batches)
-
     @cython.cfunc
     def _whole(self, head: bytes, payload: Payload | None) -> bytes:
         return head if payload is None else b"".join((head, vle(len(payload)), payload))

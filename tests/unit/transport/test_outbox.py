@@ -142,12 +142,6 @@ def test_low_latency_messages_go_bare_and_at_once() -> None:
         outbox.append(5, True, message(bytes(3000)))
 
 
-def test_whole_batches_pass_through() -> None:
-    outbox = Outbox(2048, 0, MASK)
-    outbox.append_batches(bytearray(b"\x01\x00\x04"))
-    assert outbox.take() == [b"\x01\x00\x04"]
-
-
 @pytest.mark.parametrize("value", [0, 127, 128, 2**56 - 1, 2**56, 2**64 - 1])
 def test_lengths_are_the_codec_s(value: int) -> None:
     out = Writer()
