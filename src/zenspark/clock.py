@@ -38,6 +38,12 @@ class HybridClock:
         self._last = now if now > self._last & ~COUNTER_MASK else self._last + 1
         return self._last
 
+    def stamps(self, count: int, now_ns: int) -> range:
+        """Many readings, each greater than every earlier one."""
+        first = self.stamp(now_ns)
+        self._last += count - 1
+        return range(first, first + count)
+
     def observe(self, stamp: int, now_ns: int) -> bool:
         """Learn of a stamp made elsewhere; False, and nothing learned, if it is too far in the future."""
         now = ntp64_from_ns(now_ns) & ~COUNTER_MASK

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from zenspark.api.handlers import Attached, ChannelClosed, Handler, ReceiveTimeout, Resume
 from zenspark.api.sample import Sample
-from zenspark.arrow import SCHEMA, batch_of
+from zenspark.arrow import SCHEMA
+from zenspark.arrow.incoming import batch_of
 from zenspark.errors import UsageError
 from zenspark.transport.connection import Pushes
 

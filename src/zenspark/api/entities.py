@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Self, TypeVar
 
+from zenspark.api.bulk import Batches, Bulk
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
@@ -233,6 +234,7 @@ class Publisher(Matcher):
         super().__init__(hub, key_expr, Matching(hub, Kind.SUBSCRIBER, key_expr, publishing.destination))
         self._publishing = publishing
         self._publication = Publication(hub, key_expr, publishing, is_declared=True)
+        self._bulk = Bulk(hub, publishing, key_expr)
 
     @property
     def encoding(self) -> Encoding:
@@ -268,6 +270,14 @@ class Publisher(Matcher):
         if not self._is_live or self._hub.is_over:
             self._check_open()
         self._publication.put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
+
+    def put_batch(self, batch: Batches) -> int:
+        """Write a value for each row of a record batch or table, which may have any columns of the sample schema.
+
+        Returns how many rows were dropped because of congestion, counted for each neighbour.
+        """
+        self._check_open()
+        return self._bulk.put(batch)
 
     def delete(
         self,

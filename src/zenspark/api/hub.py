@@ -190,6 +190,11 @@ class Hub:
         with self.lock:
             return wire.Timestamp(self._clock.stamp(time.time_ns()), self.node.identity.zid)
 
+    def stamps_for(self, count: int) -> range:
+        """Clock readings of this node, one after the other, for many messages."""
+        with self.lock:
+            return self._clock.stamps(count, time.time_ns())
+
     def stack(self, instrumentation: TimestampInstrumentation | None) -> wire.TimestampStack | None:
         """The timestamp stack of a message that is sent from here."""
         if instrumentation is None:

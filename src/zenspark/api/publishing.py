@@ -18,6 +18,7 @@ from zenspark.api.timestamps import Timestamp
 from zenspark.api.zbytes import IntoZBytes, ZBytes, buffer_of
 from zenspark.key import KeyExpr
 from zenspark.net.driver import Driver
+from zenspark.net.node import Node
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Declare, Del, Push, Put
@@ -117,25 +118,11 @@ class Publication:
         with node.lock:
             version = node.router.routes.version
             heads = []
-            for driver, expr in self._targets():
+            for driver, expr in targets_of(node, self._key, self._is_declared):
                 push = Push(wire_expr=expr, qos=self._publishing.qos, body=body)
                 heads.append((driver, encode(push)[:-1]))  # without the length of the empty payload
             self._heads = (version, heads)
         return heads
-
-    def _targets(self) -> list[tuple[Driver, wire.WireExpr]]:
-        """The links with somebody who wants it, and how to say the key there. Guarded by the node's lock."""
-        node = self._hub.node
-        targets = []
-        for face in node.router.routes.push(node.local_face, self._key):
-            driver = node.driver(face)
-            if driver is None:
-                continue
-            binding = face.bind(self._key) if self._is_declared else None
-            if binding is not None:
-                driver.say(Declare(qos=wire.QoS.DECLARE, body=binding), wire.QoS.DECLARE)
-            targets.append((driver, face.express(self._key)))
-        return targets
 
     def _publish(self, body: Put | Del, instrumentation: TimestampInstrumentation | None) -> None:
         """The whole way: any message, to subscribers of this session and of others."""
@@ -148,7 +135,24 @@ class Publication:
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return
         with node.lock:
-            targets = self._targets()
+            targets = targets_of(node, self._key, self._is_declared)
         for driver, expr in targets:
             push = Push(wire_expr=expr, qos=qos, ts_stack=stack, body=body)
             driver.put(encode(push), None, qos, self._publishing.reliable)
+
+
+def targets_of(node: Node, key: str, is_declared: bool) -> list[tuple[Driver, wire.WireExpr]]:
+    """The links with somebody who wants a key, and how to say it there. Guarded by the node's lock.
+
+    A declared key is worth a number of its own on each.
+    """
+    targets = []
+    for face in node.router.routes.push(node.local_face, key):
+        driver = node.driver(face)
+        if driver is None:
+            continue
+        binding = face.bind(key) if is_declared else None
+        if binding is not None:
+            driver.say(Declare(qos=wire.QoS.DECLARE, body=binding), wire.QoS.DECLARE)
+        targets.append((driver, face.express(key)))
+    return targets

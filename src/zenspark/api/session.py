@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
+from zenspark.api.bulk import Batches, Bulk
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.encoding import Encoding
 from zenspark.api.entities import (
@@ -167,6 +168,26 @@ class Session:
         settings = (key_expr, None, congestion_control, priority, express, allowed_destination)
         publication = self._publications.get(settings) or self._publication(settings)
         publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
+
+    def put_batch(
+        self,
+        batch: Batches,
+        *,
+        encoding: Encoding | str | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        allowed_destination: Locality | None = None,
+    ) -> int:
+        """Write a value for each row of a record batch or table: its `key`, and any other columns of the schema.
+
+        Where a row says nothing, the arguments count. A full link makes it wait, unless `congestion_control` or a
+        column says otherwise; it returns how many rows were dropped then, counted for each neighbour.
+        """
+        self._hub.check()
+        congestion = congestion_control or CongestionControl.BLOCK
+        publishing = _publishing(encoding, congestion, priority, express, None, allowed_destination)
+        return Bulk(self._hub, publishing).put(batch)
 
     def _publication(self, settings: tuple[Any, ...]) -> Publication:
         """Get ready to publish, and remember how."""

@@ -22,6 +22,7 @@ from zenspark.net.links import Link
 from zenspark.net.loop import Loop
 from zenspark.transport.connection import Connection
 from zenspark.wire.codec import encode
+from zenspark.wire.columns import Rows
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Congestion, QoS
 
@@ -29,6 +30,8 @@ logger = logging.getLogger("zenspark.net")
 
 BEHIND = 1 << 22
 """Bytes that wait for a link when it counts as behind: whoever is not made to wait must stop adding to them."""
+RUN = 1 << 18
+"""Bytes written in one go when there are many: the kernel takes them faster than batch by batch."""
 LOOK_AGAIN = 0.05
 """Seconds after which who waits for room looks for itself: the loop may be busy, though it should not be."""
 
@@ -148,6 +151,23 @@ class Speaker(ABC):
             self._spoke = now
         return True
 
+    def put_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
+        """Say all rows, as batches of their own, written at once; False if some were dropped: the last of them."""
+        outbox = self.connection.outbox
+        if outbox is None:
+            return False
+        size = RUN if self.link.is_streamed else 0
+        while rows.row < rows.count:
+            with self._lock:  # anew for each run, so that others can say something in between
+                if (self._residue and not self._wait_for_room(qos.congestion)) or self._closed:
+                    return False
+                self._said = False
+                self._write(outbox.take())
+                outbox.extend(qos.priority, reliable, rows, size)
+                self._write(outbox.take())
+                self._spoke = time.monotonic()
+        return True
+
     def wait_for_room(self, congestion: Congestion) -> bool:
         """Wait until the link has taken what was said before; False if it is better not to say more."""
         with self._lock:
@@ -230,7 +250,7 @@ class Speaker(ABC):
                 self._write(self.connection.outbox.take())
                 self._spoke = time.monotonic()
 
-    def _queue(self, batches: Sequence[bytes | bytearray]) -> None:
+    def _queue(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
         for batch in batches:
             if batch:
                 piece = memoryview(batch)[self._prefix :]
@@ -241,7 +261,7 @@ class Speaker(ABC):
         self._residue.clear()
         self._backlog = 0
 
-    def _write(self, batches: Sequence[bytes | bytearray]) -> None:
+    def _write(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
         """Offer batches to the link, behind what waits."""
         if not batches or self._closed:
             return

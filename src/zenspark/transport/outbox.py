@@ -15,11 +15,14 @@ import cython
 
 from zenspark.errors import LimitExceeded
 from zenspark.transport.framing import compress
+from zenspark.wire.columns import Encoder, Framing, Outcome, Rows
+from zenspark.wire.values import Priority
 
 FRAME, FRAGMENT = 0x05, 0x06
 RELIABLE, MORE, Z = 0x20, 0x40, 0x80
 QOS_EXT, FIRST_EXT = 0x31, 0x02
 Payload = bytes | bytearray | memoryview
+Batch = bytearray | memoryview
 
 DATA: cython.int = 5
 """The priority whose frames say nothing about priority; without QoS, the only lane there is."""
@@ -66,7 +69,7 @@ class Outbox:
     """What a connection has to say."""
 
     _lanes: list[Lane]
-    _ready: list[bytearray]
+    _ready: list[Batch]
     _qos: cython.bint
     _compression: cython.bint
     _low_latency: cython.bint
@@ -120,7 +123,7 @@ class Outbox:
             full = self._close(lane)
             batch = lane.batch
             if size > self._room:
-                self._fragment(lane, reliable, self._whole(head, payload))
+                self._fragment(lane, reliable, head, payload)
                 return True
         if lane.frame != reliable:
             self._open(lane, reliable)
@@ -129,6 +132,49 @@ class Outbox:
             _write_vle(batch, length)
             batch += payload
         return full
+
+    def extend(self, priority: cython.int, reliable: cython.bint, rows: Rows, size: cython.Py_ssize_t) -> None:
+        """Rows, from `rows.row` on, as batches of their own: as many as `size` bytes hold, at least one.
+
+        Batches that do not have to be parted (compressed, or for a link that carries them one by one, with a `size`
+        of 0) lie behind one another in one piece of memory, which a stream takes in one go.
+        """
+        if self._low_latency:
+            self._extend_bare(rows, size)
+            return
+        lane: Lane = self._lanes[priority if self._qos else DATA]
+        self._close(lane)
+        limit: cython.Py_ssize_t = self._batch_size - (3 if self._compression else 2)
+        out = bytearray(limit + 2 if self._compression else max(size, limit + 2))
+        encoder = Encoder(
+            Framing.STREAM,
+            limit,
+            reliable=reliable,
+            priority=Priority(lane.priority),
+            sn=lane.sn[reliable],
+            mask=self._mask,
+        )
+        outcome = encoder.encode(rows, out)
+        lane.sn[reliable] = encoder.sn
+        written: cython.Py_ssize_t = encoder.written
+        if written and self._compression:
+            self._finish(out[:written])
+        elif written:
+            self._ready.append(memoryview(out)[:written])
+        if outcome is Outcome.MESSAGE:  # larger than a batch
+            head, payload = rows.parts(rows.row)
+            self.append(priority, reliable, head, payload)
+            rows.skip()
+
+    @cython.cfunc
+    def _extend_bare(self, rows: Rows, size: cython.Py_ssize_t) -> cython.void:
+        """Message by message, because every one is a batch."""
+        written: cython.Py_ssize_t = 0
+        while rows.row < rows.count and written <= size:
+            head, payload = rows.parts(rows.row)
+            self._append_bare(head, payload)
+            rows.skip()
+            written += len(head) + (0 if payload is None else len(payload))
 
     @cython.cfunc
     def _whole(self, head: bytes, payload: Payload | None) -> bytes:
@@ -167,18 +213,21 @@ class Outbox:
             out.append(FIRST_EXT)
 
     @cython.cfunc
-    def _fragment(self, lane: Lane, reliable: cython.bint, message: bytes) -> cython.void:
-        """Cut a message into pieces, each a batch of its own."""
+    def _fragment(self, lane: Lane, reliable: cython.bint, head: bytes, payload: Payload | None) -> cython.void:
+        """Cut a message into pieces, each a batch of its own. A payload is copied nowhere but into its pieces."""
+        first = head if payload is None else head + vle(len(payload))
+        rest = memoryview(b"" if payload is None else payload).cast("B")
+        before: cython.Py_ssize_t = len(first)
+        size: cython.Py_ssize_t = before + len(rest)
         pos: cython.Py_ssize_t = 0
-        size: cython.Py_ssize_t = len(message)
-        whole = memoryview(message)
         while pos < size:
-            more: cython.bint = size - pos > self._room
+            stop: cython.Py_ssize_t = min(pos + self._room, size)
             piece = bytearray(b"\0\0")
-            header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if more else 0)
+            header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if stop < size else 0)
             self._header(piece, header, lane, reliable, pos == 0)
-            piece += whole[pos : pos + self._room]
-            pos += self._room
+            piece += first[pos:stop]
+            piece += rest[max(pos - before, 0) : max(stop - before, 0)]
+            pos = stop
             self._finish(piece)
 
     @cython.cfunc
@@ -201,14 +250,14 @@ class Outbox:
         batch[:width] = length.to_bytes(width, "little")
         self._ready.append(batch)
 
-    def take(self) -> list[bytearray]:
+    def take(self) -> list[Batch]:
         """Everything there is to send, in order, and nothing left."""
         for lane in self._lanes:
             self._close(lane)
         return self.take_ready()
 
-    def take_ready(self) -> list[bytearray]:
+    def take_ready(self) -> list[Batch]:
         """The batches that are full."""
-        ready: list[bytearray] = self._ready
+        ready: list[Batch] = self._ready
         self._ready = []
         return ready

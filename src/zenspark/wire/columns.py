@@ -596,13 +596,19 @@ class Spans:
 
     def value(self, row: cython.Py_ssize_t) -> bytes | None:
         """One piece, None if it is absent."""
+        piece = self.view(row)
+        return None if piece is None else bytes(piece)
+
+    def view(self, row: cython.Py_ssize_t) -> memoryview | None:
+        """One piece where it lies, None if it is absent."""
         if row < 0 or row * self._step >= self.count:
             raise IndexError(f"row {row} of {self.count}")
         size: cython.Py_ssize_t = self._length(row)
         if size < -1:
             raise UsageError(f"row {row} points outside of {self._size} bytes")
         start: cython.Py_ssize_t = self._start(row)
-        return None if size < 0 else bytes(self.data[start : start + size])
+        piece: memoryview | None = None if size < 0 else self.data[start : start + size]
+        return piece
 
     @cython.cfunc
     @cython.inline
@@ -1726,8 +1732,18 @@ class Rows:
             raise IndexError(f"row {self.row} of {self.count}")
         self.row += 1
 
+    def parts(self, row: cython.Py_ssize_t) -> tuple[bytes, memoryview | None]:
+        """The message of a row as its bytes, and a payload to put behind them with its length, where it lies."""
+        push = self._push(row, b"")
+        whole = encode(push)
+        return (whole, None) if isinstance(push.body, Del) else (whole[: len(whole) - 1], self._payload.view(row))
+
     def push(self, row: cython.Py_ssize_t) -> Push:
-        """The message of a row, for the object codec to write, to cut into fragments, or to say what is wrong with."""
+        """The message of a row, for the object codec to write, or to say what is wrong with."""
+        return self._push(row, None)
+
+    def _push(self, row: cython.Py_ssize_t, payload: bytes | None) -> Push:
+        """The message of a row, with another payload if there is one given."""
         if not 0 <= row < self.count:
             raise IndexError(f"row {row} of {self.count}")
         timestamp = None
@@ -1742,16 +1758,16 @@ class Rows:
         if self._kinds[row * self._kind_step]:
             body = Del(timestamp=timestamp, source_info=source, attachment=attachment)
         else:
-            payload = self._payload.value(row)
+            value = self._payload.view(row)
             encoding = self._encoding.value(row)
-            if payload is None:
+            if value is None:
                 raise UsageError(f"row {row} is a PUT without a payload")
             body = Put(
                 timestamp=timestamp,
                 encoding=Encoding.read(Reader(encoding)) if encoding else Encoding.BYTES,
                 source_info=source,
                 attachment=attachment,
-                payload=payload,
+                payload=bytes(value) if payload is None else payload,
             )
         mapping = Mapping.SENDER if self._header & 0x40 else Mapping.RECEIVER
         wire_expr = WireExpr(self._scope, (self._key.value(row) or b"").decode(), mapping)

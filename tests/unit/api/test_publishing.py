@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.api.sessions import PATIENCE, connected, pair, until
+from zenspark.api.entities import Publisher
 from zenspark.api.enums import CongestionControl, Locality
 from zenspark.api.handlers import FifoChannel
-from zenspark.api.publishing import Publication, Publishing
+from zenspark.api.publishing import Publication, Publishing, targets_of
 from zenspark.api.session import Session
 from zenspark.key import KeyExpr
+from zenspark.net.driver import Driver
 from zenspark.wire import values as wire
+
+
+def targets(publisher: Publisher) -> list[tuple[Driver, wire.WireExpr]]:
+    return targets_of(publisher._hub.node, str(publisher.key_expr), is_declared=True)
 
 
 def test_nothing_is_sent_that_nobody_wants(router: Session, client: Session) -> None:
@@ -18,12 +24,12 @@ def test_nothing_is_sent_that_nobody_wants(router: Session, client: Session) -> 
     wanted = client.declare_publisher("demo/b")
     subscriber = router.declare_subscriber("demo/b")
     until(lambda: wanted.matching_status)
-    assert publisher._publication._targets() == []
-    ((driver, _),) = wanted._publication._targets()
+    assert targets(publisher) == []
+    ((driver, _),) = targets(wanted)
     assert driver.link.dst.startswith("tcp/")
     subscriber.undeclare()
     until(lambda: not wanted.matching_status)
-    assert wanted._publication._targets() == []
+    assert targets(wanted) == []
 
 
 @pytest.mark.parametrize(("listener", "caller"), [("router", "client"), ("peer", "peer")])
@@ -32,7 +38,7 @@ def test_declared_keys_travel_as_numbers(listener: str, caller: str) -> None:
         for here, there in ((one, other), (other, one)):
             with here.declare_subscriber("demo/**") as subscriber, there.declare_publisher("demo/a/b") as publisher:
                 until(lambda: publisher.matching_status)
-                ((_, expr),) = publisher._publication._targets()
+                ((_, expr),) = targets(publisher)
                 assert (bool(expr.scope), expr.suffix) == (True, "")
                 publisher.put(b"1")
                 publisher.put(b"2", attachment=b"the long way")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pyarrow as pa
-import pytest
 
-from zenspark.arrow import SCHEMA, SPREAD, batch_of, rows_of
-from zenspark.errors import UsageError
+from zenspark.arrow import SCHEMA
+from zenspark.arrow.incoming import SPREAD, batch_of
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Outcome
 from zenspark.wire.messages import Del, Frame, Push, Put
@@ -127,41 +126,3 @@ def test_more_rows_than_are_made_at_once() -> None:
     found = batch_of(columns, 0, len(columns), keys_of(columns), "feed", 0)
     assert found.num_rows == SPREAD + 1
     assert set(found.column("key").unique().to_pylist()) == {"a/b"}
-
-
-def test_a_batch_becomes_the_messages_it_was() -> None:
-    rows = rows_of(batch(PLAIN, FULL, REMOVAL))
-    assert [rows.push(row).body for row in range(3)] == [PLAIN.body, FULL.body, REMOVAL.body]
-    assert [rows.push(row).wire_expr.suffix for row in range(3)] == ["a/b", "a/é", "d"]
-
-
-def test_one_key_and_one_quality_of_service_for_all() -> None:
-    given = pa.record_batch({"payload": pa.array([b"1", b"2"])})
-    rows = rows_of(given, WireExpr(7), QoS.REQUEST)
-    assert [rows.push(row) for row in range(2)] == [
-        Push(wire_expr=WireExpr(7), qos=QoS.REQUEST, body=Put(payload=payload)) for payload in (b"1", b"2")
-    ]
-
-
-def test_sliced_and_wider_columns_are_taken() -> None:
-    given = pa.record_batch(
-        {
-            "key": pa.array(["x", "a", "b"], pa.large_string()),
-            "payload": pa.array([b"0", b"1", b"2"], pa.large_binary()),
-            "kind": pa.array(["PUT", "DELETE", None]),
-            "source_zid": pa.array(["1", "abc", None]),
-            "source_sn": pa.array([0, 5, None], pa.int64()),
-        }
-    )[1:]
-    rows = rows_of(given)
-    assert rows.push(0) == Push(wire_expr=WireExpr(0, "a"), body=Del(source_info=SourceInfo(CLOCK, 0, 5)))
-    assert rows.push(1) == Push(wire_expr=WireExpr(0, "b"), body=Put(payload=b"2"))
-
-
-@pytest.mark.parametrize(
-    ("columns", "problem"),
-    [({"payload": [b"1"]}, "needs a column `key`"), ({"key": ["a"], "keys": ["b"]}, "no sample has: keys")],
-)
-def test_a_batch_that_is_none_of_samples_is_refused(columns: dict[str, list[object]], problem: str) -> None:
-    with pytest.raises(UsageError, match=problem):
-        rows_of(pa.record_batch(columns))

@@ -1,0 +1,111 @@
+"""How a record batch leaves this session: column by column, to its own subscribers and to every neighbour with one.
+
+The batch is checked whole before anything is sent. Each distinct key is routed once; a neighbour that wants all keys
+gets the columns as they are, one that wants some gets those rows. The thread that publishes writes the frames itself.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenspark.api.enums import Locality
+from zenspark.api.hub import Hub
+from zenspark.api.publishing import Publishing, targets_of
+from zenspark.api.sample import sample_from_body
+from zenspark.arrow.outgoing import Run, checked, rows_of, runs_of, stamped
+from zenspark.errors import UsageError
+from zenspark.key import KeyExpr
+from zenspark.net.driver import Driver
+from zenspark.wire.values import WireExpr
+
+Batches: TypeAlias = "pa.RecordBatch | pa.Table"
+
+
+class Bulk:
+    """Publishes record batches with the same settings, under one key or under the keys they bring."""
+
+    def __init__(self, hub: Hub, publishing: Publishing, key_expr: KeyExpr | None = None) -> None:
+        self._hub = hub
+        self._publishing = publishing
+        self._key_expr = key_expr
+
+    def put(self, batches: Batches) -> int:
+        """Publish every row; how many deliveries to a neighbour were dropped because of congestion."""
+        if not isinstance(batches, pa.RecordBatch | pa.Table):
+            raise TypeError(f"expected a pyarrow.RecordBatch or Table, found {type(batches).__name__!r}")
+        given = batches.to_batches() if isinstance(batches, pa.Table) else [batches]
+        ready = [self._prepared(batch) for batch in given if batch.num_rows]
+        return sum(self._publish(run, keys) for runs, keys in ready for run in runs)
+
+    def _prepared(self, batch: pa.RecordBatch) -> tuple[list[Run], list[str]]:
+        """The runs of a batch and its distinct keys: everything that may be refused is refused here."""
+        zid = self._hub.node.identity.zid
+        exact = checked(batch, zid)
+        keys = self._keys(exact)
+        if self._hub.stamps:
+            exact = stamped(exact, zid, self._hub.stamps_for)
+        rows_of(exact, WireExpr(0, keys[0]), encoding=self._publishing.encoding)
+        return list(runs_of(exact, self._publishing.qos, self._publishing.reliable)), keys
+
+    def _keys(self, batch: pa.RecordBatch) -> list[str]:
+        if "key" not in batch.schema.names:
+            if self._key_expr is None:
+                raise UsageError("the batch needs a column 'key'")
+            return [str(self._key_expr)]
+        column = batch.column("key")
+        found: list[str] = pc.unique(column).to_pylist()
+        for key in found:
+            self._check_key(key, column)
+        return found
+
+    def _check_key(self, key: str, column: pa.Array) -> None:
+        try:
+            if KeyExpr(key) != self._key_expr and self._key_expr is not None:
+                raise UsageError(f"this publisher publishes on {self._key_expr}")
+        except UsageError as error:
+            raise UsageError(f"row {pc.index(column, key)} has the key {key!r}: {error}") from error
+
+    def _publish(self, run: Run, keys: list[str]) -> int:
+        destination = self._publishing.destination
+        if destination is not Locality.REMOTE:
+            self._deliver_here(run, keys)
+        if destination is Locality.SESSION_LOCAL:
+            return 0
+        return sum(self._send(run, driver, wanted, len(keys)) for driver, wanted in self._wanted(keys).items())
+
+    def _wanted(self, keys: list[str]) -> dict[Driver, dict[str, WireExpr]]:
+        """For each link the keys somebody there wants, and how to say them."""
+        found: dict[Driver, dict[str, WireExpr]] = {}
+        with self._hub.lock:
+            for key in keys:
+                for driver, expr in targets_of(self._hub.node, key, self._key_expr is not None):
+                    found.setdefault(driver, {})[key] = expr
+        return found
+
+    def _send(self, run: Run, driver: Driver, wanted: dict[str, WireExpr], key_count: int) -> int:
+        batch = run.batch
+        if len(wanted) < key_count:
+            batch = batch.filter(pc.is_in(batch.column("key"), pa.array(wanted)))
+        expr = next(iter(wanted.values())) if len(wanted) == 1 else None
+        if not batch.num_rows:
+            return 0
+        rows = rows_of(batch, expr, run.qos, self._publishing.encoding)
+        driver.put_rows(rows, run.qos, run.reliable)
+        return int(rows.count) - int(rows.row)
+
+    def _deliver_here(self, run: Run, keys: list[str]) -> None:
+        """To the subscribers of this very session, who get samples."""
+        subscriptions = self._hub.subscriptions
+        with self._hub.lock:
+            if not any(subscriptions.route(key, True) for key in keys):
+                return
+            expr = WireExpr(0, keys[0]) if len(keys) == 1 else None
+            rows = rows_of(run.batch, expr, run.qos, self._publishing.encoding)
+            key_exprs = {key: KeyExpr(key) for key in keys}
+            for row in range(rows.count):
+                push = rows.push(row)
+                key_expr = key_exprs[push.wire_expr.suffix]
+                subscriptions.deliver(sample_from_body(push.body, key_expr, run.qos, run.reliable), True)
