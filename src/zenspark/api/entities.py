@@ -267,8 +267,8 @@ class Publisher(Matcher):
         source_info: SourceInfo | None = None,
     ) -> None:
         """Write a value."""
-        if not self._is_live or self._hub.is_over:
-            self._check_open()
+        if not self._is_live:
+            self._check()
         self._publication.put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
 
     def put_batch(self, batch: Batches) -> int:

@@ -165,6 +165,7 @@ class Hub:
     def end(self) -> None:
         """The session is over: everything ends, and whoever waits for replies hears that there are no more."""
         self.is_over = True
+        self.subscriptions.version += 1  # whoever still publishes looks again, and finds that it is over
         for number in list(self.live):
             self.finish(number)
         for number in list(self._gatherings):

@@ -146,8 +146,6 @@ class Session:
         """Write a value under a key."""
         settings = (key_expr, encoding, congestion_control, priority, express, allowed_destination)
         publication = self._publications.get(settings) or self._publication(settings)
-        if self._hub.is_over:
-            self._hub.check()
         publication.put(payload, None, attachment, timestamp, timestamp_instrumentation, source_info)
 
     def delete(

@@ -51,6 +51,8 @@ class Subscriptions:
         self._routes: dict[str, Route] = {}
         self._local_routes: dict[str, Route] = {}
         self._pause = pause
+        self.version = 0
+        """Changes whenever a subscriber comes or goes."""
 
     def add(self, subscription: Subscription) -> None:
         """A subscriber is declared."""
@@ -72,12 +74,9 @@ class Subscriptions:
                 self._tree.remove(key)
 
     def _change(self) -> None:
+        self.version += 1
         self._routes.clear()
         self._local_routes.clear()
-
-    def local_route(self, key: str) -> Route | None:
-        """The subscribers of what this session publishes, if they are remembered. Needs no lock."""
-        return self._local_routes.get(key)
 
     def route(self, key: str, is_local: bool) -> Route:
         """The subscribers of a key, for what this session or what somebody else published."""

@@ -137,6 +137,7 @@ class Driver(Speaker):
             return
         with self._lock:
             self._closed = True
+            self._stem()
             if self._timer is not None:
                 self._timer.cancel()
             if closed.by_peer:
@@ -204,11 +205,13 @@ class Driver(Speaker):
     def release(self) -> None:
         """Close the link at once, whatever was said; after `close`."""
         self._closed = True
+        self._stem()
         self._release()
 
     def sever(self) -> None:
         """In a forked child, which has only a copy of the link: say nothing more on it."""
         self._closed = self.is_released = True
+        self._stem()
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         sever(self.link)

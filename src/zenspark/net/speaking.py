@@ -21,6 +21,7 @@ from zenspark.errors import LinkError, ZError
 from zenspark.net.links import Link
 from zenspark.net.loop import Loop
 from zenspark.transport.connection import Connection
+from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Rows
 from zenspark.wire.messages import NetworkMessage
@@ -118,6 +119,7 @@ class Speaker(ABC):
                 if not self._closed:
                     outbox.append(qos.priority, reliable, head)
                     self._said = True
+                    outbox.flows = False
                     self._flush_soon()
         except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
             logger.warning("a message to %s was not sent: %s", self.link.dst, error)
@@ -136,20 +138,29 @@ class Speaker(ABC):
                 self._said = False
                 self._write(outbox.take())
             full = outbox.append(qos.priority, reliable, head, payload)
-            if self._flush_due and not qos.express:  # a run of messages, which the loop will end: no need for the time
-                if full:
-                    self._in_full_flow = True
-                    self._write(outbox.take_ready())
-                return True
             now = time.monotonic()
-            if now - self._spoke > self._patience.quiet or qos.express:
+            if qos.express or (not self._flush_due and now - self._spoke > self._patience.quiet):
                 self._write(outbox.take())
             else:
                 if full:
+                    self._in_full_flow = True
                     self._write(outbox.take_ready())
                 self._flush_soon()
             self._spoke = now
+            self._let_flow(outbox)
         return True
+
+    def write_full(self) -> None:
+        """Write the batches that are full: in a run of messages whoever filled one calls this."""
+        outbox = self.connection.outbox
+        if outbox is not None:
+            with self._lock:
+                self._in_full_flow = True
+                self._write(outbox.take_ready())
+
+    def _let_flow(self, outbox: Outbox) -> None:
+        """Let a run of messages go on without us, if all it needs is to be written a little later."""
+        outbox.flows = ATOMIC and self._flush_due and not (self._residue or self._said or self._closed)
 
     def put_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
         """Say all rows, as batches of their own, written at once; False if some were dropped: the last of them."""
@@ -165,6 +176,7 @@ class Speaker(ABC):
                 self._write(outbox.take())
                 outbox.extend(qos.priority, reliable, rows, size)
                 self._write(outbox.take())
+                self._let_flow(outbox)
                 self._spoke = time.monotonic()
         return True
 
@@ -246,8 +258,10 @@ class Speaker(ABC):
                 return
             self._flush_due = False
             self._said = False
-            if not self._closed and self.connection.outbox is not None:
-                self._write(self.connection.outbox.take())
+            outbox = self.connection.outbox
+            if not self._closed and outbox is not None:
+                outbox.flows = False
+                self._write(outbox.take())
                 self._spoke = time.monotonic()
 
     def _queue(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
@@ -270,9 +284,15 @@ class Speaker(ABC):
         self.connection.sent(time.monotonic())
         try:
             if not waits and not self._drain():
+                self._stem()
                 self.loop.call_soon(self._watch)
         except LinkError as error:
             self._fail(error)
+
+    def _stem(self) -> None:
+        """Have everybody come here first."""
+        if self.connection.outbox is not None:
+            self.connection.outbox.flows = False
 
     def _drain(self) -> bool:
         """Give the link as much as it takes; whether that was all."""

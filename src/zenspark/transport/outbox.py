@@ -6,10 +6,14 @@ reliability changes; a message too large for an empty batch is cut into fragment
 open ones when the owner asks for everything (`take`), the most urgent priority first. Nothing here blocks and
 nothing is dropped: how much may wait is for the owner to decide.
 
-Compiled, because every `put()` passes here: two appends to a bytearray and a few comparisons.
+Compiled, because every `put()` passes here: two appends to a bytearray and a few comparisons. Compiled, each of these
+methods is also done before any other thread gets its turn. So in the middle of a run publishers come here without the
+owner's lock (`flow`); the owner says when that is.
 """
 
 from __future__ import annotations
+
+import sys
 
 import cython
 
@@ -26,6 +30,10 @@ Batch = bytearray | memoryview
 
 DATA: cython.int = 5
 """The priority whose frames say nothing about priority; without QoS, the only lane there is."""
+ATOMIC = cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Whether a method here is one step for all other threads."""
+REFUSED, DONE, FULL = 0, 1, 2
+"""What `flow` answers."""
 FRAME_ROOM: cython.Py_ssize_t = 16
 """What a length prefix, a compression byte, a header with its sequence number and its extensions need at most."""
 
@@ -76,6 +84,11 @@ class Outbox:
     _mask: cython.ulonglong
     _room: cython.Py_ssize_t
     _batch_size: cython.Py_ssize_t
+    flows = cython.declare(cython.bint, visibility="public")
+    """Whether messages may come by themselves: their owner is about to write what there is, whatever it is.
+
+    Set by the owner with its lock, and only if ATOMIC.
+    """
 
     def __init__(
         self,
@@ -94,6 +107,7 @@ class Outbox:
         self._mask = sn_mask
         self._batch_size = batch_size
         self._room = batch_size - FRAME_ROOM
+        self.flows = False
 
     @property
     def is_empty(self) -> bool:
@@ -105,10 +119,20 @@ class Outbox:
         """How many full batches wait."""
         return len(self._ready)
 
+    def flow(self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload) -> cython.int:
+        """As `append`, if it flows: DONE, FULL if a batch is full, which is to be written; else REFUSED."""
+        if not self.flows:
+            return REFUSED
+        return FULL if self._append(priority, reliable, head, payload) else DONE
+
     def append(
         self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload | None = None
     ) -> cython.bint:
         """A network message: its bytes, and a payload to put behind them with its length. True if a batch is full."""
+        return self._append(priority, reliable, head, payload)
+
+    @cython.cfunc
+    def _append(self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload | None) -> cython.bint:
         length: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t = len(head)
         if payload is not None:
@@ -139,6 +163,7 @@ class Outbox:
         Batches that do not have to be parted (compressed, or for a link that carries them one by one, with a `size`
         of 0) lie behind one another in one piece of memory, which a stream takes in one go.
         """
+        self.flows = False  # what follows is no single step
         if self._low_latency:
             self._extend_bare(rows, size)
             return
@@ -163,7 +188,7 @@ class Outbox:
             self._ready.append(memoryview(out)[:written])
         if outcome is Outcome.MESSAGE:  # larger than a batch
             head, payload = rows.parts(rows.row)
-            self.append(priority, reliable, head, payload)
+            self._append(priority, reliable, head, payload)
             rows.skip()
 
     @cython.cfunc
@@ -254,10 +279,14 @@ class Outbox:
         """Everything there is to send, in order, and nothing left."""
         for lane in self._lanes:
             self._close(lane)
-        return self.take_ready()
+        return self._take_ready()
 
     def take_ready(self) -> list[Batch]:
         """The batches that are full."""
+        return self._take_ready()
+
+    @cython.cfunc
+    def _take_ready(self) -> list[Batch]:
         ready: list[Batch] = self._ready
         self._ready = []
         return ready

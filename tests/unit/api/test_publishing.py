@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tests.unit.api.sessions import PATIENCE, connected, pair, until
@@ -10,6 +12,7 @@ from zenspark.api.enums import CongestionControl, Locality
 from zenspark.api.handlers import FifoChannel
 from zenspark.api.publishing import Publication, Publishing, targets_of
 from zenspark.api.session import Session
+from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.net.driver import Driver
 from zenspark.wire import values as wire
@@ -73,7 +76,35 @@ def test_heads_follow_the_routes(router: Session, client: Session) -> None:
     router.close()
     until(lambda: not client.info.transports())
     publication.put(b"2")
-    assert publication._heads[1] == []
+    with client.declare_subscriber("a") as own:
+        publication.put(b"3")
+        assert own.recv(PATIENCE).payload == b"3"
+    client.close()
+    with pytest.raises(SessionClosed):
+        publication.put(b"4")
+
+
+def test_a_run_goes_on_without_the_lock_and_in_order(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a/*", FifoChannel(100_000))
+    publishers = [
+        client.declare_publisher(f"a/{name}", congestion_control=CongestionControl.BLOCK) for name in ("x", "y", "z")
+    ]
+    until(lambda: all(publisher.matching_status for publisher in publishers))
+
+    def run(publisher: Publisher) -> None:
+        for number in range(10_000):
+            publisher.put(b"%d" % number)
+
+    threads = [threading.Thread(target=run, args=(publisher,)) for publisher in publishers]
+    for thread in threads:
+        thread.start()
+    found: dict[str, list[int]] = {"a/x": [], "a/y": [], "a/z": []}
+    for _ in range(30_000):
+        sample = subscriber.recv(PATIENCE)
+        found[str(sample.key_expr)].append(int(sample.payload.to_string()))
+    assert all(numbers == list(range(10_000)) for numbers in found.values())
+    for thread in threads:
+        thread.join(PATIENCE)
 
 
 def test_local_means_local(router: Session, client: Session) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from zenspark.errors import LimitExceeded
 from zenspark.transport.framing import decompress
-from zenspark.transport.outbox import Outbox, vle
+from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox, vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
 from zenspark.wire.messages import Fragment, Frame, Push, Put
@@ -147,3 +147,20 @@ def test_lengths_are_the_codec_s(value: int) -> None:
     out = Writer()
     out.z(value, 64, "value")
     assert vle(value) == bytes(out.data)
+
+
+def test_messages_come_by_themselves_only_while_it_flows() -> None:
+    outbox = Outbox(300, 0, MASK)
+    head = message(b"")[:-1]
+    assert outbox.flow(5, True, head, b"1") == REFUSED
+    assert outbox.is_empty
+    outbox.flows = True
+    assert outbox.flow(5, True, head, b"2" * 200) == DONE
+    assert outbox.flow(5, True, head, b"3" * 200) == FULL
+    outbox.flows = False
+    assert outbox.flow(5, True, head, b"4") == REFUSED
+    frames = [frame for batch in batches(outbox) for frame in decode_batch(batch)]
+    assert frames == [
+        Frame(reliable=True, sn=sn, msgs=(Push(wire_expr=WireExpr(1), body=Put(payload=payload * 200)),))
+        for sn, payload in enumerate((b"2", b"3"))
+    ]
