@@ -10,6 +10,9 @@ from __future__ import annotations
 import cython
 import msgspec
 
+if cython.compiled:  # pragma: no cover
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, Priority, Reliability, SampleKind
 from zenspark.api.ids import EntityGlobalId, SourceInfo
@@ -38,6 +41,7 @@ class Head(msgspec.Struct, frozen=True):
 
 @cython.final
 @cython.auto_pickle(False)
+@cython.no_gc  # it never refers back to itself, and there are too many for the garbage collector to look at
 @cython.cclass
 class Sample:
     """One value written under a key, or the removal of a key, with all that came along."""
@@ -188,9 +192,13 @@ def samples_of(
     columns: Columns, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, heads: list[Head | None], attached: bool
 ) -> list[Sample]:
     """The samples of the rows whose shape has a head; the others are for somebody else."""
-    data = memoryview(columns.data)
-    starts, stops = columns.payload_start, columns.payload_stop
-    stamps, shapes = columns.timestamp, columns.shape
+    if start == stop:
+        return []
+    data: cython.const[cython.uchar][::1] = columns.data  # type: ignore[valid-type]
+    starts: cython.const[cython.uint][::1] = columns.payload_start  # type: ignore[valid-type]
+    stops: cython.const[cython.uint][::1] = columns.payload_stop  # type: ignore[valid-type]
+    stamps: cython.const[cython.ulonglong][::1] = columns.timestamp  # type: ignore[valid-type]
+    shapes: cython.const[cython.uint][::1] = columns.shape  # type: ignore[valid-type]
     attachments = columns.attachments() if attached else None
     sns = columns.source_sns() if any(head is not None and head.source is not None for head in heads) else None
     found = []
@@ -198,9 +206,18 @@ def samples_of(
     for row in range(start, stop):
         head = heads[shapes[row]]
         if head is not None:
-            attachment = None if attachments is None else attachments.value(row)
-            sn = 0 if sns is None else sns[row]
-            found.append(Sample(head, bytes(data[starts[row] : stops[row]]), stamps[row], attachment, sn))
+            sample: Sample = Sample.__new__(Sample)
+            sample._head = head
+            if cython.compiled:
+                sample._payload = PyBytes_FromStringAndSize(
+                    cython.cast(cython.p_char, cython.address(data[0]) + starts[row]), stops[row] - starts[row]
+                )
+            else:
+                sample._payload = bytes(data[starts[row] : stops[row]])
+            sample._ntp64 = stamps[row]
+            sample._attachment = None if attachments is None else attachments.value(row)
+            sample._sn = 0 if sns is None else sns[row]
+            found.append(sample)
     return found
 
 
