@@ -15,6 +15,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 COMPILED = [
+    "zenspark/api/channel.py",
     "zenspark/api/publishing.py",
     "zenspark/api/sample.py",
     "zenspark/api/zbytes.py",

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from zenspark.api.handlers import Attached, ChannelClosed, Handler, ReceiveTimeout, Resume
+from zenspark.api.channel import ChannelClosed, ReceiveTimeout, Resume
+from zenspark.api.handlers import Attached, Handler
 from zenspark.api.sample import Sample
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.incoming import batch_of

@@ -21,7 +21,7 @@ from zenspark.api.matching import Matching
 from zenspark.api.parameters import IntoParameters, Parameters, Selector
 from zenspark.api.publishing import Publication, Publishing
 from zenspark.api.sample import token_sample
-from zenspark.api.subscriptions import Subscription
+from zenspark.api.subscriptions import Subscription, TakesColumns
 from zenspark.api.timestamps import Timestamp
 from zenspark.api.values import MatchingStatus
 from zenspark.api.zbytes import IntoZBytes
@@ -129,7 +129,8 @@ class Subscriber(Receiver[H]):
     _NAME = "subscriber"
 
     def __init__(self, hub: Hub, key_expr: KeyExpr, origin: Locality, attached: Attached) -> None:
-        subscription = Subscription(hub.next_id(), key_expr, origin, attached.inlet)
+        columns = attached.inlet if isinstance(attached.inlet, TakesColumns) else None
+        subscription = Subscription(hub.next_id(), key_expr, origin, attached.inlet, columns)
         super().__init__(hub, subscription.id, lambda: hub.unsubscribe(subscription), attached)
         self._key_expr = key_expr
         hub.subscribe(subscription)

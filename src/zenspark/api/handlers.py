@@ -1,62 +1,24 @@
-"""How users receive: by a callback, or by a channel they read from; and the end of both where the session delivers.
+"""How users receive: by a callback, or by a channel they read from.
 
 Users name what they want: `FifoChannel(10)`, `RingChannel(10)`, a function, `Callback(function, drop)`. From that
-`attach` makes an `Inlet`, and the session delivers there: `push` and `push_many` in the thread that reads the network,
-`close` when nothing more will come. None of them ever blocks or loses what was pushed, except that a ring forgets the
-oldest. Instead they answer whether there is room for more. After a no the session stops reading from that link until
-`resume` is called. So a slow consumer slows its publishers down instead of filling the memory, and neither keep-alives
-nor other links wait for it.
-
-A channel is a deque, whose own methods are atomic, and a lock used as a bell: free means that somebody rang. A producer
-adds items, then rings unless the bell has rung already. A consumer that finds nothing takes the bell, sleeping until it
-rings, and looks again. Whoever takes it and leaves items, or finds the channel closed, rings for the next. So no ring
-is missed, one ring serves a whole batch, and a consumer with enough to do never touches the bell.
+`attach` makes an `Inlet`, and the session delivers there; see `channel.py` for what is behind it.
 """
 
 from __future__ import annotations
 
-import logging
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable
-from threading import Lock
-from time import monotonic
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 
-from zenspark.errors import ZError
+from zenspark.api.channel import Caller, Channel, Resume
+from zenspark.net.workers import Lends
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 DEFAULT_CAPACITY = 256
-CALLBACK_CAPACITY = 1024
-"""So many items may wait for a callback before the session is asked to pause."""
-LONGEST_SLEEP = 0.1 if sys.platform == "win32" else 1.0
-"""Seconds a lock sleeps before it is woken to look: there it does not notice Ctrl-C, elsewhere it misses one that
-comes just before it falls asleep."""
-
-logger = logging.getLogger("zenspark")
-
-
-class ChannelClosed(ZError):
-    """Nothing more will come: the subscriber, query or session behind this channel has ended."""
-
-    def __str__(self) -> str:
-        return "channel is empty and closed"
-
-
-class ReceiveTimeout(ZError, TimeoutError):
-    """Nothing came in the time given."""
-
-    def __init__(self, timeout: float) -> None:
-        super().__init__(timeout)
-        self.timeout = timeout
-
-    def __str__(self) -> str:
-        return f"nothing received in {self.timeout} s"
-
 
 # --- what users name ------------------------------------------------------------------------------
 
@@ -88,8 +50,8 @@ class RingChannel(Generic[T]):
 class Callback(Generic[T]):
     """A function called with every item, and another one called once when no more will come.
 
-    `indirect` callbacks run in a thread of their own and may take their time. The others run in the thread that reads
-    the network: they spare a hand-over, but everything waits for them.
+    A callback may take its time: then it keeps a thread of its own, and nothing else waits for it. `indirect` says
+    the same in eclipse-zenoh, where it has a price; here it changes nothing.
     """
 
     __slots__ = ("callback", "drop", "indirect")
@@ -109,16 +71,6 @@ class Callback(Generic[T]):
 
 
 # --- where the session delivers -------------------------------------------------------------------
-
-Resume: TypeAlias = Callable[[], object]
-"""Called in any thread, once there is room again after a push said no.
-
-It must be short, may come without need, and may come before that push has returned: whoever waits for a flag that it
-sets must have cleared the flag before pushing.
-"""
-
-Spawn: TypeAlias = Callable[[Callable[[], None]], object]
-"""Runs a function in a thread of its own; the function returns after `close`."""
 
 
 class Inlet(Protocol[T_contra]):
@@ -149,7 +101,7 @@ class Attachable(Protocol):
     def attach(self, resume: Resume) -> Attached: ...
 
 
-def attach(handler: object, spawn: Spawn, resume: Resume) -> Attached:
+def attach(handler: object, loop: Lends, resume: Resume) -> Attached:
     """Makes what the user named ready to receive: None, a channel, a callback, or a pair of a callback and an object.
 
     The object of such a pair is what the user gets back as the handler; the callback is expected to fill it.
@@ -165,9 +117,9 @@ def attach(handler: object, spawn: Spawn, resume: Resume) -> Attached:
         case Attachable():
             return handler.attach(resume)
         case tuple() if len(handler) == 2 and callable(handler[0]):
-            return Attached(_caller(handler[0], spawn, resume), handler[1])
+            return Attached(_caller(handler[0], loop, resume), handler[1])
         case _ if callable(handler):
-            return Attached(_caller(handler, spawn, resume), None, background=True)
+            return Attached(_caller(handler, loop, resume), None, background=True)
     raise ValueError(f"expected a channel, a function or a pair of a function and an object, found {handler!r}")
 
 
@@ -176,219 +128,25 @@ def _channel(capacity: int, resume: Resume) -> Attached:
     return Attached(channel, channel)
 
 
-def _caller(callback: Callable[[Any], Any], spawn: Spawn, resume: Resume) -> Inlet[Any]:
+def _caller(callback: Callable[[Any], Any], loop: Lends, resume: Resume) -> Inlet[Any]:
     named = callback if isinstance(callback, Callback) else Callback(callback)
-    if not named.indirect:
-        return DirectCaller(named)
-    channel: Handler[Any] = Handler(CALLBACK_CAPACITY, resume)
-    spawn(lambda: call_all(named, channel))
-    return channel
+    return Caller(named.callback, named.drop, loop, resume)
 
 
-class Handler(Generic[T]):
+class Handler(Channel, Generic[T]):
     """A channel: users receive from it, by `recv`, `try_recv` or a for loop; the session delivers into it.
 
     Any number of threads may receive; each item reaches one of them.
     """
 
-    __slots__ = ("_bell", "_capacity", "_closed", "_items", "_paused", "_resume", "_take")
+    if TYPE_CHECKING:
 
-    def __init__(self, capacity: int, resume: Resume, keep: int | None = None) -> None:
-        self._items: deque[T] = deque(maxlen=keep)
-        self._take = self._items.popleft
-        self._bell = Lock()
-        self._bell.acquire()
-        self._capacity = capacity
-        self._resume = resume
-        self._paused = False
-        self._closed = False
-
-    # --- for users
-
-    def recv(self, timeout: float | None = None) -> T:
-        """The next item, waited for without end or for so many seconds.
-
-        Raises `ReceiveTimeout` if none came, and `ChannelClosed` if none will ever come.
-        """
-        try:
-            item = self._take()
-        except IndexError:
-            return self._wait(timeout)
-        if self._paused:
-            self._resume_if_room()
-        return item
-
-    def try_recv(self) -> T | None:
-        """The next item if there is one, None if not yet; raises `ChannelClosed` if none will ever come."""
-        closed = self._closed  # asked first: what was pushed before closing must not be missed
-        try:
-            item = self._take()
-        except IndexError:
-            if closed:
-                raise ChannelClosed from None
-            return None
-        if self._paused:
-            self._resume_if_room()
-        return item
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> T:
-        try:
-            return self.recv()
-        except ChannelClosed:
-            raise StopIteration from None
-
-    def __repr__(self) -> str:
-        return f"<Handler: {len(self._items)} items{', closed' if self._closed else ''}>"
-
-    # --- for the session
-
-    def push(self, item: T) -> bool:
-        self._items.append(item)
-        if self._bell.locked():
-            self._ring()
-        return len(self._items) < self._capacity or self._has_room()
-
-    def push_many(self, items: Iterable[T]) -> bool:
-        self._items.extend(items)
-        if self._bell.locked():
-            self._ring()
-        return len(self._items) < self._capacity or self._has_room()
-
-    def close(self) -> None:
-        self._closed = True
-        self._ring()
-
-    # --- room
-
-    def _has_room(self) -> bool:
-        """Asks to be resumed, then looks once more: all items may have been taken just before."""
-        self._paused = True
-        if len(self._items) >= self._capacity:
-            return False
-        self._paused = False
-        return True
-
-    def _resume_if_room(self) -> None:
-        """Half empty is room: resuming for every single item would wake the session as often as it receives."""
-        if len(self._items) <= self._capacity // 2:
-            self._paused = False
-            self._resume()
-
-    # --- waiting
-
-    def _ring(self) -> None:
-        try:  # noqa: SIM105 - suppress takes ten times as long, and somebody waits
-            self._bell.release()
-        except RuntimeError:
-            pass  # somebody else rang meanwhile
-
-    def _wait(self, timeout: float | None) -> T:
-        deadline = None if timeout is None else monotonic() + timeout
-        if self._paused:
-            self._resume_if_room()
-        try:
-            return self._sleep_and_take(deadline, timeout)
-        finally:  # even if Ctrl-C came just after the bell was taken
-            if self._items or self._closed:
-                self._ring()
-            if self._paused:
-                self._resume_if_room()
-
-    def _sleep_and_take(self, deadline: float | None, timeout: float | None) -> T:
-        while True:
-            closed = self._closed  # asked first: what was pushed before closing must not be missed
-            try:
-                return self._take()
-            except IndexError:
-                if closed:
-                    raise ChannelClosed from None
-            if deadline is None:
-                self._bell.acquire(timeout=LONGEST_SLEEP)
-            elif not self._bell.acquire(timeout=_nap(deadline - monotonic())) and monotonic() >= deadline:
-                assert timeout is not None
-                raise ReceiveTimeout(timeout)
-
-
-def _nap(left: float) -> float:
-    """How long to sleep of the time that is left."""
-    left = max(left, 0)
-    return left if LONGEST_SLEEP < 0 else min(left, LONGEST_SLEEP)
-
-
-# --- callbacks ------------------------------------------------------------------------------------
-
-
-def call_all(callback: Callback[T], items: Iterable[T]) -> None:
-    """Calls back with every item until the channel is closed, then drops: what the thread of a callback runs."""
-    try:
-        for item in items:
-            _call(callback, item)
-            del item  # or it would be held until the next one comes, and a query ends when nobody holds it
-    finally:
-        _drop(callback)
-
-
-class DirectCaller(Generic[T]):
-    """Calls back in the thread that delivers; there is always room, for it delivers no faster than it is called.
-
-    Whoever leaves last after closing drops: nothing waits for a callback, which may be the one that closes, and no
-    callback comes after the drop.
-    """
-
-    __slots__ = ("_callback", "_calling", "_lock", "_open")
-
-    def __init__(self, callback: Callback[T]) -> None:
-        self._callback = callback
-        self._lock = Lock()
-        self._open = True
-        self._calling = 0
-
-    def push(self, item: T) -> bool:
-        return self.push_many((item,))
-
-    def push_many(self, items: Iterable[T]) -> bool:
-        with self._lock:
-            if not self._open:
-                return True
-            self._calling += 1
-        try:
-            for item in items:
-                _call(self._callback, item)
-        finally:
-            with self._lock:
-                self._calling -= 1
-                last = not self._open and not self._calling
-            if last:
-                _drop(self._callback)
-        return True
-
-    def close(self) -> None:
-        with self._lock:
-            last = self._open and not self._calling
-            self._open = False
-        if last:
-            _drop(self._callback)
-
-
-def _call(callback: Callback[T], item: T) -> None:
-    try:
-        callback.callback(item)
-    except Exception:  # the user's own; the next item must not suffer for it
-        logger.exception("callback %r failed", callback.callback)
-        drop = getattr(item, "drop", None)
-        if drop is not None:  # a query: who asked must not wait for whoever still looks at the traceback
-            drop()
-
-
-def _drop(callback: Callback[T]) -> None:
-    if callback.drop is not None:
-        try:
-            callback.drop()
-        except Exception:  # the user's own; nobody is left to tell
-            logger.exception("drop of callback %r failed", callback.callback)
+        def recv(self, timeout: float | None = None) -> T: ...
+        def try_recv(self) -> T | None: ...
+        def __iter__(self) -> Self: ...
+        def __next__(self) -> T: ...
+        def push(self, item: T) -> bool: ...
+        def push_many(self, items: Iterable[T]) -> bool: ...
 
 
 def _checked(capacity: int) -> int:

@@ -11,15 +11,15 @@ the entity behind it is for that object to decide: `live` has for each entity th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from zenspark.api.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
-from zenspark.api.handlers import Attached, DirectCaller, Inlet, attach
+from zenspark.api.handlers import Attached, Inlet, attach
 from zenspark.api.ids import EntityGlobalId, ZenohId
 from zenspark.api.instrumentation import TimestampContext, TimestampInstrumentation
 from zenspark.api.query import Answering, Query
@@ -34,7 +34,6 @@ from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 from zenspark.net.driver import Driver
 from zenspark.net.node import Node
-from zenspark.net.workers import spawn
 from zenspark.router.face import Face, Kind
 from zenspark.transport.connection import Pushes
 from zenspark.wire import messages
@@ -89,26 +88,6 @@ class Looks(Protocol):
     """Somebody who wants to look again after a change."""
 
     def look(self) -> None: ...
-
-
-class Deferred:
-    """Delivers in the loop, where no lock is held: for callbacks that run in the thread that delivers."""
-
-    def __init__(self, inlet: Inlet[Any], later: Callable[[Callable[[], object]], None]) -> None:
-        self._inlet = inlet
-        self._later = later
-
-    def push(self, item: object) -> bool:
-        self._later(lambda: self._inlet.push(item))
-        return True
-
-    def push_many(self, items: Iterable[object]) -> bool:
-        batch = list(items)
-        self._later(lambda: self._inlet.push_many(batch))
-        return True
-
-    def close(self) -> None:
-        self._later(self._inlet.close)
 
 
 StampMaker = Callable[[TimestampContext], bytes]
@@ -173,10 +152,7 @@ class Hub:
 
     def attach(self, handler: object) -> Attached:
         """Make a handler ready to receive."""
-        attached = attach(handler, spawn, self.resume)
-        if isinstance(attached.inlet, DirectCaller):
-            return Attached(Deferred(attached.inlet, self.later), attached.handler, attached.background)
-        return attached
+        return attach(handler, self.node.loop, self.resume)
 
     def next_id(self) -> int:
         """A number for an entity of this session."""

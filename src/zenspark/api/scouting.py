@@ -11,7 +11,7 @@ from zenspark.api.handlers import Attached, Handler, attach
 from zenspark.api.values import Hello
 from zenspark.errors import UsageError
 from zenspark.net.scouting import Scouter, ScoutingSettings
-from zenspark.net.workers import spawn
+from zenspark.net.workers import Workers
 
 ROUND = 3600.0
 """Seconds one wait for answers lasts; stopping ends it at once."""
@@ -75,5 +75,5 @@ def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, conf
     multicast = (config or Config()).settings().scouting.multicast
     roles = WhatAmIMatcher.of(what or "router|peer|client").to_wire()
     settings = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
-    attached = attach(handler, spawn, lambda: None)
+    attached = attach(handler, Workers(), lambda: None)
     return Scout(Scouter(settings, roles), attached)

@@ -23,6 +23,14 @@ MAX_ROUTES = 100_000
 """How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
 
 
+@runtime_checkable
+class TakesColumns(Protocol):
+    """An inlet that wants no samples but the columns they would be made from."""
+
+    def push_columns(self, pushes: Pushes, keys: list[str | None], via: str) -> bool:
+        """Deliver the rows whose shape has a key; whether there is room for more."""
+
+
 class Subscription(msgspec.Struct, eq=False, frozen=True):
     """One subscriber: what it wants, from where, and where it is delivered."""
 
@@ -30,17 +38,11 @@ class Subscription(msgspec.Struct, eq=False, frozen=True):
     key_expr: KeyExpr
     origin: Locality
     inlet: Inlet[Sample]
+    columns: TakesColumns | None = None
+    """The inlet, if it wants columns."""
 
 
 Route = tuple[Subscription, ...]
-
-
-@runtime_checkable
-class TakesColumns(Protocol):
-    """An inlet that wants no samples but the columns they would be made from."""
-
-    def push_columns(self, pushes: Pushes, keys: list[str | None], via: str) -> bool:
-        """Deliver the rows whose shape has a key; whether there is room for more."""
 
 
 class Subscriptions:
@@ -113,9 +115,9 @@ class Subscriptions:
         for subscription in dict.fromkeys(one for route in routes for one in route):
             wanted = [head if subscription in route else None for head, route in zip(heads, routes, strict=True)]
             inlet = subscription.inlet
-            if isinstance(inlet, TakesColumns):
+            if subscription.columns is not None:
                 keys = [None if head is None else str(head.key_expr) for head in wanted]
-                full |= not inlet.push_columns(pushes, keys, str(face.zid))
+                full |= not subscription.columns.push_columns(pushes, keys, str(face.zid))
             else:
                 full |= not inlet.push_many(samples_of(columns, pushes.start, pushes.stop, wanted, attached))
         if full:

@@ -3,6 +3,12 @@
 Everything that reads from the network happens here, so what runs in it must be short and must not wait. Other
 threads hand it work with `call_soon`, which wakes it if it sleeps.
 
+Callbacks of users are the exception: handing each to a thread of its own would cost two changes of threads, more than
+most callbacks take. So the loop calls them itself, but it is *lent* meanwhile: another thread stands by, and if the
+callback has not returned after GRACE, that thread becomes the loop and goes on. Whoever comes back from a callback and
+is no longer the loop finishes what it was doing, then stands by in turn. A callback that is about to wait for the
+network anyway says so (`hand_over`), and does not make it wait for GRACE.
+
 A forked child has no such thread, only a copy of what it worked on. There `sever` cuts the copy off: descriptors are
 shared with the parent, and what is done to the selector in one process is done in both.
 """
@@ -26,8 +32,23 @@ logger = logging.getLogger("zenspark.net")
 
 Work = Callable[[], object]
 
+FOREVER, LONG_AGO = float("inf"), float("-inf")
 MANY_CANCELLED = 1000
 """How many cancelled timers may wait for their time; more are thrown out, so that quick work leaves no pile."""
+
+
+GRACE = 0.005
+"""Seconds a callback may take before another thread becomes the loop."""
+
+_borrowers: dict[int, Loop] = {}
+"""The threads that run a callback, each with the loop that it is or was."""
+
+
+def hand_over() -> None:
+    """Call this before waiting for anything the network brings: whoever is the loop lets another thread be it."""
+    loop = _borrowers.get(threading.get_ident())
+    if loop is not None:
+        loop._hand_over()
 
 
 class HasFileno(Protocol):
@@ -60,31 +81,60 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._work: deque[Work] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
+        self._new_timers: deque[tuple[float, int, Timer]] = deque()
+        """Those that are not in the heap yet."""
         self._order = count()
         self.cancelled = 0
         """About how many timers wait for nothing."""
         self._awake = True
+        self._until = 0.0
+        """Until when it sleeps."""
         self._stopping = False
         self._bell, self._button = socket.socketpair()
         self._bell.setblocking(False)
         self._button.setblocking(False)
         self._selector.register(self._bell, selectors.EVENT_READ, (self._on_bell, None))
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._name = name
+        self._thread: int | None = None
+        """The thread that is the loop."""
+        self._baton = threading.Lock()
+        """Held for a moment by whoever changes that."""
+        self._lent_at = 0.0
+        """Since when it is lent; 0 if it is not."""
+        self._loans = 0
+        self._stand_bys = 0
+        self._call = threading.Lock()
+        """Free when the thread that stands by is called."""
+        self._call.acquire()
+        self._sleeps_well = False
+        """Whether that thread sleeps until called, instead of looking every now and then."""
+        self._ended = threading.Event()
 
     def start(self) -> None:
         """Begin to run."""
-        self._thread.start()
+        begun = threading.Event()
+
+        def begin() -> None:
+            self._thread = threading.get_ident()
+            begun.set()
+            self._serve()
+
+        self._spawn(begin)
+        begun.wait()
+
+    def _spawn(self, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, name=self._name, daemon=True).start()
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Run what is queued, then end. Waits for that, unless the caller is the loop; False if it takes too long."""
-        if not self._thread.is_alive():
+        if self._thread is None:
             self._release()
             return True
         self.call_soon(self._stop)
         if self.is_current:
             return True
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        hand_over()
+        return self._ended.wait(timeout)
 
     def _stop(self) -> None:
         self._stopping = True
@@ -95,11 +145,17 @@ class Loop:
             sever(item)
         self._work.clear()
         self._timers.clear()
+        self._new_timers.clear()
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs in the loop."""
-        return threading.current_thread() is self._thread
+        """Whether the caller runs in the loop, and not in what it was lent to."""
+        return threading.get_ident() == self._thread and not self._lent_at
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread is the loop, lent or not."""
+        return threading.get_ident() == self._thread
 
     @staticmethod
     def now() -> float:
@@ -122,8 +178,17 @@ class Loop:
     def call_at(self, when: float, work: Work) -> Timer:
         """Run this at a time."""
         timer = Timer(self, when, work)
-        self.call_soon(lambda: heapq.heappush(self._timers, (when, next(self._order), timer)))
+        self._new_timers.append((when, next(self._order), timer))
+        if not self._awake and when < self._until:
+            self._ring()
         return timer
+
+    def lend_soon(self, work: Work) -> None:
+        """Run this next, while another thread can become the loop if it takes its time."""
+        if self._ended.is_set():
+            self._spawn(lambda: self._guarded(work))
+        else:
+            self.call_soon(lambda: self._lend(work))
 
     # -- from the loop
 
@@ -147,20 +212,37 @@ class Loop:
         with contextlib.suppress(BlockingIOError):
             self._bell.recv(4096)
 
-    def _run(self) -> None:
-        while not self._stopping:
-            self._turn()
+    def _serve(self) -> None:
+        """What every thread here runs: be the loop, or stand by to become it."""
+        while self._lead() and self._stand_by():
+            pass
+
+    def _lead(self) -> bool:
+        """Be the loop, until it ends or another thread is; whether it goes on."""
+        me = threading.get_ident()
+        while self._thread == me and not self._stopping:
+            self._turn(me)
+        if self._thread == me:
+            self._end()
+        return not self._stopping
+
+    def _end(self) -> None:
         self._release()
+        self._ended.set()
+        self._ring_for_stand_by()
+        while self._work:  # somebody's callback may be among it
+            self._guarded(self._work.popleft())
 
     def _release(self) -> None:
         self._selector.close()
         self._bell.close()
         self._button.close()
 
-    def _turn(self) -> None:
+    def _turn(self, me: int) -> None:
+        self._until = self._until_timer()
         self._awake = False
-        timeout = 0.0 if self._work else self._until_timer()
-        ready = self._selector.select(timeout)
+        timeout = 0.0 if self._work or self._new_timers else self._until - self.now()
+        ready = self._selector.select(None if timeout == FOREVER else max(0.0, timeout))
         self._awake = True
         for key, events in ready:
             on_readable, on_writable = key.data
@@ -171,22 +253,92 @@ class Loop:
         self._run_timers()
         for _ in range(len(self._work)):
             self._guarded(self._work.popleft())
+            if self._thread != me:
+                return
 
-    def _until_timer(self) -> float | None:
+    def _until_timer(self) -> float:
+        while self._new_timers:
+            heapq.heappush(self._timers, self._new_timers.popleft())
         if self.cancelled > max(MANY_CANCELLED, len(self._timers) // 2):
             self.cancelled = 0
             self._timers = [entry for entry in self._timers if entry[2].work is not None]
             heapq.heapify(self._timers)
         while self._timers and self._timers[0][2].work is None:
             heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - self.now()) if self._timers else None
+        return self._timers[0][0] if self._timers else FOREVER
 
     def _run_timers(self) -> None:
+        if not self._timers and not self._new_timers:
+            return
         now = self.now()
-        while self._timers and self._timers[0][0] <= now:
+        while self._until_timer() <= now:
             work = heapq.heappop(self._timers)[2].work
             if work is not None:
                 self._guarded(work)
+
+    # -- lending it
+
+    def _lend(self, work: Work) -> None:
+        """In the loop: run something that may take its time, and perhaps come back without being the loop."""
+        me = threading.get_ident()
+        _borrowers[me] = self
+        self._loans += 1
+        self._lent_at = self.now()
+        if self._sleeps_well:
+            self._ring_for_stand_by()
+        elif not self._stand_bys:
+            self._spawn(self._serve)
+        try:
+            work()
+        finally:
+            del _borrowers[me]
+            with self._baton:
+                if self._thread == me:
+                    self._lent_at = 0.0
+
+    def _hand_over(self) -> None:
+        with self._baton:
+            if self.is_mine and self._lent_at:
+                self._lent_at = LONG_AGO
+                self._ring_for_stand_by()
+
+    def _ring_for_stand_by(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it rings already
+            self._call.release()
+
+    def _stand_by(self) -> bool:
+        """Wait to become the loop; False if it has ended, or if there is one already who waits."""
+        with self._baton:
+            if self._stand_bys:
+                return False
+            self._stand_bys = 1
+        try:
+            seen = -1
+            while not self._take_over():
+                if self._stopping:
+                    return False
+                self._sleep(self._loans == seen)
+                seen = self._loans
+            return True
+        finally:
+            self._stand_bys = 0
+
+    def _sleep(self, well: bool) -> None:
+        """Look again after a while, or, if nothing was lent since the last look, when called."""
+        self._sleeps_well = well
+        if well and not self._lent_at:
+            self._call.acquire()
+        else:
+            self._call.acquire(timeout=GRACE)
+        self._sleeps_well = False
+
+    def _take_over(self) -> bool:
+        with self._baton:
+            if not self._lent_at or self.now() - self._lent_at < GRACE:
+                return False
+            self._thread = threading.get_ident()
+            self._lent_at = 0.0
+            return True
 
     @staticmethod
     def _guarded(work: Work) -> None:

@@ -27,7 +27,7 @@ from zenspark.net.driver import Driver
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.holding import HoldingBack
 from zenspark.net.links import Link, Listener
-from zenspark.net.loop import Loop, sever
+from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
 from zenspark.router.face import Face
 from zenspark.router.gossip import Found, Gossip
@@ -150,6 +150,7 @@ class Node:
 
     def wait(self, is_so: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait until something is so that changes with neighbours; False if it is not, in time."""
+        hand_over()
         with self._changed:
             return self._changed.wait_for(is_so, timeout)
 
@@ -342,7 +343,8 @@ class Node:
         elif self._local is not None:
             self._local.receive_pushes(face, pushes)
 
-    def _hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> None:
+    def _hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Driver]:
+        """Let a face say something; the links over which something was said because of it."""
         self.speaker = (face, reliable)
         if self._gossip is not None and isinstance(message, NetworkOam):
             found, out = self._gossip.receive(face, message)
@@ -350,27 +352,32 @@ class Node:
             for one in found:
                 if self.on_found is not None and not self.has_session(one.zid):
                     self.on_found(one)
-            return
+            return []
         out = self.router.receive(face, message, self.loop.now())
         if isinstance(message, Push) and face is not self.local_face:
             out = self._held.passing(self._drivers[face], message.qos.congestion, out, self._drivers)
-        self._emit(out, reliable)
+        spoken_to = self._emit(out, reliable)
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
             self._changed.notify_all()
+        return spoken_to
 
     # -- what the session says
 
     def say(self, message: NetworkMessage) -> None:
         """The session declares, asks or answers something."""
         with self.lock:
-            self._hear(self.local_face, message)
+            spoken_to = self._hear(self.local_face, message)
+        if not self.loop.is_mine:
+            for driver in spoken_to:
+                driver.flush()
 
     def wait_for_room(self, congestion: Congestion) -> None:
         """Wait until no link is behind with what was said before; never with the lock, never in the loop."""
         for driver in self.drivers.values():
             driver.wait_for_room(congestion)
 
-    def _emit(self, out: Out, reliable: bool = True) -> None:
+    def _emit(self, out: Out, reliable: bool = True) -> list[Driver]:
+        spoken_to = []
         for face, message in out:
             if face is self.local_face:
                 if self._local is not None:
@@ -379,7 +386,9 @@ class Node:
                 driver = self._drivers.get(face)
                 if driver is not None:
                     driver.say(message, qos_of(message), reliable)
+                    spoken_to.append(driver)
         self._arm()
+        return spoken_to
 
     def _arm(self) -> None:
         when = self.router.next_timeout()
@@ -402,6 +411,7 @@ class Node:
         self.wake()
         self.loop.call_soon(self._close)
         if not self.loop.is_current:
+            hand_over()
             self._is_done.wait(2 * self.limits.close_timeout)
             self.loop.stop(self.limits.close_timeout)
 

@@ -19,7 +19,7 @@ import msgspec
 
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links import Link
-from zenspark.net.loop import Loop
+from zenspark.net.loop import Loop, hand_over
 from zenspark.transport.connection import Connection
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
@@ -109,7 +109,10 @@ class Speaker(ABC):
     # -- from any thread
 
     def say(self, message: NetworkMessage, qos: QoS, reliable: bool = True) -> None:
-        """Say a network message, without waiting: whoever may say much calls `wait_for_room` first."""
+        """Say a network message, without waiting: whoever may say much calls `wait_for_room` first.
+
+        The loop writes what it said in its next turn; any other thread calls `flush` when it has said all.
+        """
         outbox = self.connection.outbox
         if outbox is None:
             return
@@ -120,9 +123,20 @@ class Speaker(ABC):
                     outbox.append(qos.priority, reliable, head)
                     self._said = True
                     outbox.flows = False
-                    self._flush_soon()
+                    if self.loop.is_mine:
+                        self._flush_soon()
         except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
             logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+
+    def flush(self) -> None:
+        """Write what was said and not yet written, unless there is a run of messages, which is written in its time."""
+        with self._lock:
+            if self._said and not (self._closed or self._in_full_flow):
+                outbox = self.connection.outbox
+                assert outbox is not None, "something was said"
+                self._said = False
+                self._write(outbox.take())
+                self._spoke = time.monotonic()
 
     def put(self, head: bytes, payload: bytes | memoryview | None, qos: QoS, reliable: bool) -> bool:
         """Say a message given as its bytes and, behind them, a payload; False if it was dropped."""
@@ -221,6 +235,7 @@ class Speaker(ABC):
 
     def _block(self) -> bool:
         """Wait as long as the peer takes anything."""
+        hand_over()
         taken, deadline = self._taken, time.monotonic() + self._patience.block
         while not self._has_room():
             self._room.wait(min(LOOK_AGAIN, self._patience.block))

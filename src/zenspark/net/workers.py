@@ -1,11 +1,28 @@
-"""Threads for what users run: one for each callback."""
+"""Who calls the functions of users where there is no loop to do it: a thread for each that has something to do."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 
-def spawn(work: Callable[[], None]) -> None:
-    """Run something that may take its time, in a thread that does not keep the process alive."""
-    threading.Thread(target=work, name="zenspark-callback", daemon=True).start()
+class Lends(Protocol):
+    """Somebody who runs what may take its time; a loop does so itself."""
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread has other things to do."""
+
+    def lend_soon(self, work: Callable[[], object]) -> None:
+        """Run something."""
+
+
+class Workers:
+    """Lends a new thread each time."""
+
+    is_mine = False
+
+    def lend_soon(self, work: Callable[[], object]) -> None:
+        """Run something in a thread that does not keep the process alive."""
+        threading.Thread(target=work, name="zenspark-callback", daemon=True).start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zenspark.api.batches import ArrowBatches, BatchChannel, batch_from_samples
-from zenspark.api.handlers import ChannelClosed, ReceiveTimeout
+from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.sample import sample_of
 from zenspark.arrow import SCHEMA
 from zenspark.errors import UsageError

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.unit.api.sessions import PATIENCE, until
+from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.entities import Entity, Subscriber
 from zenspark.api.enums import Locality, Reliability
-from zenspark.api.handlers import Callback, ChannelClosed, ReceiveTimeout
+from zenspark.api.handlers import Callback
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
 

@@ -3,58 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from tests.unit.api.sessions import PATIENCE, pair, until
 from zenspark.api.enums import CongestionControl, InterceptionPoint
-from zenspark.api.handlers import Callback, FifoChannel
-from zenspark.api.hub import Deferred, Hub
+from zenspark.api.handlers import FifoChannel
+from zenspark.api.hub import Hub
 from zenspark.api.instrumentation import TimestampInstrumentationBuilder
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.router.face import Kind
-
-
-class Log:
-    """An inlet that writes down."""
-
-    def __init__(self) -> None:
-        self.items: list[object] = []
-
-    def push(self, item: object) -> bool:
-        self.items.append(item)
-        return True
-
-    def push_many(self, items: object) -> bool:
-        self.items.append(items)
-        return True
-
-    def close(self) -> None:
-        self.items.append("closed")
-
-
-def test_direct_callbacks_are_called_later_and_in_order() -> None:
-    work: list[Callable[[], object]] = []
-    log = Log()
-    deferred = Deferred(log, work.append)
-    assert deferred.push(1)
-    assert deferred.push_many(iter([2, 3]))
-    deferred.close()
-    assert log.items == []
-    for each in work:
-        each()
-    assert log.items == [1, [2, 3], "closed"]
-
-
-def test_direct_callbacks_run_in_the_loop(peer: Session) -> None:
-    seen: list[threading.Thread] = []
-    peer.declare_subscriber("a", Callback(lambda _: seen.append(threading.current_thread()), indirect=False))
-    peer.put("a", b"")
-    until(lambda: seen)
-    assert seen == [peer._hub.node.loop._thread]
 
 
 def test_after_the_end_nothing_goes(peer: Session) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from zenspark.api.channel import ReceiveTimeout
 from zenspark.api.config import Config
 from zenspark.api.enums import WhatAmI
-from zenspark.api.handlers import ReceiveTimeout
 from zenspark.api.scouting import scout
 from zenspark.api.values import Hello
 from zenspark.errors import UsageError, ZError

@@ -8,14 +8,14 @@ from zenspark.api import subscriptions
 from zenspark.api.enums import Locality
 from zenspark.api.handlers import Handler
 from zenspark.api.sample import Head, Sample
-from zenspark.api.subscriptions import Subscription, Subscriptions
+from zenspark.api.subscriptions import Subscription, Subscriptions, TakesColumns
 from zenspark.key import KeyExpr
 from zenspark.router.face import Face
 
 
 def subscription(number: int, key: str, origin: Locality = Locality.ANY) -> Subscription:
     inlet: Handler[Sample] = Handler(10, lambda: None)
-    return Subscription(number, KeyExpr(key), origin, inlet)
+    return Subscription(number, KeyExpr(key), origin, inlet, inlet if isinstance(inlet, TakesColumns) else None)
 
 
 @pytest.fixture

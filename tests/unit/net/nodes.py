@@ -267,7 +267,7 @@ def nodes(*made: TestNode) -> Iterator[None]:
     finally:
         for node in made:
             node.close()
-            assert not node.loop._thread.is_alive()
+            assert node.loop._ended.is_set()
 
 
 def call(node: TestNode, endpoint: Endpoint) -> Heard:

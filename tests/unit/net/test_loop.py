@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from tests.unit.net.ends import PATIENCE, in_thread
-from zenspark.net.loop import MANY_CANCELLED, Loop, sever
+from zenspark.net.loop import MANY_CANCELLED, Loop, hand_over, sever
 
 
 @contextlib.contextmanager
@@ -170,8 +170,7 @@ def test_the_end_comes_after_what_was_queued_and_may_come_from_the_loop() -> Non
     other = Loop("test-loop")
     other.start()
     other.call_soon(other.stop)
-    other._thread.join(PATIENCE)
-    assert not other._thread.is_alive()
+    assert other._ended.wait(PATIENCE)
 
 
 def test_a_loop_that_never_started_can_be_stopped() -> None:
@@ -203,3 +202,107 @@ def test_severing_takes_the_connection_away_and_ends_nothing() -> None:
         sever(left)
         copy.send(b"kept")
         assert right.recv(10) == b"kept"
+
+
+# -- lending it ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_quick_runs_in_the_loop_itself() -> None:
+    seen: queue.Queue[tuple[bool, bool]] = queue.Queue()
+    with running() as loop:
+        for _ in range(20):
+            loop.lend_soon(lambda: seen.put((loop.is_mine, loop.is_current)))
+            assert seen.get(timeout=PATIENCE) == (True, False)
+        loop.call_soon(lambda: seen.put((loop.is_mine, loop.is_current)))
+        assert seen.get(timeout=PATIENCE) == (True, True)
+
+
+def test_while_something_takes_its_time_another_thread_is_the_loop() -> None:
+    with running() as loop:
+        for _ in range(3):
+            go_on, went_on = threading.Event(), threading.Event()
+            kept: queue.Queue[bool] = queue.Queue()
+
+            def wait(go_on: threading.Event = go_on, kept: queue.Queue[bool] = kept) -> None:
+                go_on.wait(PATIENCE)
+                kept.put(loop.is_mine)
+
+            loop.lend_soon(wait)
+            loop.call_soon(went_on.set)
+            assert went_on.wait(PATIENCE)
+            go_on.set()
+            assert kept.get(timeout=PATIENCE) is False
+            back = threading.Event()
+            loop.call_soon(back.set)
+            assert back.wait(PATIENCE)
+
+
+def test_many_may_take_their_time_at_once() -> None:
+    go_on = threading.Event()
+    done = threading.Semaphore(0)
+    with running() as loop:
+
+        def wait() -> None:
+            go_on.wait(PATIENCE)
+            done.release()
+
+        for _ in range(5):
+            loop.lend_soon(wait)
+        went_on = threading.Event()
+        loop.call_soon(went_on.set)
+        assert went_on.wait(PATIENCE)
+        go_on.set()
+        assert all(done.acquire(timeout=PATIENCE) for _ in range(5))
+
+
+def test_who_is_about_to_wait_hands_the_loop_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.net.loop.GRACE", PATIENCE)
+    answered = threading.Event()
+    with running() as loop:
+
+        def ask() -> None:
+            loop.call_soon(went_on.set)
+            hand_over()
+            if went_on.wait(PATIENCE):
+                answered.set()
+
+        went_on = threading.Event()
+        hand_over()  # in a thread that has nothing to hand over
+        loop.lend_soon(ask)
+        assert answered.wait(PATIENCE)
+
+
+def test_what_is_lent_may_stop_the_loop() -> None:
+    loop = Loop("test-loop")
+    loop.start()
+    stopped: queue.Queue[bool] = queue.Queue()
+    loop.lend_soon(lambda: stopped.put(loop.stop(PATIENCE)))
+    assert stopped.get(timeout=PATIENCE)
+
+
+def test_after_the_end_work_is_done_by_others() -> None:
+    loop = Loop("test-loop")
+    loop.start()
+    done = threading.Event()
+
+    def stop_and_go_on() -> None:
+        loop.stop()
+        loop.lend_soon(done.set)
+
+    loop.call_soon(stop_and_go_on)
+    assert done.wait(PATIENCE)
+    assert loop._ended.wait(PATIENCE)
+    late = threading.Event()
+    loop.lend_soon(late.set)
+    assert late.wait(PATIENCE)
+
+
+def test_a_far_timer_does_not_wake_the_loop_and_a_near_one_does() -> None:
+    with running() as loop:
+        loop.call_at(loop.now() + 1000, lambda: None)
+        settled = threading.Event()
+        loop.call_soon(settled.set)
+        assert settled.wait(PATIENCE)
+        near = threading.Event()
+        loop.call_at(loop.now() + 0.001, near.set)
+        assert near.wait(PATIENCE)

@@ -310,8 +310,7 @@ def test_close_may_be_called_in_the_loop() -> None:
         alice.wait_for(B)
         alice.loop.call_soon(alice.close)
         bob.wait_for()
-        alice.loop._thread.join(PATIENCE)
-        assert not alice.loop._thread.is_alive()
+        assert alice.loop._ended.wait(PATIENCE)
 
 
 def test_a_node_has_an_id_of_its_own_unless_it_is_given_one() -> None:

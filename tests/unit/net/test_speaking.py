@@ -153,8 +153,20 @@ def test_a_message_too_large_for_the_session_is_refused_and_the_next_one_sent(
     with ends(Offer(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
         alice.driver.say(push(bytes(100_000)), qos())
         alice.driver.say(push(b"small"), qos())
+        alice.driver.flush()
         assert bob.wait_payloads(1) == [b"small"]
         assert "not sent" in caplog.text
+
+
+def test_what_another_thread_says_is_written_when_it_has_said_all() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        for number in range(3):
+            alice.driver.say(push(b"%d" % number), qos())
+        assert link.writes == []
+        alice.driver.flush()
+        alice.driver.flush()
+        assert [by_loop for _, by_loop in link.writes] == [False]
+        assert bob.wait_payloads(3) == [b"0", b"1", b"2"]
 
 
 # -- when the peer does not read ----------------------------------------------------------------------------------

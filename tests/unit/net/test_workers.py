@@ -1,21 +1,24 @@
-"""Threads for what users run."""
+"""Threads for the functions of users."""
 
 from __future__ import annotations
 
 import threading
 
-from zenspark.net.workers import spawn
+from tests.unit.net.ends import PATIENCE
+from zenspark.net.workers import Workers
 
 
-def test_work_runs_elsewhere_and_holds_nobody_up() -> None:
+def test_it_runs_elsewhere_and_does_not_keep_the_process() -> None:
+    seen: list[threading.Thread] = []
     done = threading.Event()
-    found: list[threading.Thread] = []
 
     def work() -> None:
-        found.append(threading.current_thread())
+        seen.append(threading.current_thread())
         done.set()
 
-    spawn(work)
-    assert done.wait(5)
-    assert found[0] is not threading.current_thread()
-    assert found[0].daemon
+    workers = Workers()
+    workers.lend_soon(work)
+    assert done.wait(PATIENCE)
+    assert seen[0] is not threading.current_thread()
+    assert seen[0].daemon
+    assert not workers.is_mine

@@ -1,0 +1,73 @@
+"""Loops and threads for tests of what users receive with."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from zenspark.api.handlers import (
+    Attached,
+    Handler,
+    attach,
+)
+
+LONG = 30.0  # seconds, for what must happen at once: only a failing test takes so long
+
+
+class Threads:
+    """Starts threads, where the session has a loop, and waits for them."""
+
+    is_mine = False
+
+    def __init__(self) -> None:
+        self.started: list[threading.Thread] = []
+
+    def lend_soon(self, work: Callable[[], object]) -> None:
+        self.spawn(work)
+
+    def spawn(self, function: Callable[[], object]) -> None:
+        thread = threading.Thread(target=function, daemon=True)
+        self.started.append(thread)
+        thread.start()
+
+    def join(self) -> None:
+        for thread in self.started:
+            thread.join(LONG)
+            assert not thread.is_alive()
+
+
+class Nobody:
+    """Lends nothing: for handlers that need nobody to call."""
+
+    is_mine = True
+
+    def lend_soon(self, work: Callable[[], object]) -> None:
+        raise AssertionError("nobody is needed here")
+
+
+class Turns:
+    """A loop that turns when told to."""
+
+    is_mine = True
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], object]] = []
+
+    def lend_soon(self, work: Callable[[], object]) -> None:
+        self.work.append(work)
+
+    def turn(self) -> None:
+        work, self.work = self.work, []
+        for each in work:
+            each()
+
+
+def ignore() -> None:
+    pass
+
+
+def channel(capacity: int = 1000, resume: Callable[[], None] = ignore) -> Handler[Any]:
+    return Handler(capacity, resume)
+
+
+def use(handler: object, loop: Threads | Turns | None = None) -> Attached:
+    return attach(handler, loop or Nobody(), ignore)
