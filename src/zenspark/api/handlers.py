@@ -134,6 +134,16 @@ class Inlet(Protocol[T_contra]):
         """Ends the delivery; what was pushed will still be received. Closing again does nothing."""
 
 
+class Bell(Protocol):
+    """What a channel rings when there is something to take; free means that it rang. A lock is one."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+    def locked(self) -> bool: ...
+
+    def release(self) -> None: ...
+
+
 class Attached(msgspec.Struct, frozen=True):
     """A handler in use: where the session delivers, what the user holds, and whether it outlives that."""
 
@@ -196,12 +206,16 @@ class Handler(Generic[T]):
     def __init__(self, capacity: int, resume: Resume, keep: int | None = None) -> None:
         self._items: deque[T] = deque(maxlen=keep)
         self._take = self._items.popleft
-        self._bell = Lock()
+        self._bell: Bell = Lock()
         self._bell.acquire()
         self._capacity = capacity
         self._resume = resume
         self._paused = False
         self._closed = False
+
+    def ring_with(self, bell: Bell) -> None:
+        """Takes another bell, before anything is pushed: for who waits elsewhere and takes with `try_recv`."""
+        self._bell = bell
 
     # --- for users
 
