@@ -158,6 +158,9 @@ class Joins(Protocol):
 
     limits: Any
 
+    def try_piece(self) -> Any:  # noqa: ANN401 - a record batch, or None
+        ...
+
     def joined(self, pieces: list[Any], /) -> Any:  # noqa: ANN401 - one record batch of several
         ...
 
@@ -167,33 +170,44 @@ class Batches(Channel[Any]):
 
     def __init__(self, handler: Handler[Any], pieces: Joins) -> None:
         super().__init__(handler)
-        self._limits = pieces.limits
-        self._joined = pieces.joined
+        self._source = pieces
         self._turn = asyncio.Lock()
         self._pieces: list[Any] = []
         """Taken, and kept here until it is handed over: a task may be cancelled in between."""
 
     async def _next(self) -> Any:  # noqa: ANN401 - a record batch
         """The next rows, as many as have come within the delay."""
+        rows = None
         async with self._turn:
-            return await self._gather()
+            while rows is None:  # another task may have taken them by `try_recv`
+                if not self._pieces:
+                    self._pieces.append(await self._wait_and_take())
+                await self._gather()
+                rows = self._hand_over()
+        return rows
 
-    async def _gather(self) -> Any:  # noqa: ANN401 - a record batch
-        if not self._pieces:
-            self._pieces.append(await self._wait_and_take())
-        deadline = asyncio.get_running_loop().time() + self._limits.max_delay
-        while sum(piece.num_rows for piece in self._pieces) < self._limits.max_rows:
+    async def _gather(self) -> None:
+        deadline = asyncio.get_running_loop().time() + self._source.limits.max_delay
+        while sum(piece.num_rows for piece in self._pieces) < self._source.limits.max_rows:
             try:
                 async with asyncio.timeout_at(deadline):
                     self._pieces.append(await self._wait_and_take())
             except (TimeoutError, ChannelClosed):
                 break
+
+    def _hand_over(self) -> Any:  # noqa: ANN401 - a record batch, or None
         pieces, self._pieces = self._pieces, []
-        return self._joined(pieces)
+        return self._source.joined(pieces) if pieces else None
 
     def try_recv(self) -> Any:  # noqa: ANN401 - a record batch, or None
         """The next rows if there are some, None if not yet."""
-        return self._pieces.pop(0) if self._pieces else super().try_recv()
+        piece = None if self._pieces else self._take()
+        if piece is not None:
+            self._pieces.append(piece)
+        return self._hand_over()
+
+    def _take(self) -> Any:  # noqa: ANN401 - a record batch, or None
+        return self._source.try_piece()
 
 
 class Inbox:

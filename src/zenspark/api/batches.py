@@ -66,11 +66,15 @@ class BatchChannel(Handler[pa.RecordBatch]):
 
     def try_recv(self) -> pa.RecordBatch | None:
         """The rows that are there, None if there are none yet."""
-        first = self._rest if self._rest is not None else super().try_recv()
-        if first is None:
-            return None
-        self._rest = None
-        return self.joined([first])
+        piece = self.try_piece()
+        return None if piece is None else self.joined([piece])
+
+    def try_piece(self) -> pa.RecordBatch | None:
+        """What comes next, as large as it came; None if there is nothing yet."""
+        if self._rest is None:
+            return super().try_recv()
+        rest, self._rest = self._rest, None
+        return rest
 
     def joined(self, pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
         """Pieces as one, up to the limit; what is beyond comes next."""
