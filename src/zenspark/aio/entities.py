@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from zenspark.aio.channels import Channel, Items, with_inbox
 from zenspark.aio.pending import Ends, Pending
 from zenspark.aio.replies import asked
-from zenspark.aio.voice import StandsFor, Voice, Way, spoken
+from zenspark.aio.voice import StandsFor, Voice, Way, spoken, spoken_apart
 from zenspark.api import entities as api
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
@@ -173,6 +173,7 @@ class Publisher(Matcher[api.Publisher]):
 
     put = spoken(api.Publisher.put)
     delete = spoken(api.Publisher.delete)
+    put_batch = spoken_apart(api.Publisher.put_batch)
 
 
 class Querier(Matcher[api.Querier]):

@@ -19,7 +19,7 @@ from zenspark.aio.pending import Pending
 from zenspark.aio.query import Query
 from zenspark.aio.replies import asked
 from zenspark.aio.threads import started
-from zenspark.aio.voice import Voice, Way, spoken
+from zenspark.aio.voice import Voice, Way, spoken, spoken_apart
 from zenspark.api import opening
 from zenspark.api import session as api
 from zenspark.api.config import Config
@@ -106,6 +106,7 @@ class Session:
 
     put = spoken(api.Session.put)
     delete = spoken(api.Session.delete)
+    put_batch = spoken_apart(api.Session.put_batch)
     declare_publisher = declared(api.Session.declare_publisher, Publisher)
     declare_subscriber = declared(api.Session.declare_subscriber, Subscriber, 1)
     declare_queryable = declared(api.Session.declare_queryable, Queryable, 1, Query)

@@ -84,3 +84,15 @@ def spoken(
             return method(self._sync, *args, **options)
 
     return speak
+
+
+def spoken_apart(
+    method: Callable[Concatenate[S_co, P], R],
+) -> Callable[Concatenate[StandsFor[S_co], P], Coroutine[Any, Any, R]]:
+    """The same method for tasks, if it has much to say: in a thread, to the end even if the task is cancelled."""
+
+    @wraps(method)
+    async def speak(self: StandsFor[S_co], /, *args: P.args, **options: P.kwargs) -> R:
+        return await started(partial(method, self._sync, *args, **options))
+
+    return speak

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -48,8 +48,13 @@ async def alone() -> AsyncIterator[aio.Session]:
 
 
 @asynccontextmanager
-async def client_of(router: Session, **others: object) -> AsyncIterator[aio.Session]:
-    """A client of a session, known to it."""
-    async with aio.open(config("client", (), [address(router)], **others)) as session:
-        await until(lambda: has_neighbour(router, session._sync))
+async def joined(other: Session, mode: str, **others: object) -> AsyncIterator[aio.Session]:
+    """A neighbour of a session, known to it."""
+    async with aio.open(config(mode, (), [address(other)], **others)) as session:
+        await until(lambda: has_neighbour(other, session._sync) and has_neighbour(session._sync, other))
         yield session
+
+
+def client_of(router: Session, **others: object) -> AbstractAsyncContextManager[aio.Session]:
+    """A client of a session, known to it."""
+    return joined(router, "client", **others)
