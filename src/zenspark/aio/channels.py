@@ -102,6 +102,9 @@ class Channel(Generic[T]):
 
         Raises `ReceiveTimeout` if none came, and `ChannelClosed` if none will ever come.
         """
+        item = self.take_at_once()
+        if item is not None:
+            return item
         if timeout is None:
             return await self._next()
         try:
@@ -110,11 +113,15 @@ class Channel(Generic[T]):
         except TimeoutError:
             raise ReceiveTimeout(timeout) from None
 
+    def take_at_once(self) -> T | None:
+        """The next item if it can be had without waiting, and it is not the turn of other tasks."""
+        self._taken += 1
+        return self._take() if self._taken % BURST else None
+
     async def _next(self) -> T:
         return await self._wait_and_take()
 
     async def _wait_and_take(self) -> T:
-        self._taken += 1
         if not self._taken % BURST:
             await asyncio.sleep(0)
         item = self._take()
@@ -147,7 +154,8 @@ class Items(Generic[T]):
 
     async def __anext__(self) -> T:
         try:
-            return await self._channel.recv()
+            item = self._channel.take_at_once()
+            return await self._channel.recv() if item is None else item
         except ChannelClosed:
             raise StopAsyncIteration from None
 
@@ -174,6 +182,9 @@ class Batches(Channel[Any]):
         self._turn = asyncio.Lock()
         self._pieces: list[Any] = []
         """Taken, and kept here until it is handed over: a task may be cancelled in between."""
+
+    def take_at_once(self) -> None:
+        """Nothing: rows are put together first."""
 
     async def _next(self) -> Any:  # noqa: ANN401 - a record batch
         """The next rows, as many as have come within the delay."""

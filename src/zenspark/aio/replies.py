@@ -8,13 +8,16 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from zenspark.aio.channels import Channel, with_inbox
-from zenspark.aio.voice import StandsFor
+from zenspark.aio.voice import StandsFor, Way
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.handlers import ChannelClosed
 from zenspark.api.sample import Reply
 from zenspark.errors import UsageError
 from zenspark.net.speaking import hurry
 from zenspark.wire.values import Congestion
+
+REQUEST: Way = (Congestion.BLOCK, None)
+"""How a query goes, whatever it says of congestion: it does not wait long, for what waits is small."""
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -137,7 +140,8 @@ def asked(method: Callable[Concatenate[S, P], Any], handler_at: int) -> Callable
 
     async def ask(self: StandsFor[S], token: OwnToken, args: tuple[Any, ...], options: dict[str, Any]) -> object:
         token.check()
-        await self._voice.ready((Congestion.BLOCK, None))
+        if not self._voice.is_ready(REQUEST):
+            await self._voice.get_ready(REQUEST)
         args, options = with_inbox(args, {**options, "cancellation_token": token}, handler_at)
         with hurry:
             return method(self._sync, *args, **options)

@@ -37,11 +37,14 @@ class Voice:
         self._said = 0
         self._waits: dict[tuple[Driver, Congestion], asyncio.Future[bool]] = {}
 
-    async def ready(self, way: Way) -> None:
-        """Return when something can be said without waiting."""
+    def is_ready(self, way: Way) -> bool:
+        """Whether something can be said without waiting, and it is not the turn of other tasks."""
         self._said += 1
-        if not self._said % BURST:
-            await asyncio.sleep(0)
+        return self._said % BURST != 0 and not self._node.late_links(*way)
+
+    async def get_ready(self, way: Way) -> None:
+        """Return when something can be said without waiting, and other tasks had their turn."""
+        await asyncio.sleep(0)
         while late := self._node.late_links(*way):
             await asyncio.wait([self._wait(driver, way[0]) for driver in late])
 
@@ -79,7 +82,9 @@ def spoken(
 
     @wraps(method)
     async def speak(self: Speaks[S_co], /, *args: P.args, **options: P.kwargs) -> R:
-        await self._voice.ready(self._way(args, options))
+        way = self._way(args, options)
+        if not self._voice.is_ready(way):
+            await self._voice.get_ready(way)
         with hurry:
             return method(self._sync, *args, **options)
 
