@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+import asyncio
 from typing import Any, Self
 
 from zenspark.aio.entities import (
@@ -20,26 +20,32 @@ from zenspark.aio.query import Query
 from zenspark.aio.replies import asked
 from zenspark.aio.threads import started
 from zenspark.aio.voice import Voice, Way, spoken, spoken_apart
-from zenspark.api import opening
 from zenspark.api import session as api
 from zenspark.api.config import Config
 from zenspark.api.enums import CongestionControl
 from zenspark.api.hub import StampMaker
 from zenspark.api.ids import EntityGlobalId, ZenohId
+from zenspark.api.opening import Opening
 from zenspark.api.timestamps import Timestamp
 from zenspark.key import KeyExpr
+from zenspark.net.workers import spawn
 
 
 def open(config: Config | None = None, *, timestamp_callback: StampMaker | None = None) -> Pending[Session]:
     """Open a session: `await` it when the network is reached, or `async with` it.
 
-    A task that is cancelled meanwhile leaves at once, and what was opened for it is closed.
+    A task that is cancelled meanwhile leaves at once, and what there is so far ends.
     """
     return Pending(_open(config, timestamp_callback))
 
 
 async def _open(config: Config | None, timestamp_callback: StampMaker | None) -> Session:
-    return Session(await started(partial(opening.open, config, timestamp_callback=timestamp_callback)))
+    opening = Opening(config, timestamp_callback)
+    try:
+        return Session(await started(opening.finish))
+    except asyncio.CancelledError:
+        spawn(opening.give_up)
+        raise
 
 
 class Session:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import socket
 import threading
-import weakref
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.unit.api.sessions import config
 from tests.unit.api.sessions import until as wait_until
 from zenspark import aio as lazily
 from zenspark.api import entities, info, opening, query, scouting, session
+from zenspark.api.config import Config
 from zenspark.api.handlers import FifoChannel
 from zenspark.api.sample import Sample
 from zenspark.api.session import Session
@@ -81,55 +82,57 @@ async def test_what_cannot_be_opened_says_so() -> None:
             pass
 
 
-@in_loop
-async def test_an_opening_that_is_cancelled_leaves_no_session_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    go, opened = threading.Event(), list[weakref.ref[Session]]()
-    ended: list[opening.Running] = []
-    original, end = opening.open, opening.Running._end
-
-    def slowly(*args: object, **options: object) -> Session:
-        go.wait()
-        made = original(config("peer"))
-        opened.append(weakref.ref(made))
-        return made
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[opening.Running]:
+    """What has run for sessions, and has ended."""
+    seen: list[opening.Running] = []
+    end = opening.Running._end
 
     def noted(self: opening.Running, in_loop: bool) -> None:
         end(self, in_loop)
-        ended.append(self)
+        seen.append(self)
 
-    monkeypatch.setattr(opening, "open", slowly)
     monkeypatch.setattr(opening.Running, "_end", noted)
-    task = asyncio.create_task(_opened())
-    await turns()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    del task
-    go.set()
-    await until(lambda: opened)
-    await until(lambda: ended)
-    gc.collect()
-    assert opened[0]() is None
-
-
-async def _opened() -> aio.Session:
-    return await aio.open()
+    return seen
 
 
 @in_loop
-async def test_the_loop_runs_on_while_a_session_opens(monkeypatch: pytest.MonkeyPatch) -> None:
-    go, original = threading.Event(), opening.open
+async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: list[opening.Running]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        there = f"tcp/127.0.0.1:{nobody.getsockname()[1]}"
+        task = asyncio.create_task(_opened(config("client", (), [there], connect__timeout_ms=-1)))
+        caller, _ = await asyncio.to_thread(nobody.accept)
+        with caller:
+            assert not task.done()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(lambda: ended)
+        assert ended[0]._hub.node.is_closed
 
-    def slowly(*args: object, **options: object) -> Session:
+
+@in_loop
+async def test_a_session_that_comes_too_late_is_closed(
+    monkeypatch: pytest.MonkeyPatch, ended: list[opening.Running]
+) -> None:
+    go, finish = threading.Event(), opening.Opening.finish
+
+    def slowly(self: opening.Opening) -> Session:
+        session = finish(self)
         go.wait()
-        return original(config("peer"))
+        return session
 
-    monkeypatch.setattr(opening, "open", slowly)
-    task = asyncio.create_task(_opened())
+    monkeypatch.setattr(opening.Opening, "finish", slowly)
+    task = asyncio.create_task(_opened(config("peer")))
     await turns()
-    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     go.set()
-    await (await task).close()
+    await until(lambda: ended)
+
+
+async def _opened(settings: Config) -> aio.Session:
+    return await aio.open(settings)
 
 
 @in_loop
