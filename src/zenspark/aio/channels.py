@@ -106,10 +106,10 @@ class Channel(Generic[T]):
         if item is not None:
             return item
         if timeout is None:
-            return await self._next()
+            return await self.next_item()
         try:
             async with asyncio.timeout(timeout):
-                return await self._next()
+                return await self.next_item()
         except TimeoutError:
             raise ReceiveTimeout(timeout) from None
 
@@ -118,7 +118,8 @@ class Channel(Generic[T]):
         self._taken += 1
         return self._take() if self._taken % BURST else None
 
-    async def _next(self) -> T:
+    async def next_item(self) -> T:
+        """The next item, waited for, when it could not be taken at once."""
         return await self._wait_and_take()
 
     async def _wait_and_take(self) -> T:
@@ -155,7 +156,7 @@ class Items(Generic[T]):
     async def __anext__(self) -> T:
         try:
             item = self._channel.take_at_once()
-            return await self._channel.recv() if item is None else item
+            return await self._channel.next_item() if item is None else item
         except ChannelClosed:
             raise StopAsyncIteration from None
 
@@ -186,7 +187,7 @@ class Batches(Channel[Any]):
     def take_at_once(self) -> None:
         """Nothing: rows are put together first."""
 
-    async def _next(self) -> Any:  # noqa: ANN401 - a record batch
+    async def next_item(self) -> Any:  # noqa: ANN401 - a record batch
         """The next rows, as many as have come within the delay."""
         rows = None
         async with self._turn:

@@ -162,14 +162,20 @@ async def test_a_burst_wakes_the_loop_once(wakes: list[str]) -> None:
     assert len(wakes) == 1  # it never found the channel empty
 
 
+@pytest.mark.parametrize("way", ["recv", "recv with a timeout", "async for"])
 @in_loop
-async def test_other_tasks_get_their_turn_in_a_flood() -> None:
+async def test_other_tasks_get_their_turn_in_a_flood(way: str) -> None:
     inlet, channel = opened(FifoChannel(10 * BURST))
     inlet.push_many(range(4 * BURST))
     turned: list[int] = []
     task = asyncio.create_task(_note(turned))
-    for _ in range(2 * BURST):
-        await channel.recv()
+    if way == "async for":
+        async for item in channel:
+            if item == 2 * BURST:
+                break
+    else:
+        for _ in range(2 * BURST):
+            await channel.recv(None if way == "recv" else 60)
     assert turned
     await task
 
