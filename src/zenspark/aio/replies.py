@@ -17,7 +17,7 @@ from zenspark.net.speaking import hurry
 from zenspark.wire.values import Congestion
 
 REQUEST: Way = (Congestion.BLOCK, None)
-"""How a query goes, whatever it says of congestion: it does not wait long, for what waits is small."""
+"""How a query goes: it waits for room whatever it says of congestion, since it is never dropped."""
 
 P = ParamSpec("P")
 S = TypeVar("S")

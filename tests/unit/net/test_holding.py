@@ -34,6 +34,7 @@ class Relay:
         call(self.source, there)
         self.router.wait_for(B, C)
         self.source.wait_for(A)
+        self.target.wait_for(A)
         (driver,) = self.target.drivers.values()
         driver.pause()
         self.reading = driver
