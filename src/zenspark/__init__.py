@@ -42,7 +42,7 @@ _NAMES = {
     "errors": "ZError",
     "key": "KeyExpr SetIntersectionLevel",
 }
-_MODULES = {"ext": "api.ext", "handlers": "api.handlers", "shm": "api.shm"}
+_MODULES = {"aio": "aio", "ext": "api.ext", "handlers": "api.handlers", "shm": "api.shm"}
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", "build_kind", *_HOME, *_MODULES]

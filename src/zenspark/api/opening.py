@@ -80,20 +80,34 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=Running.forget_all)
 
 
+class Opening:
+    """A session on its way: `finish` waits for the network, `give_up` in another thread ends that."""
+
+    def __init__(self, config: Config | None, timestamp_callback: StampMaker | None) -> None:
+        self._settings = (config or Config()).settings()
+        node = _node(self._settings)
+        self._hub = Hub(node, self._settings.timestamping.enabled, timestamp_callback)
+        self._reach = Reach(node, self._settings)
+        self._running = Running(self._hub, self._reach)
+        node.start(self._hub)
+
+    def finish(self) -> Session:
+        """Listen and connect as configured, and return when the network is reached."""
+        try:
+            self._reach.begin()
+        except BaseException:
+            self.give_up()
+            raise
+        return Session(self._hub, self._settings.queries_default_timeout / 1000, self._running.end)
+
+    def give_up(self) -> None:
+        """End what there is so far."""
+        self._running.end()
+
+
 def open(config: Config | None = None, *, timestamp_callback: StampMaker | None = None) -> Session:
     """Open a session: listen and connect as configured, and return when the network is reached."""
-    settings = (config or Config()).settings()
-    node = _node(settings)
-    hub = Hub(node, settings.timestamping.enabled, timestamp_callback)
-    reach = Reach(node, settings)
-    running = Running(hub, reach)
-    try:
-        node.start(hub)
-        reach.begin()
-    except BaseException:
-        running.end()
-        raise
-    return Session(hub, settings.queries_default_timeout / 1000, running.end)
+    return Opening(config, timestamp_callback).finish()
 
 
 def _node(settings: Settings) -> Node:

@@ -376,6 +376,15 @@ class Node:
         for driver in self.drivers.values():
             driver.wait_for_room(congestion)
 
+    def late_links(self, congestion: Congestion, key: str | None = None) -> list[Driver]:
+        """The links on which saying something would mean to wait: to all neighbours, or a publication on a key."""
+        late = [driver for driver in list(self._drivers.values()) if driver.makes_wait(congestion)]
+        if not late or key is None:
+            return late
+        with self.lock:
+            wanted = {self._drivers.get(face) for face in self.router.routes.push(self.local_face, key)}
+        return [driver for driver in late if driver in wanted]
+
     def _emit(self, out: Out, reliable: bool = True) -> list[Driver]:
         spoken_to = []
         for face, message in out:

@@ -34,6 +34,7 @@ class Relay:
         call(self.source, there)
         self.router.wait_for(B, C)
         self.source.wait_for(A)
+        self.target.wait_for(A)
         (driver,) = self.target.drivers.values()
         driver.pause()
         self.reading = driver
@@ -83,6 +84,22 @@ def test_who_takes_nothing_although_others_wait_is_given_up(monkeypatch: pytest.
         with meanwhile(lambda: [relay.publish(Congestion.BLOCK) for _ in range(3000)]):
             relay.router.wait_for(B)
         assert relay.publish(Congestion.BLOCK), "the source goes on"
+
+
+def test_the_links_one_would_wait_for_are_known_by_key() -> None:
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=bytes(100_000)))
+        deadline = time.monotonic() + PATIENCE
+        while not relay.behind.makes_wait(Congestion.BLOCK):
+            assert time.monotonic() < deadline
+            relay.behind.put(encode(message), None, qos(Congestion.BLOCK), True)
+        assert relay.router.late_links(Congestion.BLOCK) == [relay.behind]
+        assert relay.router.late_links(Congestion.BLOCK, KEY) == [relay.behind]
+        assert relay.router.late_links(Congestion.BLOCK, "nobody/wants/this") == []
+        relay.reading.resume()
+        assert relay.behind.wait_for_room(Congestion.BLOCK)
+        assert relay.router.late_links(Congestion.BLOCK, KEY) == []
 
 
 def test_reliability_is_passed_on() -> None:
