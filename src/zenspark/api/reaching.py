@@ -74,8 +74,9 @@ class Reach:
 
     def _listen(self) -> None:
         for text in self._settings.listen.endpoints:
+            endpoint = self._endpoint(text)
             try:
-                self._node.listen(self._endpoint(text))
+                self._node.join(endpoint) if endpoint.is_group else self._node.listen(endpoint)
             except LinkError:
                 if self._settings.listen.exit_on_failure:
                     raise

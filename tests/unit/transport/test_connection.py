@@ -6,8 +6,9 @@ import pytest
 
 from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shuttle, written
 from zenspark.errors import CloseReason
-from zenspark.transport.connection import SMALLEST_BATCH, Asked, Closed, Connection, Event, Lost, Received, Say, State
+from zenspark.transport.connection import SMALLEST_BATCH, Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Offer, Opening
+from zenspark.transport.hearing import Closed, Lost, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns
 from zenspark.wire.messages import (
