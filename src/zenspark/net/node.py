@@ -33,7 +33,7 @@ from zenspark.net.speaking import Patience
 from zenspark.router.face import Face, Region
 from zenspark.router.gossip import Found, Gossip
 from zenspark.router.router import Out, Router
-from zenspark.transport.connection import KEEP_ALIVES, ROWS, Asked, Connection, Event
+from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
@@ -198,6 +198,9 @@ class Node:
         """Speak and listen in a multicast group."""
         if self.identity.whatami is WhatAmI.CLIENT:
             raise endpoint.error("is a multicast group, which a client cannot join")
+        if self.rules.batch_size < SMALLEST_BATCH:
+            size = self.rules.batch_size
+            raise endpoint.error(f"is a multicast group, for which transport/link/tx/batch_size={size} is too small")
         gathering = Gathering(self, endpoint, self._begin_group, self.limits.patience)
         self._gatherings.append(gathering)
         self.loop.call_soon(gathering.start)
@@ -500,7 +503,7 @@ class Node:
         """In a forked child: this copy of the node is closed, and the parent's goes on."""
         self._is_closed = True
         self.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as `logging` does: others hold this very lock
-        for pump in [*self._pending, *self._drivers.values(), *self._groups.values(), *self._leaving]:
+        for pump in {*self._pending, *self._drivers.values(), *self._groups.values(), *self._leaving}:
             pump.sever()
         for listener in self.listeners:
             sever(listener)

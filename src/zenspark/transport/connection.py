@@ -19,11 +19,11 @@ import msgspec
 from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Spoken
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received
 from zenspark.transport.outbox import Outbox
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing
-from zenspark.wire.messages import Close, KeepAlive, TransportMessage
+from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
 from zenspark.wire.values import NextSns, Priority, ZenohId
 
 BUFFER_SIZE = 1 << 18
@@ -55,7 +55,7 @@ class Asked(msgspec.Struct, frozen=True):
     terms: Terms
 
 
-Event = Say | Asked | Opened | Spoken
+Event = Say | Asked | Opened | Received | Pushes | Lost | Closed
 Step = Generator[Event, None, int]
 """Events, and at the end how many bytes they took."""
 
@@ -255,6 +255,8 @@ class Connection:
         """Everything a cursor meets, in order, until somebody closes."""
         assert self._hearing is not None
         for event in self._hearing.walk(cursor):
+            if isinstance(event, Join):  # means something in groups only
+                continue
             if isinstance(event, Closed):
                 self.state = State.CLOSED
             yield event

@@ -19,6 +19,8 @@ from zenspark.wire.messages import (
     Err,
     Fragment,
     Frame,
+    InitSyn,
+    Join,
     KeepAlive,
     NetworkMessage,
     Push,
@@ -29,7 +31,7 @@ from zenspark.wire.messages import (
     Response,
     TransportOam,
 )
-from zenspark.wire.values import Priority, QoS, WireExpr
+from zenspark.wire.values import Priority, QoS, TimeUnit, WhatAmI, WireExpr, ZenohId
 
 OFFERS = {
     "plain": Offer(),
@@ -256,6 +258,16 @@ def test_harmless_messages_are_passed_over() -> None:
         encode(KeepAlive()) + encode(TransportOam(id=5)) + encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn))
     )
     assert feed(bob, wrapped(empty) + b"\0\0") == []
+    assert bob.state is State.OPEN
+
+
+def test_init_and_join_mean_nothing_inside_a_session() -> None:
+    _, bob = opened_pair()
+    assert bob.terms is not None
+    init = InitSyn(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7))
+    join = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7), unit=TimeUnit.S, lease=1, sn_re=0, sn_be=0)
+    frame = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
+    assert feed(bob, wrapped(encode(init) + encode(join) + frame)) == [Received(push(), True)]
     assert bob.state is State.OPEN
 
 

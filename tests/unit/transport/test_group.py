@@ -30,11 +30,13 @@ from zenspark.wire.messages import (
     DeclareFinal,
     Fragment,
     Frame,
+    InitSyn,
     Join,
     KeepAlive,
     NetworkMessage,
     Push,
     Put,
+    TransportOam,
 )
 from zenspark.wire.values import NextSns, Priority, TimeUnit, WhatAmI, WireExpr, ZenohId
 
@@ -282,6 +284,25 @@ class TestJoin:
         assert payloads(node) == [b"new"]
         assert node.others == [0xE]
         assert departures(node) == [(0xF, CloseReason.GENERIC)]
+
+
+def test_messages_of_sessions_are_understood_in_groups_except_for_handshakes() -> None:
+    node = Node(1)
+    init = InitSyn(version=9, whatami=WhatAmI.PEER, zid=ZenohId(0xE))
+    node.receive(STRANGER, encode(init), 0.0)
+    assert node.others == []
+    raw = encode(push(b"2"))
+    node.receive(
+        STRANGER,
+        encode(JOIN) + encode(TransportOam(id=5)) + encode(init) + encode(KeepAlive()) + frame(push(b"1")),
+        0.0,
+    )
+    node.receive(STRANGER, encode(Fragment(more=True, reliable=True, sn=8, first=True, payload=raw[:3])), 0.0)
+    node.receive(STRANGER, encode(Fragment(more=False, reliable=True, sn=9, payload=raw[3:])), 0.0)
+    assert payloads(node) == [b"1", b"2"]
+    assert node.others == [0xF]
+    node.receive(STRANGER, encode(Close(session=False, reason=0)), 0.0)
+    assert node.others == []
 
 
 class TestTime:
