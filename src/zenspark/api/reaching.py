@@ -109,6 +109,11 @@ class Reach:
             self._node.wait(lambda: bool(self._node.drivers), settings.scouting.delay / 1000)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:
+        for endpoint in endpoints:
+            if endpoint.is_group:
+                raise endpoint.error(
+                    "is a multicast group, which belongs in listen/endpoints, not in connect/endpoints"
+                )
         configured = self._settings.connect
         policy = RetryPolicy(
             configured.retry.period_init_ms,

@@ -196,6 +196,8 @@ class Node:
 
     def join(self, endpoint: Endpoint) -> None:
         """Speak and listen in a multicast group."""
+        if self._is_closed:
+            raise SessionClosed("the node is closed")
         if self.identity.whatami is WhatAmI.CLIENT:
             raise endpoint.error("is a multicast group, which a client cannot join")
         if self.rules.batch_size < SMALLEST_BATCH:

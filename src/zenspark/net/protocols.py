@@ -58,7 +58,7 @@ def _protocol(endpoint: Endpoint) -> Protocol:
     if protocol is None:
         raise endpoint.error(f"has a protocol that is not one of {', '.join(PROTOCOLS)}")
     if endpoint.is_group:
-        raise endpoint.error("is a multicast group: it is joined when it stands in listen/endpoints")
+        raise endpoint.error("is a multicast group: it can be joined, not connected to or listened on")
     _warn_of_unused(endpoint, protocol.options | RETRY_OPTIONS)
     return protocol
 

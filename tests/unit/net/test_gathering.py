@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.net.ends import PATIENCE, free_group
 from tests.unit.net.nodes import KEY, QUICK, Heard, TestNode, call, nodes, qos
-from zenspark.errors import CloseReason, LinkError, UsageError
+from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import gathering as module
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.gathering import GroupDriver
@@ -173,6 +173,8 @@ def test_what_cannot_be_joined(group: Endpoint) -> None:
             client.join(group)
         with pytest.raises(UsageError, match="transport/link/tx/batch_size=10 is too small"):
             tiny.join(group)
+    with pytest.raises(SessionClosed):
+        tiny.join(group)
 
 
 def test_a_member_with_a_session_is_heard_there(pair: tuple[TestNode, TestNode]) -> None:
