@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from zenspark.aio.channels import BURST
 from zenspark.aio.threads import started
-from zenspark.net.driver import Driver
+from zenspark.net.driver import Pump
 from zenspark.net.node import Node
 from zenspark.net.speaking import hurry
 from zenspark.wire.values import Congestion
@@ -35,7 +35,7 @@ class Voice:
         """Has something done in the network's thread; takes no lock, so it can be called by the garbage collector."""
         self._node = node
         self._said = 0
-        self._waits: dict[tuple[Driver, Congestion], asyncio.Future[bool]] = {}
+        self._waits: dict[tuple[Pump, Congestion], asyncio.Future[bool]] = {}
 
     def is_ready(self, way: Way) -> bool:
         """Whether something can be said without waiting, and it is not the turn of other tasks."""
@@ -48,7 +48,7 @@ class Voice:
         while late := self._node.late_links(*way):
             await asyncio.wait([self._wait(driver, way[0]) for driver in late])
 
-    def _wait(self, driver: Driver, congestion: Congestion) -> asyncio.Future[bool]:
+    def _wait(self, driver: Pump, congestion: Congestion) -> asyncio.Future[bool]:
         """One thread for all who wait for the same link."""
         key = (driver, congestion)
         wait = self._waits.get(key)

@@ -18,7 +18,7 @@ from zenspark.api.sample import Sample
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.incoming import batch_of
 from zenspark.errors import UsageError
-from zenspark.transport.connection import Pushes
+from zenspark.transport.hearing import Pushes
 
 PIECES = 64
 """How many pieces may wait, each of them what one read brought, before the session is asked to pause."""

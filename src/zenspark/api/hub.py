@@ -32,10 +32,9 @@ from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
-from zenspark.net.driver import Driver
-from zenspark.net.node import Node
+from zenspark.net.node import Neighbour, Node
 from zenspark.router.face import Face, Kind
-from zenspark.transport.connection import Pushes
+from zenspark.transport.hearing import Pushes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.buffer import Writer
@@ -121,7 +120,7 @@ class Hub:
         """What the router has told of: declarations, by kind and id."""
         self.on_change: dict[Kind, set[Looks]] = {kind: set() for kind in Kind}
         """Whom to tell when entities of this session come and go."""
-        self.on_transport: dict[int, Callable[[SampleKind, Face, Driver], None]] = {}
+        self.on_transport: dict[int, Callable[[SampleKind, Face, Neighbour], None]] = {}
         """Whom to tell when neighbours come and go, by entity."""
 
     # -- life
@@ -200,8 +199,8 @@ class Hub:
 
     def resume(self) -> None:
         """Somebody who was full has room again."""
-        for driver in self.node.drivers.values():
-            driver.resume()
+        for pump in self.node.pumps:
+            pump.resume()
 
     # -- what the router delivers
 
@@ -229,13 +228,13 @@ class Hub:
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         self.subscriptions.deliver_pushes(face, pushes)
 
-    def opened(self, face: Face, driver: Driver) -> None:
+    def opened(self, face: Face, neighbour: Neighbour) -> None:
         for tell in list(self.on_transport.values()):
-            tell(SampleKind.PUT, face, driver)
+            tell(SampleKind.PUT, face, neighbour)
 
-    def closed(self, face: Face, driver: Driver) -> None:
+    def closed(self, face: Face, neighbour: Neighbour) -> None:
         for tell in list(self.on_transport.values()):
-            tell(SampleKind.DELETE, face, driver)
+            tell(SampleKind.DELETE, face, neighbour)
 
     # -- subscribers
 

@@ -16,6 +16,7 @@ from zenspark.api.settings import Settings
 from zenspark.net.node import Limits, Node, identity
 from zenspark.net.speaking import Patience
 from zenspark.router.gossip import Gossip
+from zenspark.transport.group import DEFAULT_BATCH_SIZE, Rules
 from zenspark.transport.handshake import Credentials, Offer
 from zenspark.wire import values as wire
 
@@ -53,8 +54,8 @@ class Running:
         try:
             self._hub.end()
             if not in_loop:  # the loop itself cannot wait: it has to do the writing
-                for driver in node.drivers.values():
-                    driver.drain()
+                for pump in node.pumps:
+                    pump.drain()
         finally:
             node.close()
             self._reach.release()
@@ -127,7 +128,7 @@ def _node(settings: Settings) -> Node:
     own = identity(zid, whatami)
     told = settings.scouting.gossip
     gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
-    return Node(own, _offer(settings), limits, settings.queries_default_timeout / 1000, gossip)
+    return Node(own, _offer(settings), limits, settings.queries_default_timeout / 1000, gossip, _rules(settings))
 
 
 def _offer(settings: Settings) -> Offer:
@@ -145,6 +146,22 @@ def _offer(settings: Settings) -> Offer:
         compression=transport.unicast.compression.enabled,
         credentials=credentials,
         users=None if login.dictionary_file is None else _users(login.dictionary_file),
+    )
+
+
+def _rules(settings: Settings) -> Rules:
+    """How this node speaks in multicast groups."""
+    multicast, link = settings.transport.multicast, settings.transport.link
+    return Rules(
+        resolution=RESOLUTIONS[link.tx.sequence_number_resolution],
+        batch_size=min(link.tx.batch_size, DEFAULT_BATCH_SIZE),
+        lease_ms=link.tx.lease,
+        qos=multicast.qos.enabled,
+        compression=multicast.compression.enabled,
+        join_interval=multicast.join_interval / 1000,
+        max_members=multicast.max_sessions,
+        message_limit=link.rx.max_message_size,
+        keep_alives=link.tx.keep_alive,
     )
 
 

@@ -21,7 +21,7 @@ from zenspark.api.subscriptions import Subscriptions
 from zenspark.api.timestamps import Timestamp
 from zenspark.api.zbytes import IntoZBytes, ZBytes, buffer_of
 from zenspark.key import KeyExpr
-from zenspark.net.driver import Driver
+from zenspark.net.driver import Pump
 from zenspark.net.node import Node
 from zenspark.router.routes import Routes
 from zenspark.transport.outbox import FULL, REFUSED, Outbox
@@ -55,7 +55,7 @@ class Publication:
     _priority: cython.int
     _reliable: cython.bint
     _express: cython.bint
-    _heads: list[tuple[Driver, Outbox, bytes]]
+    _heads: list[tuple[Pump, Outbox, bytes]]
 
     def __init__(self, hub: Hub, key_expr: KeyExpr, publishing: Publishing, is_declared: bool = False) -> None:
         self._hub = hub
@@ -151,7 +151,7 @@ class Publication:
             elif answer == REFUSED:
                 driver.put(head, payload, self._publishing.qos, self._reliable)
 
-    def _targets(self) -> list[tuple[Driver, wire.WireExpr]]:
+    def _targets(self) -> list[tuple[Pump, wire.WireExpr]]:
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return []
         return targets_of(self._hub.node, str(self._key_expr), self._is_declared)
@@ -171,7 +171,7 @@ class Publication:
             driver.put(encode(push), None, qos, self._reliable)
 
 
-def targets_of(node: Node, key: str, is_declared: bool) -> list[tuple[Driver, wire.WireExpr]]:
+def targets_of(node: Node, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr]]:
     """The links with somebody who wants a key, and how to say it there. Guarded by the node's lock.
 
     A declared key is worth a number of its own on each.

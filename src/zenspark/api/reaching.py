@@ -74,8 +74,9 @@ class Reach:
 
     def _listen(self) -> None:
         for text in self._settings.listen.endpoints:
+            endpoint = self._endpoint(text)
             try:
-                self._node.listen(self._endpoint(text))
+                self._node.join(endpoint) if endpoint.is_group else self._node.listen(endpoint)
             except LinkError:
                 if self._settings.listen.exit_on_failure:
                     raise
@@ -108,6 +109,11 @@ class Reach:
             self._node.wait(lambda: bool(self._node.drivers), settings.scouting.delay / 1000)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:
+        for endpoint in endpoints:
+            if endpoint.is_group:
+                raise endpoint.error(
+                    "is a multicast group, which belongs in listen/endpoints, not in connect/endpoints"
+                )
         configured = self._settings.connect
         policy = RetryPolicy(
             configured.retry.period_init_ms,

@@ -17,7 +17,7 @@ from zenspark.api.sample import Head, Sample, head_of, samples_of
 from zenspark.key import KeyExpr
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import Face
-from zenspark.transport.connection import Pushes
+from zenspark.transport.hearing import Pushes
 
 MAX_ROUTES = 100_000
 """How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""

@@ -14,13 +14,13 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links import Link
 from zenspark.net.loop import Loop, hand_over
-from zenspark.transport.connection import Connection
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Rows
@@ -67,10 +67,21 @@ class Hurry(threading.local):
 hurry = Hurry()
 
 
+class Voice(Protocol):
+    """The machine that speaks: a connection or a group."""
+
+    @property
+    def outbox(self) -> Outbox | None:
+        """Where to put what is to be said; None while nothing may be."""
+
+    def sent(self, now: float) -> None:
+        """Something was written."""
+
+
 class Speaker(ABC):
     """Says things over one link."""
 
-    def __init__(self, loop: Loop, link: Link, connection: Connection, patience: Patience) -> None:
+    def __init__(self, loop: Loop, link: Link, connection: Voice, patience: Patience) -> None:
         self.loop = loop
         self.link = link
         self.connection = connection

@@ -41,6 +41,10 @@ class Region(Enum):
     """the router above a peer; the router or peer above a client"""
     ROUTER = auto()
     """a router beside us, a router"""
+    GROUP = auto()
+    """all members of a multicast group together: what is said there, everybody hears"""
+    MEMBER = auto()
+    """one member of a group, who is heard but cannot be spoken to alone"""
 
 
 REGIONS = {
@@ -102,6 +106,12 @@ class Face:
         self.told: dict[Kind, dict[str, Told]] = {kind: {} for kind in Kind}
         self.wants_all = region is Region.PEER
         """A peer that has not yet said D_FINAL(0) may want anything."""
+        self.group: Face | None = None
+        """The group a member belongs to."""
+        self.members: set[ZenohId] = set()
+        """Who belongs to a group: what they say to us elsewhere, they say there themselves."""
+        self.is_doubled = False
+        """Whether a member is heard in another way too, so that its publications arrive there."""
         self._ids = count(1)
         self._request_ids = count(1)
         self._their_keys: dict[int, str] = {}
@@ -153,8 +163,11 @@ class Face:
             del self._known[key]
 
     def bind(self, key: str) -> DeclareKeyexpr | None:
-        """Give a key a number of ours; None if it has one, or if there is none left."""
-        if key in self._known:
+        """Give a key a number of ours; None if it has one, or if there is none left.
+
+        In a group keys have no numbers: who joins later would not know them.
+        """
+        if key in self._known or self.region is Region.GROUP:
             return None
         number = self._next_key
         while number in self._their_keys:  # a number means one thing on a session, whoever bound it

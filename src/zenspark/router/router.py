@@ -75,6 +75,19 @@ def undeclaration(kind: Kind, number: int) -> AnyDeclaration:
             assert_never(kind)
 
 
+def _is_for_all(member: Face, message: NetworkMessage) -> bool:
+    """Whether what a member says in a group is for everybody there: publications, and the numbers of their keys.
+
+    Nobody can be answered alone, so questions have no answer; eclipse-zenoh's declarations there change nothing.
+    """
+    match message:
+        case Push():
+            return not member.is_doubled
+        case Declare(body=DeclareKeyexpr() | UndeclareKeyexpr()):
+            return True
+    return False
+
+
 class Router:
     """The tables of one node and the moves that change them."""
 
@@ -110,12 +123,32 @@ class Router:
             self._declare(face, DeclareFinal(), INITIAL_INTEREST)
         return face, self._flush()
 
+    def add_group(self) -> Face:
+        """The face of a multicast group, which gets every publication: its members declare nothing that counts."""
+        return self._add(self.zid, self.whatami, Region.GROUP)
+
+    def add_member(self, group: Face, zid: ZenohId, whatami: WhatAmI) -> Face:
+        """A node that is heard in a group."""
+        face = self._add(zid, whatami, Region.MEMBER)
+        face.group = group
+        group.members.add(zid)
+        return face
+
     def _add(self, zid: ZenohId, whatami: WhatAmI, region: Region) -> Face:
         self._numbers += 1
         face = Face(self._numbers, zid, whatami, region)
         self._faces[face.number] = face
-        self.routes.change(list(self._faces.values()))
+        self._change_faces()
         return face
+
+    def _change_faces(self) -> None:
+        """Faces came or went. A node that is heard in several ways is listened to in one, best in its own session."""
+        members = [face for face in self._faces.values() if face.region is Region.MEMBER]
+        heard = {face.zid for face in self._faces.values() if face.region is not Region.MEMBER}
+        for face in members:
+            face.is_doubled = face.zid in heard
+            heard.add(face.zid)
+        self.routes.change(list(self._faces.values()))
 
     def remove_face(self, face: Face, now: float) -> Out:
         """A neighbour is gone, with everything it declared, asked and owed."""
@@ -132,7 +165,9 @@ class Router:
             self._queries.drop(pending)
         for number in self._queries.to(face):
             self._finish_copy(face, number)
-        self.routes.change(list(self._faces.values()))
+        if face.group is not None:
+            face.group.members.discard(face.zid)
+        self._change_faces()
         return self._flush()
 
     def _flush(self) -> Out:
@@ -143,7 +178,8 @@ class Router:
 
     def receive(self, face: Face, message: NetworkMessage, now: float) -> Out:
         """What a face says, and what follows from it."""
-        self._MOVES[type(message)](self, face, message, now)
+        if face.region is not Region.MEMBER or _is_for_all(face, message):
+            self._MOVES[type(message)](self, face, message, now)
         return self._flush()
 
     def _ignore(self, face: Face, message: NetworkMessage, now: float) -> None:
@@ -386,7 +422,7 @@ class Router:
         """Whether a face may want a message about which it has told us nothing."""
         if face.region is Region.UPSTREAM:
             return not self._interests.is_answered(face, kind, key)
-        return face.wants_all
+        return face.wants_all or (face.region is Region.GROUP and kind is Kind.SUBSCRIBER)
 
     # -- publications
 

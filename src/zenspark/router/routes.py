@@ -14,18 +14,24 @@ from zenspark.router.face import Face, Kind, Region
 from zenspark.router.tables import Entry, Table, is_complete_for
 from zenspark.wire.values import QueryTarget
 
-_ALL = frozenset(Region)
+_ALL = frozenset(Region) - {Region.MEMBER}
 _DOWN = frozenset({Region.LOCAL, Region.CLIENT})
 
 REACH: dict[Region, frozenset[Region]] = {
     Region.LOCAL: _ALL - {Region.LOCAL},
     Region.CLIENT: _ALL,
-    Region.SOUTH_PEER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER},
+    Region.SOUTH_PEER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER, Region.GROUP},
     Region.PEER: _DOWN,
     Region.UPSTREAM: _DOWN,
-    Region.ROUTER: _DOWN | {Region.SOUTH_PEER},
+    Region.ROUTER: _DOWN | {Region.SOUTH_PEER, Region.GROUP},
+    Region.GROUP: frozenset(),
+    Region.MEMBER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER},
 }
-"""From the region a message comes from to the regions it may go to; never back to the face itself."""
+"""From the region a message comes from to the regions it may go to; never back to the face itself.
+
+A peer carries nothing from its peers into a group, as it carries nothing from one peer to another: where all peers know
+each other, every one of them would, and it would arrive many times. eclipse-zenoh's peers do.
+"""
 
 UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER, Region.ROUTER})
 """Neighbours that are told of declarations without having asked."""
@@ -46,7 +52,7 @@ def is_key_expression(key: str) -> bool:
 
 def reaches(source: Face, target: Face) -> bool:
     """Whether what comes from one face may go to another."""
-    return source is not target and target.region in REACH[source.region]
+    return source is not target and target.region in REACH[source.region] and source.zid not in target.members
 
 
 class Routes:

@@ -109,4 +109,6 @@ def test_reliability_is_passed_on() -> None:
         for reliable in (True, False):
             assert relay.publish(Congestion.BLOCK, reliable)
         relay.target.heard.wait_payloads(2)
-        assert {lane[1] for lane in relay.reading.connection._lanes if lane[0] is Priority.DATA} == {True, False}
+        hearing = relay.reading.connection._hearing
+        assert hearing is not None
+        assert {lane[1] for lane in hearing._lanes if lane[0] is Priority.DATA} == {True, False}
