@@ -32,6 +32,7 @@ from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
 from zenspark.router.face import Face, Region
 from zenspark.router.gossip import Found, Gossip
+from zenspark.router.memory import Memory
 from zenspark.router.router import Out, Router
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
@@ -39,7 +40,7 @@ from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Ope
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
 from zenspark.wire.columns import Columns
 from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam, Push
-from zenspark.wire.values import Congestion, Locator, QoS, WhatAmI, ZenohId
+from zenspark.wire.values import Congestion, Locator, QoS, WhatAmI, WireExpr, ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
@@ -126,6 +127,8 @@ class Node:
         self._seats: dict[Face, Seat] = {}
         self._leaving: set[Pump] = set()
         self._held = HoldingBack(self.loop, limits.patience.block)
+        self._stays_here: Memory[bool] = Memory()
+        """Of the shapes of what neighbours publish, whether anybody else wants it."""
         self._timer_at = float("inf")
         self._is_closed = False
         self._is_closing = False
@@ -399,17 +402,23 @@ class Node:
     def hear_pushes(self, face: Face, pushes: Pushes) -> None:
         """A neighbour published something."""
         columns = pushes.columns
-        routes = self.router.routes
-        elsewhere = False
+        known = self._stays_here.of(face, (self.router.routes.version, face.vocabulary))
+        stays = True
         for index in range(columns.shape_count):
-            key = face.resolve(columns.shape_at(index).wire_expr)
-            targets = () if key is None else routes.push(face, key)
-            elsewhere = elsewhere or any(target is not self.local_face for target in targets)
-        if elsewhere:
+            signature = columns.signature(index)
+            if signature not in known:
+                known[signature] = self._stays(face, columns.shape_at(index).wire_expr)
+            stays = stays and known[signature]
+        if not stays:
             for row in range(pushes.start, pushes.stop):
                 self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
         elif self._local is not None:
             self._local.receive_pushes(face, pushes)
+
+    def _stays(self, face: Face, expr: WireExpr) -> bool:
+        """Whether nobody but this node's session wants what a neighbour publishes."""
+        key = face.resolve(expr)
+        return key is None or all(target is self.local_face for target in self.router.routes.push(face, key))
 
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""

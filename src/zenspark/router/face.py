@@ -118,6 +118,8 @@ class Face:
         self._our_keys: dict[int, str] = {}
         self._next_key = 1
         self._known: dict[str, tuple[int, Mapping]] = {}
+        self.vocabulary = 0
+        """Changes whenever a wire expression from this face may have got another meaning."""
 
     def __repr__(self) -> str:
         return f"<Face {self.number} {self.zid} {self.whatami.text}>"
@@ -153,11 +155,13 @@ class Face:
         """The face bound one of its numbers. A number once bound keeps its meaning."""
         if declaration.wire_expr.scope:
             return  # says nothing: the number would have to be read in our own vocabulary
+        self.vocabulary += 1
         bound = self._their_keys.setdefault(declaration.expr_id, declaration.wire_expr.suffix)
         self._known[bound] = (declaration.expr_id, Mapping.RECEIVER)
 
     def forget_key(self, number: int) -> None:
         """The face freed one of its numbers."""
+        self.vocabulary += 1
         key = self._their_keys.pop(number, None)
         if key is not None and self._known.get(key) == (number, Mapping.RECEIVER):
             del self._known[key]
@@ -174,6 +178,7 @@ class Face:
             number += 1
         if number > MAX_KEY_ID:
             return None
+        self.vocabulary += 1
         self._next_key = number + 1
         self._our_keys[number] = key
         self._known[key] = (number, Mapping.SENDER)
