@@ -686,7 +686,7 @@ def test_cancelling_waits_for_the_callback(router: Session, client: Session, ind
 def test_a_callback_may_cancel_its_own_query(router: Session, client: Session) -> None:
     queryable = router.declare_queryable("a")
     token, dropped = CancellationToken(), threading.Event()
-    handler = Callback(lambda _: token.cancel(), dropped.set)
+    handler: Callback[object] = Callback(lambda _: token.cancel(), dropped.set)
     client.get("a", (handler, "mine"), cancellation_token=token, consolidation=ConsolidationMode.NONE)
     with queryable.recv(PATIENCE) as query:
         query.reply("a", b"")

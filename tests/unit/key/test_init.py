@@ -209,4 +209,4 @@ def test_a_level_prints_its_name() -> None:
 def test_text_may_stand_before_a_key_expression() -> None:
     assert "a/**/**" / KeyExpr("b") == "a/**/b"
     with pytest.raises(TypeError):
-        3 / KeyExpr("b")  # type: ignore[operator]
+        3 / KeyExpr("b")
