@@ -7,6 +7,7 @@ also ends when nobody holds it any more; one with a callback lives on in the bac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import GenericAlias
 from typing import Any, Generic, Self, TypeVar
 
 from zenspark.api.bulk import Batches, Bulk
@@ -312,6 +313,10 @@ class Querier(Matcher):
     """Asks on one key, with settings made once. `ask` asks with those settings."""
 
     _NAME = "querier"
+
+    def __class_getitem__(cls, handler: object) -> GenericAlias:
+        """As in eclipse-zenoh, annotations may name a handler."""
+        return GenericAlias(cls, handler)
 
     def __init__(
         self, hub: Hub, key_expr: KeyExpr, matching: Matching, accept: ReplyKeyExpr, ask: Callable[..., Any]
