@@ -56,7 +56,20 @@ _NUMBERS = 1 << 32
 # --- configuration --------------------------------------------------------------------------------
 
 
-class RepliesConfig:
+class Choices:
+    """Settings that were checked when they were made; they compare, hash and pickle."""
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+class RepliesConfig(Choices):
     """How the replies of a cache travel. Responses are treated like the question, so nothing here has an effect."""
 
     def __init__(
@@ -71,7 +84,7 @@ class RepliesConfig:
         self.express = flag(express)
 
 
-class CacheConfig:
+class CacheConfig(Choices):
     """How many samples an advanced publisher keeps."""
 
     def __init__(self, max_samples: int | None = None, *, replies_config: RepliesConfig | None = None) -> None:
@@ -79,7 +92,7 @@ class CacheConfig:
         self.replies_config = choice(RepliesConfig, replies_config, RepliesConfig())
 
 
-class HistoryConfig:
+class HistoryConfig(Choices):
     """Which past samples an advanced subscriber asks for: so many of each publisher, of so many seconds."""
 
     def __init__(
@@ -99,7 +112,7 @@ class HistoryConfig:
         return found if self.max_age is None else {**found, "_time": f"[now({-self.max_age}s)..]"}
 
 
-class MissDetectionConfig:
+class MissDetectionConfig(Choices):
     """How an advanced publisher lets others notice that samples are missing.
 
     Samples are numbered. A heartbeat says every so many seconds which is the newest, a sporadic one only when that has
@@ -111,7 +124,7 @@ class MissDetectionConfig:
         self.sporadic_heartbeat = None if sporadic_heartbeat is None else seconds(sporadic_heartbeat, 0)
 
 
-class RecoveryConfig:
+class RecoveryConfig(Choices):
     """How an advanced subscriber notices that the last samples are missing: by asking, or by heartbeats."""
 
     def __init__(self, *, periodic_queries: float | timedelta | None = None, heartbeat: bool | None = None) -> None:

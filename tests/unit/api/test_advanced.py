@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -322,6 +323,22 @@ def test_configurations() -> None:
     for options in ({}, {"heartbeat": False}, {"heartbeat": True, "periodic_queries": 1}):
         with pytest.raises(ValueError, match="either"):
             RecoveryConfig(**options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: CacheConfig(number, replies_config=RepliesConfig(priority=Priority.DATA)),
+        lambda number: HistoryConfig(max_samples=number),
+        lambda number: MissDetectionConfig(heartbeat=number),
+        lambda number: RecoveryConfig(periodic_queries=number),
+    ],
+)
+def test_configurations_are_values(make: Callable[[int], Any]) -> None:
+    assert pickle.loads(pickle.dumps(make(1))) == make(1) != make(2)
+    assert {make(1): 1}[make(1)] == 1
+    assert make(1) != 1
+    assert "1" in repr(make(1))
 
 
 def test_nothing_at_all_is_refused(sessions: tuple[Session, Session]) -> None:
