@@ -124,9 +124,7 @@ def test_we_get_their_past_samples_and_those_after(beside: tuple[Session, Refere
     for payload in range(5):
         other.tell(f"advanced_put {payload}")
     history = HistoryConfig(max_samples=number, max_age=60, detect_late_publishers=True)
-    subscriber = declare_advanced_subscriber(
-        session, "adv/**", history=history, recovery=RecoveryConfig(heartbeat=True)
-    )
+    subscriber = declare_advanced_subscriber(session, "adv/**", history=history)
     assert payloads(subscriber, min(number, 5)) == [str(payload) for payload in range(5)][-number:]
     other.tell("advanced_put after")
     assert payloads(subscriber, 1) == ["after"]

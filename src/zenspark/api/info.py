@@ -11,6 +11,7 @@ from zenspark.api.handlers import Attached
 from zenspark.api.hub import Hub
 from zenspark.api.ids import ZenohId
 from zenspark.api.values import Link, LinkEvent, Transport, TransportEvent
+from zenspark.net.driver import Driver
 from zenspark.net.gathering import Seat
 from zenspark.net.node import Neighbour
 from zenspark.router.face import Face

@@ -70,6 +70,11 @@ def is_heard(publisher: AdvancedPublisher) -> Callable[[], object]:
     return lambda: publisher._publisher.matching_status
 
 
+def is_found(session: Session) -> bool:
+    """Whether somebody's cache is known there."""
+    return bool(list(session.get("a/b/@adv/**", accept_replies=ReplyKeyExpr.ANY)))
+
+
 def payloads(subscriber: AdvancedSubscriber[Any], count: int) -> list[str]:
     return [subscriber.recv(PATIENCE).payload.to_string() for _ in range(count)]
 
@@ -79,7 +84,7 @@ def test_past_samples_come_first(sessions: tuple[Session, Session]) -> None:
     for number in range(3):
         publisher.put(str(number), encoding="text/plain", attachment=b"with")
     publisher.delete()
-    until(lambda: list(sessions[1].get("a/b/@adv/**", accept_replies=ReplyKeyExpr.ANY)))
+    until(lambda: is_found(sessions[1]))
     subscriber = subscriber_on(sessions[1], history=ALL)
     until(is_heard(publisher))
     publisher.put("after")
@@ -99,7 +104,7 @@ def test_only_as_many_as_wanted(sessions: tuple[Session, Session]) -> None:
     publisher = publisher_on(sessions[0])
     for number in range(5):
         publisher.put(str(number))
-    until(lambda: list(sessions[1].get("a/b/@adv/**", accept_replies=ReplyKeyExpr.ANY)))
+    until(lambda: is_found(sessions[1]))
     subscriber = subscriber_on(sessions[1], history=HistoryConfig(max_samples=2, max_age=60))
     assert payloads(subscriber, 2) == ["3", "4"]
 
@@ -109,6 +114,7 @@ def test_stamps_will_do_instead_of_numbers() -> None:
         publisher = publisher_on(one, sample_miss_detection=None, publisher_detection=True)
         publisher.put("0")
         publisher.put("1", timestamp=one.new_timestamp())
+        until(lambda: is_found(other))
         subscriber = subscriber_on(other, history=ALL)
         until(is_heard(publisher))
         publisher.delete()
