@@ -41,7 +41,8 @@ from zenspark.api.timestamps import Timestamp, TimestampId
 from zenspark.api.zbytes import IntoZBytes, ZBytes
 from zenspark.errors import UsageError, ZError
 from zenspark.key import KeyExpr
-from zenspark.net.workers import spawn
+from zenspark.net.loop import hand_over
+from zenspark.net.workers import Lends
 from zenspark.wire.messages import Del, Put
 
 H = TypeVar("H")
@@ -170,7 +171,7 @@ class Periodic:
         self._period = period
         self._work = work
         self._stopped = threading.Event()
-        spawn(self._run)
+        threading.Thread(target=self._run, name="zenspark-periodic", daemon=True).start()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._period):
@@ -403,14 +404,15 @@ class Advertised(msgspec.Struct, frozen=True):
 class Outlet:
     """The user's handler. Waits where it is full: then whoever delivers here waits, and in the end the publisher."""
 
-    def __init__(self, handler: object) -> None:
+    def __init__(self, handler: object, loop: Lends) -> None:
         self._room = threading.Event()
-        self.attached: Attached = attach(handler, spawn, self._room.set)
+        self.attached: Attached = attach(handler, loop, self._room.set)
         self._is_open = True
 
     def push(self, item: object) -> None:
         self._room.clear()
         if self._is_open and not self.attached.inlet.push(item) and self._is_open:
+            hand_over()
             self._room.wait()
 
     def close(self) -> None:
@@ -628,11 +630,12 @@ def declare_advanced_subscriber(
     past = None if history is None else expect(HistoryConfig, history)
     if past is not None and (past.max_samples == 0 or past.max_age == 0):
         raise UsageError("expected a history of at least one sample, and of some age")
-    expect(Session, session)._hub.check()
+    hub = expect(Session, session)._hub
+    hub.check()
     return AdvancedSubscriber(
         session,
         KeyExpr.of(key_expr),
-        Outlet(handler),
+        Outlet(handler, hub.node.loop),
         choice(Locality, allowed_origin, Locality.ANY),
         past,
         None if recovery is None else expect(RecoveryConfig, recovery),

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from zenspark.api.checks import expect
 from zenspark.api.handlers import Callback
 from zenspark.errors import UsageError
+from zenspark.net.loop import hand_over
 
 
 class CancellationToken:
@@ -80,6 +81,7 @@ class AwaitedCallback:
     def wait(self) -> None:
         """Until it has returned for the last time and was dropped."""
         if self._thread != threading.get_ident():
+            hand_over()  # whoever waits here may be the one who would have to call it
             self._has_dropped.wait()
 
 
@@ -96,10 +98,6 @@ class Works(Protocol):
 
     @property
     def lock(self) -> threading.RLock: ...
-
-    @property
-    def is_delivering(self) -> bool:
-        """Whether this is the thread that delivers, which must never wait for what it would have to deliver."""
 
 
 class Cancelling:
@@ -136,7 +134,7 @@ class Cancelling:
     def _stop(self) -> None:
         with self._hub.lock:
             self._query.cancel()
-        if self._awaited is not None and not self._hub.is_delivering:
+        if self._awaited is not None:
             self._awaited.wait()
 
     def _detach(self) -> None:

@@ -199,11 +199,6 @@ class Hub:
         self.stamp().write(out)
         return wire.TimestampRecord(point.bit, bytes(out.data))
 
-    @property
-    def is_delivering(self) -> bool:
-        """Whether this is the thread that delivers."""
-        return self.node.loop.is_current
-
     def _pause(self, face: Face) -> None:
         driver = self.node.driver(face)
         if driver is not None:

@@ -34,6 +34,7 @@ from zenspark.api.sample import Sample
 from zenspark.api.session import Session
 from zenspark.api.timestamps import TimestampId
 from zenspark.errors import SessionClosed, UsageError, ZError
+from zenspark.net.workers import Workers
 
 HEARTBEAT = MissDetectionConfig(heartbeat=0.05)
 ALL = HistoryConfig(detect_late_publishers=True)
@@ -356,7 +357,7 @@ def test_nothing_at_all_is_refused(sessions: tuple[Session, Session]) -> None:
 
 
 def test_a_closed_outlet_takes_nothing_and_waits_for_nothing() -> None:
-    outlet = Outlet(FifoChannel(1))
+    outlet = Outlet(FifoChannel(1), Workers())
 
     def push() -> None:
         for number in range(3):
