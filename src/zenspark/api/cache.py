@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from zenspark.api.parameters import Parameters
-from zenspark.api.query import Query
+from zenspark.api.query import Query, reply_again
 from zenspark.api.timeranges import TimeRange
 from zenspark.clock import ns_from_ntp64
 from zenspark.errors import ZError
@@ -41,7 +41,7 @@ class Cache:
         with query:
             try:
                 for body in self.wanted(query.parameters):
-                    query.reply_body(self._key_expr, body)
+                    reply_again(query, self._key_expr, body)
             except ZError as error:
                 logger.warning("a query for past samples on %s cannot be answered: %s", self._key_expr, error)
 

@@ -163,7 +163,7 @@ class Query:
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
             payload=ZBytes.of(payload).to_bytes(),
         )
-        self.reply_body(key_expr, body)
+        self._reply(key_expr, body)
 
     def reply_del(
         self,
@@ -180,10 +180,9 @@ class Query:
             timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
         )
-        self.reply_body(key_expr, body)
+        self._reply(key_expr, body)
 
-    def reply_body(self, key_expr: KeyExpr | str, body: Put | Del) -> None:
-        """Answer with what was published once."""
+    def _reply(self, key_expr: KeyExpr | str, body: Put | Del) -> None:
         answering = self._live()
         key = KeyExpr.of(key_expr)
         if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not answering.key_expr.intersects(key):
@@ -205,3 +204,8 @@ class Query:
 
     def __repr__(self) -> str:
         return "Query { dropped }" if self._answering is None else str(self)
+
+
+def reply_again(query: Query, key_expr: KeyExpr, body: Put | Del) -> None:
+    """Answer with what was published before, as it was."""
+    query._reply(key_expr, body)
