@@ -55,6 +55,17 @@ for line in sys.stdin:
     elif command == "live":
         for reply in session.liveliness().get(rest, timeout=2):
             say("alive", reply.ok.key_expr)
+    elif command == "advanced_pub":
+        publisher = zenoh.ext.declare_advanced_publisher(
+            session, rest, cache=zenoh.ext.CacheConfig(10), publisher_detection=True,
+            sample_miss_detection=zenoh.ext.MissDetectionConfig(heartbeat=0.1))
+    elif command == "advanced_put":
+        publisher.put(rest)
+    elif command == "advanced_sub":
+        kept.append(zenoh.ext.declare_advanced_subscriber(
+            session, rest, heard, history=zenoh.ext.HistoryConfig(detect_late_publishers=True),
+            recovery=zenoh.ext.RecoveryConfig(heartbeat=True), subscriber_detection=True))
+        kept[-1].sample_miss_listener(lambda miss: say("missed", miss.nb))
     elif command == "peers":
         say("peers", *sorted(str(each) for each in session.info.peers_zid()))
     say("done", command)

@@ -17,7 +17,7 @@ from zenspark.errors import UsageError
 class Scout:
     """A search that goes on until it is stopped; every node found is delivered once."""
 
-    def __init__(self, sync: api.Scout) -> None:
+    def __init__(self, sync: api.Scout[Any]) -> None:
         self._sync = sync
 
     async def stop(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from zenspark.api.checks import flag
 from zenspark.api.entities import Receiver
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.handlers import Attached
 from zenspark.api.hub import Hub
 from zenspark.api.ids import ZenohId
 from zenspark.api.values import Link, LinkEvent, Transport, TransportEvent
+from zenspark.net.driver import Driver
 from zenspark.net.gathering import Seat
 from zenspark.net.node import Neighbour
 from zenspark.router.face import Face
@@ -17,14 +19,21 @@ from zenspark.wire import values as wire
 
 H = TypeVar("H")
 
+ALL_PRIORITIES = (0, 7)
+"""What a link carries where priorities are told apart: from the protocol's own to the lowest."""
+
 
 def transport_of(face: Face, neighbour: Neighbour) -> Transport:
     """A session with another node, as users see it."""
     zid, whatami = ZenohId.from_wire(face.zid), WhatAmI.from_wire(face.whatami)
     if isinstance(neighbour, Seat):
         return Transport(zid, whatami, neighbour.is_qos, is_multicast=True)
-    terms = neighbour.connection.terms
-    return Transport(zid, whatami, terms is not None and terms.qos)
+    return Transport(zid, whatami, _is_qos(neighbour))
+
+
+def _is_qos(driver: Driver) -> bool:
+    terms = driver.connection.terms
+    return terms is not None and terms.qos
 
 
 def link_of(face: Face, neighbour: Neighbour) -> Link:
@@ -41,6 +50,7 @@ def link_of(face: Face, neighbour: Neighbour) -> Link:
         is_streamed=link.is_streamed,
         interfaces=list(link.interfaces),
         auth_identifier=link.auth_identifier,
+        priorities=ALL_PRIORITIES if _is_qos(neighbour) else None,
         reliability=Reliability.RELIABLE if link.is_reliable else Reliability.BEST_EFFORT,
     )
 
@@ -127,11 +137,11 @@ class SessionInfo:
     ) -> TransportEventsListener[Any]:
         """Be told when sessions open and close; with `history` also of those that are open."""
         self._hub.check()
-        return TransportEventsListener(self._hub, self._hub.attach(handler), bool(history))
+        return TransportEventsListener(self._hub, self._hub.attach(handler), flag(history))
 
     def declare_link_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> LinkEventsListener[Any]:
         """Be told when links are added and removed; with `history` also of those that are there."""
         self._hub.check()
-        return LinkEventsListener(self._hub, self._hub.attach(handler), bool(history))
+        return LinkEventsListener(self._hub, self._hub.attach(handler), flag(history))

@@ -8,6 +8,7 @@ import os
 import threading
 from typing import ClassVar
 
+from zenspark.api.checks import expect
 from zenspark.api.config import Config
 from zenspark.api.hub import Hub, StampMaker
 from zenspark.api.reaching import Reach, roles
@@ -85,7 +86,7 @@ class Opening:
     """A session on its way: `finish` waits for the network, `give_up` in another thread ends that."""
 
     def __init__(self, config: Config | None, timestamp_callback: StampMaker | None) -> None:
-        self._settings = (config or Config()).settings()
+        self._settings = (Config() if config is None else expect(Config, config)).settings()
         node = _node(self._settings)
         self._hub = Hub(node, self._settings.timestamping.enabled, timestamp_callback)
         self._reach = Reach(node, self._settings)

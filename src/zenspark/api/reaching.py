@@ -26,6 +26,9 @@ from zenspark.wire.values import Roles, WhatAmI
 HANDSHAKE = 2.0
 """Seconds more for those who have answered, but with whom there is no session yet: this machine may be busy."""
 
+SETTLING = 0.05
+"""Seconds in which everybody who is near answers the same question: who publishes at once is heard by all of them."""
+
 
 class Reach:
     """How one session is joined to the network."""
@@ -106,7 +109,13 @@ class Reach:
             self._node.wait(lambda: all(one.is_open or one.is_over for one in wanted), settings.scouting.delay / 1000)
             self._node.wait(lambda: not any(one.is_answered for one in wanted), HANDSHAKE)
         elif settings.open.return_conditions.connect_scouted and settings.scouting.multicast.enabled:
-            self._node.wait(lambda: bool(self._node.drivers), settings.scouting.delay / 1000)
+            self._await_found(settings.scouting.delay / 1000)
+
+    def _await_found(self, delay: float) -> None:
+        """Wait for the first who is found, then for those whose answers come right behind it."""
+        if self._node.wait(lambda: bool(self._node.drivers), delay):
+            self._node.wait(lambda: False, SETTLING)
+            self._node.wait(lambda: not self._discovery.is_trying, delay)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:
         for endpoint in endpoints:

@@ -846,7 +846,7 @@ class Columns:
         number: cython.uint = shape[_ENCODING] >> 1
         if not shape[_ENCODING] & 1:
             return Encoding(number)
-        return Encoding(number, self._piece(shape[_SCHEMA], shape[_SIZES] & 0xFF).decode())
+        return Encoding(number, self._piece(shape[_SCHEMA], shape[_SIZES] & 0xFF).decode(errors="surrogateescape"))
 
     @cython.cfunc
     def _source(self, shape: cython.p_uint) -> object:
@@ -1273,8 +1273,7 @@ class Columns:
             return 0
         shape[_SCHEMA] = pos
         shape[_SIZES] = size
-        end = pos + cython.cast(cython.Py_ssize_t, size)
-        return end if _is_text(self._data, pos, end) else 0
+        return pos + cython.cast(cython.Py_ssize_t, size)
 
     @cython.cfunc
     @cython.nogil
