@@ -6,13 +6,14 @@ Both look up the same routes: the subscribers of a key, remembered until a subsc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from zenspark.api.enums import Locality
 from zenspark.api.handlers import Inlet
+from zenspark.api.namespace import Namespace
+from zenspark.api.room import Room
 from zenspark.api.sample import Head, Sample, head_of, samples_of
 from zenspark.key import KeyExpr
 from zenspark.key.tree import KeyTree
@@ -48,11 +49,12 @@ Route = tuple[Subscription, ...]
 class Subscriptions:
     """All subscribers of a session. Guarded by the node's lock."""
 
-    def __init__(self, pause: Callable[[Face], None]) -> None:
+    def __init__(self, room: Room, namespace: Namespace) -> None:
         self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
         self._routes: dict[str, Route] = {}
         self._local_routes: dict[str, Route] = {}
-        self._pause = pause
+        self._room = room
+        self._namespace = namespace
         self.version = 0
         """Changes whenever a subscriber comes or goes."""
 
@@ -93,10 +95,10 @@ class Subscriptions:
             route = routes[key] = tuple(sorted(found, key=lambda one: one.id))
         return route
 
-    def deliver(self, sample: Sample, is_local: bool) -> bool:
-        """Hand over one sample; whether there is room for more everywhere."""
-        room = [subscription.inlet.push(sample) for subscription in self.route(str(sample.key_expr), is_local)]
-        return all(room)
+    def deliver(self, sample: Sample, is_local: bool) -> list[Inlet[Sample]]:
+        """Hand over one sample; those who have no room for more."""
+        inlets = [subscription.inlet for subscription in self.route(str(sample.key_expr), is_local)]
+        return [inlet for inlet in inlets if not (is_local and self._room.refuses(inlet)) and not inlet.push(sample)]
 
     def deliver_pushes(self, face: Face, pushes: Pushes) -> None:
         """Hand over what a neighbour published."""
@@ -106,19 +108,19 @@ class Subscriptions:
         attached = False
         for index in range(columns.shape_count):
             shape = columns.shape_at(index)
-            key = face.resolve(shape.wire_expr)
+            wire_key = face.resolve(shape.wire_expr)
+            key = None if wire_key is None else self._namespace.inward(wire_key)
             route = () if key is None else self.route(key, False)
             routes.append(route)
             attached |= shape.has_attachment
             heads.append(head_of(shape, KeyExpr(key)) if route and key is not None else None)
-        full = False
         for subscription in dict.fromkeys(one for route in routes for one in route):
             wanted = [head if subscription in route else None for head, route in zip(heads, routes, strict=True)]
             inlet = subscription.inlet
             if subscription.columns is not None:
                 keys = [None if head is None else str(head.key_expr) for head in wanted]
-                full |= not subscription.columns.push_columns(pushes, keys, str(face.zid))
+                has_room = subscription.columns.push_columns(pushes, keys, str(face.zid))
             else:
-                full |= not inlet.push_many(samples_of(columns, pushes.start, pushes.stop, wanted, attached))
-        if full:
-            self._pause(face)
+                has_room = inlet.push_many(samples_of(columns, pushes.start, pushes.stop, wanted, attached))
+            if not has_room:
+                self._room.missing(inlet, face)
