@@ -191,7 +191,7 @@ def test_aggregated_publishers_reach_their_subscribers(apis: tuple[Api, Api], mo
 
 
 def test_publications_are_sent_as_configured(apis: tuple[Api, Api]) -> None:
-    treatment = {"congestion_control": "block", "priority": "data_high", "express": True, "reliability": "best_effort"}
+    treatment = {"congestion_control": "block", "priority": "data_high", "express": True}
     rules = [{"key_exprs": ["o/**"], "config": treatment}]
     api, other = apis
     with joined(apis, qos__publication=rules) as (configured, plain):
