@@ -13,14 +13,15 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links import Link
-from zenspark.net.loop import Loop, hand_over
+from zenspark.net.loop import Loop, hand_over, in_callback
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Rows
@@ -98,6 +99,8 @@ class Speaker(ABC):
         self._is_congested = False
         """Whether a message was dropped and there was no room since: the next ones need not wait to find out."""
         self._has_first = False
+        self.on_block: Callable[[bool], object] = lambda _: None
+        """Whom to tell, in the loop, when a callback begins and ends to wait for room here."""
         """Whether a BLOCK_FIRST message waits."""
         self._flush_due = False
         self._in_full_flow = False
@@ -282,6 +285,16 @@ class Speaker(ABC):
         return not self._residue or self._closed
 
     def _block(self) -> bool:
+        """Wait; if it is a callback that waits, its session has to know: it may be what the peer waits for."""
+        if not in_callback():
+            return self._wait_on()
+        self.loop.call_soon(partial(self.on_block, True))  # in the loop, for it needs locks that come before ours
+        try:
+            return self._wait_on()
+        finally:
+            self.loop.call_soon(partial(self.on_block, False))
+
+    def _wait_on(self) -> bool:
         """Wait as long as the peer takes anything."""
         hand_over()
         taken, deadline = self._taken, time.monotonic() + self._patience.block

@@ -95,6 +95,7 @@ class Router:
         self.zid = zid
         self.whatami = whatami
         self.query_timeout = query_timeout
+        self.answer_timeout = ANSWER_TIMEOUT
         self._tables = {kind: Table() for kind in Kind}
         self._interests = Interests()
         self._queries = Queries()
@@ -356,7 +357,7 @@ class Router:
         if not reaches(asked.face, upstream):
             return
         number = upstream.next_id()
-        asked.deadline = now + ANSWER_TIMEOUT
+        asked.deadline = now + self.answer_timeout
         self._interests.pass_on(asked, upstream, number)
         self._bind_prefix(upstream, asked.key) if asked.key is not None else None
         self._out.append(

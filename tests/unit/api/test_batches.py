@@ -20,7 +20,7 @@ CLOCK = ZenohId(0xABC)
 
 
 def channel(max_rows: int = 100, max_delay: float = 0.0) -> BatchChannel:
-    handler = ArrowBatches(max_rows, max_delay).attach(lambda: None).handler
+    handler = ArrowBatches(max_rows, max_delay).attach(lambda _: None).handler
     assert isinstance(handler, BatchChannel)
     return handler
 

@@ -271,6 +271,16 @@ def test_init_and_join_mean_nothing_inside_a_session() -> None:
     assert bob.state is State.OPEN
 
 
+@pytest.mark.parametrize("session", [True, False])
+def test_a_close_ends_the_link_and_tells_why(session: bool) -> None:
+    """There is one link in a session, so it ends whichever of the two the message means."""
+    _, bob = opened_pair()
+    (closed,) = feed(bob, wrapped(encode(Close(session=session, reason=CloseReason.EXPIRED))))
+    assert isinstance(closed, Closed)
+    assert (closed.reason, closed.by_peer, closed.farewell) == (CloseReason.EXPIRED, True, b"")
+    assert bob.state is State.CLOSED
+
+
 def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
     _, bob = opened_pair()
     assert bob.terms is not None
