@@ -12,8 +12,8 @@ import pytest
 import zenspark
 from tests.unit.api.sessions import connected, listening, pair, until
 from zenspark.api.batches import ArrowBatches
+from zenspark.api.channel import ReceiveTimeout
 from zenspark.api.enums import Locality, SampleKind
-from zenspark.api.handlers import ReceiveTimeout
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import UsageError
