@@ -94,6 +94,7 @@ class Speaker(ABC):
         self._residue: deque[memoryview] = deque()
         self._backlog = 0
         """How many bytes wait there."""
+        self._run: bytearray | None = None
         self._taken = 0
         """Counts what the link takes late, to see whether the peer reads at all."""
         self._is_congested = False
@@ -210,18 +211,23 @@ class Speaker(ABC):
         outbox = self.connection.outbox
         if outbox is None:
             return False
-        size = RUN if self.link.is_streamed else 0
         while rows.row < rows.count:
             with self._lock:  # anew for each run, so that others can say something in between
                 if (self._residue and not self._wait_for_room(qos.congestion)) or self._closed:
                     return False
                 self._said = False
                 self._write(outbox.take())
-                outbox.extend(qos.priority, reliable, rows, size)
+                outbox.extend(qos.priority, reliable, rows, self._run_room() if self.link.is_streamed else None)
                 self._write(outbox.take())
                 self._let_flow(outbox)
                 self._spoke = time.monotonic()
         return True
+
+    def _run_room(self) -> bytearray:
+        """Memory for a run of batches: the same again and again, unless some of it may still wait for the link."""
+        if self._run is None or self._residue:
+            self._run = bytearray(RUN)
+        return self._run
 
     def wait_for_room(self, congestion: Congestion) -> bool:
         """Wait until the link has taken what was said before; False if it is better not to say more."""
