@@ -1012,3 +1012,31 @@ def test_close_ends_a_batch_for_columns_too() -> None:
     assert outcome is Outcome.MESSAGE
     assert cursor.message() == Close(session=False, reason=0)
     assert cursor.decode(columns) is Outcome.END
+
+
+@pytest.mark.parametrize("push", [put(), put(encoding=Encoding(4)), stamped(7), FULL_PUT, DEL])
+def test_a_shape_is_recognised_in_another_buffer(push: Push) -> None:
+    first, _, _ = decoded(batch(frame(push)))
+    later, _, _ = decoded(batch(frame(put(b"", WireExpr(9)), push)))
+    assert first.signature(0) == later.signature(1)
+    assert first.signature(0) != later.signature(0)
+    with pytest.raises(IndexError, match="shape 1 of 1"):
+        first.signature(1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (put(), put(key=WireExpr(0, "demo/l"))),
+        (put(encoding=Encoding(4)), put(encoding=Encoding(5))),
+        (put(encoding=Encoding(4, "a")), put(encoding=Encoding(4, "b"))),
+        (stamped(7), stamped(7, CLOCK)),
+        (put(source_info=SourceInfo(ROUTER, 1, 1)), put(source_info=SourceInfo(ROUTER, 2, 1))),
+        (put(source_info=SourceInfo(ROUTER, 1, 1)), put(source_info=SourceInfo(CLOCK, 1, 1))),
+        (put(), replace(put(), qos=QoS(Priority.DATA, Congestion.BLOCK))),
+        (put(attachment=b"a"), put()),
+    ],
+)
+def test_shapes_that_differ_are_told_apart(one: Push, other: Push) -> None:
+    columns, _, _ = decoded(batch(frame(one, other)))
+    assert columns.signature(0) != columns.signature(1)
