@@ -6,6 +6,7 @@ import atexit
 import builtins
 import os
 import threading
+import time
 from typing import ClassVar
 
 from zenspark.api.config import Config
@@ -16,6 +17,7 @@ from zenspark.api.settings import Settings
 from zenspark.net.node import Limits, Node, identity
 from zenspark.net.speaking import Patience
 from zenspark.router.gossip import Gossip
+from zenspark.router.router import Rules
 from zenspark.transport.handshake import Credentials, Offer
 from zenspark.wire import values as wire
 
@@ -113,7 +115,17 @@ def _node(settings: Settings) -> Node:
     own = identity(zid, whatami)
     told = settings.scouting.gossip
     gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
-    return Node(own, _offer(settings), limits, settings.queries_default_timeout / 1000, gossip)
+    return Node(own, _offer(settings), limits, _rules(settings), gossip)
+
+
+def _rules(settings: Settings) -> Rules:
+    weights = settings.routing.router.linkstate.transport_weights
+    return Rules(
+        query_timeout=settings.queries_default_timeout / 1000,
+        is_broker=settings.routing.peers == "broker",
+        weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
+        first_sn=int(time.time()),
+    )
 
 
 def _offer(settings: Settings) -> Offer:

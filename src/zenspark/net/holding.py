@@ -13,7 +13,7 @@ from zenspark.errors import CloseReason
 from zenspark.net.driver import Driver
 from zenspark.net.loop import Loop
 from zenspark.router.face import Face
-from zenspark.router.router import Out
+from zenspark.router.face import Out
 from zenspark.wire.values import Congestion
 
 

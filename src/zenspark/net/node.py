@@ -31,7 +31,8 @@ from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
 from zenspark.router.face import Face
 from zenspark.router.gossip import Found, Gossip
-from zenspark.router.router import Out, Router
+from zenspark.router.face import Out
+from zenspark.router.router import Router, Rules
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, Asked, Closed, Connection, Event, Lost, Pushes, Received
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.wire.columns import Columns
@@ -86,14 +87,14 @@ class Node:
         identity: Identity,
         offer: Offer,
         limits: Limits,
-        query_timeout: float = 10.0,
+        rules: Rules = Rules(),  # noqa: B008  # it is frozen
         gossip: Gossip | None = None,
     ) -> None:
         self.identity = identity
         self.offer = offer
         self.limits = limits
         self.lock = threading.RLock()
-        self.router = Router(identity.zid, identity.whatami, query_timeout)
+        self.router = Router(identity.zid, identity.whatami, rules)
         self.local_face = self.router.add_local()
         self.speaker = (self.local_face, True)
         """Whose message is being handled, and whether it came reliably."""
@@ -291,11 +292,12 @@ class Node:
             return
         logger.info("session with %s %s over %s", peer.whatami.text, peer.zid, driver.link.dst)
         with self.lock:
-            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now())
+            locators = self.locators(_is_loopback(driver.link))
+            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators)
             self._drivers[face] = driver
             self._faces[driver] = face
             if self._gossip is not None:
-                out += self._gossip.opened(face, self.locators(_is_loopback(driver.link)))
+                out += self._gossip.opened(face, locators)
             self._emit(out)
             if self._local is not None:
                 self._local.opened(face, driver)
@@ -314,7 +316,7 @@ class Node:
             if face is not None:
                 del self._drivers[face]
                 if self._gossip is not None:
-                    self._gossip.closed(face)
+                    self._emit(self._gossip.closed(face))
                 self._emit(self.router.remove_face(face, self.loop.now()))
                 if self._local is not None:
                     self._local.closed(face, driver)
@@ -352,7 +354,6 @@ class Node:
             for one in found:
                 if self.on_found is not None and not self.has_session(one.zid):
                     self.on_found(one)
-            return []
         out = self.router.receive(face, message, self.loop.now())
         if isinstance(message, Push) and face is not self.local_face:
             out = self._held.passing(self._drivers[face], message.qos.congestion, out, self._drivers)

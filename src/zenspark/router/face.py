@@ -17,6 +17,7 @@ from zenspark.wire.messages import (
     DeclareQueryable,
     DeclareSubscriber,
     DeclareToken,
+    NetworkMessage,
     UndeclareQueryable,
     UndeclareSubscriber,
     UndeclareToken,
@@ -90,14 +91,21 @@ class Declared(msgspec.Struct, frozen=True):
     info: QueryableInfo = QueryableInfo.NONE
 
 
-class Face:
+class Holder:
+    """Whoever can hold declarations: a neighbour, or a router somewhere in the network."""
+
+    def __init__(self, number: int, zid: ZenohId, region: Region) -> None:
+        self.number = number
+        self.zid = zid
+        self.region = region
+
+
+class Face(Holder):
     """A neighbour and the vocabulary shared with it."""
 
     def __init__(self, number: int, zid: ZenohId, whatami: WhatAmI, region: Region) -> None:
-        self.number = number
-        self.zid = zid
+        super().__init__(number, zid, region)
         self.whatami = whatami
-        self.region = region
         self.declared: dict[Kind, dict[int, Declared]] = {kind: {} for kind in Kind}
         self.told: dict[Kind, dict[str, Told]] = {kind: {} for kind in Kind}
         self.wants_all = region is Region.PEER
@@ -170,3 +178,7 @@ class Face:
         """Give the part of a key before its first wildcard a number."""
         prefix = KeyExpr(key).prefix
         return self.bind(str(prefix)) if prefix is not None else None
+
+
+Out = list[tuple[Face, NetworkMessage]]
+"""What must be said, in this order."""

@@ -7,7 +7,7 @@ import pytest
 from zenspark.router import gossip
 from zenspark.router.face import REGIONS, Face
 from zenspark.router.gossip import Found, Gossip
-from zenspark.router.router import Out
+from zenspark.router.face import Out
 from zenspark.wire.codec import decode_link_states, encode, encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
