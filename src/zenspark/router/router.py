@@ -146,7 +146,7 @@ class Router:
             case DeclareSubscriber() | DeclareQueryable() | DeclareToken():
                 self._on_declaration(face, message, body, now)
             case UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken():
-                self._on_undeclaration(face, message, body)
+                self._on_undeclaration(face, message, body, now)
             case _:
                 assert_never(body)
 
@@ -168,7 +168,11 @@ class Router:
             self._declarations.declare(face, kind, body.id, Declared(key, info))
 
     def _on_undeclaration(
-        self, face: Face, message: Declare, body: UndeclareSubscriber | UndeclareQueryable | UndeclareToken
+        self,
+        face: Face,
+        message: Declare,
+        body: UndeclareSubscriber | UndeclareQueryable | UndeclareToken,
+        now: float,
     ) -> None:
         kind = UNDECLARE[type(body)]
         if face.region is not Region.ROUTER:
@@ -177,7 +181,7 @@ class Router:
         key = None if body.ext_wire_expr is None else self._valid_key(face, body.ext_wire_expr)
         source = self._source(face, message.node_id)
         if key is not None and source is not None and self._declarations.sources is not None:
-            self._declarations.sources.undeclare(face, source, kind, key)
+            self._declarations.sources.undeclare(face, source, kind, key, now)
 
     def _valid_key(self, face: Face, expr: WireExpr) -> str | None:
         key = face.resolve(expr)

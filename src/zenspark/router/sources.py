@@ -82,6 +82,8 @@ class Sources:
         self._sources: dict[ZenohId, Source] = {network.zid: self._own}
         self._ledgers: dict[Face, _Ledger] = {}
         self._doubts: Deadlines[_Doubt] = Deadlines(_is_in_doubt)
+        self._followed_at = float("-inf")
+        """When the trees changed last."""
 
     # -- ours
 
@@ -136,16 +138,22 @@ class Sources:
             self._lose(source, now)
         return source
 
-    def undeclare(self, face: Face, zid: ZenohId, kind: Kind, key: str) -> None:
+    def undeclare(self, face: Face, zid: ZenohId, kind: Kind, key: str, now: float) -> None:
         """A neighbour tells of the end of a declaration."""
         source = self._sources.get(zid)
         if source is None or source is self._own:
             return
         tellers = self._telling(zid, kind, key)
-        for teller in tellers if face is source.parent else [face] if face in tellers else []:
+        is_over = face is source.parent
+        for teller in tellers if is_over and self._is_calm(now) else [face] if face in tellers else []:
             del self._ledgers[teller].heard[zid][kind][key]
-        if key in source.keys[kind] and not self._telling(zid, kind, key):
+        if key in source.keys[kind] and (is_over or not self._telling(zid, kind, key)):
             self._drop(source, kind, key)
+
+    def _is_calm(self, now: float) -> bool:
+        """Whether the trees have not changed for a while: what others than our parent have told is then a leftover,
+        the end of which eclipse-zenoh does not tell; otherwise it may be newer than what our parent tells."""
+        return self._network.trees_at is None and now - self._followed_at >= GRACE
 
     def _telling(self, zid: ZenohId, kind: Kind, key: str) -> list[Face]:
         """The neighbours that have told of a declaration."""
@@ -199,6 +207,7 @@ class Sources:
 
     def follow(self, moved: Moved, now: float) -> None:
         """The trees were drawn anew: sources came and went, and neighbours became our children."""
+        self._followed_at = now
         for zid in sorted(moved.gone & self._sources.keys()):
             source = self._sources[zid]
             self._lose(source, now)
