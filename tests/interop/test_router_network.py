@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -23,7 +23,11 @@ zenoh = pytest.importorskip("zenoh")
 
 pytestmark = pytest.mark.interop
 
-API: dict[str, Any] = {"o": zenspark, "t": zenoh}
+Api: TypeAlias = Any
+Found: TypeAlias = Any
+"""A configuration, session, query or sample of either side."""
+
+API: dict[str, Api] = {"o": zenspark, "t": zenoh}
 """Ours and theirs."""
 
 Edges = list[tuple[int, int]]
@@ -41,9 +45,10 @@ def star(size: int) -> Edges:
     return [(0, number) for number in range(1, size)]
 
 
-def config(api: Any, mode: str, listen: Iterable[str] = (), connect: Iterable[str] = ()) -> Any:
+def config(api: Api, mode: str, listen: Iterable[str] = (), connect: Iterable[str] = (), gossip: bool = True) -> Found:
     made = api.Config()
     settings = {
+        "scouting/gossip/enabled": gossip,
         "mode": mode,
         "listen/endpoints": list(listen),
         "connect/endpoints": list(connect),
@@ -59,23 +64,31 @@ def config(api: Any, mode: str, listen: Iterable[str] = (), connect: Iterable[st
 class Member:
     """A session that subscribes, answers and is alive under its own name; what it hears is written down."""
 
-    def __init__(self, api: Any, name: str, mode: str, connect: Iterable[str], listen: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        api: Api,
+        name: str,
+        mode: str,
+        connect: Iterable[str],
+        listen: Iterable[str] = (),
+        gossip: bool = True,
+    ) -> None:
         self.api = api
         self.name = name
         self.heard: list[str] = []
         self.lock = threading.Lock()
-        self.session = api.open(config(api, mode, listen, connect))
+        self.session = api.open(config(api, mode, listen, connect, gossip))
         self.kept = [
             self.session.declare_subscriber("net/**", self.hear),
             self.session.declare_queryable(f"q/{name}", self.answer),
             self.session.liveliness().declare_token(f"live/{name}"),
         ]
 
-    def hear(self, sample: Any) -> None:
+    def hear(self, sample: Found) -> None:
         with self.lock:
             self.heard.append(sample.payload.to_string())
 
-    def answer(self, query: Any) -> None:
+    def answer(self, query: Found) -> None:
         with query:
             query.reply(f"q/{self.name}", self.name)
 
@@ -83,7 +96,7 @@ class Member:
         replies = self.session.liveliness().get("live/*", timeout=2)
         return {str(reply.ok.key_expr).removeprefix("live/") for reply in replies if reply.ok}
 
-    def ask(self, target: Any) -> list[str]:
+    def ask(self, target: Found) -> list[str]:
         replies = self.session.get("q/*", target=target, timeout=5)
         return sorted(reply.ok.payload.to_string() for reply in replies if reply.ok)
 
@@ -97,7 +110,7 @@ class Net:
     def __init__(self, stack: contextlib.ExitStack, kinds: str, edges: Edges) -> None:
         self.places = [unused() for _ in kinds]
         self.rounds = 0
-        self.routers: list[Any] = []
+        self.routers: list[Found] = []
         self.members: list[Member] = []
         for number, kind in enumerate(kinds):
             near = [self.places[min(edge)] for edge in edges if max(edge) == number]
@@ -244,23 +257,7 @@ def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str) ->
         net = Net(stack, "", [])
         net.places.append(place)
         for kind in kinds:
-            made = config(API[kind], "peer", (), [place])
-            made.insert_json5("scouting/gossip/enabled", "false")
-            member = Member(_Fixed(API[kind], made), f"m{len(net.members)}", "peer", [])
+            member = Member(API[kind], f"m{len(net.members)}", "peer", [place], gossip=False)
             stack.callback(member.close)
             net.members.append(member)
         net.check()
-
-
-class _Fixed:
-    """An API whose sessions are opened with one configuration."""
-
-    def __init__(self, api: Any, made: Any) -> None:
-        self._api = api
-        self._made = made
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._api, name)
-
-    def open(self, _: Any) -> Any:
-        return self._api.open(self._made)

@@ -1,7 +1,7 @@
 """The delivery law, told from above: who hears whom, by nodes, links and declarations alone.
 
-It knows nothing of faces, regions, trees or routes, and nothing here is taken from the router. Every session has a home:
-its own node, or, for a client, the node its link leads to. Two homes are in touch if they are one, if a link joins
+It knows nothing of faces, regions, trees or routes, and nothing here is taken from the router. Every session has a
+home: its own node, or, for a client, the node its link leads to. Two homes are in touch if they are one, if a link joins
 them directly, or if both belong to one network of routers: as routers of it, or as peers with a link to one.
 """
 
@@ -41,8 +41,9 @@ class Law:
                 return False
         routers: set[int] = set()
         circle = [node for node in (one, other) if self.roles[node] is PEER]
-        for peer in [*circle, *(near for peer in circle for near in self.neighbours(peer, PEER))]:
-            routers |= self.neighbours(peer, ROUTER)
+        for peer in circle:
+            for near in {peer} | self.neighbours(peer, PEER):
+                routers |= self.neighbours(near, ROUTER)
         if PEER in roles:
             routers |= {node for node in (one, other) if self.roles[node] is ROUTER}
         return PEER not in roles or CLIENT in roles or len(routers) <= 1

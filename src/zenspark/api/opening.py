@@ -14,10 +14,12 @@ from zenspark.api.hub import Hub, StampMaker
 from zenspark.api.reaching import Reach, roles
 from zenspark.api.session import Session
 from zenspark.api.settings import Settings
+from zenspark.clock import HybridClock
 from zenspark.net.node import Limits, Node, identity
 from zenspark.net.speaking import Patience
 from zenspark.router.gossip import Gossip
 from zenspark.router.router import Rules
+from zenspark.router.stamping import Stamping
 from zenspark.transport.handshake import Credentials, Offer
 from zenspark.wire import values as wire
 
@@ -115,16 +117,19 @@ def _node(settings: Settings) -> Node:
     own = identity(zid, whatami)
     told = settings.scouting.gossip
     gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
-    return Node(own, _offer(settings), limits, _rules(settings), gossip)
+    return Node(own, _offer(settings), limits, _rules(settings, own.zid), gossip)
 
 
-def _rules(settings: Settings) -> Rules:
+def _rules(settings: Settings, zid: wire.ZenohId) -> Rules:
+    timestamping = settings.timestamping
+    stamping = Stamping(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
     weights = settings.routing.router.linkstate.transport_weights
     return Rules(
         query_timeout=settings.queries_default_timeout / 1000,
         is_broker=settings.routing.peers == "broker",
         weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
         first_sn=int(time.time()),
+        stamping=stamping if timestamping.enabled else None,
     )
 
 

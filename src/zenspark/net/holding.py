@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from zenspark.errors import CloseReason
 from zenspark.net.driver import Driver
 from zenspark.net.loop import Loop
-from zenspark.router.face import Face
-from zenspark.router.face import Out
+from zenspark.router.face import Face, Out
 from zenspark.wire.values import Congestion
 
 

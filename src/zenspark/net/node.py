@@ -21,6 +21,7 @@ from typing import Protocol
 
 import msgspec
 
+from zenspark.clock import HybridClock
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import protocols
 from zenspark.net.driver import Driver
@@ -29,9 +30,8 @@ from zenspark.net.holding import HoldingBack
 from zenspark.net.links import Link, Listener
 from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
-from zenspark.router.face import Face
+from zenspark.router.face import Face, Out
 from zenspark.router.gossip import Found, Gossip
-from zenspark.router.face import Out
 from zenspark.router.router import Router, Rules
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, Asked, Closed, Connection, Event, Lost, Pushes, Received
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
@@ -95,6 +95,7 @@ class Node:
         self.limits = limits
         self.lock = threading.RLock()
         self.router = Router(identity.zid, identity.whatami, rules)
+        self.clock = HybridClock() if rules.stamping is None else rules.stamping.clock
         self.local_face = self.router.add_local()
         self.speaker = (self.local_face, True)
         """Whose message is being handled, and whether it came reliably."""
@@ -334,10 +335,13 @@ class Node:
     def _on_pushes(self, face: Face, pushes: Pushes) -> None:
         columns = pushes.columns
         routes = self.router.routes
-        elsewhere = False
+        elsewhere = self.router.stamping is not None
         for index in range(columns.shape_count):
-            key = face.resolve(columns.shape_at(index).wire_expr)
-            targets = () if key is None else routes.push(face, key)
+            shape = columns.shape_at(index)
+            key, tree = face.resolve(shape.wire_expr), self.router.tree(face, shape.node_id)
+            if tree is None:
+                elsewhere = True  # what should not have come this way must not be delivered
+            targets = () if key is None or tree is None else routes.push(face, key, tree)
             elsewhere = elsewhere or any(target is not self.local_face for target in targets)
         if elsewhere:
             for row in range(pushes.start, pushes.stop):

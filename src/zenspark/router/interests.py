@@ -66,7 +66,9 @@ class Interests:
         self._by_answerer: dict[Face, dict[int, Asked]] = {}
         self._by_key: KeyTree[dict[Asked, None]] = KeyTree()
         self._in_everything: dict[Asked, None] = {}
-        self._deadlines: Deadlines[Asked] = Deadlines(lambda asked, when: bool(asked.waiting) and asked.deadline == when)
+        self._deadlines: Deadlines[Asked] = Deadlines(
+            lambda asked, when: bool(asked.waiting) and asked.deadline == when
+        )
 
     def add(self, asked: Asked) -> None:
         """Remember an interest."""

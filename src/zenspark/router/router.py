@@ -17,12 +17,14 @@ import msgspec
 
 from zenspark.router.asking import INITIAL_INTEREST, Asking
 from zenspark.router.declarations import Declarations
-from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Kind, Out, Region
+from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Out, Region
 from zenspark.router.interests import Interests
 from zenspark.router.network import SELF, Network
 from zenspark.router.peering import Peering
 from zenspark.router.requests import Requests
 from zenspark.router.routes import Reach, is_key_expression
+from zenspark.router.sources import Sources
+from zenspark.router.stamping import Stamping
 from zenspark.router.telling import declare
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import (
@@ -47,7 +49,7 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import Locator, QueryableInfo, WhatAmI, WireExpr, ZenohId
 
 
-class Rules(msgspec.Struct, frozen=True):
+class Rules(msgspec.Struct, frozen=True, eq=False):
     """How a router behaves where that is a matter of choice."""
 
     query_timeout: float = 10.0
@@ -58,6 +60,8 @@ class Rules(msgspec.Struct, frozen=True):
     """How far away routers beside us count."""
     first_sn: int = 1
     """The version from which we count the states of our links: later starts should begin higher."""
+    stamping: Stamping | None = None
+    """The clock for what has no timestamp, if there should be none without."""
 
 
 class Router:
@@ -67,14 +71,16 @@ class Router:
         rules = rules or Rules()
         self.zid = zid
         self.whatami = whatami
-        self.network = Network(zid, rules.weights, rules.first_sn) if whatami is WhatAmI.ROUTER else None
+        self.stamping = rules.stamping
+        network = Network(zid, rules.weights, rules.first_sn) if whatami is WhatAmI.ROUTER else None
         self._out: Out = []
         self._numbers = 0
         self._faces: dict[ZenohId, Face] = {}
         self._peering = Peering()
         self._reach = Reach(rules.is_broker)
         interests = Interests()
-        self._declarations = Declarations(self._out, interests, self._reach, self.network)
+        self._declarations = Declarations(self._out, interests, self._reach, network)
+        self._sources = self._declarations.sources
         self._asking = Asking(self._out, interests, self._declarations, self._reach)
         self.routes = self._declarations.routes
         self._requests = Requests(self._out, self.routes, rules.query_timeout)
@@ -90,9 +96,9 @@ class Router:
     ) -> tuple[Face, Out]:
         """A new neighbour, and what it must be told at once; `locators` is where it and others can reach us."""
         face = self._add(zid, whatami, REGIONS[self.whatami, whatami])
-        if face.region is Region.ROUTER and self.network is not None and self._declarations.sources is not None:
-            self._declarations.sources.opened(face)
-            self._out += self.network.opened(face, locators, now)
+        if self._sources is not None and face.region is Region.ROUTER:
+            self._sources.opened(face)
+            self._out += self._sources.network.opened(face, locators, now)
         self._asking.add(face, now)
         self._declarations.add(face)
         if face.region is Region.PEER:
@@ -115,10 +121,9 @@ class Router:
         if face.region is Region.SOUTH_PEER:
             self._peering.remove(face)
             self._reach.leave(face.zid)
-        if face.region is Region.ROUTER and self.network is not None and self._declarations.sources is not None:
-            self._declarations.sources.closed(face, now)
-            self._out += self.network.closed(face, now)
-            self._draw_trees(now)
+        if self._sources is not None and face.region is Region.ROUTER:
+            self._sources.closed(face, now)
+            self._out += self._sources.network.closed(face, now)
         return self._flush()
 
     def _flush(self) -> Out:
@@ -158,10 +163,10 @@ class Router:
             return
         kind = DECLARE[type(body)]
         info = body.info if isinstance(body, DeclareQueryable) else QueryableInfo.NONE
-        if face.region is Region.ROUTER:
-            source = self._source(face, message.node_id)
-            if source is not None and self._declarations.sources is not None:
-                self._declarations.sources.declare(face, source, kind, key, info, now)
+        if self._sources is not None and face.region is Region.ROUTER:
+            source = self._sources.network.source(face, message.node_id)
+            if source is not None:
+                self._sources.declare(face, source, kind, key, info, now)
             return
         interest_id = message.interest_id
         if interest_id is None or self._asking.on_answer(face, interest_id, kind, key, info):
@@ -175,13 +180,13 @@ class Router:
         now: float,
     ) -> None:
         kind = UNDECLARE[type(body)]
-        if face.region is not Region.ROUTER:
+        if self._sources is None or face.region is not Region.ROUTER:
             self._declarations.undeclare(face, kind, body.id)
             return
         key = None if body.ext_wire_expr is None else self._valid_key(face, body.ext_wire_expr)
-        source = self._source(face, message.node_id)
-        if key is not None and source is not None and self._declarations.sources is not None:
-            self._declarations.sources.undeclare(face, source, kind, key, now)
+        source = self._sources.network.source(face, message.node_id)
+        if key is not None and source is not None:
+            self._sources.undeclare(face, source, kind, key, now)
 
     def _valid_key(self, face: Face, expr: WireExpr) -> str | None:
         key = face.resolve(expr)
@@ -192,37 +197,36 @@ class Router:
 
     # -- the network of routers
 
-    def _source(self, face: Face, node_id: int) -> ZenohId | None:
-        return None if self.network is None else self.network.source(face, node_id)
+    @property
+    def network(self) -> Network | None:
+        """The network of routers, if this is one."""
+        return None if self._sources is None else self._sources.network
 
     def tree(self, face: Face, node_id: int) -> int | None:
         """Our number for the router where a message from a face has entered the network. None if nobody knows, or if
         the message should not have come this way: then it is not passed on, or it might go in circles."""
-        if face.region is not Region.ROUTER:
+        if self._sources is None or face.region is not Region.ROUTER:
             return SELF
-        source = self._source(face, node_id)
-        if source is None or self.network is None or self.network.parent(source) is not face:
-            return None
-        return self.network.psid(source)
+        network = self._sources.network
+        source = network.source(face, node_id)
+        return None if source is None or network.parent(source) is not face else network.psid(source)
 
     def _on_oam(self, face: Face, message: NetworkOam, now: float) -> None:
-        if face.region is Region.ROUTER and self.network is not None:
-            self._out += self.network.receive(face, message, now)
-            self._draw_trees(now)
+        if self._sources is not None and face.region is Region.ROUTER:
+            self._out += self._sources.network.receive(face, message, now)
         elif face.region is Region.SOUTH_PEER:
             links = self._peering.receive(face, message)
             changed = frozenset() if links is None else self._reach.link(face.zid, links)
             for zid in sorted(changed & self._faces.keys()):
                 self._declarations.reconsider(face, self._faces[zid])
 
-    def _draw_trees(self, now: float) -> None:
-        network, sources = self.network, self._declarations.sources
-        if network is None or sources is None or network.trees_at is None or network.trees_at > now:
-            return
-        moved, told = network.draw(now)
-        self._out += told
-        self.routes.clear()
-        sources.follow(moved, now)
+    def _draw_trees(self, sources: Sources, now: float) -> None:
+        due = sources.network.trees_at
+        if due is not None and due <= now:
+            moved, told = sources.network.draw(now)
+            self._out += told
+            self.routes.clear()
+            sources.follow(moved, now)
 
     # -- publications and queries
 
@@ -231,7 +235,13 @@ class Router:
         tree = self.tree(face, message.node_id)
         if key is None or tree is None:
             return
-        for target in self.routes.push(face, key, tree):
+        targets = self.routes.push(face, key, tree)
+        if targets and self.stamping is not None:
+            stamped = self.stamping.stamp(message)
+            if stamped is None:
+                return
+            message = stamped
+        for target in targets:
             node_id = tree if target.region is Region.ROUTER else SELF
             self._out.append((target, replace(message, wire_expr=target.express(key), node_id=node_id)))
 
@@ -249,17 +259,17 @@ class Router:
     def next_timeout(self) -> float | None:
         """When `handle_timeout` has something to do."""
         times = [self._requests.next_timeout(), self._asking.next_timeout()]
-        if self.network is not None and self._declarations.sources is not None:
-            times += [self.network.trees_at, self._declarations.sources.next_timeout()]
+        if self._sources is not None:
+            times += [self._sources.network.trees_at, self._sources.next_timeout()]
         return min((time for time in times if time is not None), default=None)
 
     def handle_timeout(self, now: float) -> Out:
         """Give up on answers that are too late, and draw the trees that are due."""
         self._requests.handle_timeout(now)
         self._asking.handle_timeout(now)
-        self._draw_trees(now)
-        if self._declarations.sources is not None:
-            self._declarations.sources.handle_timeout(now)
+        if self._sources is not None:
+            self._draw_trees(self._sources, now)
+            self._sources.handle_timeout(now)
         return self._flush()
 
     _MOVES: ClassVar[dict[type[NetworkMessage], Callable[..., None]]] = {

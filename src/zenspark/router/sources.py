@@ -75,7 +75,7 @@ class Sources:
     """The declarations of all routers, ours among them."""
 
     def __init__(self, network: Network, out: Out, change: Change) -> None:
-        self._network = network
+        self.network = network
         self._out = out
         self._change = change
         self._own = Source(network.zid)
@@ -100,7 +100,7 @@ class Sources:
 
     def declare(self, face: Face, zid: ZenohId, kind: Kind, key: str, info: QueryableInfo, now: float) -> None:
         """A neighbour tells of a declaration of a source."""
-        if zid == self._network.zid:
+        if zid == self.network.zid:
             return
         source = self._sources.get(zid) or self._meet(zid, now)
         self._ledgers[face].heard.setdefault(zid, _no_keys())[kind][key] = info
@@ -133,8 +133,8 @@ class Sources:
 
     def _meet(self, zid: ZenohId, now: float) -> Source:
         source = self._sources[zid] = Source(zid)
-        source.parent = self._network.parent(zid)
-        if not self._network.is_reachable(zid):
+        source.parent = self.network.parent(zid)
+        if not self.network.is_reachable(zid):
             self._lose(source, now)
         return source
 
@@ -153,7 +153,7 @@ class Sources:
     def _is_calm(self, now: float) -> bool:
         """Whether the trees have not changed for a while: what others than our parent have told is then a leftover,
         the end of which eclipse-zenoh does not tell; otherwise it may be newer than what our parent tells."""
-        return self._network.trees_at is None and now - self._followed_at >= GRACE
+        return self.network.trees_at is None and now - self._followed_at >= GRACE
 
     def _telling(self, zid: ZenohId, kind: Kind, key: str) -> list[Face]:
         """The neighbours that have told of a declaration."""
@@ -165,7 +165,7 @@ class Sources:
         source.orphans.pop((kind, key), None)
         if source is not self._own and source.lost_at is None:
             self._change(source, kind, key, None)
-        number = self._network.psid(source.zid)
+        number = self.network.psid(source.zid)
         for face, ledger in self._ledgers.items():
             told = ledger.told.get(source.zid)
             if told is not None and told[kind].pop(key, None) is not None and number is not None:
@@ -191,13 +191,13 @@ class Sources:
             self._doubt(source, doubtful, now)
 
     def _pass_on(self, source: Source, kind: Kind, key: str, info: QueryableInfo, but: Face | None = None) -> None:
-        for face in self._network.children(source.zid):
+        for face in self.network.children(source.zid):
             told = self._ledgers[face].told.get(source.zid)
             if face is not but and (told is None or told[kind].get(key) != info):
                 self._tell(face, source.zid, kind, key, info)
 
     def _tell(self, face: Face, zid: ZenohId, kind: Kind, key: str, info: QueryableInfo) -> None:
-        number = self._network.psid(zid)
+        number = self.network.psid(zid)
         assert number is not None, "whoever has children is in the graph"
         self._ledgers[face].told.setdefault(zid, _no_keys())[kind][key] = info
         bind_prefix(self._out, face, key)
@@ -219,12 +219,12 @@ class Sources:
             for kind, key, info in source.items():
                 self._change(source, kind, key, info)
         for zid, source in self._sources.items():
-            parent = self._network.parent(zid)
+            parent = self.network.parent(zid)
             if parent is not source.parent:
                 source.parent = parent
                 self._adopt(source)
                 self._look_again(source, now)
-            self._feed(source, self._network.children(zid))
+            self._feed(source, self.network.children(zid))
 
     def _adopt(self, source: Source) -> None:
         """What the new parent has told already is what counts."""

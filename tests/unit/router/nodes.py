@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from zenspark.router.face import Face
-from zenspark.router.face import Out
+from zenspark.router.face import Face, Out
 from zenspark.router.router import Router
 from zenspark.wire.messages import (
     AnyDeclaration,

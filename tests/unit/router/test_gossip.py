@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from zenspark.router import gossip
-from zenspark.router.face import REGIONS, Face
+from zenspark.router.face import REGIONS, Face, Out
 from zenspark.router.gossip import Found, Gossip
-from zenspark.router.face import Out
 from zenspark.wire.codec import decode_link_states, encode, encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId

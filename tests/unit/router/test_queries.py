@@ -30,7 +30,8 @@ def test_requests_are_found_by_who_asked_and_who_owes() -> None:
     assert queries.of(ONE) == []
     assert queries.to(ONE) == [1]
     queries.drop(request)
-    assert queries.of(ASKER) == queries.to(ONE) == []
+    assert queries.of(ASKER) == []
+    assert queries.to(ONE) == []
     queries.leave(ASKER)
     queries.leave(ONE)
     assert queries.find(ONE, 1) is None
