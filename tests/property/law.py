@@ -1,8 +1,8 @@
 """The delivery law, told from above: who hears whom, by nodes, links and declarations alone.
 
 It knows nothing of faces, regions, trees or routes, and nothing here is taken from the router. Every session has a
-home: its own node, or, for a client, the node its link leads to. Two homes are in touch if they are one, if a link joins
-them directly, or if both belong to one network of routers: as routers of it, or as peers with a link to one.
+home: its own node, or, for a client, the node its link leads to. Two homes are in touch if they are one, if a link
+joins them directly, or if both belong to one network of routers: as routers of it, or as peers with a link to one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All routers of a network must draw the same trees from the same states, or messages would go in circles. So an edge is
 as long as eclipse-zenoh says: its weight and up to one per cent more, by a hash of its two ends, which makes every
-shortest path the only one. Protocol.md section 16.6.
+shortest path the only one. Protocol.md sections 16.6 and 25.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def siphash13(data: bytes) -> int:
 @lru_cache(maxsize=1 << 16)
 def length(one: ZenohId, other: ZenohId, weight: int) -> float:
     """How long an edge between two nodes is."""
-    low, high = sorted((one.value, other.value))
-    hashed = siphash13(low.to_bytes(16, "little") + high.to_bytes(16, "little"))
+    first, second = sorted(zid.value.to_bytes(16, "little") for zid in (one, other))
+    hashed = siphash13(first + second)
     return weight * (1.0 + 0.01 * ((hashed & 0xFFFF_FFFF) / 0xFFFF_FFFF))
 
 
