@@ -220,6 +220,8 @@ class Network:
         return node
 
     def _next_psid(self) -> int:
+        """A free number, those freed last used last: somebody may still mean another node by them."""
+        self._last_psid = self._last_psid % MAX_PSID + 1
         while self._last_psid in self._psids:
             self._last_psid = self._last_psid % MAX_PSID + 1
         return self._last_psid
