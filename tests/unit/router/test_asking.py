@@ -67,3 +67,11 @@ def test_the_first_final_of_a_peer_is_for_a_question_nobody_sent() -> None:
     assert face.wants_all
     one.router.receive(face, Declare(interest_id=INITIAL_INTEREST, body=DeclareFinal()), 0.0)
     assert not face.wants_all
+
+
+def test_nobody_is_told_of_its_own_subscribers() -> None:
+    net = Network()
+    centre, client = net.router(), net.client()
+    net.join(client, centre)
+    net.subscribe(client, "a")
+    assert answered(net.ask(client, "a", BOTH, subscribers=True)) == ["D_FINAL"]

@@ -96,3 +96,16 @@ def test_what_is_declared_elsewhere_is_not_ours_to_declare() -> None:
     assert middle.heard == []
     net.part(middle, right)
     assert answered(middle.heard) == ["U_SUBSCRIBER"]
+
+
+def test_a_link_between_two_peers_is_nothing_to_a_third() -> None:
+    net = Network()
+    centre, one, other, third = net.router(), net.peer(), net.peer(), net.client()
+    for node in (one, other, third):
+        net.join(node, centre)
+    net.subscribe(other, "a")
+    assert answered(net.ask(third, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
+    third.heard.clear()
+    links(centre, one, other, net=net)
+    links(centre, other, one, net=net)
+    assert third.heard == []

@@ -109,3 +109,11 @@ def test_a_router_that_cannot_be_reached_is_on_no_way() -> None:
     routes = Routes(tables, Reach(), Network(ZenohId(1)), lambda *_: False)
     tables[Kind.SUBSCRIBER].add("a", Source(ZenohId(2)), 0, QueryableInfo.NONE)
     assert routes.push(face(1, Region.LOCAL), "a") == ()
+
+
+def test_nobody_is_asked_its_own_question() -> None:
+    tables, routes = without_network()
+    one, other = face(1, Region.CLIENT), face(2, Region.CLIENT)
+    for holder in (one, other):
+        tables[Kind.QUERYABLE].add("q", holder, 1, QueryableInfo.NONE)
+    assert routes.request(one, "q", QueryTarget.ALL) == (other,)
