@@ -22,9 +22,11 @@ def told(*entries: LinkState) -> NetworkOam:
 def test_a_peer_names_its_links_by_numbers_it_has_explained() -> None:
     peers = Peering()
     own = LinkState(psid=0, sn=2, zid=ONE, whatami=2, links=(1,))
-    assert peers.receive(FACE, told(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1, gateway=True))) == {ROUTER}
+    assert peers.receive(FACE, told(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1, gateway=True))) == frozenset(
+        {ROUTER}
+    )
     news = [LinkState(psid=2, sn=0, zid=OTHER, whatami=2), LinkState(psid=0, sn=3, whatami=2, links=(1, 2, 9))]
-    assert peers.receive(FACE, told(*news)) == {ROUTER, OTHER}
+    assert peers.receive(FACE, told(*news)) == frozenset({ROUTER, OTHER})
     assert peers.receive(FACE, told(LinkState(psid=2, sn=3, zid=OTHER, whatami=2))) is None
     peers.remove(FACE)
     assert peers.receive(FACE, told(news[1])) is None
