@@ -261,3 +261,25 @@ def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str) ->
             stack.callback(member.close)
             net.members.append(member)
         net.check()
+
+
+@pytest.mark.parametrize("kind", ["o", "t"])
+def test_our_router_stamps_what_has_no_timestamp(kind: str) -> None:
+    api = API[kind]
+    with contextlib.ExitStack() as stack:
+        place = unused()
+        router = zenspark.open(config(zenspark, "router", [place]))
+        stack.callback(router.close)
+        sessions = [api.open(config(api, "client", (), [place])) for _ in range(2)]
+        for session in sessions:
+            stack.callback(session.close)
+        stamps: list[Found] = []
+        subscriber = sessions[0].declare_subscriber("stamped", lambda sample: stamps.append(sample.timestamp))
+        stack.callback(subscriber.undeclare)
+
+        def has_arrived() -> bool:
+            sessions[1].put("stamped", "now")
+            return bool(stamps)
+
+        assert eventually(has_arrived)
+        assert str(stamps[0].get_id()) == str(router.info.zid())
