@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from zenspark.transport.connection import Asked, Closed, Connection, Event, Pushes, Say, State
+from zenspark.transport.connection import Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opening
+from zenspark.transport.hearing import Closed, Pushes
 from zenspark.wire.fields import Message
 from zenspark.wire.values import WhatAmI, ZenohId
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from zenspark.transport.connection import Asked, Closed, Connection, Event, Pushes, Received, Say, State
+from zenspark.transport.connection import Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
+from zenspark.transport.hearing import Closed, Pushes, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import WhatAmI, ZenohId

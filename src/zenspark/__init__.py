@@ -42,7 +42,7 @@ _NAMES = {
     "errors": "ZError",
     "key": "KeyExpr SetIntersectionLevel",
 }
-_MODULES = {"ext": "api.ext", "handlers": "api.handlers", "shm": "api.shm"}
+_MODULES = ("aio", "ext", "handlers", "shm")
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", "build_kind", *_HOME, *_MODULES]
@@ -50,7 +50,7 @@ __all__ = ["__version__", "build_kind", *_HOME, *_MODULES]
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     if name in _MODULES:
-        found: Any = import_module(f"zenspark.{_MODULES[name]}")
+        found: Any = import_module(f"zenspark.{name}")
     elif name in _HOME:
         found = getattr(import_module(f"zenspark.{_HOME[name]}"), name)
     else:

@@ -184,6 +184,19 @@ def test_put_to_sub(
     sub.wait_end()
 
 
+@pytest.mark.parametrize("library", [OURS, pytest.param(THEIRS, marks=INTEROP)])
+def test_pub_to_a_task(run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], library: str) -> None:
+    pub = run(library, "pub", *listen, "-k", "test/a", "-p", "x", "--interval", "0.02")
+    pub.wait_for(READY)
+    sub = run(OURS, "aio_sub", *connect, "-k", "test/*", "-n", "2")
+    sub.wait_for(">> [Subscriber] Received PUT ('test/a': '[", "] x')")
+    sub.wait_end()
+    endless = run(OURS, "aio_sub", *connect, "-k", "test/*")
+    endless.wait_for(">> [Subscriber] Received PUT ('test/a': '[", "] x')")
+    endless.interrupt()
+    pub.interrupt()
+
+
 @both_ways
 def test_pub_to_sub(
     run: Runner, listen: tuple[str, ...], connect: tuple[str, ...], listening: str, connecting: str

@@ -16,22 +16,27 @@ from tests.unit.net.ends import PATIENCE
 from zenspark.api.config import Config
 
 PROGRAM = """
-import json, sys, zenoh
+import json, sys, threading, zenoh
+speaking = threading.Lock()
+def say(*words):
+    with speaking:
+        print(*words, flush=True)
 config = zenoh.Config()
 for key, value in json.loads(sys.argv[1]).items():
     config.insert_json5(key, json.dumps(value))
 try:
     session = zenoh.open(config)
 except zenoh.ZError as error:
-    print("refused", flush=True)
+    say("refused")
     sys.exit(0)
 kept = []
 def heard(sample):
-    print("heard", sample.key_expr, sample.payload.to_string(), flush=True)
+    size = len(sample.payload)
+    say("heard", sample.key_expr, sample.payload.to_string() if size < 1000 else f"{size} bytes")
 def answer(query):
     with query:
         query.reply(query.key_expr, "answer")
-print("open", session.info.zid(), flush=True)
+say("open", session.info.zid())
 for line in sys.stdin:
     command, _, rest = line.strip().partition(" ")
     if command == "put":
@@ -46,13 +51,24 @@ for line in sys.stdin:
     elif command == "get":
         for reply in session.get(rest, timeout=2):
             if reply.ok:
-                print("reply", reply.ok.payload.to_string(), flush=True)
+                say("reply", reply.ok.payload.to_string())
     elif command == "live":
         for reply in session.liveliness().get(rest, timeout=2):
-            print("alive", reply.ok.key_expr, flush=True)
+            say("alive", reply.ok.key_expr)
+    elif command == "advanced_pub":
+        publisher = zenoh.ext.declare_advanced_publisher(
+            session, rest, cache=zenoh.ext.CacheConfig(10), publisher_detection=True,
+            sample_miss_detection=zenoh.ext.MissDetectionConfig(heartbeat=0.1))
+    elif command == "advanced_put":
+        publisher.put(rest)
+    elif command == "advanced_sub":
+        kept.append(zenoh.ext.declare_advanced_subscriber(
+            session, rest, heard, history=zenoh.ext.HistoryConfig(detect_late_publishers=True),
+            recovery=zenoh.ext.RecoveryConfig(heartbeat=True), subscriber_detection=True))
+        kept[-1].sample_miss_listener(lambda miss: say("missed", miss.nb))
     elif command == "peers":
-        print("peers", *sorted(str(each) for each in session.info.peers_zid()), flush=True)
-    print("done", command, flush=True)
+        say("peers", *sorted(str(each) for each in session.info.peers_zid()))
+    say("done", command)
 session.close()
 """
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.property.law import CLIENT, PEER, ROUTER, Law
 from tests.property.world import Node, World
 from zenspark.router.face import Kind
-from zenspark.router.router import Rules
+from zenspark.router.router import Policy
 from zenspark.wire.values import InterestMode, QueryTarget, WhatAmI
 
 KEYS = ["a", "b", "a/b", "a/*", "**", "a/**"]
@@ -40,7 +40,7 @@ class Both:
     """A world and the law for it, changed together."""
 
     def __init__(self, roles: list[WhatAmI], is_broker: bool = True) -> None:
-        self.world = World(Rules(is_broker=is_broker))
+        self.world = World(Policy(is_broker=is_broker))
         self.law = Law(is_broker)
         self.interests: dict[tuple[int, int], str | None] = {}
         for role in roles:

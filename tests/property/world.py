@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from zenspark.router.face import DECLARE, UNDECLARE, Face, Kind, Out
 from zenspark.router.gossip import Gossip
-from zenspark.router.router import Router, Rules
+from zenspark.router.router import Policy, Router
 from zenspark.router.telling import declaration, undeclaration
 from zenspark.wire.messages import (
     Declare,
@@ -33,10 +33,10 @@ PEERS_AND_ROUTERS = Roles(WhatAmI.ROUTER.bit | WhatAmI.PEER.bit)
 class Node:
     """One node: its router, its gossip, and a session that answers queries with its own number."""
 
-    def __init__(self, number: int, whatami: WhatAmI, rules: Rules) -> None:
+    def __init__(self, number: int, whatami: WhatAmI, policy: Policy) -> None:
         self.number = number
         self.whatami = whatami
-        self.router = Router(ZenohId(number), whatami, rules)
+        self.router = Router(ZenohId(number), whatami, policy)
         is_client = whatami is WhatAmI.CLIENT
         self.gossip = None if is_client else Gossip(ZenohId(number), whatami, PEERS_AND_ROUTERS)
         self.local = self.router.add_local()
@@ -87,8 +87,8 @@ class Node:
 class World:
     """Nodes, links and what is on its way over them, in order on each link."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
-        self.rules = rules or Rules()
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
         self.now = 0.0
         self.nodes: list[Node] = []
         self.on_message: Callable[[NetworkMessage], None] = lambda _: None
@@ -96,7 +96,7 @@ class World:
         self._busy: dict[Face, None] = {}
 
     def add(self, whatami: WhatAmI) -> Node:
-        node = Node(len(self.nodes) + 1, whatami, self.rules)
+        node = Node(len(self.nodes) + 1, whatami, self.policy)
         self.nodes.append(node)
         return node
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import enum
+import inspect
+import pickle
 import re
 import subprocess
 import sys
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import zenspark
+from zenspark.api.sample import Head
+from zenspark.wire import messages
+from zenspark.wire import values as wire
 
 
 def test_version_is_one_a_package_index_accepts() -> None:
@@ -34,3 +43,138 @@ def test_importing_the_package_loads_none_of_it() -> None:
     script = "import sys, zenspark; print([name for name in sys.modules if name.startswith('zenspark.')])"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "['zenspark._pure']"
+
+
+# --- values: what all of them can do --------------------------------------------------------------
+
+ZID = zenspark.ZenohId("a1b2")
+ENTITY = zenspark.EntityGlobalId(ZID, 3)
+STAMP = zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12.129693Z/33")
+LINK = zenspark.Link(ZID, "tcp/a:1", "tcp/b:2", interfaces=["lo"], priorities=(0, 7))
+TRANSPORT = zenspark.Transport(ZID, zenspark.WhatAmI.PEER)
+STACK = wire.TimestampStack(5, (wire.TimestampRecord(0x81, b"x"),))
+HEAD = Head(
+    zenspark.KeyExpr("a/b"), encoding=wire.Encoding(4), timestamp_id=STAMP.to_wire().id, source=ENTITY.to_wire()
+)
+SAMPLE = zenspark.Sample(HEAD, b"payload", 7, b"attached", 9)
+
+VALUES: dict[str, tuple[Any, Any]] = {
+    "Config": (zenspark.Config(), zenspark.Config.from_json5("{mode: 'client'}")),
+    "Encoding": (zenspark.Encoding("text/plain;a"), zenspark.Encoding.TEXT_PLAIN),
+    "EntityGlobalId": (ENTITY, zenspark.EntityGlobalId(ZID, 4)),
+    "Hello": (
+        zenspark.Hello.from_wire(
+            messages.Hello(version=9, whatami=wire.WhatAmI.PEER, zid=wire.ZenohId(1), locators=())
+        ),
+        zenspark.Hello.from_wire(
+            messages.Hello(version=9, whatami=wire.WhatAmI.PEER, zid=wire.ZenohId(2), locators=())
+        ),
+    ),
+    "KeyExpr": (zenspark.KeyExpr("a/*"), zenspark.KeyExpr("a/**")),
+    "Link": (LINK, zenspark.Link(ZID, "tcp/a:1", "tcp/b:3")),
+    "LinkEvent": (
+        zenspark.LinkEvent(zenspark.SampleKind.PUT, LINK),
+        zenspark.LinkEvent(zenspark.SampleKind.DELETE, LINK),
+    ),
+    "MatchingStatus": (zenspark.MatchingStatus(True), zenspark.MatchingStatus(False)),
+    "NTP64": (zenspark.NTP64(1, 2), zenspark.NTP64(1, 3)),
+    "Parameters": (zenspark.Parameters("a=1;b"), zenspark.Parameters("a=2;b")),
+    "QueryConsolidation": (
+        zenspark.QueryConsolidation.AUTO,
+        zenspark.QueryConsolidation(zenspark.ConsolidationMode.NONE),
+    ),
+    "Reply": (zenspark.Reply(SAMPLE, ENTITY), zenspark.Reply(zenspark.ReplyError(zenspark.ZBytes(b"x")))),
+    "ReplyError": (zenspark.ReplyError(zenspark.ZBytes(b"x")), zenspark.ReplyError(zenspark.ZBytes(b"y"))),
+    "Sample": (SAMPLE, zenspark.Sample(HEAD, b"other")),
+    "Selector": (zenspark.Selector("a?x=1"), zenspark.Selector("a?x=2")),
+    "SourceInfo": (zenspark.SourceInfo(ENTITY, 1), zenspark.SourceInfo(ENTITY, 2)),
+    "Timestamp": (STAMP, zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12.129693Z/34")),
+    "TimestampContext": (
+        zenspark.TimestampContext(ZID, zenspark.WhatAmI.PEER),
+        zenspark.TimestampContext(ZID, zenspark.WhatAmI.ROUTER),
+    ),
+    "TimestampId": (STAMP.get_id(), zenspark.TimestampId(b"ab")),
+    "TimestampInstrumentation": (
+        zenspark.TimestampInstrumentationBuilder().set_send(True).build(),
+        zenspark.TimestampInstrumentationBuilder().set_route(True).build(),
+    ),
+    "TimestampStack": (
+        zenspark.TimestampStack.from_wire(STACK),
+        zenspark.TimestampStack.from_wire(wire.TimestampStack(5, ())),
+    ),
+    "TimestampStackRecord": (
+        zenspark.TimestampStackRecord.from_wire(wire.TimestampRecord(0x81, b"x")),
+        zenspark.TimestampStackRecord.from_wire(wire.TimestampRecord(0x81, b"y")),
+    ),
+    "Transport": (TRANSPORT, zenspark.Transport(ZID, zenspark.WhatAmI.ROUTER)),
+    "TransportEvent": (
+        zenspark.TransportEvent(zenspark.SampleKind.PUT, TRANSPORT),
+        zenspark.TransportEvent(zenspark.SampleKind.DELETE, TRANSPORT),
+    ),
+    "WhatAmIMatcher": (zenspark.WhatAmIMatcher("peer"), zenspark.WhatAmIMatcher("router|peer")),
+    "ZBytes": (zenspark.ZBytes(b"ab"), zenspark.ZBytes(b"cd")),
+    "ZError": (zenspark.ZError("why"), None),
+    "ZenohId": (ZID, zenspark.ZenohId("a1")),
+}
+LIVING = {
+    "CancellationToken",
+    "Handler",
+    "LinkEventsListener",
+    "Liveliness",
+    "LivelinessToken",
+    "MatchingListener",
+    "Publisher",
+}
+LIVING |= {"Querier", "Query", "Queryable", "Scout", "Session", "SessionInfo", "Subscriber", "TransportEventsListener"}
+LIVING |= {"ArrowBatches", "TimestampInstrumentationBuilder"}  # how something is to be made
+CLASSES = {name for name in zenspark.__all__ if isinstance(getattr(zenspark, name), type)}
+ENUMS = {name for name in CLASSES if issubclass(getattr(zenspark, name), enum.Enum)}
+CHANGES = {"Config", "Parameters", "Selector"}
+
+
+def test_every_class_is_a_value_an_enumeration_or_lives() -> None:
+    assert set(VALUES) == CLASSES - ENUMS - LIVING
+
+
+@pytest.mark.parametrize("name", sorted(set(VALUES) - {"ZError"}))
+def test_every_value_pickles_copies_and_compares(name: str) -> None:
+    value, other = VALUES[name]
+    for again in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
+        assert type(again) is type(value)
+        assert again == value
+        assert again != other
+        assert again != 3
+        assert repr(again) == repr(value)
+        if name not in CHANGES | {"Link", "LinkEvent"}:  # they hold a list
+            assert hash(again) == hash(value)
+            assert {again: 1}[value] == 1
+
+
+@pytest.mark.parametrize("name", sorted(set(VALUES) - CHANGES - {"ZError"}))
+def test_values_never_change(name: str) -> None:
+    value = VALUES[name][0]
+    for attribute in ("zid", "payload", "nonsense"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(value, attribute, 3)
+
+
+@pytest.mark.parametrize("name", sorted(ENUMS))
+def test_enumerations_are_real_ones(name: str) -> None:
+    kind = getattr(zenspark, name)
+    for member in kind:
+        assert kind(member.value) is kind[member.name] is pickle.loads(pickle.dumps(member))
+        assert {member: 1}[member] == 1
+        assert int(member) == member.value
+
+
+def test_a_payload_is_seen_without_a_copy() -> None:
+    raw = bytes(1000)
+    view = memoryview(zenspark.Sample(HEAD, raw).payload)
+    assert view.readonly
+    assert pa.py_buffer(view).address == pa.py_buffer(raw).address
+
+
+def test_receiving_may_have_a_limit() -> None:
+    for name in sorted(LIVING):
+        recv = getattr(getattr(zenspark, name), "recv", None)
+        assert recv is None or "timeout" in inspect.signature(recv).parameters

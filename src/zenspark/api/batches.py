@@ -18,7 +18,7 @@ from zenspark.api.sample import Sample
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.incoming import batch_of
 from zenspark.errors import UsageError
-from zenspark.transport.connection import Pushes
+from zenspark.transport.hearing import Pushes
 
 PIECES = 64
 """How many pieces may wait, each of them what one read brought, before the session is asked to pause."""
@@ -44,11 +44,11 @@ class ArrowBatches:
 class BatchChannel(Handler[pa.RecordBatch]):
     """A channel of record batches: users receive from it, the session delivers rows or samples into it."""
 
-    __slots__ = ("_limits", "_rest")
+    __slots__ = ("_rest", "limits")
 
     def __init__(self, limits: ArrowBatches, resume: Resume) -> None:
         super().__init__(PIECES, resume)
-        self._limits = limits
+        self.limits = limits
         self._rest: pa.RecordBatch | None = None
 
     # --- for users
@@ -57,27 +57,32 @@ class BatchChannel(Handler[pa.RecordBatch]):
         """The next rows, waited for; as many as have come within the delay."""
         pieces = [self._rest if self._rest is not None else super().recv(timeout)]
         self._rest = None
-        deadline = time.monotonic() + self._limits.max_delay
-        while sum(piece.num_rows for piece in pieces) < self._limits.max_rows:
+        deadline = time.monotonic() + self.limits.max_delay
+        while sum(piece.num_rows for piece in pieces) < self.limits.max_rows:
             try:
                 pieces.append(super().recv(max(deadline - time.monotonic(), 0.0)))
             except (ReceiveTimeout, ChannelClosed):
                 break
-        return self._joined(pieces)
+        return self.joined(pieces)
 
     def try_recv(self) -> pa.RecordBatch | None:
         """The rows that are there, None if there are none yet."""
-        first = self._rest if self._rest is not None else super().try_recv()
-        if first is None:
-            return None
-        self._rest = None
-        return self._joined([first])
+        piece = self.try_piece()
+        return None if piece is None else self.joined([piece])
 
-    def _joined(self, pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
+    def try_piece(self) -> pa.RecordBatch | None:
+        """What comes next, as large as it came; None if there is nothing yet."""
+        if self._rest is None:
+            return super().try_recv()
+        rest, self._rest = self._rest, None
+        return rest
+
+    def joined(self, pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
+        """Pieces as one, up to the limit; what is beyond comes next."""
         whole = pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
-        if whole.num_rows > self._limits.max_rows:
-            self._rest = whole[self._limits.max_rows :]
-        return whole[: self._limits.max_rows]
+        if whole.num_rows > self.limits.max_rows:
+            self._rest = whole[self.limits.max_rows :]
+        return whole[: self.limits.max_rows]
 
     # --- for the session
 

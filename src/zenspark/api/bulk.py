@@ -18,7 +18,7 @@ from zenspark.api.sample import sample_from_body
 from zenspark.arrow.outgoing import Run, checked, rows_of, runs_of, stamped
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
-from zenspark.net.driver import Driver
+from zenspark.net.driver import Pump
 from zenspark.wire.values import WireExpr
 
 Batches: TypeAlias = "pa.RecordBatch | pa.Table"
@@ -76,16 +76,16 @@ class Bulk:
             return 0
         return sum(self._send(run, driver, wanted, len(keys)) for driver, wanted in self._wanted(keys).items())
 
-    def _wanted(self, keys: list[str]) -> dict[Driver, dict[str, WireExpr]]:
+    def _wanted(self, keys: list[str]) -> dict[Pump, dict[str, WireExpr]]:
         """For each link the keys somebody there wants, and how to say them."""
-        found: dict[Driver, dict[str, WireExpr]] = {}
+        found: dict[Pump, dict[str, WireExpr]] = {}
         with self._hub.lock:
             for key in keys:
                 for driver, expr in targets_of(self._hub.node, key, self._key_expr is not None):
                     found.setdefault(driver, {})[key] = expr
         return found
 
-    def _send(self, run: Run, driver: Driver, wanted: dict[str, WireExpr], key_count: int) -> int:
+    def _send(self, run: Run, driver: Pump, wanted: dict[str, WireExpr], key_count: int) -> int:
         batch = run.batch
         if len(wanted) < key_count:
             batch = batch.filter(pc.is_in(batch.column("key"), pa.array(wanted)))

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Lock, get_ident
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import cython
 
@@ -69,6 +69,16 @@ sets must have cleared the flag before pushing.
 """
 
 
+class Bell(Protocol):
+    """What a channel rings when there is something to take; free means that it rang. A lock is one."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+    def locked(self) -> bool: ...
+
+    def release(self) -> None: ...
+
+
 @cython.cclass
 class Channel:
     """Users receive from it, by `recv`, `try_recv` or a for loop; the session delivers into it.
@@ -91,6 +101,10 @@ class Channel:
         self._resume = resume
         self._paused = False
         self._closed = False
+
+    def ring_with(self, bell: Bell) -> None:
+        """Takes another bell, before anything is pushed: for who waits elsewhere and takes with `try_recv`."""
+        self._bell = bell
 
     # --- for users
 

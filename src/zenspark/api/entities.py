@@ -7,6 +7,7 @@ also ends when nobody holds it any more; one with a callback lives on in the bac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import GenericAlias
 from typing import Any, Generic, Self, TypeVar
 
 from zenspark.api.bulk import Batches, Bulk
@@ -87,6 +88,17 @@ class Entity:
             hub.later(lambda: hub.finish(number))
 
 
+class NoChannel(UsageError, AttributeError, TypeError):
+    """Somebody wants to receive from what has a callback; also the errors that eclipse-zenoh has for that."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"this {self.name} has no channel to receive from: its callback gets everything"
+
+
 class Receiver(Entity, Generic[H]):
     """Something that delivers to a handler."""
 
@@ -107,7 +119,7 @@ class Receiver(Entity, Generic[H]):
         self._check()
         handler = self._attached.handler
         if not hasattr(handler, "recv"):
-            raise UsageError(f"this {self._NAME} has no channel to receive from: its callback gets everything")
+            raise NoChannel(self._NAME)
         return handler  # type: ignore[return-value]  # or what was given with a callback, if it is like one
 
     def recv(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - what comes depends on the kind of receiver
@@ -120,7 +132,11 @@ class Receiver(Entity, Generic[H]):
         return self._channel().try_recv()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._channel())
+        self._check()
+        handler = self._attached.handler
+        if handler is None:
+            raise NoChannel(self._NAME)
+        return iter(handler)  # type: ignore[call-overload,no-any-return]  # what was given with a callback, if it can
 
 
 class Subscriber(Receiver[H]):
@@ -217,7 +233,7 @@ class Matcher(Entity):
     @property
     def matching_status(self) -> MatchingStatus:
         """Whether anybody is at the other end: true or false in an `if`."""
-        self._check_open()
+        self._check()
         return MatchingStatus(self._matching.status)
 
     def declare_matching_listener(self, handler: object = None) -> MatchingListener[Any]:
@@ -297,6 +313,10 @@ class Querier(Matcher):
     """Asks on one key, with settings made once. `ask` asks with those settings."""
 
     _NAME = "querier"
+
+    def __class_getitem__(cls, handler: object) -> GenericAlias:
+        """As in eclipse-zenoh, annotations may name a handler."""
+        return GenericAlias(cls, handler)
 
     def __init__(
         self, hub: Hub, key_expr: KeyExpr, matching: Matching, accept: ReplyKeyExpr, ask: Callable[..., Any]

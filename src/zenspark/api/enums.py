@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 
 import msgspec
 
+from zenspark.api.checks import expect
 from zenspark.errors import UsageError
 from zenspark.key import SetIntersectionLevel
 from zenspark.wire import values as wire
@@ -232,7 +233,7 @@ class WhatAmIMatcher:
         """Serves whoever accepts all ways of saying it."""
         if isinstance(what, WhatAmIMatcher):
             return what
-        return cls(str(what) if isinstance(what, WhatAmI) else what)
+        return cls(str(what) if isinstance(what, WhatAmI) else expect(str, what))
 
     def router(self) -> Self:
         """Matches routers as well."""

@@ -18,6 +18,7 @@ from typing import Protocol
 
 import msgspec
 
+from zenspark.api.checks import expect
 from zenspark.api.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
 from zenspark.api.handlers import Attached, Inlet, attach
 from zenspark.api.ids import EntityGlobalId, ZenohId
@@ -31,10 +32,9 @@ from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
-from zenspark.net.driver import Driver
-from zenspark.net.node import Node
+from zenspark.net.node import Neighbour, Node
 from zenspark.router.face import Face, Kind
-from zenspark.transport.connection import Pushes
+from zenspark.transport.hearing import Pushes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.buffer import Writer
@@ -92,6 +92,10 @@ class Looks(Protocol):
 StampMaker = Callable[[TimestampContext], bytes]
 """An application's own clock readings for timestamp stacks."""
 
+LEAVING = (InterceptionPoint.SEND, InterceptionPoint.ROUTE)
+ARRIVING = (InterceptionPoint.ROUTE, InterceptionPoint.RECEIVE)
+"""Where a message to another node, or from one, is stamped here: every node on its way routes it."""
+
 CUSTOM_RECORD = 0x80
 """Marks a record of a timestamp stack whose bytes an application made."""
 
@@ -120,7 +124,7 @@ class Hub:
         """What the router has told of: declarations, by kind and id."""
         self.on_change: dict[Kind, set[Looks]] = {kind: set() for kind in Kind}
         """Whom to tell when entities of this session come and go."""
-        self.on_transport: dict[int, Callable[[SampleKind, Face, Driver], None]] = {}
+        self.on_transport: dict[int, Callable[[SampleKind, Face, Neighbour], None]] = {}
         """Whom to tell when neighbours come and go, by entity."""
 
     # -- life
@@ -175,13 +179,15 @@ class Hub:
         """The timestamp stack of a message that is sent from here."""
         if instrumentation is None:
             return None
-        return self._stamped(wire.TimestampStack(instrumentation.to_wire(), ()), InterceptionPoint.SEND)
+        flags = expect(TimestampInstrumentation, instrumentation).to_wire()
+        return self.stamped(wire.TimestampStack(flags, ()), InterceptionPoint.SEND)
 
-    def _stamped(self, stack: wire.TimestampStack, point: InterceptionPoint) -> wire.TimestampStack:
-        """A stack with a reading more, if one is wanted at this point."""
-        if not stack.conf_flags & point.bit:
-            return stack
-        return wire.TimestampStack(stack.conf_flags, (*stack.stack, self._record(point)))
+    def stamped(self, stack: wire.TimestampStack | None, *points: InterceptionPoint) -> wire.TimestampStack | None:
+        """A stack with a reading more for each of these points where one is wanted."""
+        if stack is None:
+            return None
+        records = [self._record(point) for point in points if stack.conf_flags & point.bit]
+        return wire.TimestampStack(stack.conf_flags, (*stack.stack, *records))
 
     def _record(self, point: InterceptionPoint) -> wire.TimestampRecord:
         if self._stamp_maker is not None:
@@ -199,8 +205,8 @@ class Hub:
 
     def resume(self) -> None:
         """Somebody who was full has room again."""
-        for driver in self.node.drivers.values():
-            driver.resume()
+        for pump in self.node.pumps:
+            pump.resume()
 
     # -- what the router delivers
 
@@ -218,9 +224,8 @@ class Hub:
                 self._on_declare(message)
 
     def _on_push(self, push: messages.Push) -> None:
-        stack = push.ts_stack
-        if stack is not None:
-            push = replace(push, ts_stack=self._stamped(stack, InterceptionPoint.RECEIVE))
+        if push.ts_stack is not None:
+            push = replace(push, ts_stack=self.stamped(push.ts_stack, *ARRIVING))
         face, reliable = self.node.speaker
         if not self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix), reliable), False):
             self._pause(face)
@@ -228,13 +233,13 @@ class Hub:
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         self.subscriptions.deliver_pushes(face, pushes)
 
-    def opened(self, face: Face, driver: Driver) -> None:
+    def opened(self, face: Face, neighbour: Neighbour) -> None:
         for tell in list(self.on_transport.values()):
-            tell(SampleKind.PUT, face, driver)
+            tell(SampleKind.PUT, face, neighbour)
 
-    def closed(self, face: Face, driver: Driver) -> None:
+    def closed(self, face: Face, neighbour: Neighbour) -> None:
         for tell in list(self.on_transport.values()):
-            tell(SampleKind.DELETE, face, driver)
+            tell(SampleKind.DELETE, face, neighbour)
 
     # -- subscribers
 
@@ -306,6 +311,7 @@ class Hub:
                     wire_expr=wire.WireExpr(0, key),
                     qos=request.qos,
                     responder=responder,
+                    ts_stack=self.stamped(stack, *LEAVING),
                     body=body,
                 )
             )
@@ -313,6 +319,9 @@ class Hub:
         def finish() -> None:
             self.node.say(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
 
+        stack = self.stamped(request.ts_stack, *ARRIVING)
+        if stack is not None:
+            request = replace(request, ts_stack=stack)
         key = request.wire_expr.suffix
         answering = Answering(request, KeyExpr(key), answer, finish, self.later)
         self._hand_out(answering, self._offers(key, request.target, False))
@@ -334,7 +343,7 @@ class Hub:
             qos=question.qos,
             target=question.target,
             timeout_ms=int(question.timeout * 1000),
-            ts_stack=question.stack,
+            ts_stack=self.stamped(question.stack, InterceptionPoint.ROUTE),
             body=question.query,
         )
         if request.qos.congestion is wire.Congestion.BLOCK and question.destination is not Locality.SESSION_LOCAL:
@@ -382,9 +391,12 @@ class Hub:
     ) -> None:
         """Queryables of this very session."""
 
+        request = replace(request, ts_stack=self.stamped(question.stack, InterceptionPoint.RECEIVE))
+
         def answer(key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
+            stack = self.stamped(request.ts_stack, InterceptionPoint.SEND, InterceptionPoint.RECEIVE)
             with self.lock:
-                gathering.add(_reply(key, body, responder, request.qos))
+                gathering.add(_reply(key, body, responder, request.qos, stack))
 
         def finish() -> None:
             with self.lock:
@@ -396,9 +408,8 @@ class Hub:
     def _on_response(self, response: messages.Response) -> None:
         gathering = self._gatherings.get(response.request_id)
         if gathering is not None:
-            gathering.add(
-                _reply(response.wire_expr.suffix, response.body, response.responder, response.qos, response.ts_stack)
-            )
+            stack = self.stamped(response.ts_stack, *ARRIVING)
+            gathering.add(_reply(response.wire_expr.suffix, response.body, response.responder, response.qos, stack))
 
     def _on_response_final(self, number: int) -> None:
         gathering = self._gatherings.get(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from zenspark.api.checks import flag
 from zenspark.api.entities import Receiver
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.handlers import Attached
@@ -11,22 +12,36 @@ from zenspark.api.hub import Hub
 from zenspark.api.ids import ZenohId
 from zenspark.api.values import Link, LinkEvent, Transport, TransportEvent
 from zenspark.net.driver import Driver
+from zenspark.net.gathering import Seat
+from zenspark.net.node import Neighbour
 from zenspark.router.face import Face
 from zenspark.wire import values as wire
 
 H = TypeVar("H")
 
+ALL_PRIORITIES = (0, 7)
+"""What a link carries where priorities are told apart: from the protocol's own to the lowest."""
 
-def transport_of(face: Face, driver: Driver) -> Transport:
+
+def transport_of(face: Face, neighbour: Neighbour) -> Transport:
     """A session with another node, as users see it."""
+    zid, whatami = ZenohId.from_wire(face.zid), WhatAmI.from_wire(face.whatami)
+    if isinstance(neighbour, Seat):
+        return Transport(zid, whatami, neighbour.is_qos, is_multicast=True)
+    return Transport(zid, whatami, _is_qos(neighbour))
+
+
+def _is_qos(driver: Driver) -> bool:
     terms = driver.connection.terms
-    is_qos = terms is not None and terms.qos
-    return Transport(ZenohId.from_wire(face.zid), WhatAmI.from_wire(face.whatami), is_qos)
+    return terms is not None and terms.qos
 
 
-def link_of(face: Face, driver: Driver) -> Link:
+def link_of(face: Face, neighbour: Neighbour) -> Link:
     """The link below such a session."""
-    link = driver.link
+    if isinstance(neighbour, Seat):
+        zid, seat = ZenohId.from_wire(face.zid), neighbour
+        return Link(zid, seat.src, seat.dst, seat.group, seat.mtu, is_streamed=False)
+    link = neighbour.link
     return Link(
         zid=ZenohId.from_wire(face.zid),
         src=link.src,
@@ -35,6 +50,7 @@ def link_of(face: Face, driver: Driver) -> Link:
         is_streamed=link.is_streamed,
         interfaces=list(link.interfaces),
         auth_identifier=link.auth_identifier,
+        priorities=ALL_PRIORITIES if _is_qos(neighbour) else None,
         reliability=Reliability.RELIABLE if link.is_reliable else Reliability.BEST_EFFORT,
     )
 
@@ -47,8 +63,8 @@ class EventsListener(Receiver[H]):
     def __init__(self, hub: Hub, attached: Attached, history: bool) -> None:
         number, inlet, event = hub.next_id(), attached.inlet, self._event
 
-        def tell(kind: SampleKind, face: Face, driver: Driver) -> None:
-            inlet.push(event(kind, face, driver))
+        def tell(kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
+            inlet.push(event(kind, face, neighbour))
 
         def end() -> None:
             with hub.lock:
@@ -58,12 +74,12 @@ class EventsListener(Receiver[H]):
         super().__init__(hub, number, end, attached)
         with hub.lock:
             if history:
-                for face, driver in hub.node.drivers.items():
-                    tell(SampleKind.PUT, face, driver)
+                for face, neighbour in hub.node.neighbourhood.items():
+                    tell(SampleKind.PUT, face, neighbour)
             hub.on_transport[number] = tell
 
     @staticmethod
-    def _event(kind: SampleKind, face: Face, driver: Driver) -> object:
+    def _event(kind: SampleKind, face: Face, neighbour: Neighbour) -> object:
         raise NotImplementedError
 
 
@@ -73,8 +89,8 @@ class TransportEventsListener(EventsListener[H]):
     _NAME = "transport events listener"
 
     @staticmethod
-    def _event(kind: SampleKind, face: Face, driver: Driver) -> TransportEvent:
-        return TransportEvent(kind, transport_of(face, driver))
+    def _event(kind: SampleKind, face: Face, neighbour: Neighbour) -> TransportEvent:
+        return TransportEvent(kind, transport_of(face, neighbour))
 
 
 class LinkEventsListener(EventsListener[H]):
@@ -83,8 +99,8 @@ class LinkEventsListener(EventsListener[H]):
     _NAME = "link events listener"
 
     @staticmethod
-    def _event(kind: SampleKind, face: Face, driver: Driver) -> LinkEvent:
-        return LinkEvent(kind, link_of(face, driver))
+    def _event(kind: SampleKind, face: Face, neighbour: Neighbour) -> LinkEvent:
+        return LinkEvent(kind, link_of(face, neighbour))
 
 
 class SessionInfo:
@@ -98,7 +114,7 @@ class SessionInfo:
         return ZenohId.from_wire(self._hub.node.identity.zid)
 
     def _zids(self, role: wire.WhatAmI) -> list[ZenohId]:
-        return [ZenohId.from_wire(face.zid) for face in self._hub.node.drivers if face.whatami is role]
+        return [ZenohId.from_wire(face.zid) for face in self._hub.node.neighbourhood if face.whatami is role]
 
     def routers_zid(self) -> list[ZenohId]:
         """The routers this node is connected to."""
@@ -110,22 +126,22 @@ class SessionInfo:
 
     def transports(self) -> list[Transport]:
         """The sessions with other nodes."""
-        return [transport_of(face, driver) for face, driver in self._hub.node.drivers.items()]
+        return [transport_of(face, neighbour) for face, neighbour in self._hub.node.neighbourhood.items()]
 
     def links(self) -> list[Link]:
         """The links below them."""
-        return [link_of(face, driver) for face, driver in self._hub.node.drivers.items()]
+        return [link_of(face, neighbour) for face, neighbour in self._hub.node.neighbourhood.items()]
 
     def declare_transport_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> TransportEventsListener[Any]:
         """Be told when sessions open and close; with `history` also of those that are open."""
         self._hub.check()
-        return TransportEventsListener(self._hub, self._hub.attach(handler), bool(history))
+        return TransportEventsListener(self._hub, self._hub.attach(handler), flag(history))
 
     def declare_link_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> LinkEventsListener[Any]:
         """Be told when links are added and removed; with `history` also of those that are there."""
         self._hub.check()
-        return LinkEventsListener(self._hub, self._hub.attach(handler), bool(history))
+        return LinkEventsListener(self._hub, self._hub.attach(handler), flag(history))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 
+from zenspark.api.checks import expect
+
 LEVELS = {
     "off": logging.CRITICAL + 10,
     "error": logging.ERROR,
@@ -25,7 +27,7 @@ def try_init_log_from_env() -> None:
 
 def init_log_from_env_or(level: str) -> None:
     """Log to standard output at the level `RUST_LOG` names, or at this one."""
-    _log_at(os.environ.get("RUST_LOG") or level)
+    _log_at(os.environ.get("RUST_LOG") or expect(str, level))
 
 
 def _log_at(level: str) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import ClassVar
 
+from zenspark.api.checks import expect
 from zenspark.api.config import Config
 from zenspark.api.hub import Hub, StampMaker
 from zenspark.api.reaching import Reach, roles
@@ -18,8 +19,9 @@ from zenspark.clock import HybridClock
 from zenspark.net.node import Limits, Node, identity
 from zenspark.net.speaking import Patience
 from zenspark.router.gossip import Gossip
-from zenspark.router.router import Rules
+from zenspark.router.router import Policy
 from zenspark.router.stamping import Stamping
+from zenspark.transport.group import DEFAULT_BATCH_SIZE, Rules
 from zenspark.transport.handshake import Credentials, Offer
 from zenspark.wire import values as wire
 
@@ -57,8 +59,8 @@ class Running:
         try:
             self._hub.end()
             if not in_loop:  # the loop itself cannot wait: it has to do the writing
-                for driver in node.drivers.values():
-                    driver.drain()
+                for pump in node.pumps:
+                    pump.drain()
         finally:
             node.close()
             self._reach.release()
@@ -84,20 +86,34 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=Running.forget_all)
 
 
+class Opening:
+    """A session on its way: `finish` waits for the network, `give_up` in another thread ends that."""
+
+    def __init__(self, config: Config | None, timestamp_callback: StampMaker | None) -> None:
+        self._settings = (Config() if config is None else expect(Config, config)).settings()
+        node = _node(self._settings)
+        self._hub = Hub(node, self._settings.timestamping.enabled, timestamp_callback)
+        self._reach = Reach(node, self._settings)
+        self._running = Running(self._hub, self._reach)
+        node.start(self._hub)
+
+    def finish(self) -> Session:
+        """Listen and connect as configured, and return when the network is reached."""
+        try:
+            self._reach.begin()
+        except BaseException:
+            self.give_up()
+            raise
+        return Session(self._hub, self._settings.queries_default_timeout / 1000, self._running.end)
+
+    def give_up(self) -> None:
+        """End what there is so far."""
+        self._running.end()
+
+
 def open(config: Config | None = None, *, timestamp_callback: StampMaker | None = None) -> Session:
     """Open a session: listen and connect as configured, and return when the network is reached."""
-    settings = (config or Config()).settings()
-    node = _node(settings)
-    hub = Hub(node, settings.timestamping.enabled, timestamp_callback)
-    reach = Reach(node, settings)
-    running = Running(hub, reach)
-    try:
-        node.start(hub)
-        reach.begin()
-    except BaseException:
-        running.end()
-        raise
-    return Session(hub, settings.queries_default_timeout / 1000, running.end)
+    return Opening(config, timestamp_callback).finish()
 
 
 def _node(settings: Settings) -> Node:
@@ -117,14 +133,14 @@ def _node(settings: Settings) -> Node:
     own = identity(zid, whatami)
     told = settings.scouting.gossip
     gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
-    return Node(own, _offer(settings), limits, _rules(settings, own.zid), gossip)
+    return Node(own, _offer(settings), limits, _policy(settings, own.zid), gossip, _rules(settings))
 
 
-def _rules(settings: Settings, zid: wire.ZenohId) -> Rules:
+def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:
     timestamping = settings.timestamping
     stamping = Stamping(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
     weights = settings.routing.router.linkstate.transport_weights
-    return Rules(
+    return Policy(
         query_timeout=settings.queries_default_timeout / 1000,
         is_broker=settings.routing.peers == "broker",
         weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
@@ -148,6 +164,22 @@ def _offer(settings: Settings) -> Offer:
         compression=transport.unicast.compression.enabled,
         credentials=credentials,
         users=None if login.dictionary_file is None else _users(login.dictionary_file),
+    )
+
+
+def _rules(settings: Settings) -> Rules:
+    """How this node speaks in multicast groups."""
+    multicast, link = settings.transport.multicast, settings.transport.link
+    return Rules(
+        resolution=RESOLUTIONS[link.tx.sequence_number_resolution],
+        batch_size=min(link.tx.batch_size, DEFAULT_BATCH_SIZE),
+        lease_ms=link.tx.lease,
+        qos=multicast.qos.enabled,
+        compression=multicast.compression.enabled,
+        join_interval=multicast.join_interval / 1000,
+        max_members=multicast.max_sessions,
+        message_limit=link.rx.max_message_size,
+        keep_alives=link.tx.keep_alive,
     )
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import cython
 import msgspec
 
+from zenspark.api.checks import expect
 from zenspark.api.encoding import Encoding
-from zenspark.api.enums import Locality
+from zenspark.api.enums import InterceptionPoint, Locality
 from zenspark.api.hub import Hub
 from zenspark.api.ids import SourceInfo
 from zenspark.api.instrumentation import TimestampInstrumentation
@@ -21,7 +22,7 @@ from zenspark.api.subscriptions import Subscriptions
 from zenspark.api.timestamps import Timestamp
 from zenspark.api.zbytes import IntoZBytes, ZBytes, buffer_of
 from zenspark.key import KeyExpr
-from zenspark.net.driver import Driver
+from zenspark.net.driver import Pump
 from zenspark.net.node import Node
 from zenspark.router.routes import Routes
 from zenspark.transport.outbox import FULL, REFUSED, Outbox
@@ -55,7 +56,7 @@ class Publication:
     _priority: cython.int
     _reliable: cython.bint
     _express: cython.bint
-    _heads: list[tuple[Driver, Outbox, bytes]]
+    _heads: list[tuple[Pump, Outbox, bytes]]
 
     def __init__(self, hub: Hub, key_expr: KeyExpr, publishing: Publishing, is_declared: bool = False) -> None:
         self._hub = hub
@@ -97,7 +98,7 @@ class Publication:
         body = Put(
             timestamp=self._stamp(timestamp),
             encoding=self._publishing.encoding if encoding is None else Encoding.of(encoding).to_wire(),
-            source_info=None if source is None else source.to_wire(),
+            source_info=None if source is None else expect(SourceInfo, source).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
             payload=bytes(raw),
         )
@@ -113,14 +114,14 @@ class Publication:
         """Remove the key."""
         body = Del(
             timestamp=self._stamp(timestamp),
-            source_info=None if source is None else source.to_wire(),
+            source_info=None if source is None else expect(SourceInfo, source).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
         )
         self._publish(body, instrumentation)
 
     def _stamp(self, timestamp: Timestamp | None) -> wire.Timestamp | None:
         if timestamp is not None:
-            return timestamp.to_wire()
+            return expect(Timestamp, timestamp).to_wire()
         return self._hub.stamp() if self._hub.stamps else None
 
     def _look_again(self) -> None:
@@ -151,27 +152,35 @@ class Publication:
             elif answer == REFUSED:
                 driver.put(head, payload, self._publishing.qos, self._reliable)
 
-    def _targets(self) -> list[tuple[Driver, wire.WireExpr]]:
+    def _targets(self) -> list[tuple[Pump, wire.WireExpr]]:
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return []
         return targets_of(self._hub.node, str(self._key_expr), self._is_declared)
+
+    def _is_wanted_here(self) -> bool:
+        if self._publishing.destination is Locality.REMOTE:
+            return False
+        with self._hub.lock:
+            return bool(self._subscriptions.route(str(self._key_expr), True))
 
     def _publish(self, body: Put | Del, instrumentation: TimestampInstrumentation | None) -> None:
         """The whole way: any message, to subscribers of this session and of others."""
         node, qos = self._hub.node, self._publishing.qos
         stack = self._hub.stack(instrumentation)
-        if self._publishing.destination is not Locality.REMOTE:
-            sample = sample_from_body(body, self._key_expr, qos, self._reliable, stack)
+        if self._is_wanted_here():
+            received = self._hub.stamped(stack, InterceptionPoint.RECEIVE)
+            sample = sample_from_body(body, self._key_expr, qos, self._reliable, received)
             with node.lock:
                 self._subscriptions.deliver(sample, True)
         with node.lock:
             targets = self._targets()
+        stack = self._hub.stamped(stack, InterceptionPoint.ROUTE)
         for driver, expr in targets:
             push = Push(wire_expr=expr, qos=qos, ts_stack=stack, body=body)
             driver.put(encode(push), None, qos, self._reliable)
 
 
-def targets_of(node: Node, key: str, is_declared: bool) -> list[tuple[Driver, wire.WireExpr]]:
+def targets_of(node: Node, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr]]:
     """The links with somebody who wants a key, and how to say it there. Guarded by the node's lock.
 
     A declared key is worth a number of its own on each.

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
+from zenspark.api.checks import expect
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, Priority, ReplyKeyExpr
 from zenspark.api.ids import SourceInfo
@@ -157,7 +158,7 @@ class Query:
     ) -> None:
         """Answer with a value. Responses are treated like the question, so the quality of service is ignored."""
         body = Put(
-            timestamp=None if timestamp is None else timestamp.to_wire(),
+            timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
             encoding=wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
             payload=ZBytes.of(payload).to_bytes(),
@@ -176,7 +177,7 @@ class Query:
     ) -> None:
         """Answer that a key has no value any more."""
         body = Del(
-            timestamp=None if timestamp is None else timestamp.to_wire(),
+            timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
         )
         self._reply(key_expr, body)
@@ -203,3 +204,8 @@ class Query:
 
     def __repr__(self) -> str:
         return "Query { dropped }" if self._answering is None else str(self)
+
+
+def reply_again(query: Query, key_expr: KeyExpr, body: Put | Del) -> None:
+    """Answer with what was published before, as it was."""
+    query._reply(key_expr, body)

@@ -26,6 +26,9 @@ from zenspark.wire.values import Roles, WhatAmI
 HANDSHAKE = 2.0
 """Seconds more for those who have answered, but with whom there is no session yet: this machine may be busy."""
 
+SETTLING = 0.05
+"""Seconds in which everybody who is near answers the same question: who publishes at once is heard by all of them."""
+
 
 class Reach:
     """How one session is joined to the network."""
@@ -74,8 +77,9 @@ class Reach:
 
     def _listen(self) -> None:
         for text in self._settings.listen.endpoints:
+            endpoint = self._endpoint(text)
             try:
-                self._node.listen(self._endpoint(text))
+                self._node.join(endpoint) if endpoint.is_group else self._node.listen(endpoint)
             except LinkError:
                 if self._settings.listen.exit_on_failure:
                     raise
@@ -105,9 +109,20 @@ class Reach:
             self._node.wait(lambda: all(one.is_open or one.is_over for one in wanted), settings.scouting.delay / 1000)
             self._node.wait(lambda: not any(one.is_answered for one in wanted), HANDSHAKE)
         elif settings.open.return_conditions.connect_scouted and settings.scouting.multicast.enabled:
-            self._node.wait(lambda: bool(self._node.drivers), settings.scouting.delay / 1000)
+            self._await_found(settings.scouting.delay / 1000)
+
+    def _await_found(self, delay: float) -> None:
+        """Wait for the first who is found, then for those whose answers come right behind it."""
+        if self._node.wait(lambda: bool(self._node.drivers), delay):
+            self._node.wait(lambda: False, SETTLING)
+            self._node.wait(lambda: not self._discovery.is_trying, delay)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:
+        for endpoint in endpoints:
+            if endpoint.is_group:
+                raise endpoint.error(
+                    "is a multicast group, which belongs in listen/endpoints, not in connect/endpoints"
+                )
         configured = self._settings.connect
         policy = RetryPolicy(
             configured.retry.period_init_ms,

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from zenspark.api.config import Config
+from zenspark.api.entities import NoChannel
 from zenspark.api.enums import WhatAmIMatcher
 from zenspark.api.handlers import Attached, Handler, attach
 from zenspark.api.values import Hello
-from zenspark.errors import UsageError
 from zenspark.net.scouting import Scouter, ScoutingSettings
 from zenspark.net.workers import Workers
+
+H = TypeVar("H")
 
 ROUND = 3600.0
 """Seconds one wait for answers lasts; stopping ends it at once."""
 
 
-class Scout:
+class Scout(Generic[H]):
     """A search that goes on until it is stopped; every node found is delivered once."""
 
     def __init__(self, scouter: Scouter, attached: Attached) -> None:
@@ -44,12 +46,13 @@ class Scout:
             self.stop()
 
     @property
-    def handler(self) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
-        return self._attached.handler
+    def handler(self) -> H:
+        """Where the nodes found come: a channel, or whatever was given together with a callback."""
+        return self._attached.handler  # type: ignore[return-value]
 
     def _channel(self) -> Handler[Hello]:
         if not isinstance(self._attached.handler, Handler):
-            raise UsageError("this scout has no channel to receive from: its callback gets everything")
+            raise NoChannel("scout")
         return self._attached.handler
 
     def recv(self, timeout: float | None = None) -> Hello:
@@ -70,7 +73,7 @@ def _search(scouter: Scouter, attached: Attached, stopped: threading.Event) -> N
     attached.inlet.close()
 
 
-def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, config: Config | None = None) -> Scout:
+def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, config: Config | None = None) -> Scout[Any]:
     """Look for nodes of the roles asked for, or of any."""
     multicast = (config or Config()).settings().scouting.multicast
     roles = WhatAmIMatcher.of(what or "router|peer|client").to_wire()

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, Self
 
 from zenspark.api.bulk import Batches, Bulk
-from zenspark.api.cancellation import CancellationToken
+from zenspark.api.cancellation import CancellationToken, Cancelling
+from zenspark.api.checks import choice, expect, flag, seconds
 from zenspark.api.encoding import Encoding
 from zenspark.api.entities import (
     Entity,
@@ -40,9 +41,10 @@ from zenspark.api.matching import Matching
 from zenspark.api.parameters import Parameters, Selector
 from zenspark.api.publishing import Publication, Publishing
 from zenspark.api.query import ANY_KEY
-from zenspark.api.replies import Gathering
 from zenspark.api.timestamps import Timestamp
+from zenspark.api.wrapper import describe
 from zenspark.api.zbytes import IntoZBytes, ZBytes
+from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.router.face import Kind
 from zenspark.wire import messages
@@ -68,6 +70,8 @@ class Session:
         self._entity_id = hub.next_id()
         self._publications: dict[tuple[object, ...], Publication] = {}
         self._info = SessionInfo(hub)
+        self._declared: set[str] = set()
+        """The key expressions that were declared here: only these can be undeclared."""
 
     # -- life
 
@@ -82,6 +86,9 @@ class Session:
         if not self._hub.is_over:
             end = self._end
             self._hub.later(lambda: threading.Thread(target=end, name="zenspark-close", daemon=True).start())
+
+    def __repr__(self) -> str:
+        return describe(self, zid=self.zid(), closed=self.is_closed())
 
     def close(self) -> None:
         """End the session with all its entities, when what it published is written; a second time does nothing."""
@@ -114,13 +121,17 @@ class Session:
                 obj.undeclare()
             case KeyExpr():
                 self._hub.check()
+                if str(obj) not in self._declared:
+                    raise UsageError(f"{obj} was not declared in this session: it cannot be undeclared")
             case _:
                 raise TypeError(f"expected a KeyExpr or something declared, found {type(obj).__name__!r}")
 
     def declare_keyexpr(self, key_expr: IntoKeyExpr) -> KeyExpr:
         """A key expression to be used often; numbers for it are given out by themselves."""
         self._hub.check()
-        return KeyExpr.of(key_expr)
+        key = KeyExpr.of(key_expr)
+        self._declared.add(str(key))
+        return key
 
     def liveliness(self) -> Liveliness:
         """Tokens: who is alive."""
@@ -219,7 +230,7 @@ class Session:
     ) -> Subscriber[Any]:
         """Receive what is published on the keys that match."""
         self._hub.check()
-        key, origin = KeyExpr.of(key_expr), allowed_origin or Locality.ANY
+        key, origin = KeyExpr.of(key_expr), choice(Locality, allowed_origin, Locality.ANY)
         return Subscriber(self._hub, key, origin, self._hub.attach(handler))
 
     def declare_queryable(
@@ -232,8 +243,8 @@ class Session:
     ) -> Queryable[Any]:
         """Answer queries on the keys that match."""
         self._hub.check()
-        key, origin = KeyExpr.of(key_expr), allowed_origin or Locality.ANY
-        return Queryable(self._hub, key, bool(complete), origin, self._hub.attach(handler))
+        key, origin = KeyExpr.of(key_expr), choice(Locality, allowed_origin, Locality.ANY)
+        return Queryable(self._hub, key, flag(complete), origin, self._hub.attach(handler))
 
     # -- ask
 
@@ -262,7 +273,7 @@ class Session:
             self._hub,
             Selector.of(selector),
             handler,
-            timeout=self._query_timeout if timeout is None else timeout,
+            timeout=seconds(timeout, self._query_timeout),
             target=target,
             consolidation=consolidation,
             accept_replies=accept_replies,
@@ -297,7 +308,7 @@ class Session:
         ask = partial(
             _ask,
             self._hub,
-            timeout=self._query_timeout if timeout is None else timeout,
+            timeout=seconds(timeout, self._query_timeout),
             target=target,
             consolidation=consolidation,
             accept_replies=accept_replies,
@@ -310,10 +321,10 @@ class Session:
             self._hub,
             Kind.QUERYABLE,
             key,
-            allowed_destination or Locality.ANY,
+            choice(Locality, allowed_destination, Locality.ANY),
             only_complete=target is QueryTarget.ALL_COMPLETE,
         )
-        return Querier(self._hub, key, matching, accept_replies or ReplyKeyExpr.DEFAULT, ask)
+        return Querier(self._hub, key, matching, choice(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT), ask)
 
 
 class Liveliness:
@@ -333,7 +344,7 @@ class Liveliness:
     ) -> LivelinessSubscriber[Any]:
         """Be told of tokens that appear and disappear; with `history` also of those that are there."""
         self._hub.check()
-        return LivelinessSubscriber(self._hub, KeyExpr.of(key_expr), bool(history), self._hub.attach(handler))
+        return LivelinessSubscriber(self._hub, KeyExpr.of(key_expr), flag(history), self._hub.attach(handler))
 
     def get(
         self,
@@ -345,14 +356,11 @@ class Liveliness:
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask for the tokens there are."""
         self._hub.check()
-        if cancellation_token is not None:
-            cancellation_token.check()
-        seconds = self._query_timeout if timeout is None else timeout
+        limit = seconds(timeout, self._query_timeout)
         key = KeyExpr.of(key_expr)
-        attached = self._hub.attach(handler)
-        gathering = self._hub.ask_tokens(key, seconds, attached.inlet)
-        if cancellation_token is not None:
-            _bind(self._hub, cancellation_token, gathering)
+        cancelling = Cancelling(self._hub, cancellation_token, handler)
+        attached = self._hub.attach(cancelling.handler)
+        cancelling.watch(self._hub.ask_tokens(key, limit, attached.inlet))
         return attached.handler
 
 
@@ -377,48 +385,33 @@ def _ask(
     timestamp_instrumentation: TimestampInstrumentation | None,
 ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
     hub.check()
-    if cancellation_token is not None:
-        cancellation_token.check()
+    cancelling = Cancelling(hub, cancellation_token, handler)
     parameters = selector.parameters
     mode = _mode(consolidation, parameters)
-    any_key = accept_replies is ReplyKeyExpr.ANY or ANY_KEY in parameters
+    any_key = choice(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT) is ReplyKeyExpr.ANY or ANY_KEY in parameters
     if any_key and ANY_KEY not in parameters:
         parameters.insert(ANY_KEY, "")
     query = messages.Query(
         consolidation=mode.to_wire(),
         parameters=str(parameters),
-        source_info=None if source_info is None else source_info.to_wire(),
+        source_info=None if source_info is None else expect(SourceInfo, source_info).to_wire(),
         body=_query_body(payload, encoding),
         attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
     )
     question = Question(
         key_expr=selector.key_expr,
         query=query,
-        target=(target or QueryTarget.DEFAULT).to_wire(),
+        target=choice(QueryTarget, target, QueryTarget.DEFAULT).to_wire(),
         qos=_qos(congestion_control or CongestionControl.BLOCK, priority, express),
         timeout=timeout,
         mode=mode,
         any_key=any_key,
-        destination=allowed_destination or Locality.ANY,
+        destination=choice(Locality, allowed_destination, Locality.ANY),
         stack=hub.stack(timestamp_instrumentation),
     )
-    attached = hub.attach(handler)
-    gathering = hub.ask(question, attached.inlet)
-    if cancellation_token is not None:
-        _bind(hub, cancellation_token, gathering)
+    attached = hub.attach(cancelling.handler)
+    cancelling.watch(hub.ask(question, attached.inlet))
     return attached.handler
-
-
-def _bind(hub: Hub, token: CancellationToken, gathering: Gathering) -> None:
-    """Have a token end a query, as long as it is in flight."""
-
-    def stop() -> None:
-        with hub.lock:
-            gathering.cancel()
-
-    token.attach(stop)
-    with hub.lock:
-        gathering.at_end(lambda: token.detach(stop))
 
 
 def _query_body(payload: IntoZBytes | None, encoding: Encoding | str | None) -> wire.QueryBody | None:
@@ -430,7 +423,9 @@ def _query_body(payload: IntoZBytes | None, encoding: Encoding | str | None) -> 
 
 def _qos(congestion: CongestionControl | None, priority: Priority | None, express: bool | None) -> wire.QoS:
     return wire.QoS(
-        (priority or Priority.DEFAULT).to_wire(), (congestion or CongestionControl.DEFAULT).to_wire(), bool(express)
+        choice(Priority, priority, Priority.DEFAULT).to_wire(),
+        choice(CongestionControl, congestion, CongestionControl.DEFAULT).to_wire(),
+        flag(express),
     )
 
 
@@ -445,13 +440,14 @@ def _publishing(
     return Publishing(
         wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire(),
         _qos(congestion, priority, express),
-        reliability is not Reliability.BEST_EFFORT,
-        destination or Locality.ANY,
+        choice(Reliability, reliability, Reliability.RELIABLE) is Reliability.RELIABLE,
+        choice(Locality, destination, Locality.ANY),
     )
 
 
 def _mode(consolidation: ConsolidationMode | QueryConsolidation | None, parameters: Parameters) -> ConsolidationMode:
-    mode = consolidation.mode if isinstance(consolidation, QueryConsolidation) else consolidation
-    if mode is None or mode is ConsolidationMode.AUTO:
+    chosen = consolidation.mode if isinstance(consolidation, QueryConsolidation) else consolidation
+    mode = choice(ConsolidationMode, chosen, ConsolidationMode.AUTO)
+    if mode is ConsolidationMode.AUTO:
         return ConsolidationMode.NONE if "_time" in parameters else ConsolidationMode.LATEST
     return mode

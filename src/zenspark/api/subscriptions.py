@@ -17,7 +17,9 @@ from zenspark.api.sample import Head, Sample, head_of, samples_of
 from zenspark.key import KeyExpr
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import Face
-from zenspark.transport.connection import Pushes
+from zenspark.router.memory import Memory
+from zenspark.transport.hearing import Pushes
+from zenspark.wire.columns import Shape
 
 MAX_ROUTES = 100_000
 """How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
@@ -45,6 +47,21 @@ class Subscription(msgspec.Struct, eq=False, frozen=True):
 Route = tuple[Subscription, ...]
 
 
+class Wanted(msgspec.Struct, eq=False, frozen=True):
+    """Who wants the publications of one shape, and what they have in common."""
+
+    head: Head | None
+    route: Route
+    attached: bool
+
+    def by(self, one: Subscription) -> Wanted:
+        """The same as seen by one subscriber."""
+        return self if one in self.route else NOBODY
+
+
+NOBODY = Wanted(None, (), False)
+
+
 class Subscriptions:
     """All subscribers of a session. Guarded by the node's lock."""
 
@@ -53,6 +70,7 @@ class Subscriptions:
         self._routes: dict[str, Route] = {}
         self._local_routes: dict[str, Route] = {}
         self._pause = pause
+        self._wanted: Memory[Wanted] = Memory()
         self.version = 0
         """Changes whenever a subscriber comes or goes."""
 
@@ -101,24 +119,33 @@ class Subscriptions:
     def deliver_pushes(self, face: Face, pushes: Pushes) -> None:
         """Hand over what a neighbour published."""
         columns = pushes.columns
-        heads: list[Head | None] = []
-        routes: list[Route] = []
-        attached = False
+        known = self._wanted.of(face, (self.version, face.vocabulary))
+        found: list[Wanted] = []
         for index in range(columns.shape_count):
-            shape = columns.shape_at(index)
-            key = face.resolve(shape.wire_expr)
-            route = () if key is None else self.route(key, False)
-            routes.append(route)
-            attached |= shape.has_attachment
-            heads.append(head_of(shape, KeyExpr(key)) if route and key is not None else None)
-        full = False
-        for subscription in dict.fromkeys(one for route in routes for one in route):
-            wanted = [head if subscription in route else None for head, route in zip(heads, routes, strict=True)]
-            inlet = subscription.inlet
-            if subscription.columns is not None:
-                keys = [None if head is None else str(head.key_expr) for head in wanted]
-                full |= not subscription.columns.push_columns(pushes, keys, str(face.zid))
-            else:
-                full |= not inlet.push_many(samples_of(columns, pushes.start, pushes.stop, wanted, attached))
-        if full:
+            signature = columns.signature(index)
+            wanted = known.get(signature)
+            if wanted is None:
+                wanted = known[signature] = self._find(face, columns.shape_at(index))
+            found.append(wanted)
+        if len(found) == 1:
+            room = [self._hand_over(one, face, pushes, found) for one in found[0].route]
+        else:
+            everybody = dict.fromkeys(one for wanted in found for one in wanted.route)
+            room = [self._hand_over(one, face, pushes, [each.by(one) for each in found]) for one in everybody]
+        if not all(room):
             self._pause(face)
+
+    def _find(self, face: Face, shape: Shape) -> Wanted:
+        key = face.resolve(shape.wire_expr)
+        route = () if key is None else self.route(key, False)
+        head = head_of(shape, KeyExpr(key)) if route and key is not None else None
+        return Wanted(head, route, shape.has_attachment)
+
+    def _hand_over(self, one: Subscription, face: Face, pushes: Pushes, wanted: list[Wanted]) -> bool:
+        """Whether there is room for more."""
+        heads = [each.head for each in wanted]
+        if one.columns is not None:
+            keys = [None if head is None else str(head.key_expr) for head in heads]
+            return one.columns.push_columns(pushes, keys, str(face.zid))
+        attached = any(each.attached for each in wanted)
+        return one.inlet.push_many(samples_of(pushes.columns, pushes.start, pushes.stop, heads, attached))

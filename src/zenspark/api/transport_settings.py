@@ -40,7 +40,7 @@ class Unicast(Section, frozen=True):
 class MulticastTransport(Section, frozen=True):
     """Sessions of many nodes in one group."""
 
-    join_interval: Milliseconds = 2500
+    join_interval: Annotated[int, Meta(ge=1, description="a number of milliseconds, at least 1")] = 2500
     max_sessions: Size = 1000
     qos: Disabled = Disabled()
     compression: Disabled = Disabled()

@@ -74,6 +74,8 @@ class Link(Info, frozen=True):
     def __repr__(self) -> str:
         fields: dict[str, Any] = msgspec.structs.asdict(self)
         fields["interfaces"] = [f'"{name}"' for name in self.interfaces]
+        if self.group is not None:
+            fields["group"] = f"Some({self.group})"
         if self.auth_identifier is not None:
             fields["auth_identifier"] = f'Some("{self.auth_identifier}")'
         if self.priorities is not None:

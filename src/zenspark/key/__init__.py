@@ -41,6 +41,11 @@ class SetIntersectionLevel(IntEnum):
     INCLUDES = 2
     EQUALS = 3
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    __str__ = __repr__
+
 
 class KeyExpr:
     """A valid key expression, standing for the set of keys it matches.
@@ -51,16 +56,16 @@ class KeyExpr:
     __slots__ = ("_text",)
     _text: str
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, key_expr: str) -> None:
         """Takes canonical text; `autocanonize` takes any spelling."""
-        if _CANONICAL.fullmatch(text) is None:
-            _refuse(text)
-        object.__setattr__(self, "_text", str.__str__(text))
+        if _CANONICAL.fullmatch(key_expr) is None:
+            _refuse(key_expr)
+        object.__setattr__(self, "_text", str.__str__(key_expr))
 
     @classmethod
-    def autocanonize(cls, text: str) -> Self:
+    def autocanonize(cls, key_expr: str) -> Self:
         """Reads a text that may spell its set of keys in another than the canonical way."""
-        return cls(canonise(text))
+        return cls(canonise(key_expr))
 
     @classmethod
     def of(cls, key: KeyExpr | str) -> KeyExpr:
@@ -111,10 +116,13 @@ class KeyExpr:
     def __truediv__(self, other: KeyExpr | str) -> Self:
         return self.join(other)
 
-    def concat(self, text: str) -> Self:
+    def __rtruediv__(self, other: object) -> Self:
+        return self.autocanonize(other).join(self) if isinstance(other, str) else NotImplemented
+
+    def concat(self, other: str) -> Self:
         """Puts the text right behind this one; the whole must be canonical as it stands."""
-        whole = self._text + text
-        if self._text.endswith("*") and text.startswith("*"):
+        whole = self._text + other
+        if self._text.endswith("*") and other.startswith("*"):
             # `a/*` and `*` make the valid `a/**`, which is hardly ever meant; eclipse-zenoh refuses it as well.
             _fail(whole, len(self._text), "no `*` right behind a `*`")
         return type(self)(whole)

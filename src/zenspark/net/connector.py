@@ -16,8 +16,9 @@ from zenspark.net.driver import Driver
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.node import Node
 from zenspark.net.retry import Backoff, RetryPolicy
-from zenspark.transport.connection import Closed, Event
+from zenspark.transport.connection import Event
 from zenspark.transport.handshake import Opened
+from zenspark.transport.hearing import Closed
 from zenspark.wire.values import ZenohId
 
 logger = logging.getLogger("zenspark.net")

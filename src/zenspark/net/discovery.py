@@ -77,6 +77,11 @@ class Discovery:
         self._gossiped = autoconnect
         self._node.on_found = lambda found: self._consider(found, self._gossiped)
 
+    @property
+    def is_trying(self) -> bool:
+        """Whether it is connecting to somebody it found."""
+        return bool(self._trying)
+
     def close(self) -> None:
         """Look and answer no more; after the node is closed."""
         for responder in self._responders:
@@ -147,6 +152,7 @@ class Discovery:
         finally:
             with self._lock:
                 self._trying.discard(found.zid)
+            node.wake()
         if not node.has_session(found.zid):
             self._forget(found.zid)
 

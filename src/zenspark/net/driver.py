@@ -1,6 +1,7 @@
 """Driver: pumps one Connection over one Link. The only place where bytes are read from or written to a link.
 
-Reading happens in the loop. Writing happens in whatever thread has something to say: that half is the `Speaker`.
+Reading happens in the loop. Writing happens in whatever thread has something to say: that half is the `Speaker`. What
+does not depend on the machine that is pumped, a connection with one node or a group of many, is the `Pump`.
 
 The end has two steps. First the session ends: its owner is told, nobody says anything more. Then the link lingers, so
 that what was said before and the farewell arrive: it is written, and what still comes is read and thrown away until
@@ -11,14 +12,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from zenspark.errors import CloseReason, LinkError
 from zenspark.net.links import NOTHING, Link
 from zenspark.net.loop import Loop, Timer, sever
-from zenspark.net.speaking import Patience, Speaker
-from zenspark.transport.connection import Closed, Connection, Event, Say, State
+from zenspark.net.speaking import Patience, Speaker, Voice
+from zenspark.transport.connection import Connection, Event, Say, State
 from zenspark.transport.handshake import Opened
+from zenspark.transport.hearing import Closed
 
 logger = logging.getLogger("zenspark.net")
 
@@ -26,43 +30,48 @@ READS = 16
 """How often a link that has more to read may be read before the others get their turn."""
 
 
-class Driver(Speaker):
-    """One link and the connection that runs over it. `owner` handles its events, in the loop."""
+class Pumped(Voice, Protocol):
+    """The machine that is pumped."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        link: Link,
-        connection: Connection,
-        owner: Callable[[Driver, Event], None],
-        patience: Patience = Patience(),  # noqa: B008 - frozen
-    ) -> None:
+    def close(self, reason: CloseReason, text: str) -> Closed:
+        """End it."""
+
+    def heard(self, now: float) -> None:
+        """Nobody is silent, whatever has been read."""
+
+    def next_timeout(self) -> float:
+        """When it has something to do by itself."""
+
+
+class Pump(Speaker):
+    """One link and the machine that runs over it."""
+
+    connection: Pumped
+
+    def __init__(self, loop: Loop, link: Link, connection: Pumped, patience: Patience) -> None:
         super().__init__(loop, link, connection, patience)
         self.is_released = False
         """Whether the link is closed too."""
-        self.on_released: Callable[[Driver], None] | None = None
+        self.on_released: Callable[[Pump], None] | None = None
         """Whom to tell of that, in the loop."""
-        self.on_room: Callable[[Driver], None] | None = None
+        self.on_room: Callable[[Pump], None] | None = None
         """Whom to tell, in the loop, when the link has taken what waited."""
-        self._owner = owner
         self._paused = False
         self._timer: Timer | None = None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there is a session."""
-        return not self._closed and self.connection.state is State.OPEN
+    @abstractmethod
+    def _read(self) -> bool:
+        """Read once and handle what that means; False if there was nothing."""
+
+    @abstractmethod
+    def _on_due(self, now: float) -> None:
+        """The machine has something to do by itself."""
+
+    @abstractmethod
+    def _on_ended(self, closed: Closed) -> None:
+        """Tell the owner that it is over."""
 
     # -- in the loop
-
-    def start(self) -> None:
-        """Begin."""
-        self._watch()
-        self._handle_all(self.connection.start())
-
-    def admit(self) -> None:
-        """Let in who asked: on an Asked event."""
-        self._handle_all(self.connection.admit())
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> None:
         """End the session."""
@@ -82,37 +91,6 @@ class Driver(Speaker):
         else:
             self.loop.call_soon(self._on_readable)  # the descriptor says nothing of what the link has buffered
 
-    def _read(self) -> bool:
-        """Read once; False if there was nothing."""
-        room = self.connection.buffer()
-        count = self.link.recv_into(room[self._prefix :])
-        if count == NOTHING:
-            return False
-        if not count:
-            self._end(self.connection.receive_eof())
-            return False
-        if self._prefix:
-            room[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
-        for event in self.connection.receive(count + self._prefix, self.loop.now()):
-            self._handle(event)
-        return True
-
-    def _handle_all(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self._handle(event)
-
-    def _handle(self, event: Event) -> None:
-        match event:
-            case Say(batch):
-                with self._lock:
-                    self._write([batch])
-            case Closed():
-                self._end(event)
-            case _:
-                self._owner(self, event)
-                if isinstance(event, Opened):
-                    self._arm()
-
     def _arm(self) -> None:
         """Be called again when the connection has something to do by itself."""
         if not self._closed:
@@ -123,7 +101,7 @@ class Driver(Speaker):
             return
         if self._paused:  # the peer may well have spoken: it is we who do not listen
             self.connection.heard(self.loop.now())
-        self._handle_all(self.connection.handle_timeout(self.loop.now()))
+        self._on_due(self.loop.now())
         self._arm()
 
     # -- in the loop: the end
@@ -146,7 +124,7 @@ class Driver(Speaker):
                 outbox = self.connection.outbox
                 self._queue([*([] if outbox is None else outbox.take()), closed.farewell])
             self._room.notify_all()
-        self._owner(self, closed)
+        self._on_ended(closed)
         if closed.by_peer:
             self._release()
         else:
@@ -270,3 +248,73 @@ class Driver(Speaker):
             self._room.notify_all()
         if done and self.on_room is not None:
             self.on_room(self)
+
+
+class Driver(Pump):
+    """One link and the connection that runs over it. `owner` handles its events, in the loop."""
+
+    connection: Connection
+
+    def __init__(
+        self,
+        loop: Loop,
+        link: Link,
+        connection: Connection,
+        owner: Callable[[Driver, Event], None],
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(loop, link, connection, patience)
+        self._owner = owner
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session."""
+        return not self._closed and self.connection.state is State.OPEN
+
+    # -- in the loop
+
+    def start(self) -> None:
+        """Begin."""
+        self._watch()
+        self._handle_all(self.connection.start())
+
+    def admit(self) -> None:
+        """Let in who asked: on an Asked event."""
+        self._handle_all(self.connection.admit())
+
+    def _read(self) -> bool:
+        """Read once; False if there was nothing."""
+        room = self.connection.buffer()
+        count = self.link.recv_into(room[self._prefix :])
+        if count == NOTHING:
+            return False
+        if not count:
+            self._end(self.connection.receive_eof())
+            return False
+        if self._prefix:
+            room[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
+        for event in self.connection.receive(count + self._prefix, self.loop.now()):
+            self._handle(event)
+        return True
+
+    def _handle_all(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._handle(event)
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case Say(batch):
+                with self._lock:
+                    self._write([batch])
+            case Closed():
+                self._end(event)
+            case _:
+                self._owner(self, event)
+                if isinstance(event, Opened):
+                    self._arm()
+
+    def _on_due(self, now: float) -> None:
+        self._handle_all(self.connection.handle_timeout(now))
+
+    def _on_ended(self, closed: Closed) -> None:
+        self._owner(self, closed)

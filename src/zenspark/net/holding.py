@@ -7,10 +7,10 @@ neighbour that takes nothing although others wait for it is given up. All of thi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from zenspark.errors import CloseReason
-from zenspark.net.driver import Driver
+from zenspark.net.driver import Pump
 from zenspark.net.loop import Loop
 from zenspark.router.face import Face, Out
 from zenspark.wire.values import Congestion
@@ -22,13 +22,13 @@ class HoldingBack:
     def __init__(self, loop: Loop, patience: float) -> None:
         self._loop = loop
         self._patience = patience
-        self._waiting: dict[Driver, set[Driver]] = {}
+        self._waiting: dict[Pump, set[Pump]] = {}
 
-    def passing(self, source: Driver, congestion: Congestion, out: Out, drivers: Mapping[Face, Driver]) -> Out:
+    def passing(self, source: Pump, congestion: Congestion, out: Out, driver_of: Callable[[Face], Pump | None]) -> Out:
         """What may go on now of a publication."""
         kept: Out = []
         for face, message in out:
-            driver = drivers.get(face)
+            driver = driver_of(face)
             if driver is not None and driver.is_behind:
                 if congestion is not Congestion.BLOCK:
                     continue
@@ -36,7 +36,7 @@ class HoldingBack:
             kept.append((face, message))
         return kept
 
-    def _hold(self, source: Driver, target: Driver) -> None:
+    def _hold(self, source: Pump, target: Pump) -> None:
         """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
         if target not in self._waiting:
             self._waiting[target] = set()
@@ -45,12 +45,12 @@ class HoldingBack:
         self._waiting[target].add(source)
         source.pause()
 
-    def let_go(self, target: Driver) -> None:
+    def let_go(self, target: Pump) -> None:
         """A neighbour has room, or is gone."""
         for source in self._waiting.pop(target, ()):
             source.resume()
 
-    def _look_after(self, target: Driver) -> None:
+    def _look_after(self, target: Pump) -> None:
         """Give up a neighbour for which others wait, if it takes nothing."""
         taken = target.taken
 

@@ -24,24 +24,30 @@ import msgspec
 from zenspark.clock import HybridClock
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import protocols
-from zenspark.net.driver import Driver
+from zenspark.net.driver import Driver, Pump
 from zenspark.net.endpoints import Endpoint
+from zenspark.net.gathering import Gathering, Seat
 from zenspark.net.holding import HoldingBack
 from zenspark.net.links import Link, Listener
 from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
-from zenspark.router.face import Face, Out
+from zenspark.router.face import Face, Out, Region
 from zenspark.router.gossip import Found, Gossip
-from zenspark.router.router import Router, Rules
-from zenspark.transport.connection import KEEP_ALIVES, ROWS, Asked, Closed, Connection, Event, Lost, Pushes, Received
+from zenspark.router.memory import Memory
+from zenspark.router.router import Policy, Router
+from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Asked, Connection, Event
+from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
-from zenspark.wire.columns import Columns
+from zenspark.transport.hearing import Closed, Lost, Pushes, Received
+from zenspark.wire.columns import Columns, Shape
 from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam, Push
 from zenspark.wire.values import Congestion, Locator, QoS, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
 Watcher = Callable[[Driver, Event], None]
+Neighbour = Driver | Seat
+"""How a neighbour is reached: a link of its own, or a place in a group."""
 
 ACCEPT_PAUSE = 0.2
 """Seconds to wait when this machine has no descriptors left for callers."""
@@ -56,10 +62,10 @@ class Local(Protocol):
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         """Publications from a neighbour; good only during the call."""
 
-    def opened(self, face: Face, driver: Driver) -> None:
+    def opened(self, face: Face, neighbour: Neighbour) -> None:
         """A neighbour is there."""
 
-    def closed(self, face: Face, driver: Driver) -> None:
+    def closed(self, face: Face, neighbour: Neighbour) -> None:
         """A neighbour is gone."""
 
 
@@ -87,15 +93,17 @@ class Node:
         identity: Identity,
         offer: Offer,
         limits: Limits,
-        rules: Rules = Rules(),  # noqa: B008  # it is frozen
+        policy: Policy = Policy(),  # noqa: B008 - frozen
         gossip: Gossip | None = None,
+        rules: Rules = Rules(),  # noqa: B008 - frozen
     ) -> None:
         self.identity = identity
         self.offer = offer
         self.limits = limits
+        self.rules = rules
         self.lock = threading.RLock()
-        self.router = Router(identity.zid, identity.whatami, rules)
-        self.clock = HybridClock() if rules.stamping is None else rules.stamping.clock
+        self.router = Router(identity.zid, identity.whatami, policy)
+        self.clock = HybridClock() if policy.stamping is None else policy.stamping.clock
         self.local_face = self.router.add_local()
         self.speaker = (self.local_face, True)
         """Whose message is being handled, and whether it came reliably."""
@@ -115,8 +123,14 @@ class Node:
         self._establishing: set[Link] = set()
         self._pending: dict[Driver, Watcher | None] = {}
         self._watchers: dict[Driver, Watcher] = {}
-        self._leaving: set[Driver] = set()
+        self._gatherings: list[Gathering] = []
+        self._groups: dict[Face, Pump] = {}
+        """How to speak to a group, and to pause its members."""
+        self._seats: dict[Face, Seat] = {}
+        self._leaving: set[Pump] = set()
         self._held = HoldingBack(self.loop, limits.patience.block)
+        self._stays_here: Memory[bool] = Memory()
+        """Of the shapes of what neighbours publish, whether anybody else wants it."""
         self._timer_at = float("inf")
         self._is_closed = False
         self._is_closing = False
@@ -141,9 +155,21 @@ class Node:
         with self.lock:
             return dict(self._drivers)
 
-    def driver(self, face: Face) -> Driver | None:
-        """The link to a neighbour."""
-        return self._drivers.get(face)
+    @property
+    def neighbourhood(self) -> dict[Face, Neighbour]:
+        """Everybody who is beside this node at this moment."""
+        with self.lock:
+            return {**self._drivers, **self._seats}
+
+    @property
+    def pumps(self) -> set[Pump]:
+        """Everything this node reads from and writes to at this moment."""
+        with self.lock:
+            return {*self._drivers.values(), *self._groups.values()}
+
+    def driver(self, face: Face) -> Pump | None:
+        """What a face is heard by, and spoken to."""
+        return self._drivers.get(face) or self._groups.get(face)
 
     def has_session(self, zid: ZenohId) -> bool:
         """Whether a node is a neighbour."""
@@ -173,6 +199,22 @@ class Node:
         self.listeners.append(listener)
         self.loop.call_soon(lambda: self._await_callers(listener))
         return listener
+
+    def join(self, endpoint: Endpoint) -> None:
+        """Speak and listen in a multicast group."""
+        if self._is_closed:
+            raise SessionClosed("the node is closed")
+        if self.identity.whatami is WhatAmI.CLIENT:
+            raise endpoint.error("is a multicast group, which a client cannot join")
+        if self.rules.batch_size < SMALLEST_BATCH:
+            size = self.rules.batch_size
+            raise endpoint.error(f"is a multicast group, for which transport/link/tx/batch_size={size} is too small")
+        gathering = Gathering(self, endpoint, self._begin_group, self.limits.patience)
+        self._gatherings.append(gathering)
+        self.loop.call_soon(gathering.start)
+
+    def _begin_group(self) -> Group:
+        return Group(self.identity, self.rules, self.loop.now(), secrets.randbits(32), self._columns)
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
         """Where others reach this node, from this machine or from elsewhere."""
@@ -257,10 +299,10 @@ class Node:
         match event:
             case Pushes():
                 with self.lock:
-                    self._on_pushes(self._faces[driver], event)
+                    self.hear_pushes(self._faces[driver], event)
             case Received(message, reliable):
                 with self.lock:
-                    self._hear(self._faces[driver], message, reliable)
+                    self.hear(self._faces[driver], message, reliable)
             case Asked(terms):
                 self._on_asked(driver, terms.peer.zid)
             case Opened():
@@ -327,40 +369,75 @@ class Node:
         if face is not None and self.on_lost is not None:
             self.on_lost(face.zid)
 
-    def _on_released(self, driver: Driver) -> None:
-        self._leaving.discard(driver)
+    def _on_released(self, pump: Pump) -> None:
+        self._leaving.discard(pump)
         if self._is_closing and not self._leaving:
             self._finish()
 
-    def _on_pushes(self, face: Face, pushes: Pushes) -> None:
+    # -- what groups tell, in the loop; with the lock
+
+    def came(self, face: Face, driver: Pump, seat: Seat | None = None) -> None:
+        """A group was joined, or a member of one is heard."""
+        self._groups[face] = driver
+        if seat is not None:
+            self._seats[face] = seat
+            if self._local is not None:
+                self._local.opened(face, seat)
+        self._changed.notify_all()
+
+    def left(self, face: Face) -> None:
+        """That is over."""
+        del self._groups[face]
+        self._emit(self.router.remove_face(face, self.loop.now()))
+        seat = self._seats.pop(face, None)
+        if seat is not None and self._local is not None:
+            self._local.closed(face, seat)
+        self._changed.notify_all()
+
+    def gone(self, gathering: Gathering) -> None:
+        """A group was left or lost; what was said last may still be under way."""
+        self._held.let_go(gathering.driver)
+        self._leaving.add(gathering.driver)
+        gathering.driver.on_released = self._on_released
+
+    # -- what is heard, with the lock
+
+    def hear_pushes(self, face: Face, pushes: Pushes) -> None:
+        """A neighbour published something."""
         columns = pushes.columns
-        routes = self.router.routes
-        elsewhere = self.router.stamping is not None
+        known = self._stays_here.of(face, (self.router.routes.version, face.vocabulary))
+        stays = True
         for index in range(columns.shape_count):
-            shape = columns.shape_at(index)
-            key, tree = face.resolve(shape.wire_expr), self.router.tree(face, shape.node_id)
-            if tree is None:
-                elsewhere = True  # what should not have come this way must not be delivered
-            targets = () if key is None or tree is None else routes.push(face, key, tree)
-            elsewhere = elsewhere or any(target is not self.local_face for target in targets)
-        if elsewhere:
+            signature = columns.signature(index)
+            if signature not in known:
+                known[signature] = self._stays(face, columns.shape_at(index))
+            stays = stays and known[signature]
+        if not stays:
             for row in range(pushes.start, pushes.stop):
-                self._hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
+                self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
         elif self._local is not None:
             self._local.receive_pushes(face, pushes)
 
-    def _hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Driver]:
-        """Let a face say something; the links over which something was said because of it."""
+    def _stays(self, face: Face, shape: Shape) -> bool:
+        """Whether nobody but this node's session wants what a neighbour publishes, and it may have it as it is."""
+        key, tree = face.resolve(shape.wire_expr), self.router.tree(face, shape.node_id)
+        if tree is None or self.router.stamping is not None:
+            return False
+        return key is None or all(target is self.local_face for target in self.router.routes.push(face, key, tree))
+
+    def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
+        """A neighbour, or the session, says something; the links over which something was said because of it."""
         self.speaker = (face, reliable)
-        if self._gossip is not None and isinstance(message, NetworkOam):
+        if self._gossip is not None and isinstance(message, NetworkOam) and face.region is not Region.MEMBER:
             found, out = self._gossip.receive(face, message)
             self._emit(out)
             for one in found:
                 if self.on_found is not None and not self.has_session(one.zid):
                     self.on_found(one)
         out = self.router.receive(face, message, self.loop.now())
-        if isinstance(message, Push) and face is not self.local_face:
-            out = self._held.passing(self._drivers[face], message.qos.congestion, out, self._drivers)
+        source = self.driver(face)
+        if isinstance(message, Push) and source is not None:
+            out = self._held.passing(source, message.qos.congestion, out, self.driver)
         spoken_to = self._emit(out, reliable)
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
             self._changed.notify_all()
@@ -371,24 +448,33 @@ class Node:
     def say(self, message: NetworkMessage) -> None:
         """The session declares, asks or answers something."""
         with self.lock:
-            spoken_to = self._hear(self.local_face, message)
+            spoken_to = self.hear(self.local_face, message)
         if not self.loop.is_mine:
-            for driver in spoken_to:
-                driver.flush()
+            for pump in spoken_to:
+                pump.flush()
 
     def wait_for_room(self, congestion: Congestion) -> None:
         """Wait until no link is behind with what was said before; never with the lock, never in the loop."""
-        for driver in self.drivers.values():
-            driver.wait_for_room(congestion)
+        for pump in self.pumps:
+            pump.wait_for_room(congestion)
 
-    def _emit(self, out: Out, reliable: bool = True) -> list[Driver]:
+    def late_links(self, congestion: Congestion, key: str | None = None) -> list[Pump]:
+        """The links on which saying something would mean to wait: to all neighbours, or a publication on a key."""
+        late = [pump for pump in self.pumps if pump.makes_wait(congestion)]
+        if not late or key is None:
+            return late
+        with self.lock:
+            wanted = {self.driver(face) for face in self.router.routes.push(self.local_face, key)}
+        return [pump for pump in late if pump in wanted]
+
+    def _emit(self, out: Out, reliable: bool = True) -> list[Pump]:
         spoken_to = []
         for face, message in out:
             if face is self.local_face:
                 if self._local is not None:
                     self._local.receive(message)
             else:
-                driver = self._drivers.get(face)
+                driver = self.driver(face)
                 if driver is not None:
                     driver.say(message, qos_of(message), reliable)
                     spoken_to.append(driver)
@@ -428,6 +514,8 @@ class Node:
             link.close()
         for driver in [*self._pending, *self._drivers.values()]:
             driver.close()
+        for gathering in self._gatherings:
+            gathering.leave()
         self._is_closing = True
         if self._leaving:
             self.loop.call_at(self.loop.now() + self.limits.close_timeout, self._finish)
@@ -438,8 +526,8 @@ class Node:
         if self._is_done.is_set():
             return
         self._is_done.set()
-        for driver in list(self._leaving):
-            driver.release()
+        for pump in list(self._leaving):
+            pump.release()
         for listener in self.listeners:  # last, because the links of a UDP listener live in it
             listener.close()
         self.loop.stop()
@@ -448,14 +536,16 @@ class Node:
         """In a forked child: this copy of the node is closed, and the parent's goes on."""
         self._is_closed = True
         self.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as `logging` does: others hold this very lock
-        for driver in [*self._pending, *self._drivers.values(), *self._leaving]:
-            driver.sever()
+        for pump in {*self._pending, *self._drivers.values(), *self._groups.values(), *self._leaving}:
+            pump.sever()
         for listener in self.listeners:
             sever(listener)
         for link in self._establishing:
             sever(link)
         self.loop.sever()
         self._drivers.clear()
+        self._groups.clear()
+        self._seats.clear()
 
 
 _nodes: weakref.WeakSet[Node] = weakref.WeakSet()

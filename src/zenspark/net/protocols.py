@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from zenspark.net import tcp, tls, udp, unix, websocket
+from zenspark.net import multicast, tcp, tls, udp, unix, websocket
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import Link, Listener
 from zenspark.net.retry import RETRY_OPTIONS
@@ -33,7 +33,8 @@ PROTOCOLS: Final = {
     "ws": Protocol(websocket.connect, websocket.listen, SOCKET_OPTIONS),
     "unixsock-stream": Protocol(unix.connect, unix.listen, frozenset({"file_access_mask"})),
 }
-"""Every protocol spoken here; multicast groups are joined with `zenspark.net.multicast`."""
+"""Every protocol spoken between two nodes."""
+GROUP_OPTIONS = frozenset({"iface", "ttl", "join"})
 
 
 def connect(endpoint: Endpoint, timeout: float) -> Link:
@@ -46,13 +47,23 @@ def listen(endpoint: Endpoint) -> Listener:
     return _protocol(endpoint).listen(endpoint)
 
 
+def join(endpoint: Endpoint) -> multicast.Group:
+    """Join a multicast group."""
+    _warn_of_unused(endpoint, GROUP_OPTIONS)
+    return multicast.join(endpoint)
+
+
 def _protocol(endpoint: Endpoint) -> Protocol:
     protocol = PROTOCOLS.get(endpoint.protocol)
     if protocol is None:
         raise endpoint.error(f"has a protocol that is not one of {', '.join(PROTOCOLS)}")
     if endpoint.is_group:
         raise endpoint.error("is a multicast group: it can be joined, not connected to or listened on")
-    unused = {name for name, _ in endpoint.config} - protocol.options - RETRY_OPTIONS
+    _warn_of_unused(endpoint, protocol.options | RETRY_OPTIONS)
+    return protocol
+
+
+def _warn_of_unused(endpoint: Endpoint, used: frozenset[str]) -> None:
+    unused = {name for name, _ in endpoint.config} - used
     if unused:
         LOGGER.warning("endpoint %s has options that are not used: %s", endpoint.locator, ", ".join(sorted(unused)))
-    return protocol

@@ -14,13 +14,13 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links import Link
 from zenspark.net.loop import Loop, hand_over
-from zenspark.transport.connection import Connection
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Rows
@@ -52,10 +52,36 @@ class Patience(msgspec.Struct, frozen=True):
     """for the other side to take what was said last, once the session has ended"""
 
 
+class Hurry(threading.local):
+    """`with hurry:` what this thread says does not wait for room: it looked for that before, or does without."""
+
+    on = False
+
+    def __enter__(self) -> None:
+        self.on = True
+
+    def __exit__(self, *_: object) -> None:
+        self.on = False
+
+
+hurry = Hurry()
+
+
+class Voice(Protocol):
+    """The machine that speaks: a connection or a group."""
+
+    @property
+    def outbox(self) -> Outbox | None:
+        """Where to put what is to be said; None while nothing may be."""
+
+    def sent(self, now: float) -> None:
+        """Something was written."""
+
+
 class Speaker(ABC):
     """Says things over one link."""
 
-    def __init__(self, loop: Loop, link: Link, connection: Connection, patience: Patience) -> None:
+    def __init__(self, loop: Loop, link: Link, connection: Voice, patience: Patience) -> None:
         self.loop = loop
         self.link = link
         self.connection = connection
@@ -199,23 +225,45 @@ class Speaker(ABC):
         with self._lock:
             return not self._closed and (not self._residue or self._wait_for_room(congestion))
 
+    def makes_wait(self, congestion: Congestion) -> bool:
+        """Whether saying something now would mean to wait for room; the answer itself does not wait."""
+        if not self._residue:
+            return False
+        with self._lock:
+            if self._closed or not self._is_patient(congestion):
+                return False
+            return not self._has_room() and not self._offer_again()
+
+    def _is_patient(self, congestion: Congestion) -> bool:
+        """Whether a message that finds no room waits for it at all."""
+        match congestion:
+            case Congestion.BLOCK:
+                return True
+            case Congestion.BLOCK_FIRST:
+                return not self._has_first
+            case Congestion.DROP:
+                return not self._is_congested
+
     def _wait_for_room(self, congestion: Congestion) -> bool:
         """Wait until the link has taken what lies before; with the lock, which is free while waiting."""
         if self.loop.is_current:
             return True  # the loop never waits: what it has to say is bounded by what it hears
         if self._offer_again():
             return True
+        if hurry.on:  # others may have come in between: one message more than there was room for is no harm
+            return congestion is Congestion.BLOCK
+        if not self._is_patient(congestion):
+            return not self._residue and not self._closed
         if congestion is Congestion.BLOCK:
             return self._block()
-        if congestion is Congestion.BLOCK_FIRST and not self._has_first:
+        if congestion is Congestion.BLOCK_FIRST:
             self._has_first = True
             try:
                 return self._block()
             finally:
                 self._has_first = False
-        if congestion is Congestion.DROP and not self._is_congested:
-            self._room.wait_for(self._has_room, self._patience.drop_after)
-            self._is_congested = bool(self._residue)
+        self._room.wait_for(self._has_room, self._patience.drop_after)
+        self._is_congested = bool(self._residue)
         return not self._residue and not self._closed
 
     def _offer_again(self) -> bool:

@@ -18,11 +18,16 @@ class Lends(Protocol):
         """Run something."""
 
 
+def spawn(work: Callable[[], object]) -> None:
+    """Run something that may take its time, in a thread that does not keep the process alive."""
+    threading.Thread(target=work, name="zenspark-callback", daemon=True).start()
+
+
 class Workers:
     """Lends a new thread each time."""
 
     is_mine = False
 
     def lend_soon(self, work: Callable[[], object]) -> None:
-        """Run something in a thread that does not keep the process alive."""
-        threading.Thread(target=work, name="zenspark-callback", daemon=True).start()
+        """Run something."""
+        spawn(work)

@@ -150,4 +150,4 @@ class Declarations:
         """Whether a face may want a message about which it has told us nothing."""
         if face.region is Region.UPSTREAM:
             return not self._interests.is_answered(face, kind, key)
-        return face.wants_all
+        return face.wants_all or (face.region is Region.GROUP and kind is Kind.SUBSCRIBER)

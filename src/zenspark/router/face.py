@@ -42,6 +42,10 @@ class Region(Enum):
     """the router above a peer; the router or peer above a client"""
     ROUTER = auto()
     """a router beside us, a router"""
+    GROUP = auto()
+    """all members of a multicast group together: what is said there, everybody hears"""
+    MEMBER = auto()
+    """one member of a group, who is heard but cannot be spoken to alone"""
 
 
 REGIONS = {
@@ -98,6 +102,8 @@ class Holder:
         self.number = number
         self.zid = zid
         self.region = region
+        self.members: set[ZenohId] = set()
+        """Who belongs to a group: what they say to us elsewhere, they say there themselves."""
 
 
 class Face(Holder):
@@ -110,12 +116,18 @@ class Face(Holder):
         self.told: dict[Kind, dict[str, Told]] = {kind: {} for kind in Kind}
         self.wants_all = region is Region.PEER
         """A peer that has not yet said D_FINAL(0) may want anything."""
+        self.group: Face | None = None
+        """The group a member belongs to."""
+        self.is_doubled = False
+        """Whether a member is heard in another way too, so that its publications arrive there."""
         self._ids = count(1)
         self._request_ids = count(1)
         self._their_keys: dict[int, str] = {}
         self._our_keys: dict[int, str] = {}
         self._next_key = 1
         self._known: dict[str, tuple[int, Mapping]] = {}
+        self.vocabulary = 0
+        """Changes whenever a wire expression from this face may have got another meaning."""
 
     def __repr__(self) -> str:
         return f"<Face {self.number} {self.zid} {self.whatami.text}>"
@@ -151,24 +163,30 @@ class Face(Holder):
         """The face bound one of its numbers. A number once bound keeps its meaning."""
         if declaration.wire_expr.scope:
             return  # says nothing: the number would have to be read in our own vocabulary
+        self.vocabulary += 1
         bound = self._their_keys.setdefault(declaration.expr_id, declaration.wire_expr.suffix)
         self._known[bound] = (declaration.expr_id, Mapping.RECEIVER)
 
     def forget_key(self, number: int) -> None:
         """The face freed one of its numbers."""
+        self.vocabulary += 1
         key = self._their_keys.pop(number, None)
         if key is not None and self._known.get(key) == (number, Mapping.RECEIVER):
             del self._known[key]
 
     def bind(self, key: str) -> DeclareKeyexpr | None:
-        """Give a key a number of ours; None if it has one, or if there is none left."""
-        if key in self._known:
+        """Give a key a number of ours; None if it has one, or if there is none left.
+
+        In a group keys have no numbers: who joins later would not know them.
+        """
+        if key in self._known or self.region is Region.GROUP:
             return None
         number = self._next_key
         while number in self._their_keys:  # a number means one thing on a session, whoever bound it
             number += 1
         if number > MAX_KEY_ID:
             return None
+        self.vocabulary += 1
         self._next_key = number + 1
         self._our_keys[number] = key
         self._known[key] = (number, Mapping.SENDER)

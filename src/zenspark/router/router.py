@@ -49,7 +49,7 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import Locator, QueryableInfo, WhatAmI, WireExpr, ZenohId
 
 
-class Rules(msgspec.Struct, frozen=True, eq=False):
+class Policy(msgspec.Struct, frozen=True, eq=False):
     """How a router behaves where that is a matter of choice."""
 
     query_timeout: float = 10.0
@@ -64,26 +64,41 @@ class Rules(msgspec.Struct, frozen=True, eq=False):
     """The clock for what has no timestamp, if there should be none without."""
 
 
+def _is_for_all(member: Face, message: NetworkMessage) -> bool:
+    """Whether what a member says in a group is for everybody there: publications, and the numbers of their keys.
+
+    Nobody can be answered alone, so questions have no answer; eclipse-zenoh's declarations there change nothing.
+    """
+    match message:
+        case Push():
+            return not member.is_doubled
+        case Declare(body=DeclareKeyexpr() | UndeclareKeyexpr()):
+            return True
+    return False
+
+
 class Router:
     """The tables of one node and the moves that change them."""
 
-    def __init__(self, zid: ZenohId, whatami: WhatAmI, rules: Rules | None = None) -> None:
-        rules = rules or Rules()
+    def __init__(self, zid: ZenohId, whatami: WhatAmI, policy: Policy | None = None) -> None:
+        policy = policy or Policy()
         self.zid = zid
         self.whatami = whatami
-        self.stamping = rules.stamping
-        network = Network(zid, rules.weights, rules.first_sn) if whatami is WhatAmI.ROUTER else None
+        self.stamping = policy.stamping
+        network = Network(zid, policy.weights, policy.first_sn) if whatami is WhatAmI.ROUTER else None
         self._out: Out = []
         self._numbers = 0
-        self._faces: dict[ZenohId, Face] = {}
+        self._faces: dict[int, Face] = {}
+        self._peers: dict[ZenohId, Face] = {}
+        """Those under us."""
         self._peering = Peering()
-        self._reach = Reach(rules.is_broker)
+        self._reach = Reach(policy.is_broker)
         interests = Interests()
         self._declarations = Declarations(self._out, interests, self._reach, network)
         self._sources = self._declarations.sources
         self._asking = Asking(self._out, interests, self._declarations, self._reach)
         self.routes = self._declarations.routes
-        self._requests = Requests(self._out, self.routes, rules.query_timeout)
+        self._requests = Requests(self._out, self.routes, policy.query_timeout)
 
     # -- faces
 
@@ -105,26 +120,58 @@ class Router:
             declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
         return face, self._flush()
 
+    def add_group(self) -> Face:
+        """The face of a multicast group, which gets every publication: its members declare nothing that counts."""
+        group = self._add(self.zid, self.whatami, Region.GROUP)
+        self.routes.add(group)
+        return group
+
+    def add_member(self, group: Face, zid: ZenohId, whatami: WhatAmI) -> Face:
+        """A node that is heard in a group."""
+        face = self._add(zid, whatami, Region.MEMBER)
+        face.group = group
+        group.members.add(zid)
+        self.routes.clear()
+        return face
+
     def _add(self, zid: ZenohId, whatami: WhatAmI, region: Region) -> Face:
         self._numbers += 1
         face = Face(self._numbers, zid, whatami, region)
-        self._faces[zid] = face
+        self._faces[face.number] = face
+        if region is Region.SOUTH_PEER:
+            self._peers[zid] = face
+        self._change_faces()
         return face
+
+    def _change_faces(self) -> None:
+        """Faces came or went. A node that is heard in several ways is listened to in one, best in its own session."""
+        members = [face for face in self._faces.values() if face.region is Region.MEMBER]
+        heard = {face.zid for face in self._faces.values() if face.region is not Region.MEMBER} if members else set()
+        for face in members:
+            face.is_doubled = face.zid in heard
+            heard.add(face.zid)
 
     def remove_face(self, face: Face, now: float) -> Out:
         """A neighbour is gone, with everything it declared, asked and owed."""
-        if self._faces.get(face.zid) is face:
-            del self._faces[face.zid]
+        del self._faces[face.number]
         self._asking.remove(face)
         self._declarations.remove(face)
         self._requests.remove(face)
         if face.region is Region.SOUTH_PEER:
-            self._peering.remove(face)
-            self._reach.leave(face.zid)
+            self._leave_peers(face)
         if self._sources is not None and face.region is Region.ROUTER:
             self._sources.closed(face, now)
             self._out += self._sources.network.closed(face, now)
+        if face.group is not None:
+            face.group.members.discard(face.zid)
+        self._change_faces()
         return self._flush()
+
+    def _leave_peers(self, peer: Face) -> None:
+        self._peering.remove(peer)
+        if self._peers[peer.zid] is peer:
+            del self._peers[peer.zid]
+            self._reach.leave(peer.zid)
 
     def _flush(self) -> Out:
         out = self._out.copy()
@@ -135,7 +182,8 @@ class Router:
 
     def receive(self, face: Face, message: NetworkMessage, now: float) -> Out:
         """What a face says, and what follows from it."""
-        self._MOVES[type(message)](self, face, message, now)
+        if face.region is not Region.MEMBER or _is_for_all(face, message):
+            self._MOVES[type(message)](self, face, message, now)
         return self._flush()
 
     def _on_declare(self, face: Face, message: Declare, now: float) -> None:
@@ -217,8 +265,8 @@ class Router:
         elif face.region is Region.SOUTH_PEER:
             links = self._peering.receive(face, message)
             changed = frozenset() if links is None else self._reach.link(face.zid, links)
-            for zid in sorted(changed & self._faces.keys()):
-                self._declarations.reconsider(face, self._faces[zid])
+            for zid in sorted(changed & self._peers.keys()):
+                self._declarations.reconsider(face, self._peers[zid])
 
     def _draw_trees(self, sources: Sources, now: float) -> None:
         due = sources.network.trees_at

@@ -19,24 +19,30 @@ from zenspark.router.network import SELF, Network
 from zenspark.router.tables import Table, is_complete_for
 from zenspark.wire.values import QueryTarget, ZenohId
 
-_ALL = frozenset(Region)
+_ALL = frozenset(Region) - {Region.MEMBER}
 _DOWN = frozenset({Region.LOCAL, Region.CLIENT})
 
 REACH: dict[Region, frozenset[Region]] = {
     Region.LOCAL: _ALL - {Region.LOCAL},
     Region.CLIENT: _ALL,
-    Region.SOUTH_PEER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER},
+    Region.SOUTH_PEER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER, Region.GROUP},
     Region.PEER: _DOWN,
     Region.UPSTREAM: _DOWN,
-    Region.ROUTER: _DOWN | {Region.SOUTH_PEER},
+    Region.ROUTER: _DOWN | {Region.SOUTH_PEER, Region.GROUP},
+    Region.GROUP: frozenset(),
+    Region.MEMBER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER},
 }
 """From the region a message comes from to the regions it may go to; never back to the face itself. Between two peers
-under us only if they have no link of their own; between two routers beside us only along a tree."""
+under us only if they have no link of their own; between two routers beside us only along a tree.
+
+A peer carries nothing from its peers into a group, as it carries nothing from one peer to another: where all peers know
+each other, every one of them would, and it would arrive many times. eclipse-zenoh's peers do.
+"""
 
 UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER})
 """Neighbours that are told of all declarations without having asked; routers beside us are, too, but by source."""
 
-DOUBTFUL = frozenset({Region.UPSTREAM, Region.PEER})
+DOUBTFUL = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
 """Neighbours that may want what they have not declared."""
 
 MAX_ROUTES = 100_000
@@ -71,7 +77,7 @@ class Reach:
 
     def __call__(self, source: Holder, target: Holder) -> bool:
         """Whether what comes from one may go to another."""
-        if source is target or target.region not in REACH[source.region]:
+        if source is target or target.region not in REACH[source.region] or source.zid in target.members:
             return False
         if source.region is not Region.SOUTH_PEER or target.region is not Region.SOUTH_PEER:
             return True

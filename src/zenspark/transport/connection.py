@@ -19,18 +19,15 @@ import msgspec
 from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
-from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received
 from zenspark.transport.outbox import Outbox
-from zenspark.wire.codec import decode_network, decode_transport, encode
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
-from zenspark.wire.fields import Message
-from zenspark.wire.messages import Close, Fragment, Frame, KeepAlive, NetworkMessage, Reply, TransportMessage
-from zenspark.wire.values import Priority, ZenohId
+from zenspark.wire.codec import decode_transport, encode
+from zenspark.wire.columns import Columns, Cursor, Framing
+from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
+from zenspark.wire.values import NextSns, Priority, ZenohId
 
 BUFFER_SIZE = 1 << 18
 """What one read may bring: several of the largest batches, and little enough to stay in the processor's cache."""
-RELIABLE, CONTINUED = 0x08, 0x10
-"""Bits of a frame's lane in the columns."""
 ROWS = 1 << 15
 """How many publications are handed over at once: about what the buffer holds of the smallest ones."""
 SMALLEST_BATCH = 64
@@ -56,36 +53,6 @@ class Asked(msgspec.Struct, frozen=True):
     """Somebody wants a session on these terms: `admit()` or `close()`."""
 
     terms: Terms
-
-
-class Received(msgspec.Struct, frozen=True):
-    """A network message that is not a plain publication."""
-
-    message: NetworkMessage
-    reliable: bool
-
-
-class Pushes(msgspec.Struct, frozen=True):
-    """Publications: rows `start` to `stop` of columns that are good until the next event is asked for."""
-
-    columns: Columns
-    start: int
-    stop: int
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """A message that came in pieces and will never be whole."""
-
-    why: str
-
-
-class Closed(msgspec.Struct, frozen=True):
-    """Nothing more will happen here: who ended it and why, and what is still to be written, if anything."""
-
-    reason: CloseReason
-    text: str
-    by_peer: bool
-    farewell: bytes = b""
 
 
 Event = Say | Asked | Opened | Received | Pushes | Lost | Closed
@@ -116,8 +83,7 @@ class Connection:
         self._filled = 0
         self._columns = columns
         self._keep_alives = keep_alives
-        self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
-        self._is_new = True  # whether the frame at hand is, and not a repetition
+        self._hearing: Hearing | None = None
         self._heard = now
         self._sent = now
         self.state = State.OPENING
@@ -255,8 +221,9 @@ class Connection:
     def _open(self, terms: Terms) -> Opened:
         self.terms = terms
         self.state = State.OPEN
-        if self._columns is None:
-            self._columns = Columns(ROWS)
+        first = NextSns(((terms.peer_initial_sn,) * 2,) * len(Priority))
+        lanes = Lanes(terms.qos, terms.sn_mask, terms.patch, first, self._message_limit)
+        self._hearing = Hearing(lanes, Columns(ROWS) if self._columns is None else self._columns)
         self.outbox = Outbox(
             terms.batch_size, terms.initial_sn, terms.sn_mask, terms.qos, terms.compression, terms.low_latency
         )
@@ -285,79 +252,16 @@ class Connection:
         return 2 + len(batch)
 
     def _walk(self, cursor: Cursor) -> Iterator[Event]:
-        """Everything a cursor meets, in order."""
-        columns = self._columns
-        assert columns is not None
-        columns.clear()  # of what somebody left there who broke off
-        while self.state is State.OPEN:
-            outcome = cursor.decode(columns)
-            yield from self._rows(columns)
-            if outcome is Outcome.END:
-                return
-            if outcome is Outcome.OVERSIZED:
-                raise LimitExceeded(self._length_at(cursor.pos), cursor.limit, "length of a batch")
-            if outcome is Outcome.MESSAGE:
-                reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
-                yield from self._on_message(cursor.message(), reliable, is_new)
-
-    def _length_at(self, position: int) -> int:
-        """What stands in front of the batch at a position."""
-        assert self.terms is not None
-        return int.from_bytes(self._buffer[position : position + (4 if self.terms.low_latency else 2)], "little")
-
-    def _rows(self, columns: Columns) -> Iterator[Event]:
-        """The rows of every frame that is not a repetition."""
-        firsts = columns.frame_row
-        start = 0
-        for index in range(columns.frame_count):
-            self._enter_frame(columns.frame_lane[index], columns.frame_sn[index])
-            if not self._is_new:
-                if firsts[index] > start:
-                    yield Pushes(columns, start, firsts[index])
-                start = firsts[index + 1] if index + 1 < columns.frame_count else len(columns)
-        if len(columns) > start:
-            yield Pushes(columns, start, len(columns))
-        columns.clear()
-
-    def _enter_frame(self, lane: int, sn: int) -> None:
-        """A frame begins; where decoding only went on in one, it is as new as it was."""
-        if not lane & CONTINUED:
-            self._is_new = self._lane(Priority(lane & 0x07), bool(lane & RELIABLE)).accept(sn)
-
-    def _lane(self, priority: Priority, reliable: bool) -> ReceivingLane:
-        lane = self._lanes.get((priority, reliable))
-        if lane is None:
-            assert self.terms is not None
-            if priority is not Priority.DATA and not self.terms.qos:
-                raise ProtocolError(f"priority {priority.text} on a session without priorities")
-            pieces = Defragmenter(self.terms.sn_mask, self.terms.patch, self._message_limit)
-            lane = self._lanes[priority, reliable] = ReceivingLane.beginning(self.terms.peer_initial_sn, pieces)
-        return lane
-
-    def _on_message(self, message: Message, reliable: bool, is_new: bool) -> Iterator[Event]:
-        match message:
-            case NetworkMessage():
-                if is_new:
-                    yield _received(message, reliable)
-            case Fragment():
-                yield from self._on_fragment(message)
-            case Frame():  # only the object codec could read its head
-                if self._lane(message.priority, message.reliable).accept(message.sn):
-                    for inner in message.msgs:
-                        yield _received(inner, message.reliable)
-            case Close():
+        """Everything a cursor meets, in order, until somebody closes."""
+        assert self._hearing is not None
+        for event in self._hearing.walk(cursor):
+            if isinstance(event, Join):  # means something in groups only
+                continue
+            if isinstance(event, Closed):
                 self.state = State.CLOSED
-                yield Closed(message.why, f"the other side closed: {message.why.name.lower()}", by_peer=True)
-
-    def _on_fragment(self, fragment: Fragment) -> Iterator[Event]:
-        lane = self._lane(fragment.priority, fragment.reliable)
-        if not lane.accept(fragment.sn):
-            return
-        for event in lane.defragmenter.receive(fragment):
-            if isinstance(event, Joined):
-                yield _received(decode_network(event.data), fragment.reliable)
-            else:
-                yield Lost(event.why)
+            yield event
+            if self.state is not State.OPEN:
+                return
 
     # -- time
 
@@ -377,12 +281,3 @@ class Connection:
         if now >= self._sent + self.terms.lease / self._keep_alives:
             return [self._say(KeepAlive())]
         return []
-
-
-def _received(message: NetworkMessage, reliable: bool) -> Received | Lost:
-    """A message, unless its payload is somewhere else: no session here agrees on shared memory."""
-    body = getattr(message, "body", None)
-    inner = body.body if isinstance(body, Reply) else body
-    if getattr(inner, "shm", False):
-        return Lost(f"the payload of a {message.NAME} is in shared memory, which was not agreed on")
-    return Received(message, reliable)

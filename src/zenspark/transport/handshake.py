@@ -27,7 +27,7 @@ import msgspec
 
 from zenspark.errors import CloseReason, DecodeError, HandshakeError
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.messages import Close, InitAck, InitSyn, OpenAck, OpenSyn, TransportMessage
+from zenspark.wire.messages import Close, InitAck, InitSyn, Join, OpenAck, OpenSyn, TransportMessage
 from zenspark.wire.values import (
     PROTOCOL_VERSION,
     Extension,
@@ -146,11 +146,13 @@ def refusal(reason: CloseReason, text: str) -> Refused:
     return Refused(reason, text, Close(session=False, reason=reason))
 
 
-def _lease(lease_ms: int) -> tuple[int, TimeUnit]:
+def lease_of(lease_ms: int) -> tuple[int, TimeUnit]:
+    """A lease as it is written: in seconds where that says it all, as eclipse-zenoh does."""
     return (lease_ms // 1000, TimeUnit.S) if lease_ms % 1000 == 0 else (lease_ms, TimeUnit.MS)
 
 
-def _seconds(message: OpenSyn | OpenAck) -> float:
+def seconds_of(message: OpenSyn | OpenAck | Join) -> float:
+    """The lease of a message."""
     return message.lease / (1 if message.unit is TimeUnit.S else 1000)
 
 
@@ -268,7 +270,7 @@ class Opening(_Side):
         own_sn = initial_sn(self.identity.zid, ack.zid, terms.sn_mask)
         self.terms = msgspec.structs.replace(terms, lease=self.offer.lease_ms / 1000, initial_sn=own_sn)
         self.state = self.State.AWAIT_OPEN_ACK
-        lease, unit = _lease(self.offer.lease_ms)
+        lease, unit = lease_of(self.offer.lease_ms)
         return OpenSyn(lease=lease, unit=unit, initial_sn=own_sn, cookie=ack.cookie, auth=self._prove(ack))
 
     def _check_init_ack(self, ack: InitAck, terms: Terms) -> None:
@@ -291,7 +293,7 @@ class Opening(_Side):
         assert self.terms is not None
         _check_initial_sn(ack.initial_sn, self.terms.sn_mask)
         self.state = self.State.DONE
-        return Opened(msgspec.structs.replace(self.terms, peer_lease=_seconds(ack), peer_initial_sn=ack.initial_sn))
+        return Opened(msgspec.structs.replace(self.terms, peer_lease=seconds_of(ack), peer_initial_sn=ack.initial_sn))
 
 
 class Accepting(_Side):
@@ -345,7 +347,7 @@ class Accepting(_Side):
             msgspec.structs.replace(
                 terms,
                 lease=self.offer.lease_ms / 1000,
-                peer_lease=_seconds(syn),
+                peer_lease=seconds_of(syn),
                 initial_sn=initial_sn(self.identity.zid, terms.peer.zid, terms.sn_mask),
                 peer_initial_sn=syn.initial_sn,
             )
@@ -353,7 +355,7 @@ class Accepting(_Side):
 
     def ack(self, terms: Terms) -> OpenAck:
         """The last message."""
-        lease, unit = _lease(self.offer.lease_ms)
+        lease, unit = lease_of(self.offer.lease_ms)
         auth = _auth(USRPWD) if self.offer.users is not None else None
         return OpenAck(lease=lease, unit=unit, initial_sn=terms.initial_sn, auth=auth)
 

@@ -119,6 +119,11 @@ class Outbox:
         """How many full batches wait."""
         return len(self._ready)
 
+    @property
+    def next_sns(self) -> tuple[tuple[int, int], ...]:
+        """The reliable and the best-effort number that each priority uses next."""
+        return tuple([(lane.sn[1], lane.sn[0]) for lane in self._lanes])
+
     def flow(self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload) -> cython.int:
         """As `append`, if it flows: DONE, FULL if a batch is full, which is to be written; else REFUSED."""
         if not self.flows:

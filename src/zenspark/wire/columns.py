@@ -815,6 +815,24 @@ class Columns:
             has_attachment=meta & _ATTACHED != 0,
         )
 
+    def signature(self, index: cython.Py_ssize_t) -> tuple[object, ...]:
+        """Something to recognise a shape by: two that are alike have equal signatures, in any buffer."""
+        if not 0 <= index < self.shape_count:
+            raise IndexError(f"shape {index} of {self.shape_count}")
+        shape: cython.p_uint = _record(self._shapes, index)
+        meta: cython.uint = shape[_META]
+        suffix = self._piece(shape[_SUFFIX], shape[_SUFFIX_SIZE])
+        if not (meta & (_STAMPED | _SOURCED) or shape[_ENCODING]):
+            return (meta, shape[_SCOPE], suffix)
+        return (
+            meta,
+            shape[_SCOPE],
+            suffix,
+            self._encoding(shape),
+            self._timestamp_id(shape) if meta & _STAMPED else None,
+            self._source(shape) if meta & _SOURCED else None,
+        )
+
     @cython.cfunc
     def _piece(self, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:
         return bytes(self._held[start : start + size])
@@ -828,7 +846,7 @@ class Columns:
         number: cython.uint = shape[_ENCODING] >> 1
         if not shape[_ENCODING] & 1:
             return Encoding(number)
-        return Encoding(number, self._piece(shape[_SCHEMA], shape[_SIZES] & 0xFF).decode())
+        return Encoding(number, self._piece(shape[_SCHEMA], shape[_SIZES] & 0xFF).decode(errors="surrogateescape"))
 
     @cython.cfunc
     def _source(self, shape: cython.p_uint) -> object:
@@ -1255,8 +1273,7 @@ class Columns:
             return 0
         shape[_SCHEMA] = pos
         shape[_SIZES] = size
-        end = pos + cython.cast(cython.Py_ssize_t, size)
-        return end if _is_text(self._data, pos, end) else 0
+        return pos + cython.cast(cython.Py_ssize_t, size)
 
     @cython.cfunc
     @cython.nogil

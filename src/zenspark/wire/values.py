@@ -6,6 +6,7 @@ and `to_wire` instead. All are immutable, compare, hash and pickle.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import ClassVar, Self
 
@@ -324,7 +325,11 @@ class Timestamp(Value, frozen=True, order=True):
 
 
 class Encoding(Value, frozen=True):
-    """What the bytes of a payload are: a well-known number and an optional schema."""
+    """What the bytes of a payload are: a well-known number and an optional schema.
+
+    The schema is up to the application. Bytes in it that are not UTF-8 are kept, as PEP 383 does, and travel on as they
+    came; as text, and so in every table, each of them is U+FFFD.
+    """
 
     id: int = 0
     schema: str | None = None
@@ -403,23 +408,32 @@ class Encoding(Value, frozen=True):
         value = reader.z(32)
         if value >> 17:
             raise DecodeError("an encoding id of at most 16 bits", start, str(value >> 1))
-        return cls(value >> 1, reader.text(8) if value & 1 else None)
+        return cls(value >> 1, reader.blob(8).decode(errors="surrogateescape") if value & 1 else None)
 
     def write(self, out: Writer) -> None:
         if not 0 <= self.id <= 0xFFFF:
             raise EncodeError(f"{self.id} does not fit 16 bits", "encoding.id")
         out.z(self.id << 1 | (self.schema is not None), 32, "encoding.id")
         if self.schema is not None:
-            out.text(self.schema, 8, "encoding.schema")
+            out.blob(self._schema_bytes(), 8, "encoding.schema")
+
+    def _schema_bytes(self) -> bytes:
+        assert self.schema is not None
+        try:
+            return self.schema.encode(errors="surrogateescape")
+        except UnicodeEncodeError as error:
+            raise EncodeError(f"character {error.start} cannot be written as UTF-8", "encoding.schema") from None
 
     def __str__(self) -> str:
-        if self.id == self.CUSTOM and self.schema is not None:
-            return self.schema
+        schema = None if self.schema is None else _ESCAPED.sub("\N{REPLACEMENT CHARACTER}", self.schema)
+        if self.id == self.CUSTOM and schema is not None:
+            return schema
         name = self.NAMES[self.id] if self.id < len(self.NAMES) else f"unknown({self.id})"
-        return name if self.schema is None else f"{name};{self.schema}"
+        return name if schema is None else f"{name};{schema}"
 
 
 Encoding.BYTES = Encoding()
+_ESCAPED = re.compile(r"[\ud800-\udfff]")
 _ENCODING_IDS = {name: number for number, name in enumerate(Encoding.NAMES)}
 
 

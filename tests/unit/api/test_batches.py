@@ -10,7 +10,7 @@ from zenspark.api.sample import sample_of
 from zenspark.arrow import SCHEMA
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
-from zenspark.transport.connection import Pushes
+from zenspark.transport.hearing import Pushes
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor
 from zenspark.wire.messages import Del, Frame, Push, Put

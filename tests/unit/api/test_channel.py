@@ -357,3 +357,32 @@ def test_a_pair_of_callback_and_object(threads: Threads) -> None:
     threads.join()
     assert attached.handler is mine
     assert mine == [1]
+
+
+class Gong:
+    """A bell that counts."""
+
+    def __init__(self) -> None:
+        self.rings = 0
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        self.rings = 0
+        return True
+
+    def locked(self) -> bool:
+        return not self.rings
+
+    def release(self) -> None:
+        self.rings += 1
+
+
+def test_another_bell_rings_once_until_it_is_silenced() -> None:
+    found, gong = channel(), Gong()
+    found.ring_with(gong)
+    found.push(1)
+    found.push_many([2, 3])
+    assert gong.rings == 1
+    gong.acquire()
+    found.push(4)
+    assert gong.rings == 1
+    assert [found.try_recv() for _ in range(5)] == [1, 2, 3, 4, None]

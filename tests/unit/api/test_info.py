@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, until
+from tests.unit.api.sessions import PATIENCE, config, connected, until
+from tests.unit.net.ends import free_group
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.info import EventsListener
+from zenspark.api.opening import open
 from zenspark.api.session import Session
 from zenspark.api.values import TransportEvent
+from zenspark.net.interfaces import interface_named
+
+
+@pytest.fixture
+def group() -> str:
+    """A multicast group of the loopback interface that no other test uses."""
+    return f"udp/{free_group()}#iface={interface_named('127.0.0.1').name}"
 
 
 def test_neighbours(router: Session, client: Session) -> None:
@@ -45,6 +54,20 @@ def test_callbacks_hear_of_events_without_being_held(router: Session) -> None:
     with connected("client", router):
         until(lambda: found)
     until(lambda: len(found) == 2)
+
+
+def test_members_of_a_group(group: str) -> None:
+    with open(config("peer", [group])) as session:
+        events = session.info.declare_link_events_listener()
+        with open(config("peer", [group])) as other:
+            zid = other.zid()
+            until(lambda: session.info.peers_zid() == [zid])
+            (transport,) = session.info.transports()
+            assert (transport.zid, transport.is_multicast, transport.is_qos) == (zid, True, False)
+            (link,) = session.info.links()
+            assert (link.group, link.mtu, link.is_streamed) == (group.partition("#")[0], 65487, False)
+            assert events.recv(PATIENCE).link == link
+        assert events.recv(PATIENCE).kind is SampleKind.DELETE
 
 
 def test_only_the_kinds_of_listeners_make_events(router: Session, client: Session) -> None:

@@ -14,11 +14,11 @@ from zenspark.api.publishing import Publication, Publishing, targets_of
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
-from zenspark.net.driver import Driver
+from zenspark.net.driver import Pump
 from zenspark.wire import values as wire
 
 
-def targets(publisher: Publisher) -> list[tuple[Driver, wire.WireExpr]]:
+def targets(publisher: Publisher) -> list[tuple[Pump, wire.WireExpr]]:
     return targets_of(publisher._hub.node, str(publisher.key_expr), is_declared=True)
 
 

@@ -178,6 +178,27 @@ def test_protocols_may_be_forbidden() -> None:
         reach._endpoint("tcp/localhost:1")
 
 
+@pytest.mark.parametrize("mode", ["peer", "client"])
+def test_multicast_groups_are_joined_not_connected_to(mode: str) -> None:
+    group = f"udp/{free_group()}#iface={LO}"
+    node = TestNode(0xA1, WhatAmI[mode.upper()])
+    with (
+        reaching(node, settings(mode=mode, connect__endpoints=[group])) as reach,
+        pytest.raises(UsageError, match="belongs in listen/endpoints, not in connect/endpoints"),
+    ):
+        reach.begin()
+
+
+def test_multicast_groups_are_joined() -> None:
+    group = f"udp/{free_group()}#iface={LO}"
+    first, second = TestNode(0xA1), TestNode(0xB1)
+    configured = settings(mode="peer", listen__endpoints=[group])
+    with reaching(first, configured) as one, reaching(second, configured) as other:
+        one.begin()
+        other.begin()
+        assert first.wait(lambda: [face.zid.value for face in first.neighbourhood] == [0xB1], PATIENCE)
+
+
 def test_a_group_is_one_connection_or_several() -> None:
     both = ("tcp/a:1", "tcp/b:1")
     assert _alternatives(EndpointGroup("oneOf", both)) == [both]

@@ -26,6 +26,7 @@ from zenspark.api.enums import (
 )
 from zenspark.api.handlers import Callback, FifoChannel, RingChannel
 from zenspark.api.ids import SourceInfo
+from zenspark.api.instrumentation import TimestampInstrumentationBuilder, TimestampStack
 from zenspark.api.opening import open
 from zenspark.api.parameters import Selector
 from zenspark.api.query import Query
@@ -472,13 +473,13 @@ def test_it_closes_once_and_for_all(router: Session, client: Session) -> None:
         lambda: client.info.declare_link_events_listener(),
         lambda: publisher.put(b""),
         lambda: publisher.delete(),
-        lambda: publisher.matching_status,
         lambda: querier.get(),
     ]
     for call in calls:
         with pytest.raises(SessionClosed):
             call()
     assert client.info.links() == []
+    assert not publisher.matching_status
     subscriber.undeclare()
     publisher.undeclare()
     query.drop()
@@ -646,3 +647,82 @@ def test_unread_queries_are_answered_when_the_queryable_goes(router: Session, cl
     gc.collect()
     assert list(found) == []
     assert time.monotonic() - started < PATIENCE / 2
+
+
+def test_only_what_was_declared_can_be_undeclared(router: Session) -> None:
+    key = router.declare_keyexpr("a/b")
+    router.undeclare(key)
+    with pytest.raises(UsageError, match="was not declared"):
+        router.undeclare(KeyExpr("a/c"))
+    with pytest.raises(TypeError):
+        router.undeclare(3)  # type: ignore[arg-type]
+
+
+def test_a_session_says_which_it_is(router: Session) -> None:
+    assert repr(router) == f"Session {{ zid: {router.zid()}, closed: false }}"
+
+
+@pytest.mark.parametrize("indirect", [True, False])
+def test_cancelling_waits_for_the_callback(router: Session, client: Session, indirect: bool) -> None:
+    queryable = router.declare_queryable("a")
+    token, entered, leave = CancellationToken(), threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def on_reply(_: object) -> None:
+        entered.set()
+        leave.wait(PATIENCE)
+        seen.append("reply")
+
+    handler = Callback(on_reply, lambda: seen.append("dropped"), indirect=indirect)
+    client.get("a", handler, cancellation_token=token, consolidation=ConsolidationMode.NONE)
+    with queryable.recv(PATIENCE) as query:
+        query.reply("a", b"")
+    assert entered.wait(PATIENCE)
+    threading.Timer(0.05, leave.set).start()
+    token.cancel()
+    assert seen == ["reply", "dropped"]
+
+
+def test_a_callback_may_cancel_its_own_query(router: Session, client: Session) -> None:
+    queryable = router.declare_queryable("a")
+    token, dropped = CancellationToken(), threading.Event()
+    handler: Callback[object] = Callback(lambda _: token.cancel(), dropped.set)
+    client.get("a", (handler, "mine"), cancellation_token=token, consolidation=ConsolidationMode.NONE)
+    with queryable.recv(PATIENCE) as query:
+        query.reply("a", b"")
+    assert dropped.wait(PATIENCE)
+
+
+def points(stack: TimestampStack) -> list[str]:
+    return [record.point.name for record in stack.records]
+
+
+def test_a_stack_goes_with_the_query_and_back(router: Session, client: Session) -> None:
+    wanted = TimestampInstrumentationBuilder().set_send(True).set_route(True).set_receive(True).build()
+    there = ["SEND", "ROUTE", "ROUTE", "RECEIVE"]
+    for asking, expected in ((client, there), (router, ["SEND", "RECEIVE"])):
+        stacks: list[Any] = []
+
+        def answer(query: Query, stacks: list[Any] = stacks) -> None:
+            stacks.append(query.timestamp_stack)
+            query.reply("a", b"")
+
+        with router.declare_queryable("a", answer):
+            until(lambda: list(client.get("a")))
+            stacks.clear()
+            (reply,) = asking.get("a", timestamp_instrumentation=wanted)
+        assert points(stacks[0]) == expected
+        assert points(reply.ok.timestamp_stack) == expected * 2
+
+
+def test_who_has_a_callback_has_no_channel(router: Session) -> None:
+    plain = router.declare_subscriber("a", print)
+    filled = router.declare_subscriber("a", (print, ["mine"]))
+    for error in (UsageError, AttributeError):
+        with pytest.raises(error, match="no channel"):
+            plain.recv()
+        with pytest.raises(error, match="no channel"):
+            filled.try_recv()
+    with pytest.raises(TypeError, match="no channel"):
+        iter(plain)
+    assert list(filled) == ["mine"]

@@ -41,6 +41,9 @@ def test_values_that_are_set() -> None:
             "link/tx/queue/size/data: expected an integer from 1 to 16",
         ),
         ({"link": {"tls": {"enable_mtls": 1}}}, "link/tls/enable_mtls: expected true or false, found 1"),
+        ({"multicast": {"join_interval": 0}}, "multicast/join_interval: expected a number of milliseconds, at least 1"),
+        ({"multicast": {"qos": {"enabled": "yes"}}}, "multicast/qos/enabled: expected true or false"),
+        ({"multicast": {"max_sessions": -1}}, "multicast/max_sessions: expected an integer from 0"),
         ({"unicast": {"max_links": None}}, "unicast/max_links: expected an integer from 0, found null"),
     ],
 )

@@ -42,6 +42,7 @@ def test_transports_and_links_print_as_in_eclipse_zenoh() -> None:
 def test_a_link_says_what_it_knows() -> None:
     link = Link(ZID, "a", "b", auth_identifier="me", reliability=Reliability.RELIABLE)
     assert 'auth_identifier: Some("me"), priorities: None, reliability: Some(Reliable) }' in str(link)
+    assert "group: Some(udp/224.0.0.225:7450), mtu: 65487" in str(Link(ZID, "a", "b", "udp/224.0.0.225:7450", 65487))
 
 
 def test_an_error_comes_from_a_message() -> None:

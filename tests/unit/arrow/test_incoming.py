@@ -86,6 +86,11 @@ def test_a_publication_with_everything() -> None:
     assert row["attachment"] == b""
 
 
+def test_an_encoding_is_always_text() -> None:
+    odd = Push(wire_expr=WireExpr(0, "k"), body=Put(encoding=Encoding(4, "\udcff"), payload=b""))
+    assert batch(odd).to_pylist()[0]["encoding"] == "text/plain;\ufffd"
+
+
 def test_a_removal_has_no_payload() -> None:
     row = batch(PLAIN, REMOVAL).to_pylist()[1]
     assert (row["kind"], row["payload"], row["attachment"]) == ("DELETE", None, b"why")

@@ -200,3 +200,13 @@ def test_only_text_will_do(other: object) -> None:
         KeyExpr(other)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         KeyExpr("a") / other  # type: ignore[operator]
+
+
+def test_a_level_prints_its_name() -> None:
+    assert str(SetIntersectionLevel.EQUALS) == repr(SetIntersectionLevel.EQUALS) == "SetIntersectionLevel.EQUALS"
+
+
+def test_text_may_stand_before_a_key_expression() -> None:
+    assert "a/**/**" / KeyExpr("b") == "a/**/b"
+    with pytest.raises(TypeError):
+        3 / KeyExpr("b")

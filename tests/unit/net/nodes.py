@@ -11,12 +11,13 @@ from zenspark.net.driver import Driver
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import Buffer, Link, pair
 from zenspark.net.loop import Loop
-from zenspark.net.node import Limits, Node
+from zenspark.net.node import Limits, Neighbour, Node
 from zenspark.net.speaking import Patience
 from zenspark.router.face import Face
 from zenspark.router.gossip import Gossip
-from zenspark.transport.connection import Asked, Closed, Connection, Event, Pushes, Received
+from zenspark.transport.connection import Asked, Connection, Event
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
+from zenspark.transport.hearing import Closed, Pushes, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Declare, DeclareSubscriber, NetworkMessage, Push, Put
 from zenspark.wire.values import Congestion, Priority, QoS, Roles, WhatAmI, WireExpr, ZenohId
@@ -204,10 +205,10 @@ class Recorder(Heard):
         for row in range(pushes.start, pushes.stop):
             self.note(pushes.columns.push(row))
 
-    def opened(self, face: Face, driver: Driver) -> None:
+    def opened(self, face: Face, neighbour: Neighbour) -> None:
         self.note(("opened", face.zid.value))
 
-    def closed(self, face: Face, driver: Driver) -> None:
+    def closed(self, face: Face, neighbour: Neighbour) -> None:
         self.note(("closed", face.zid.value))
 
 

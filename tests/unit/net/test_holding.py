@@ -34,6 +34,7 @@ class Relay:
         call(self.source, there)
         self.router.wait_for(B, C)
         self.source.wait_for(A)
+        self.target.wait_for(A)
         (driver,) = self.target.drivers.values()
         driver.pause()
         self.reading = driver
@@ -85,6 +86,22 @@ def test_who_takes_nothing_although_others_wait_is_given_up(monkeypatch: pytest.
         assert relay.publish(Congestion.BLOCK), "the source goes on"
 
 
+def test_the_links_one_would_wait_for_are_known_by_key() -> None:
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=bytes(100_000)))
+        deadline = time.monotonic() + PATIENCE
+        while not relay.behind.makes_wait(Congestion.BLOCK):
+            assert time.monotonic() < deadline
+            relay.behind.put(encode(message), None, qos(Congestion.BLOCK), True)
+        assert relay.router.late_links(Congestion.BLOCK) == [relay.behind]
+        assert relay.router.late_links(Congestion.BLOCK, KEY) == [relay.behind]
+        assert relay.router.late_links(Congestion.BLOCK, "nobody/wants/this") == []
+        relay.reading.resume()
+        assert relay.behind.wait_for_room(Congestion.BLOCK)
+        assert relay.router.late_links(Congestion.BLOCK, KEY) == []
+
+
 def test_reliability_is_passed_on() -> None:
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
@@ -92,4 +109,6 @@ def test_reliability_is_passed_on() -> None:
         for reliable in (True, False):
             assert relay.publish(Congestion.BLOCK, reliable)
         relay.target.heard.wait_payloads(2)
-        assert {lane[1] for lane in relay.reading.connection._lanes if lane[0] is Priority.DATA} == {True, False}
+        hearing = relay.reading.connection._hearing
+        assert hearing is not None
+        assert {lane[1] for lane in hearing._lanes if lane[0] is Priority.DATA} == {True, False}

@@ -112,6 +112,34 @@ def test_how_far_it_goes() -> None:
         assert group._sender.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL) == 3
 
 
+def test_further_groups_are_joined_too() -> None:
+    endpoint = f"udp/{free_group()}#iface={LO.name}"
+    with contextlib.closing(join(Endpoint.parse(f"{endpoint};join=239.255.1.2|239.255.1.3"))) as group:
+        assert group.fileno() > 0
+    for wrong in ("nonsense", "127.0.0.1", "ff01::1"):
+        with pytest.raises(UsageError, match=f"has join={wrong}"):
+            join(Endpoint.parse(f"{endpoint};join={wrong}"))
+
+
+def test_a_burst_is_sent_at_a_pace_that_others_can_take(
+    groups: tuple[Group, Group, Group], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = groups[0]._credited
+    monkeypatch.setattr("zenspark.net.multicast.time.monotonic", lambda: now)
+    datagram = bytes(multicast.BURST // 8)
+    assert [groups[0].send(datagram) for _ in range(9)] == [len(datagram)] * 8 + [0]
+    now += len(datagram) / multicast.RATE
+    assert [groups[0].send(datagram) for _ in range(2)] == [len(datagram), 0]
+    now += 1000
+    assert groups[0].send(bytes(65_000)) == 65_000
+
+
+def test_as_a_link_it_tells_only_how_much_came(groups: tuple[Group, Group, Group]) -> None:
+    groups[0].send(b"hello")
+    assert readable(groups[1])
+    assert groups[1].recv_into(memoryview(bytearray(100))) == 5
+
+
 def test_without_a_full_socket_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(socket.socket):
         def sendto(self, *_: object) -> int:

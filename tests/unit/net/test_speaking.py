@@ -14,7 +14,7 @@ from tests.unit.net.ends import PATIENCE, meanwhile, receive
 from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
 from zenspark.errors import CloseReason
 from zenspark.net.links import pair
-from zenspark.net.speaking import Patience
+from zenspark.net.speaking import Patience, hurry
 from zenspark.transport.handshake import Offer
 from zenspark.wire.values import Congestion, Priority, QoS
 
@@ -246,6 +246,44 @@ def test_the_loop_itself_never_waits() -> None:
         alice.in_loop(lambda: alice.put(b"from the loop"))
         bob.driver.resume()
         assert bob.wait_payloads(count + 1)[-1] == b"from the loop"
+
+
+def test_who_is_in_a_hurry_never_waits() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        with hurry:
+            assert alice.put(b"one too many")
+            assert not alice.put(b"dropped", qos(Congestion.DROP))
+            assert not alice.put(b"dropped", qos(Congestion.BLOCK_FIRST))
+        bob.driver.resume()
+        assert bob.wait_payloads(count + 1)[-1] == b"one too many"
+
+
+def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
+    with deaf(QUICK) as (alice, bob):
+        makes_wait = alice.driver.makes_wait
+        assert not any(makes_wait(congestion) for congestion in Congestion)
+        fill(alice)
+        assert all(makes_wait(congestion) for congestion in Congestion)
+        assert not alice.put(b"dropped", qos(Congestion.DROP))
+        assert not makes_wait(Congestion.DROP), "it was found out just now that there is no room"
+        with meanwhile(lambda: alice.put(b"first", qos(Congestion.BLOCK_FIRST))) as result:
+            deadline = time.monotonic() + PATIENCE
+            while not alice.driver._has_first and time.monotonic() < deadline:
+                time.sleep(0)
+            assert not makes_wait(Congestion.BLOCK_FIRST), "another one waits already"
+            assert makes_wait(Congestion.BLOCK)
+            bob.driver.resume()
+            assert result()
+        assert alice.driver.wait_for_room(Congestion.BLOCK)
+        assert not any(makes_wait(congestion) for congestion in Congestion)
+
+
+def test_nobody_waits_for_a_link_that_is_closed() -> None:
+    with deaf(Patience(linger=1.0)) as (alice, _):
+        fill(alice)
+        alice.in_loop(alice.driver.close)
+        assert not alice.driver.makes_wait(Congestion.BLOCK)
 
 
 def test_draining_waits_until_everything_is_written() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.router.nodes import Network, Node
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.face import Face, Kind
-from zenspark.router.router import Router, Rules
+from zenspark.router.router import Policy, Router
 from zenspark.router.stamping import Stamping
 from zenspark.wire.codec import encode, encode_link_states
 from zenspark.wire.messages import (
@@ -594,8 +594,8 @@ def test_a_new_session_of_a_node_outlives_the_old_one() -> None:
 
 def test_a_clock_stamps_what_goes_on_and_only_that() -> None:
     clock = HybridClock()
-    rules = Rules(stamping=Stamping(ZenohId(1), clock, lambda: 10**18, drops_future=True))
-    router = Router(ZenohId(1), WhatAmI.ROUTER, rules)
+    policy = Policy(stamping=Stamping(ZenohId(1), clock, lambda: 10**18, drops_future=True))
+    router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
     local = router.add_local()
     client, _ = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)
     put = Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"x"))
@@ -607,3 +607,101 @@ def test_a_clock_stamps_what_goes_on_and_only_that() -> None:
     assert passed.body.timestamp == Timestamp(ntp64_from_ns(10**18), ZenohId(1))
     future = Put(timestamp=Timestamp(ntp64_from_ns(2 * 10**18), ZenohId(9)), payload=b"x")
     assert router.receive(local, Push(wire_expr=WireExpr(0, "a"), body=future), 0.0) == []
+
+
+class TestGroups:
+    """A multicast group is one face to speak to, and one for each member to hear."""
+
+    def said(self, out: list[tuple[Face, NetworkMessage]]) -> list[tuple[Face, str]]:
+        return [(face, message.wire_expr.suffix) for face, message in out if isinstance(message, Push)]
+
+    def push(self, key: str = "a/b") -> Push:
+        return Push(wire_expr=WireExpr(0, key), body=Put(payload=b"x"))
+
+    def test_every_publication_goes_to_the_group_once_whoever_is_there(self, net: Network) -> None:
+        router = (node := net.peer()).router
+        group = router.add_group()
+        assert self.said(router.receive(node.local, self.push(), 0.0)) == [(group, "a/b")]
+        for number in (8, 9):
+            router.add_member(group, ZenohId(number), WhatAmI.PEER)
+        assert self.said(router.receive(node.local, self.push("c"), 0.0)) == [(group, "c")]
+        router.remove_face(group, 0.0)
+        assert router.receive(node.local, self.push(), 0.0) == []
+
+    def test_keys_have_no_numbers_there_and_declarations_are_not_made(self, net: Network) -> None:
+        router = (node := net.peer()).router
+        group = router.add_group()
+        assert group.bind("a/b") is None
+        for body in (
+            DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a/**")),
+            DeclareQueryable(id=1, wire_expr=WireExpr(0, "a/**")),
+        ):
+            assert router.receive(node.local, Declare(body=body), 0.0) == []
+        request = Request(request_id=1, wire_expr=WireExpr(0, "a/b"), target=QueryTarget.ALL, body=Query())
+        other = net.peer()
+        net.join(node, other)
+        assert group not in dict(router.receive(node.local, request, 0.0))
+
+    def test_a_member_is_heard_here_and_by_clients_but_not_by_the_group_or_peers(self, net: Network) -> None:
+        middle, client, peer = net.peer(), net.client(), net.peer()
+        net.join(client, middle)
+        net.join(peer, middle)
+        for node in (middle, client, peer):
+            net.subscribe(node, "a/**")
+        group = middle.router.add_group()
+        member = middle.router.add_member(group, ZenohId(99), WhatAmI.PEER)
+        out = middle.router.receive(member, self.push(), 0.0)
+        assert {face.zid for face, _ in self.said(out)} == {middle.router.zid, client.router.zid}
+
+    def test_its_keys_may_have_numbers(self, net: Network) -> None:
+        node = net.peer()
+        net.subscribe(node, "a/**")
+        member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
+        named = Push(wire_expr=WireExpr(7, "/c"), body=Put(payload=b"x"))
+        assert node.router.receive(member, named, 0.0) == []
+        binding = Declare(body=DeclareKeyexpr(expr_id=7, wire_expr=BoundExpr(0, "a/b")))
+        assert node.router.receive(member, binding, 0.0) == []
+        assert self.said(node.router.receive(member, named, 0.0)) == [(node.local, "a/b/c")]
+        node.router.receive(member, Declare(body=UndeclareKeyexpr(expr_id=7)), 0.0)
+        assert node.router.receive(member, named, 0.0) == []
+
+    def test_questions_and_declarations_of_members_mean_nothing(self, net: Network) -> None:
+        node = net.peer()
+        net.queryable(node, "a/**")
+        member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
+        for message in (
+            Request(request_id=1, wire_expr=WireExpr(0, "a/b"), body=Query()),
+            Declare(body=DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a/**"))),
+            Interest(id=1, mode=InterestMode.CURRENT, subscribers=True),
+            ResponseFinal(request_id=1),
+        ):
+            assert node.router.receive(member, message, 0.0) == []
+        assert not any(member.declared.values())
+
+    def test_routers_carry_between_groups_and_sessions_and_never_back(self, net: Network) -> None:
+        router, peer = net.router(), net.peer()
+        net.join(peer, router)
+        net.subscribe(peer, "a/**")
+        group = router.router.add_group()
+        member = router.router.add_member(group, ZenohId(99), WhatAmI.PEER)
+        (face,) = router.links
+        assert [target for target, _ in router.router.receive(member, self.push(), 0.0)] == [face]
+        assert self.said(router.router.receive(face, self.push(), 0.0)) == [(group, "a/b")]
+        router.router.add_member(group, peer.router.zid, WhatAmI.PEER)  # which then says it there itself
+        assert router.router.receive(face, self.push(), 0.0) == []
+
+    def test_a_node_with_a_session_is_heard_there_only(self, net: Network) -> None:
+        node, other = net.peer(), net.peer()
+        net.subscribe(node, "a/**")
+        first, second = node.router.add_group(), node.router.add_group()
+        early = node.router.add_member(first, other.router.zid, WhatAmI.PEER)
+        late = node.router.add_member(second, other.router.zid, WhatAmI.PEER)
+        assert (early.is_doubled, late.is_doubled) == (False, True)
+        net.join(node, other)
+        assert early.is_doubled
+        assert node.router.receive(early, self.push(), 0.0) == []
+        net.part(node, other)
+        assert not early.is_doubled
+        node.router.remove_face(early, 0.0)
+        assert not first.members
+        assert len(node.router.receive(late, self.push(), 0.0)) == 1

@@ -19,7 +19,17 @@ def face(number: int, region: Region) -> Face:
 @pytest.mark.parametrize("source", Region)
 @pytest.mark.parametrize("target", Region)
 def test_reach_is_mutual(source: Region, target: Region) -> None:
-    assert (target in REACH[source]) == (source in REACH[target])
+    """A group is heard by its members, so whoever reaches the group is reached by them."""
+    heard = {Region.GROUP: Region.MEMBER, Region.MEMBER: Region.GROUP}
+    assert (target in REACH[source]) == (heard.get(source, source) in REACH[heard.get(target, target)])
+
+
+def test_a_group_hears_what_was_not_said_there_already() -> None:
+    group, client = face(1, Region.GROUP), face(2, Region.CLIENT)
+    group.members = {ZenohId(3)}
+    assert Reach()(client, group)
+    assert not Reach()(face(3, Region.ROUTER), group)
+    assert not Reach()(face(3, Region.MEMBER), group)
 
 
 def test_nothing_goes_back_where_it_came_from() -> None:

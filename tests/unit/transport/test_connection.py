@@ -6,8 +6,9 @@ import pytest
 
 from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shuttle, written
 from zenspark.errors import CloseReason
-from zenspark.transport.connection import SMALLEST_BATCH, Asked, Closed, Connection, Event, Lost, Received, Say, State
+from zenspark.transport.connection import SMALLEST_BATCH, Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Offer, Opening
+from zenspark.transport.hearing import Closed, Lost, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns
 from zenspark.wire.messages import (
@@ -18,6 +19,8 @@ from zenspark.wire.messages import (
     Err,
     Fragment,
     Frame,
+    InitSyn,
+    Join,
     KeepAlive,
     NetworkMessage,
     Push,
@@ -28,7 +31,7 @@ from zenspark.wire.messages import (
     Response,
     TransportOam,
 )
-from zenspark.wire.values import Priority, QoS, WireExpr
+from zenspark.wire.values import Priority, QoS, TimeUnit, WhatAmI, WireExpr, ZenohId
 
 OFFERS = {
     "plain": Offer(),
@@ -255,6 +258,16 @@ def test_harmless_messages_are_passed_over() -> None:
         encode(KeepAlive()) + encode(TransportOam(id=5)) + encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn))
     )
     assert feed(bob, wrapped(empty) + b"\0\0") == []
+    assert bob.state is State.OPEN
+
+
+def test_init_and_join_mean_nothing_inside_a_session() -> None:
+    _, bob = opened_pair()
+    assert bob.terms is not None
+    init = InitSyn(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7))
+    join = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7), unit=TimeUnit.S, lease=1, sn_re=0, sn_be=0)
+    frame = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
+    assert feed(bob, wrapped(encode(init) + encode(join) + frame)) == [Received(push(), True)]
     assert bob.state is State.OPEN
 
 

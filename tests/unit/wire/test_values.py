@@ -332,6 +332,14 @@ def test_encodings_without_a_name(encoding: Encoding, text: str) -> None:
     assert str(encoding) == text
 
 
+def test_a_schema_that_is_not_text_travels_on_as_it_came() -> None:
+    raw = "0902" + "ff41"
+    encoding = Encoding.read(reader_of(raw))
+    assert str(encoding) == "text/plain;\ufffdA"
+    assert written(encoding.write) == raw
+    assert pickle.loads(pickle.dumps(encoding)) == encoding
+
+
 def test_an_encoding_id_has_16_bits() -> None:
     assert Encoding.read(reader_of("feff07")) == Encoding(0xFFFF)
     with pytest.raises(DecodeError, match="an encoding id of at most 16 bits at byte 0, found 65536"):

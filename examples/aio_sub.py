@@ -1,0 +1,49 @@
+"""Show everything that is written under the keys that match, in an event loop."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+
+import zenspark as zenoh
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-k", "--key", default="demo/example/**", help="keys to receive")
+    parser.add_argument("-n", "--iter", type=int, help="end after so many samples")
+    parser.add_argument("-m", "--mode", choices=["peer", "client", "router"], help="role of this node")
+    parser.add_argument("-e", "--connect", metavar="ENDPOINT", action="append", help="connect here (repeatable)")
+    parser.add_argument("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here (repeatable)")
+    parser.add_argument("-c", "--config", metavar="FILE", help="configuration to start from")
+    parser.add_argument("--cfg", metavar="KEY:VALUE", action="append", default=[], help="set one key (repeatable)")
+    parser.add_argument("--no-multicast-scouting", action="store_true", help="look for nobody by multicast")
+    args = parser.parse_args()
+    zenoh.init_log_from_env_or("error")
+    config = zenoh.Config.from_file(args.config) if args.config else zenoh.Config()
+    wanted = {"mode": args.mode, "connect/endpoints": args.connect, "listen/endpoints": args.listen}
+    for key, value in wanted.items():
+        if value:
+            config.insert_json5(key, json.dumps(value))
+    if args.no_multicast_scouting:
+        config.insert_json5("scouting/multicast/enabled", "false")
+    for key, value in (pair.split(":", 1) for pair in args.cfg):
+        config.insert_json5(key, value)
+
+    print("Opening session...")
+    async with zenoh.aio.open(config) as session:
+        print(f"Declaring Subscriber on '{args.key}'...")
+        async with session.declare_subscriber(args.key) as subscriber:
+            print("Press CTRL-C to quit...")
+            count = 0
+            async for sample in subscriber:
+                kind, value = str(sample.kind).split(".")[1], sample.payload.to_string()
+                print(f">> [Subscriber] Received {kind} ('{sample.key_expr}': '{value}')")
+                count += 1
+                if count == args.iter:
+                    break
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main())

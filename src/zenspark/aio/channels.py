@@ -1,0 +1,302 @@
+"""How tasks receive: channels to await, and callbacks that run in the event loop.
+
+The network's thread pushes into the very channels of the synchronous API; only their bell is another one. It rings in
+the loop, once for all that comes until a task has found the channel empty again. Nothing is taken while a task waits:
+it is woken, looks, and takes. So a task cancelled while it waits leaves everything where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from inspect import isawaitable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+
+from zenspark.api.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
+from zenspark.api.handlers import Attachable, Attached, Callback, FifoChannel, Handler, attach
+from zenspark.net.workers import Workers
+
+T = TypeVar("T")
+
+BURST = 256
+"""After so many items taken or said without a pause, other tasks get their turn."""
+
+logger = logging.getLogger("zenspark")
+
+
+class LoopBell:
+    """A bell that is rung in any thread and heard in one event loop."""
+
+    __slots__ = ("_loop", "_rang", "_waiting")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rang = False
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Silences it, without waiting: whoever looks again now and finds nothing may wait for the next ring."""
+        rang, self._rang = self._rang, False
+        return rang
+
+    def locked(self) -> bool:
+        return not self._rang
+
+    def release(self) -> None:
+        self._rang = True
+        try:
+            self._loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            logger.debug("something came for an event loop that is closed")
+
+    def _wake(self) -> None:
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def heard(self) -> None:
+        """Waits for the next ring."""
+        waiting: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)
+
+
+class Channel(Generic[T]):
+    """A channel of the event loop: `await recv()`, `try_recv()`, `async for`. Each item reaches one task.
+
+    `shown` makes of what the session delivers what tasks get.
+    """
+
+    def __init__(self, handler: Handler[Any], shown: Callable[[Any], T] | None = None) -> None:
+        self._bell = LoopBell()
+        self._handler = handler
+        self._shown = shown
+        self._taken = 0
+        handler.ring_with(self._bell)
+
+    def try_recv(self) -> T | None:
+        """The next item if there is one, None if not yet; raises `ChannelClosed` if none will ever come."""
+        return self._take()
+
+    def _take(self) -> T | None:
+        item = self._handler.try_recv()
+        return item if item is None or self._shown is None else self._shown(item)
+
+    async def recv(self, timeout: float | None = None) -> T:  # noqa: ASYNC109 - as the synchronous one
+        """The next item, waited for without end or for so many seconds.
+
+        Raises `ReceiveTimeout` if none came, and `ChannelClosed` if none will ever come.
+        """
+        item = self.take_at_once()
+        if item is not None:
+            return item
+        if timeout is None:
+            return await self.next_item()
+        try:
+            async with asyncio.timeout(timeout):
+                return await self.next_item()
+        except TimeoutError:
+            raise ReceiveTimeout(timeout) from None
+
+    def take_at_once(self) -> T | None:
+        """The next item if it can be had without waiting, and it is not the turn of other tasks."""
+        self._taken += 1
+        return self._take() if self._taken % BURST else None
+
+    async def next_item(self) -> T:
+        """The next item, waited for, when it could not be taken at once."""
+        return await self._wait_and_take()
+
+    async def _wait_and_take(self) -> T:
+        if not self._taken % BURST:
+            await asyncio.sleep(0)
+        item = self._take()
+        while item is None:
+            self._bell.acquire()
+            item = self._take()
+            if item is None:
+                await self._bell.heard()
+                item = self._take()
+        return item
+
+    def __aiter__(self) -> Items[T]:
+        return Items(self, self)
+
+    def __repr__(self) -> str:
+        return f"<aio.Channel of {self._handler!r}>"
+
+
+class Items(Generic[T]):
+    """What comes through a channel, one after the other; as long as somebody iterates, its owner is held."""
+
+    __slots__ = ("_channel", "_owner")
+
+    def __init__(self, owner: object, channel: Channel[T]) -> None:
+        self._owner = owner
+        self._channel = channel
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            item = self._channel.take_at_once()
+            return await self._channel.next_item() if item is None else item
+        except ChannelClosed:
+            raise StopAsyncIteration from None
+
+
+@runtime_checkable
+class Joins(Protocol):
+    """A channel of record batches as the session fills it, piece by piece; Arrow is not loaded for its sake."""
+
+    limits: Any
+
+    def try_piece(self) -> Any:  # noqa: ANN401 - a record batch, or None
+        ...
+
+    def joined(self, pieces: list[Any], /) -> Any:  # noqa: ANN401 - one record batch of several
+        ...
+
+
+class Batches(Channel[Any]):
+    """A channel of record batches: it puts together what comes until there are enough rows or time is up."""
+
+    def __init__(self, handler: Handler[Any], pieces: Joins) -> None:
+        super().__init__(handler)
+        self._source = pieces
+        self._turn = asyncio.Lock()
+        self._pieces: list[Any] = []
+        """Taken, and kept here until it is handed over: a task may be cancelled in between."""
+
+    def take_at_once(self) -> None:
+        """Nothing: rows are put together first."""
+
+    async def next_item(self) -> Any:  # noqa: ANN401 - a record batch
+        """The next rows, as many as have come within the delay."""
+        rows = None
+        async with self._turn:
+            while rows is None:  # another task may have taken them by `try_recv`
+                if not self._pieces:
+                    self._pieces.append(await self._wait_and_take())
+                await self._gather()
+                rows = self._hand_over()
+        return rows
+
+    async def _gather(self) -> None:
+        deadline = asyncio.get_running_loop().time() + self._source.limits.max_delay
+        while sum(piece.num_rows for piece in self._pieces) < self._source.limits.max_rows:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    self._pieces.append(await self._wait_and_take())
+            except (TimeoutError, ChannelClosed):
+                break
+
+    def _hand_over(self) -> Any:  # noqa: ANN401 - a record batch, or None
+        pieces, self._pieces = self._pieces, []
+        return self._source.joined(pieces) if pieces else None
+
+    def try_recv(self) -> Any:  # noqa: ANN401 - a record batch, or None
+        """The next rows if there are some, None if not yet."""
+        piece = None if self._pieces else self._take()
+        if piece is not None:
+            self._pieces.append(piece)
+        return self._hand_over()
+
+    def _take(self) -> Any:  # noqa: ANN401 - a record batch, or None
+        return self._source.try_piece()
+
+
+class Inbox:
+    """A handler for the event loop it is made in, from what users name: a channel, or a callback, also a coroutine's.
+
+    Callbacks are called in the loop one after the other, in the order of what comes, and slow its senders down as
+    those of the synchronous API do.
+    """
+
+    def __init__(self, named: object, shown: Callable[[Any], Any] | None = None) -> None:
+        self._named = named
+        self._shown = shown
+
+    def attach(self, resume: Resume) -> Attached:
+        """Makes it ready to receive."""
+        named = self._named
+        if isinstance(named, tuple) and len(named) == 2 and callable(named[0]):
+            return Attached(self._call(named[0], resume), named[1])
+        if callable(named) and not isinstance(named, Attachable):
+            return Attached(self._call(named, resume), None, background=True)
+        attached = attach(named, Workers(), resume)
+        inlet = attached.inlet
+        if not isinstance(inlet, Handler):
+            return attached
+        return Attached(inlet, Batches(inlet, inlet) if isinstance(inlet, Joins) else Channel(inlet, self._shown))
+
+    def _call(self, callback: Callable[[Any], Any], resume: Resume) -> Handler[Any]:
+        named = callback if isinstance(callback, Callback) else Callback(callback)
+        handler = attach(FifoChannel(CALLBACK_CAPACITY), Workers(), resume).inlet
+        assert isinstance(handler, Handler)
+        _keep(call_all(named, Channel(handler, self._shown)))
+        return handler
+
+
+def with_inbox(
+    args: tuple[Any, ...], options: dict[str, Any], place: int, shown: Callable[[Any], Any] | None = None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments in which the handler is one for the running loop; it is given by name or in its place."""
+    if len(args) > place:
+        return (*args[:place], Inbox(args[place], shown), *args[place + 1 :]), options
+    return args, {**options, "handler": Inbox(options.get("handler"), shown)}
+
+
+_running: set[asyncio.Task[None]] = set()
+"""Nobody else holds the tasks of callbacks; each ends with its channel."""
+
+
+def _keep(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(work, name="zenspark-callback")
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+
+
+async def call_all(callback: Callback[T], channel: Channel[T]) -> None:
+    """Calls back with every item until the channel is closed, then drops."""
+    try:
+        async for item in channel:
+            await _guarded(callback, item)
+            del item  # or it would be held until the next one comes, and a query ends when nobody holds it
+    finally:
+        if callback.drop is not None:
+            await _logged(callback, callback.drop)
+
+
+async def _guarded(callback: Callback[T], item: T) -> None:
+    """One call. A query ends with the coroutine that answers it, and with any callback that fails."""
+    may_keep = False
+    try:
+        may_keep = await _logged(callback, partial(callback.callback, item))
+    finally:
+        drop = getattr(item, "drop", None)
+        if drop is not None and not may_keep:
+            drop()
+
+
+async def _logged(callback: Callback[T], call: Callable[[], object]) -> bool:
+    """Whether it was an ordinary function that went well: it may have kept what it was given for others."""
+    try:
+        result = call()
+        if not isawaitable(result):
+            return True
+        await result
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        logger.exception("callback %r was cancelled from within", callback.callback)
+    except Exception:  # the user's own; the next item must not suffer for it
+        logger.exception("callback %r failed", callback.callback)
+    return False

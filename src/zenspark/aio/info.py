@@ -1,0 +1,52 @@
+"""SessionInfo: who a session is connected to, and listeners for tasks that are told when that changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zenspark.aio.entities import Receiver, declared
+from zenspark.aio.voice import Voice
+from zenspark.api import info as api
+from zenspark.api.ids import ZenohId
+from zenspark.api.values import Link, Transport
+
+
+class TransportEventsListener(Receiver[api.TransportEventsListener[Any]]):
+    """Receives an event when a session with another node opens or closes."""
+
+
+class LinkEventsListener(Receiver[api.LinkEventsListener[Any]]):
+    """Receives an event when a link is added or removed."""
+
+
+class SessionInfo:
+    """What a session knows about its place in the network; it is known, so there is nothing to await."""
+
+    def __init__(self, voice: Voice, sync: api.SessionInfo) -> None:
+        self._voice = voice
+        self._sync = sync
+
+    def zid(self) -> ZenohId:
+        """The id of this node."""
+        return self._sync.zid()
+
+    def routers_zid(self) -> list[ZenohId]:
+        """The routers this node is connected to."""
+        return self._sync.routers_zid()
+
+    def peers_zid(self) -> list[ZenohId]:
+        """The peers this node is connected to."""
+        return self._sync.peers_zid()
+
+    def transports(self) -> list[Transport]:
+        """The sessions with other nodes."""
+        return self._sync.transports()
+
+    def links(self) -> list[Link]:
+        """The links below them."""
+        return self._sync.links()
+
+    declare_transport_events_listener = declared(
+        api.SessionInfo.declare_transport_events_listener, TransportEventsListener, 0
+    )
+    declare_link_events_listener = declared(api.SessionInfo.declare_link_events_listener, LinkEventsListener, 0)

@@ -1,0 +1,97 @@
+"""Query: what a queryable of tasks receives and answers."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from zenspark.aio.voice import Voice, Way, spoken
+from zenspark.api import query as api
+from zenspark.api.encoding import Encoding
+from zenspark.api.enums import ReplyKeyExpr
+from zenspark.api.ids import SourceInfo
+from zenspark.api.instrumentation import TimestampStack
+from zenspark.api.parameters import Parameters, Selector
+from zenspark.api.zbytes import ZBytes
+from zenspark.key import KeyExpr
+from zenspark.wire.values import Congestion
+
+
+class Query:
+    """A question: answer with `await reply`, `reply_del` or `reply_err`, then `drop` it, or leave its `async with`.
+
+    One nobody holds any more is dropped, and so is one whose callback was a coroutine that has ended.
+    """
+
+    __slots__ = ("__weakref__", "_sync", "_voice")
+
+    def __init__(self, voice: Voice, sync: api.Query) -> None:
+        self._voice = voice
+        self._sync = sync
+
+    def _way(self, args: tuple[object, ...], options: dict[str, Any]) -> Way:
+        return Congestion.BLOCK, None
+
+    reply = spoken(api.Query.reply)
+    reply_del = spoken(api.Query.reply_del)
+    reply_err = spoken(api.Query.reply_err)
+
+    def drop(self) -> None:
+        """Say that there is no more to come from here; a second time does nothing."""
+        self._sync.drop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.drop()
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """The keys that are asked for; it may have wildcards, so it is rarely what to reply on."""
+        return self._sync.key_expr
+
+    @property
+    def parameters(self) -> Parameters:
+        return self._sync.parameters
+
+    @property
+    def selector(self) -> Selector:
+        """Keys and parameters together."""
+        return self._sync.selector
+
+    @property
+    def payload(self) -> ZBytes | None:
+        """The value sent along with the question."""
+        return self._sync.payload
+
+    @property
+    def encoding(self) -> Encoding | None:
+        return self._sync.encoding
+
+    @property
+    def attachment(self) -> ZBytes | None:
+        return self._sync.attachment
+
+    @property
+    def source_info(self) -> SourceInfo | None:
+        return self._sync.source_info
+
+    @property
+    def timestamp_stack(self) -> TimestampStack | None:
+        return self._sync.timestamp_stack
+
+    def accepts_replies(self) -> ReplyKeyExpr:
+        """Which keys replies may have."""
+        return self._sync.accepts_replies()
+
+    def __str__(self) -> str:
+        return str(self._sync)
+
+    def __repr__(self) -> str:
+        return repr(self._sync)

@@ -1,0 +1,155 @@
+"""Replies: what `get` gives. Asking happens when it is awaited, entered or iterated over for the first time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from zenspark.aio.channels import Channel, with_inbox
+from zenspark.aio.voice import StandsFor, Way
+from zenspark.api.cancellation import CancellationToken
+from zenspark.api.channel import ChannelClosed
+from zenspark.api.sample import Reply
+from zenspark.errors import UsageError
+from zenspark.net.speaking import hurry
+from zenspark.wire.values import Congestion
+
+REQUEST: Way = (Congestion.BLOCK, None)
+"""How a query goes: it waits for room whatever it says of congestion, since it is never dropped."""
+
+P = ParamSpec("P")
+S = TypeVar("S")
+
+
+class OwnToken(CancellationToken):
+    """Ends one query, and is itself ended by the token a user gave to that query."""
+
+    def __init__(self, given: CancellationToken | None) -> None:
+        super().__init__()
+        self._given = given
+
+    def check(self) -> None:
+        super().check()
+        if self._given is not None:
+            self._given.check()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the query is in flight."""
+        return bool(self._stops)
+
+    def attach(self, stop: Callable[[], None]) -> None:
+        super().attach(stop)
+        if self._given is not None:
+            self._given.attach(self.cancel)
+
+    def detach(self, stop: Callable[[], None]) -> None:
+        super().detach(stop)
+        if self._given is not None:
+            self._given.detach(self.cancel)
+
+
+class Replies:
+    """The replies to one query: `async for`, `recv`, `try_recv`.
+
+    The query ends with the last reply, when the task that iterates is cancelled, when its `async with` block is left,
+    by `cancel`, and when nobody holds this object any more, unless a callback gets the replies.
+    """
+
+    def __init__(
+        self,
+        asking: Coroutine[Any, Any, object],
+        token: OwnToken,
+        later: Callable[[Callable[[], object]], None],
+    ) -> None:
+        self._asking: Coroutine[Any, Any, object] | None = asking
+        self._token = token
+        self._later = later
+        self._once = asyncio.Lock()
+        self._handler: object = None
+
+    async def _ask(self) -> Self:
+        async with self._once:
+            if self._asking is not None:
+                asking, self._asking = self._asking, None
+                self._handler = await asking
+        return self
+
+    def _channel(self) -> Channel[Reply]:
+        if not isinstance(self._handler, Channel):
+            raise UsageError(
+                "this query has no channel to receive from: it was not asked, or a callback gets the replies"
+            )
+        return self._handler
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._ask().__await__()
+
+    @property
+    def handler(self) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
+        """Where the replies come."""
+        return self._handler
+
+    async def recv(self, timeout: float | None = None) -> Reply:  # noqa: ASYNC109 - as the synchronous one
+        """The next reply, waited for; `timeout` in seconds. Raises `ChannelClosed` after the last.
+
+        A task that is cancelled here leaves the query alone.
+        """
+        await self._ask()
+        return await self._channel().recv(timeout)
+
+    def try_recv(self) -> Reply | None:
+        """The next reply if there is one, None if not yet or not asked yet; raises `ChannelClosed` after the last."""
+        return None if self._asking is not None else self._channel().try_recv()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Reply:
+        try:
+            return await self.recv()
+        except ChannelClosed:
+            raise StopAsyncIteration from None
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """End the query; what has come can still be received."""
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
+        self._token.cancel()
+
+    async def __aenter__(self) -> Self:
+        return await self._ask()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.cancel()
+
+    def __del__(self) -> None:
+        # the garbage collector may run in the middle of anything: nothing here may wait for a lock
+        if isinstance(self._handler, Channel) and self._token.is_needed:
+            self._later(self._token.cancel)
+
+
+def asked(method: Callable[Concatenate[S, P], Any], handler_at: int) -> Callable[Concatenate[StandsFor[S], P], Replies]:
+    """The same `get` for tasks; `handler_at` is the place of the handler among its arguments."""
+
+    async def ask(self: StandsFor[S], token: OwnToken, args: tuple[Any, ...], options: dict[str, Any]) -> object:
+        token.check()
+        if not self._voice.is_ready(REQUEST):
+            await self._voice.get_ready(REQUEST)
+        args, options = with_inbox(args, {**options, "cancellation_token": token}, handler_at)
+        with hurry:
+            return method(self._sync, *args, **options)
+
+    @wraps(method)
+    def get(self: StandsFor[S], /, *args: P.args, **options: P.kwargs) -> Replies:
+        given: Any = options.get("cancellation_token")
+        token = OwnToken(given)
+        return Replies(ask(self, token, args, options), token, self._voice.later)
+
+    return get

@@ -1,0 +1,166 @@
+"""Hearing: what one node says in its lanes. Batches in, network messages and publications out.
+
+A node that may speak (its handshake is done, or it has joined a group) has announced the first number of each lane and
+what it means by its frames. From then on its batches are walked through here: repetitions are dropped, fragments
+joined, publications left in columns. Whoever owns a `Hearing` decides what its end means.
+
+What can go wrong: anything the other node sends. It raises `ProtocolError`, which the owner turns into an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from zenspark.errors import CloseReason, LimitExceeded, ProtocolError
+from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
+from zenspark.wire.codec import decode_network
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.fields import Message
+from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
+from zenspark.wire.values import NextSns, Priority
+
+RELIABLE, CONTINUED = 0x08, 0x10
+"""Bits of a frame's lane in the columns."""
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A network message that is not a plain publication."""
+
+    message: NetworkMessage
+    reliable: bool
+
+
+class Pushes(msgspec.Struct, frozen=True):
+    """Publications: rows `start` to `stop` of columns that are good until the next event is asked for."""
+
+    columns: Columns
+    start: int
+    stop: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A message that came in pieces and will never be whole."""
+
+    why: str
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Nothing more will happen here: who ended it and why, and what is still to be written, if anything."""
+
+    reason: CloseReason
+    text: str
+    by_peer: bool
+    farewell: bytes = b""
+
+
+Spoken = Received | Pushes | Lost | Closed | Join
+"""What a node can mean; a JOIN is for the group it belongs to, and means nothing between two."""
+
+
+class Lanes(msgspec.Struct, frozen=True):
+    """What a node announced of its lanes."""
+
+    qos: bool
+    sn_mask: int
+    patch: int
+    first: NextSns
+    message_limit: int
+    """What a message that comes in pieces may grow to."""
+
+
+class Hearing:
+    """The lanes of one node. `columns` may be shared: they hold something only while `walk` runs."""
+
+    def __init__(self, lanes: Lanes, columns: Columns) -> None:
+        self._terms = lanes
+        self._columns = columns
+        self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
+        self._is_new = True  # whether the frame at hand is, and not a repetition
+
+    def walk(self, cursor: Cursor) -> Iterator[Spoken]:
+        """Everything a cursor meets, in order. Each event must be handled before the next."""
+        columns = self._columns
+        columns.clear()  # of what somebody left there who broke off
+        while True:
+            outcome = cursor.decode(columns)
+            yield from self._rows(columns)
+            if outcome is Outcome.END:
+                return
+            if outcome is Outcome.OVERSIZED:
+                raise LimitExceeded(_length_at(cursor), cursor.limit, "length of a batch")
+            if outcome is Outcome.MESSAGE:
+                reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
+                yield from self._on_message(cursor.message(), reliable, is_new)
+
+    def _rows(self, columns: Columns) -> Iterator[Pushes]:
+        """The rows of every frame that is not a repetition."""
+        firsts = columns.frame_row
+        start = 0
+        for index in range(columns.frame_count):
+            self._enter_frame(columns.frame_lane[index], columns.frame_sn[index])
+            if not self._is_new:
+                if firsts[index] > start:
+                    yield Pushes(columns, start, firsts[index])
+                start = firsts[index + 1] if index + 1 < columns.frame_count else len(columns)
+        if len(columns) > start:
+            yield Pushes(columns, start, len(columns))
+        columns.clear()
+
+    def _enter_frame(self, lane: int, sn: int) -> None:
+        """A frame begins; where decoding only went on in one, it is as new as it was."""
+        if not lane & CONTINUED:
+            self._is_new = self._lane(Priority(lane & 0x07), bool(lane & RELIABLE)).accept(sn)
+
+    def _lane(self, priority: Priority, reliable: bool) -> ReceivingLane:
+        lane = self._lanes.get((priority, reliable))
+        if lane is None:
+            terms = self._terms
+            if priority is not Priority.DATA and not terms.qos:
+                raise ProtocolError(f"priority {priority.text} on a session without priorities")
+            pieces = Defragmenter(terms.sn_mask, terms.patch, terms.message_limit)
+            first = terms.first.pairs[priority][0 if reliable else 1]
+            lane = self._lanes[priority, reliable] = ReceivingLane.beginning(first, pieces)
+        return lane
+
+    def _on_message(self, message: Message, reliable: bool, is_new: bool) -> Iterator[Spoken]:
+        match message:
+            case NetworkMessage():
+                if is_new:
+                    yield _received(message, reliable)
+            case Fragment():
+                yield from self._on_fragment(message)
+            case Frame():  # only the object codec could read its head
+                if self._lane(message.priority, message.reliable).accept(message.sn):
+                    for inner in message.msgs:
+                        yield _received(inner, message.reliable)
+            case Close():
+                yield Closed(message.why, f"the other side closed: {message.why.name.lower()}", by_peer=True)
+            case Join():
+                yield message
+
+    def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Lost]:
+        lane = self._lane(fragment.priority, fragment.reliable)
+        if not lane.accept(fragment.sn):
+            return
+        for event in lane.defragmenter.receive(fragment):
+            if isinstance(event, Joined):
+                yield _received(decode_network(event.data), fragment.reliable)
+            else:
+                yield Lost(event.why)
+
+
+def _length_at(cursor: Cursor) -> int:
+    """What stands in front of the batch where a cursor stopped."""
+    width = 4 if cursor.framing is Framing.BARE else 2
+    return int.from_bytes(cursor.data[cursor.pos : cursor.pos + width], "little")
+
+
+def _received(message: NetworkMessage, reliable: bool) -> Received | Lost:
+    """A message, unless its payload is somewhere else: no session here agrees on shared memory."""
+    body = getattr(message, "body", None)
+    inner = body.body if isinstance(body, Reply) else body
+    if getattr(inner, "shm", False):
+        return Lost(f"the payload of a {message.NAME} is in shared memory, which was not agreed on")
+    return Received(message, reliable)

@@ -1,0 +1,98 @@
+"""Group machines in memory: datagrams carried between them, whole, late, twice or never."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from zenspark.transport.connection import Say
+from zenspark.transport.group import Announce, Group, GroupEvent, Heard, Rules
+from zenspark.transport.handshake import Identity
+from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.wire.codec import encode
+from zenspark.wire.messages import NetworkMessage
+from zenspark.wire.values import Priority, WhatAmI, ZenohId
+
+Datagram = tuple[str, bytes]
+
+
+class Node:
+    """One machine, what it has said, and what it has heard and from whom."""
+
+    def __init__(self, number: int, rules: Rules | None = None, now: float = 0.0, first_sn: int = 100) -> None:
+        self.number = number
+        self.address = f"udp/10.0.0.{number}:1"
+        self.group = Group(Identity(ZenohId(number), WhatAmI.PEER), rules or Rules(), now, first_sn)
+        self.said: list[Datagram] = []
+        self.events: list[GroupEvent] = []
+        self.messages: list[tuple[int, NetworkMessage]] = []
+
+    def handle(self, events: list[GroupEvent] | None, now: float) -> None:
+        for event in events or []:
+            self._handle(event, now)
+
+    def _handle(self, event: GroupEvent, now: float) -> None:
+        match event:
+            case Say(batch):
+                self._write([batch], now)
+            case Announce():
+                self._write([*self.group.outbox.take(), self.group.announcement(now)], now)
+            case Heard(member, Pushes(columns, start, stop)):
+                for row in range(start, stop):
+                    self.messages.append((member.identity.zid.value, columns.push(row)))
+            case Heard(member, Received(message)):
+                self.messages.append((member.identity.zid.value, message))
+            case _:
+                self.events.append(event)
+
+    def _write(self, batches: Sequence[bytes | bytearray | memoryview], now: float) -> None:
+        for batch in batches:
+            self.said.append((self.address, bytes(batch[2:])))
+        self.group.sent(now)
+
+    def tick(self, now: float) -> None:
+        self.handle(self.group.handle_timeout(now), now)
+
+    def say(
+        self, message: NetworkMessage, now: float, reliable: bool = True, priority: Priority = Priority.DATA
+    ) -> None:
+        self.group.outbox.append(priority, reliable, encode(message))
+        self._write([*self.group.outbox.take()], now)
+
+    def leave(self, now: float) -> Closed:
+        closed = self.group.close()
+        self._write([closed.farewell], now)
+        return closed
+
+    def receive(self, sender: str, datagram: bytes, now: float) -> None:
+        self.group.buffer()[: len(datagram)] = datagram
+        for event in self.group.receive(sender, len(datagram), now):
+            self._handle(event, now)
+
+    @property
+    def others(self) -> list[int]:
+        return sorted(member.identity.zid.value for member in self.group.members)
+
+
+Fate = Callable[[list[Datagram]], list[Datagram]]
+
+
+def carry(nodes: list[Node], now: float, fate: Fate = lambda said: said) -> None:
+    """Bring to everybody what everybody else has said, until nothing more is said; `fate` may change what arrives."""
+    while moving := [datagram for node in nodes for datagram in node.said]:
+        for node in nodes:
+            node.said = []
+        for node in nodes:
+            for sender, datagram in fate([each for each in moving if each[0] != node.address]):
+                node.receive(sender, datagram, now)
+
+
+def gathered(count: int, rules: Rules | None = None) -> list[Node]:
+    """Nodes that understand each other."""
+    nodes = [Node(number, rules) for number in range(1, count + 1)]
+    for node in nodes:
+        node.tick(0.0)
+    carry(nodes, 0.0)
+    for node in nodes:
+        node.tick(0.5)
+    carry(nodes, 0.5)
+    return nodes

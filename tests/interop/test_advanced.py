@@ -1,0 +1,168 @@
+"""Advanced publishers and subscribers beside those of eclipse-zenoh, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.interop.reference import Reference, eventually, ours, reference, unused
+from tests.unit.net.ends import PATIENCE
+from zenspark.api.advanced import Recovering
+from zenspark.api.entities import Publisher
+from zenspark.api.ext import (
+    AdvancedPublisher,
+    CacheConfig,
+    HistoryConfig,
+    MissDetectionConfig,
+    RecoveryConfig,
+    declare_advanced_publisher,
+    declare_advanced_subscriber,
+)
+from zenspark.api.opening import open
+from zenspark.api.sample import Sample
+from zenspark.api.session import Session
+
+KEY = "adv/key"
+
+
+@pytest.fixture
+def beside() -> Iterator[tuple[Session, Reference]]:
+    """A session of ours, and one of theirs that connects to it."""
+    place = unused()
+    with open(ours(listen__endpoints=[place])) as session, reference(connect__endpoints=[place]) as other:
+        assert eventually(lambda: session.info.peers_zid())
+        yield session, other
+
+
+def lines(other: Reference, count: int) -> list[str]:
+    return [other.line() for _ in range(count)]
+
+
+def publisher_of(session: Session, **options: Any) -> AdvancedPublisher:  # noqa: ANN401 - any option
+    settings = {"cache": CacheConfig(10), "publisher_detection": True, **options}
+    detection = settings.pop("sample_miss_detection", MissDetectionConfig(heartbeat=0.1))
+    return declare_advanced_publisher(session, KEY, sample_miss_detection=detection, **settings)
+
+
+def is_heard(publisher: AdvancedPublisher) -> bool:
+    return publisher._publisher.matching_status.matching
+
+
+def put_in_vain(publisher: AdvancedPublisher, payload: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publish what the network loses."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Publisher, "put", lambda *_, **__: None)
+        publisher.put(payload)
+
+
+# --- their subscriber -----------------------------------------------------------------------------
+
+
+def test_they_get_our_past_samples_and_those_after(beside: tuple[Session, Reference]) -> None:
+    session, other = beside
+    publisher = publisher_of(session)
+    for number in range(3):
+        publisher.put(str(number))
+    heard = other.tell(f"advanced_sub {KEY}")
+    heard += lines(other, 3 - len(heard))
+    assert heard == [f"heard {KEY} {number}" for number in range(3)]
+    assert eventually(lambda: is_heard(publisher))
+    publisher.put("after")
+    assert other.line() == f"heard {KEY} after"
+
+
+def test_they_recover_what_was_lost(beside: tuple[Session, Reference], monkeypatch: pytest.MonkeyPatch) -> None:
+    session, other = beside
+    other.tell(f"advanced_sub {KEY}")
+    publisher = publisher_of(session)
+    assert eventually(lambda: is_heard(publisher))
+    publisher.put("first")
+    put_in_vain(publisher, "lost", monkeypatch)
+    publisher.put("next")
+    put_in_vain(publisher, "last", monkeypatch)
+    assert lines(other, 4) == [f"heard {KEY} {payload}" for payload in ("first", "lost", "next", "last")]
+
+
+def test_they_report_what_cannot_be_recovered(
+    beside: tuple[Session, Reference], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, other = beside
+    other.tell(f"advanced_sub {KEY}")
+    publisher = publisher_of(session, cache=None, sample_miss_detection=MissDetectionConfig())
+    assert eventually(lambda: is_heard(publisher))
+    publisher.put("first")
+    put_in_vain(publisher, "lost", monkeypatch)
+    put_in_vain(publisher, "lost", monkeypatch)
+    publisher.put("next")
+    assert sorted(lines(other, 3)) == [f"heard {KEY} first", f"heard {KEY} next", "missed 2"]
+
+
+def test_they_see_that_we_are_there(beside: tuple[Session, Reference]) -> None:
+    session, other = beside
+    publisher = publisher_of(session)
+    subscriber = declare_advanced_subscriber(session, KEY, subscriber_detection=True)
+    expected = [
+        f"alive {KEY}/@adv/pub/{session.zid()}/{publisher.id.eid}/_",
+        f"alive {KEY}/@adv/sub/{session.zid()}/{subscriber.id.eid}/_",
+    ]
+    assert eventually(lambda: sorted(other.tell(f"live {KEY}/@adv/**")) == expected)
+
+
+# --- our subscriber -------------------------------------------------------------------------------
+
+
+def payloads(subscriber: Any, count: int) -> list[str]:  # noqa: ANN401 - of any handler
+    return [subscriber.recv(2 * PATIENCE).payload.to_string() for _ in range(count)]
+
+
+@pytest.mark.parametrize("number", [2, 10])
+def test_we_get_their_past_samples_and_those_after(beside: tuple[Session, Reference], number: int) -> None:
+    session, other = beside
+    other.tell(f"advanced_pub {KEY}")
+    for payload in range(5):
+        other.tell(f"advanced_put {payload}")
+    history = HistoryConfig(max_samples=number, max_age=60, detect_late_publishers=True)
+    subscriber = declare_advanced_subscriber(session, "adv/**", history=history)
+    assert payloads(subscriber, min(number, 5)) == [str(payload) for payload in range(5)][-number:]
+    other.tell("advanced_put after")
+    assert payloads(subscriber, 1) == ["after"]
+
+
+@pytest.mark.parametrize("recovery", [RecoveryConfig(heartbeat=True), RecoveryConfig(periodic_queries=0.1)])
+def test_we_recover_what_was_lost(
+    beside: tuple[Session, Reference], recovery: RecoveryConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, other = beside
+    on_sample = Recovering.on_sample
+
+    def hear(self: Recovering, sample: Sample) -> None:
+        if sample.payload.to_string() not in ("lost", "last"):
+            on_sample(self, sample)
+
+    monkeypatch.setattr(Recovering, "on_sample", hear)
+    subscriber = declare_advanced_subscriber(session, KEY, recovery=recovery)
+    found = subscriber.detect_publishers(history=True)
+    other.tell(f"advanced_pub {KEY}")
+    assert str(found.recv(2 * PATIENCE).key_expr).startswith(f"{KEY}/@adv/pub/{other.zid}/")
+
+    def is_heard_there() -> bool:
+        other.tell("advanced_put start")
+        return subscriber.try_recv() is not None
+
+    assert eventually(is_heard_there)
+    for payload in ("first", "lost", "next", "last"):
+        other.tell(f"advanced_put {payload}")
+    received: list[str] = []
+    while len(received) < 4:
+        received += [payload for payload in payloads(subscriber, 1) if payload != "start"]
+    assert received == ["first", "lost", "next", "last"]
+
+
+def test_we_find_their_samples_when_they_come_late(beside: tuple[Session, Reference]) -> None:
+    session, other = beside
+    subscriber = declare_advanced_subscriber(session, KEY, history=HistoryConfig(detect_late_publishers=True))
+    other.tell(f"advanced_pub {KEY}")
+    other.tell("advanced_put early")
+    assert payloads(subscriber, 1) == ["early"]

@@ -1,0 +1,301 @@
+"""Multicast groups on the loopback interface: our peers and eclipse-zenoh's hear each other."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+import zenspark
+from tests.interop.reference import Reference, eventually, ours, reference
+from tests.unit.net.ends import PATIENCE, free_group, readable
+from zenspark.errors import LinkError
+from zenspark.net.endpoints import Endpoint
+from zenspark.net.interfaces import interface_named
+from zenspark.net.multicast import join
+
+pytestmark = pytest.mark.interop
+
+LO = interface_named("127.0.0.1").name
+BIG = 200_000
+"""More than a datagram of eclipse-zenoh holds, and many of ours."""
+SOON = {"transport__multicast__join_interval": 200}
+"""A newcomer does not understand eclipse-zenoh before its next JOIN: wait for that less long."""
+
+
+def why_not() -> str:
+    """Why nobody is heard in a group on the loopback interface here; nothing if somebody is."""
+    try:
+        endpoint = Endpoint.parse(f"udp/{free_group()}#iface={LO}")
+        with contextlib.closing(join(endpoint)) as speaker, contextlib.closing(join(endpoint)) as listener:
+            speaker.send(b"?")
+            if not readable(listener):
+                return "nothing arrived"
+    except (LinkError, OSError) as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needs_multicast() -> None:
+    problem = why_not()
+    if problem:
+        pytest.skip(f"multicast does not work on {LO}: {problem}")
+
+
+@pytest.fixture
+def group() -> str:
+    """A group that no other test uses."""
+    return f"udp/{free_group()}#iface={LO}"
+
+
+class Ours:
+    """A session of ours in a group, and the samples it hears."""
+
+    def __init__(self, group: str, **config: object) -> None:
+        self.session = zenspark.open(ours(**{"listen__endpoints": [group], **SOON, **config}))
+        self.heard: list[tuple[str, int]] = []
+        self.session.declare_subscriber("test/**", self._hear)
+
+    def _hear(self, sample: zenspark.Sample) -> None:
+        self.heard.append((str(sample.key_expr), len(sample.payload)))
+
+    @property
+    def zid(self) -> str:
+        return str(self.session.info.zid())
+
+    @property
+    def others(self) -> set[str]:
+        return {str(each.zid) for each in self.session.info.transports() if each.is_multicast}
+
+    def put(self, key: str, size: int = 1) -> None:
+        self.session.put(key, b"x" * size)
+
+    def hears(self, key: str, size: int = 1) -> bool:
+        return eventually(lambda: (key, size) in self.heard)
+
+    def sees(self, *others: str) -> bool:
+        return eventually(lambda: self.others == set(others))
+
+
+@contextlib.contextmanager
+def our_peer(group: str, **config: object) -> Iterator[Ours]:
+    peer = Ours(group, **config)
+    try:
+        yield peer
+    finally:
+        peer.session.close()
+
+
+@contextlib.contextmanager
+def their_peer(group: str, **config: object) -> Iterator[Reference]:
+    with reference(listen__endpoints=[group], **{**SOON, **config}) as peer:
+        peer.tell("sub test/**")
+        yield peer
+
+
+class Ear:
+    """What a session of eclipse-zenoh has heard."""
+
+    def __init__(self, theirs: Reference) -> None:
+        self._theirs = theirs
+        self.lines: list[str] = []
+
+    def listen(self) -> None:
+        """Ask something: what was heard before comes before the answer."""
+        self.lines += self._theirs.tell("peers")
+
+    def has(self, line: str) -> bool:
+        self.listen()
+        return f"heard {line}" in self.lines
+
+    def count(self, line: str) -> int:
+        return self.lines.count(f"heard {line}")
+
+
+def meet(mine: Ours, theirs: Reference, *others: str) -> Ear:
+    """Wait until both understand each other."""
+    ear = Ear(theirs)
+
+    def is_heard() -> bool:
+        mine.session.put("test/meet", "?")
+        return ear.has("test/meet ?")
+
+    assert mine.sees(theirs.zid, *others)
+    assert eventually(is_heard)
+    return ear
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"transport__multicast__qos__enabled": True},
+        {"transport__multicast__compression__enabled": True},
+        {"transport__link__tx__batch_size": 2048},
+    ],
+    ids=["plain", "priorities", "compressed", "small batches"],
+)
+def test_both_hear_each_other_also_what_comes_in_pieces(group: str, config: dict[str, object]) -> None:
+    """Datagrams get lost where a receiver is slow, so what is missed is said again, under another key."""
+    with their_peer(group, **config) as theirs, our_peer(group, **config) as mine:
+        ear = meet(mine, theirs)
+        numbers = itertools.count()
+
+        def theirs_is_heard() -> bool:
+            ear.lines += theirs.tell(f"put test/theirs/{next(numbers)} {'v' * BIG}")
+            return any(size == BIG for _, size in mine.heard)
+
+        def mine_is_heard() -> bool:
+            key = f"test/mine/{next(numbers)}"
+            mine.put(key, BIG)
+            return eventually(lambda: ear.has(f"{key} {BIG} bytes"), 1.0)
+
+        assert eventually(theirs_is_heard)
+        assert eventually(mine_is_heard)
+        heard = [line for line in ear.lines if "test/mine" in line]
+        assert sorted(set(heard)) == sorted(heard)
+        publications = [each for each in mine.heard if each[1] == BIG]
+        assert sorted(set(publications)) == sorted(publications)
+
+
+def test_a_declared_publisher_is_understood_by_who_joins_later(group: str) -> None:
+    with our_peer(group) as mine:
+        publisher = mine.session.declare_publisher("test/declared")
+        publisher.put("early")
+        with their_peer(group) as theirs:
+            ear = meet(mine, theirs)
+            publisher.put("late")
+            assert eventually(lambda: ear.has("test/declared late"))
+
+
+def test_three_members_hear_one_message_once(group: str) -> None:
+    with their_peer(group) as theirs, our_peer(group) as mine, our_peer(group) as other:
+        ear = meet(mine, theirs, other.zid)
+        assert other.sees(theirs.zid, mine.zid)
+        mine.put("test/three")
+        assert eventually(lambda: ear.has("test/three x"))
+        theirs.tell("put test/end v")
+        for each in (mine, other):
+            assert each.hears("test/end")
+            assert each.heard.count(("test/three", 1)) == 1
+        ear.listen()
+        assert ear.count("test/three x") == 1
+
+
+def test_what_the_api_tells_of_a_member(group: str) -> None:
+    with their_peer(group) as theirs, our_peer(group) as mine:
+        assert mine.sees(theirs.zid)
+        (transport,) = mine.session.info.transports()
+        assert (transport.whatami, transport.is_multicast, transport.is_qos) == (zenspark.WhatAmI.PEER, True, False)
+        (link,) = mine.session.info.links()
+        assert (link.group, link.mtu, link.is_streamed) == (group.partition("#")[0], 65487, False)
+        assert str(link.zid) == theirs.zid
+        assert [str(each) for each in mine.session.info.peers_zid()] == [theirs.zid]
+
+
+def bid_goodbye(theirs: Reference) -> None:
+    """Have it close its session."""
+    assert theirs.process.stdin is not None
+    theirs.process.stdin.close()
+    theirs.process.stdin = None
+    theirs.process.wait(PATIENCE)
+
+
+def test_a_member_leaves_and_comes_back(group: str) -> None:
+    with our_peer(group) as mine:
+        with their_peer(group, id="bb") as theirs:
+            meet(mine, theirs)
+            bid_goodbye(theirs)
+            assert mine.sees()
+        with their_peer(group, id="bb") as theirs:
+            meet(mine, theirs)
+            theirs.tell("put test/back v")
+            assert mine.hears("test/back")
+
+
+def test_a_member_that_is_gone_without_a_word_is_missed(group: str) -> None:
+    with our_peer(group) as mine:
+        with their_peer(group, transport__link__tx__lease=1000) as theirs:
+            assert mine.sees(theirs.zid)
+            theirs.kill()
+        assert mine.sees()
+
+
+def test_ours_leaves_in_good_order(group: str) -> None:
+    with our_peer(group) as mine:
+        with our_peer(group, transport__link__tx__lease=600_000) as other:
+            assert mine.sees(other.zid)
+            assert other.sees(mine.zid)
+        assert mine.sees()
+        with our_peer(group) as again:
+            assert mine.sees(again.zid)
+            assert again.sees(mine.zid)
+            again.put("test/again")
+            assert mine.hears("test/again")
+
+
+def test_others_in_a_group_who_speak_otherwise_are_not_heard(group: str, caplog: pytest.LogCaptureFixture) -> None:
+    with our_peer(group) as mine, their_peer(group, transport__link__tx__batch_size=2048) as theirs:
+        assert eventually(lambda: "its batch size is 2048, not 8192" in caplog.text)
+        theirs.tell("put test/unheard v")
+        with our_peer(group) as other:
+            assert mine.sees(other.zid)
+            other.put("test/heard")
+            assert mine.hears("test/heard")
+        assert ("test/unheard", 1) not in mine.heard
+
+
+def test_questions_do_not_travel_in_groups(group: str) -> None:
+    """eclipse-zenoh waits for its timeout where a member declares a queryable, so ours declares none."""
+    with their_peer(group) as theirs, our_peer(group) as mine:
+        ear = meet(mine, theirs)
+        queryable = mine.session.declare_queryable("test/mine", lambda query: query.reply("test/mine", "answer"))
+        theirs.tell("queryable test/theirs")
+        assert list(mine.session.get("test/theirs")) == []
+        assert [line for line in theirs.tell("get test/mine") if line.startswith("reply")] == []
+        mine.put("test/end")
+        assert eventually(lambda: ear.has("test/end x"))
+        queryable.undeclare()
+
+
+@pytest.mark.parametrize(("middle", "outer"), [("peer", "client"), ("router", "client"), ("router", "peer")])
+def test_members_carry_messages_between_a_group_and_their_sessions(group: str, middle: str, outer: str) -> None:
+    places = [group, "tcp/127.0.0.1:0"]
+    with their_peer(group) as theirs, our_peer(group, listen__endpoints=places, mode=middle) as mine:
+        ear = meet(mine, theirs)
+        there = mine.session._hub.node.listeners[0].locator.text
+        with contextlib.closing(zenspark.open(ours(mode=outer, connect__endpoints=[there]))) as session:
+            heard: list[str] = []
+            session.declare_subscriber("test/in/**", lambda sample: heard.append(str(sample.key_expr)))
+            numbers = itertools.count()
+
+            def is_heard() -> bool:
+                theirs.tell(f"put test/in/{next(numbers)} v")
+                return bool(heard)
+
+            assert eventually(is_heard)
+            assert sorted(set(heard)) == sorted(heard)
+            session.put("test/out", "v")
+            session.put("test/end", "v")
+            assert eventually(lambda: ear.has("test/end v"))
+            assert ear.count("test/out v") == 1
+
+
+def test_nodes_that_also_have_a_session_hear_everything_once(group: str) -> None:
+    places = [group, "tcp/127.0.0.1:0"]
+    with our_peer(group, listen__endpoints=places) as mine:
+        there = mine.session._hub.node.listeners[0].locator.text
+        with our_peer(group, connect__endpoints=[there]) as other:
+            assert mine.sees(other.zid)
+            assert other.sees(mine.zid)
+            publisher = mine.session.declare_publisher("test/session", allowed_destination=zenspark.Locality.REMOTE)
+            assert eventually(lambda: publisher.matching_status.matching)
+            for number in range(20):
+                mine.put(f"test/once/{number}")
+            mine.put("test/end")
+            for each in (mine, other):
+                assert each.hears("test/end")
+                assert sorted(each.heard) == sorted([("test/end", 1), *((f"test/once/{n}", 1) for n in range(20))])

@@ -1,0 +1,138 @@
+"""Groups of many members in a network that loses, repeats and reorders."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.gathering import Datagram, Node, carry
+from zenspark.transport.group import Rules
+from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, Push, Put
+from zenspark.wire.values import Priority, WireExpr
+
+RULES = [Rules(), Rules(qos=True), Rules(batch_size=256), Rules(compression=True, qos=True), Rules(resolution=0x08)]
+SECONDS = 60
+
+
+class Weather:
+    """What becomes of datagrams on their way to one node."""
+
+    def __init__(self, dice: random.Random, loss: float, trouble: float) -> None:
+        self._dice = dice
+        self._loss = loss
+        self._trouble = trouble
+
+    def fate(self, said: list[Datagram]) -> list[Datagram]:
+        arrived = [each for each in said if self._dice.random() >= self._loss]
+        arrived += [each for each in arrived if self._dice.random() < self._trouble]
+        for index in range(len(arrived) - 1):
+            if self._dice.random() < self._trouble:
+                other = self._dice.randrange(index, len(arrived))
+                arrived[index], arrived[other] = arrived[other], arrived[index]
+        return arrived
+
+
+def message(sender: int, number: int, size: int) -> NetworkMessage:
+    """One that nobody else says, and that says how it should be."""
+    body = f"{sender}:{number}:".encode()
+    return Push(wire_expr=WireExpr(0, "test"), body=Put(payload=body + bytes(range(256)) * size))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 32),
+    count=st.integers(2, 7),
+    rules=st.sampled_from(RULES),
+    loss=st.sampled_from([0.0, 0.1, 0.4]),
+    trouble=st.sampled_from([0.0, 0.3]),
+)
+def test_nothing_is_heard_twice_or_changed_whatever_the_network_does(
+    seed: int, count: int, rules: Rules, loss: float, trouble: float
+) -> None:
+    dice = random.Random(seed)
+    weather = Weather(dice, loss, trouble)
+    nodes = [Node(number, rules, first_sn=dice.getrandbits(32)) for number in range(1, count + 1)]
+    said: dict[int, list[NetworkMessage]] = {node.number: [] for node in nodes}
+    for step in range(40):
+        now = step / 4
+        node = dice.choice(nodes)
+        node.tick(now)
+        spoken = message(node.number, len(said[node.number]), dice.choice([0, 0, 0, 5]))
+        node.say(spoken, now, dice.random() < 0.8, dice.choice(list(Priority)))
+        said[node.number].append(spoken)
+        carry(nodes, now, weather.fate)
+    for node in nodes:
+        for other in nodes:
+            heard = [spoken for sender, spoken in node.messages if sender == other.number]
+            positions = [said[other.number].index(spoken) for spoken in heard]  # fails if somebody invented it
+            assert len(set(positions)) == len(positions)
+            assert not positions or other is not node
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1 << 32), count=st.integers(2, 8), rules=st.sampled_from(RULES))
+def test_in_a_good_network_everybody_hears_everything_in_order(seed: int, count: int, rules: Rules) -> None:
+    dice = random.Random(seed)
+    nodes = [Node(number, rules, first_sn=dice.getrandbits(32)) for number in range(1, count + 1)]
+    dice.shuffle(nodes)
+    present: list[Node] = []
+    expected: dict[int, list[tuple[int, NetworkMessage]]] = {node.number: [] for node in nodes}
+    for step in range(count + 20):
+        now = float(step)
+        if len(present) < count and dice.random() < 0.5:
+            newcomer = nodes[len(present)]
+            newcomer.tick(now)
+            present.append(newcomer)
+            carry(present, now)
+            for node in present:
+                node.tick(now + 0.5)
+            carry(present, now + 0.5)
+        if present:
+            speaker = dice.choice(present)
+            spoken = dice.choice([message(speaker.number, step, 5), Declare(body=DeclareFinal())])
+            speaker.say(spoken, now + 0.5)
+            for node in present:
+                if node is not speaker:
+                    expected[node.number].append((speaker.number, spoken))
+            carry(present, now + 0.5)
+        for node in present:
+            node.tick(now + 0.5)
+        carry(present, now + 0.5)
+    for node in present:
+        assert node.messages == expected[node.number]
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1 << 32), count=st.integers(2, 6), gone=st.sets(st.integers(1, 6)))
+def test_whoever_is_there_is_known_to_all_after_a_while_and_nobody_else(seed: int, count: int, gone: set[int]) -> None:
+    dice = random.Random(seed)
+    weather = Weather(dice, 0.2, 0.2)
+    nodes = [Node(number, Rules(lease_ms=8000)) for number in range(1, count + 1)]
+    for step in range(10):
+        for node in nodes:
+            node.tick(float(step))
+        carry(nodes, float(step), weather.fate)
+    staying = [node for node in nodes if node.number not in gone]
+    for step in range(10, SECONDS):
+        for node in staying:
+            node.tick(float(step))
+        carry(staying, float(step), weather.fate if step < SECONDS - 10 else lambda said: said)
+    for node in staying:
+        assert node.others == [other.number for other in staying if other is not node]
+
+
+@settings(max_examples=100, deadline=None)
+@given(datagrams=st.lists(st.tuples(st.integers(1, 3), st.binary(max_size=80)), max_size=10), compression=st.booleans())
+def test_any_bytes_leave_the_others_alone(datagrams: list[tuple[int, bytes]], compression: bool) -> None:
+    node, good = Node(1, Rules(compression=compression)), Node(9, Rules(compression=compression))
+    good.tick(0.0)
+    node.tick(0.0)
+    carry([node, good], 0.0)
+    for number, raw in datagrams:
+        node.receive(f"udp/10.0.9.{number}:1", raw, 0.0)
+    assert 9 in node.others
+    good.say(message(9, 0, 3), 0.0)
+    carry([node, good], 0.0)
+    assert node.messages[-1] == (9, message(9, 0, 3))

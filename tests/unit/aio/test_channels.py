@@ -1,0 +1,583 @@
+"""Channels and callbacks of an event loop, with the network's thread played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.aio.running import in_loop, turns, until
+from tests.unit.api.sessions import until as wait_until
+from zenspark.aio.channels import BURST, Channel, Inbox, with_inbox
+from zenspark.api.batches import ArrowBatches
+from zenspark.api.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
+from zenspark.api.enums import SampleKind
+from zenspark.api.handlers import Attached, Callback, FifoChannel, Inlet, RingChannel
+from zenspark.api.sample import token_sample
+
+
+class Resumes:
+    """Counts how often room was announced."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+def opened(named: object = None, resume: Resume = lambda: None) -> tuple[Inlet[Any], Channel[Any]]:
+    attached = Inbox(named).attach(resume)
+    assert isinstance(attached.handler, Channel)
+    return attached.inlet, attached.handler
+
+
+def called(named: object, resume: Resume = lambda: None) -> Inlet[Any]:
+    attached = Inbox(named).attach(resume)
+    assert attached.handler is None
+    assert attached.background
+    return attached.inlet
+
+
+# --- receiving
+
+
+@in_loop
+async def test_items_come_in_order_from_another_thread() -> None:
+    inlet, channel = opened(FifoChannel(10_000))
+
+    def produce() -> None:
+        for number in range(5000):
+            inlet.push(number)
+        inlet.push_many(range(5000, 6000))
+        inlet.close()
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    assert [item async for item in channel] == list(range(6000))
+    thread.join()
+
+
+@in_loop
+async def test_a_task_waits_for_what_comes_later() -> None:
+    inlet, channel = opened()
+    task = asyncio.create_task(channel.recv())
+    await turns()
+    assert not task.done()
+    inlet.push("late")
+    assert await task == "late"
+
+
+@in_loop
+async def test_what_was_pushed_before_closing_is_received_and_then_no_more() -> None:
+    inlet, channel = opened()
+    inlet.push(1)
+    inlet.close()
+    assert channel.try_recv() == 1
+    with pytest.raises(ChannelClosed):
+        channel.try_recv()
+    with pytest.raises(ChannelClosed):
+        await channel.recv()
+
+
+@in_loop
+async def test_closing_wakes_every_task_that_waits() -> None:
+    inlet, channel = opened()
+    tasks = [asyncio.create_task(channel.recv()) for _ in range(3)]
+    await turns()
+    inlet.close()
+    assert all(isinstance(end, ChannelClosed) for end in await asyncio.gather(*tasks, return_exceptions=True))
+
+
+@in_loop
+async def test_each_item_reaches_one_of_many_tasks() -> None:
+    inlet, channel = opened()
+    tasks = [asyncio.create_task(channel.recv()) for _ in range(4)]
+    await turns()
+    inlet.push(0)
+    inlet.push_many([1, 2])
+    await until(lambda: sum(task.done() for task in tasks) == 3)
+    await turns()
+    assert sum(task.done() for task in tasks) == 3
+    inlet.push(3)
+    assert sorted(await asyncio.gather(*tasks)) == [0, 1, 2, 3]
+
+
+@in_loop
+async def test_nothing_yet_is_none() -> None:
+    assert opened()[1].try_recv() is None
+
+
+@in_loop
+async def test_a_timeout_ends_the_wait() -> None:
+    inlet, channel = opened()
+    with pytest.raises(ReceiveTimeout):
+        await channel.recv(timeout=0.01)
+    inlet.push(1)
+    assert await channel.recv(timeout=0) == 1
+
+
+# --- wake-ups
+
+
+@pytest.fixture
+def wakes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    seen: list[str] = []
+    original = asyncio.BaseEventLoop.call_soon_threadsafe
+
+    def counted(self: asyncio.BaseEventLoop, call: Callable[..., object]) -> asyncio.Handle:
+        seen.append("wake")
+        return original(self, call)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", counted)
+    return seen
+
+
+@in_loop
+async def test_a_burst_wakes_the_loop_once(wakes: list[str]) -> None:
+    inlet, channel = opened(FifoChannel(2000))
+    task = asyncio.create_task(channel.recv())
+    await turns()
+    for number in range(1000):
+        inlet.push(number)
+    assert len(wakes) == 1
+    assert await task == 0
+    for number in range(1, 1000):
+        assert await channel.recv() == number
+        inlet.push(1000 + number)
+    assert len(wakes) == 1  # it never found the channel empty
+
+
+@pytest.mark.parametrize("way", ["recv", "recv with a timeout", "async for"])
+@in_loop
+async def test_other_tasks_get_their_turn_in_a_flood(way: str) -> None:
+    inlet, channel = opened(FifoChannel(10 * BURST))
+    inlet.push_many(range(4 * BURST))
+    turned: list[int] = []
+    task = asyncio.create_task(_note(turned))
+    if way == "async for":
+        async for item in channel:
+            if item == 2 * BURST:
+                break
+    else:
+        for _ in range(2 * BURST):
+            await channel.recv(None if way == "recv" else 60)
+    assert turned
+    await task
+
+
+async def _note(turned: list[int]) -> None:
+    turned.append(1)
+
+
+# --- cancellation
+
+
+@in_loop
+async def test_a_cancelled_task_takes_nothing() -> None:
+    inlet, channel = opened()
+    task = asyncio.create_task(channel.recv())
+    await turns()
+    inlet.push(1)  # it is about to be woken
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert channel.try_recv() == 1
+
+
+@in_loop
+async def test_another_task_gets_what_a_cancelled_one_was_woken_for() -> None:
+    inlet, channel = opened()
+    first, second = (asyncio.create_task(channel.recv()) for _ in range(2))
+    await turns()
+    inlet.push(1)
+    first.cancel()
+    assert await second == 1
+
+
+@in_loop
+async def test_waiting_with_short_timeouts_loses_nothing() -> None:
+    inlet, channel = opened(FifoChannel(10_000))
+    count = 2000
+
+    def produce() -> None:
+        for number in range(count):
+            inlet.push(number)
+            if not number % 7:
+                threading.Event().wait(0.0001)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    found: list[int] = []
+    while len(found) < count:
+        try:
+            found.append(await asyncio.wait_for(channel.recv(), 0.0002))
+        except TimeoutError:
+            continue
+    thread.join()
+    assert found == list(range(count))
+
+
+# --- room
+
+
+@in_loop
+async def test_a_full_channel_asks_to_pause_and_a_half_empty_one_to_resume() -> None:
+    resumes = Resumes()
+    inlet, channel = opened(FifoChannel(4), resumes)
+    assert [inlet.push(number) for number in range(4)] == [True, True, True, False]
+    assert await channel.recv() == 0
+    assert resumes.count == 0
+    assert await channel.recv() == 1
+    assert resumes.count == 1
+    assert inlet.push(4)
+
+
+@in_loop
+async def test_a_ring_forgets_the_oldest_and_always_has_room() -> None:
+    inlet, channel = opened(RingChannel(2))
+    assert all(inlet.push(number) for number in range(5))
+    inlet.close()
+    assert [item async for item in channel] == [3, 4]
+
+
+# --- callbacks
+
+
+@in_loop
+async def test_coroutines_run_one_at_a_time_in_order() -> None:
+    running, most, seen, dropped = 0, 0, [], []
+
+    async def on_item(item: int) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        seen.append(item)
+        running -= 1
+
+    inlet = called(Callback(on_item, lambda: dropped.append(list(seen))))
+    inlet.push_many(range(50))
+    inlet.close()
+    await until(lambda: dropped)
+    assert (dropped, most) == ([list(range(50))], 1)
+
+
+@in_loop
+async def test_ordinary_functions_run_in_the_loop() -> None:
+    where: list[object] = []
+    inlet = called(lambda _: where.append(threading.current_thread()))
+    thread = threading.Thread(target=inlet.push, args=(1,))
+    thread.start()
+    thread.join()
+    await until(lambda: where)
+    assert where == [threading.current_thread()]
+    inlet.close()
+
+
+@in_loop
+async def test_a_slow_coroutine_slows_its_senders_down() -> None:
+    resumes, go, seen = Resumes(), asyncio.Event(), []
+
+    async def on_item(item: int) -> None:
+        await go.wait()
+        seen.append(item)
+
+    inlet = called(on_item, resumes)
+    room = [inlet.push(number) for number in range(CALLBACK_CAPACITY)]
+    assert room.index(False) == CALLBACK_CAPACITY - 1
+    await turns()
+    assert resumes.count == 0
+    go.set()
+    inlet.close()
+    await until(lambda: len(seen) == CALLBACK_CAPACITY)
+    assert resumes.count == 1
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine", "cancelled"])
+def test_one_that_fails_is_logged_and_called_again(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[int] = []
+
+    def fail(item: int) -> None:
+        seen.append(item)
+        if item == 0:
+            raise asyncio.CancelledError if kind == "cancelled" else KeyError("zero")
+
+    async def fail_later(item: int) -> None:
+        await asyncio.sleep(0)
+        fail(item)
+
+    @in_loop
+    async def test() -> None:
+        inlet = called(fail if kind == "function" else fail_later)
+        inlet.push_many([0, 1])
+        inlet.close()
+        await until(lambda: len(seen) == 2)
+
+    with caplog.at_level(logging.ERROR, "zenspark"):
+        test()
+    assert seen == [0, 1]
+    assert "failed" in caplog.text or "cancelled from within" in caplog.text
+
+
+class Question:
+    """Like a query."""
+
+    def __init__(self) -> None:
+        self.dropped = False
+
+    def drop(self) -> None:
+        self.dropped = True
+
+
+@in_loop
+async def test_a_query_ends_with_the_coroutine_that_answers_it() -> None:
+    go, question = asyncio.Event(), Question()
+
+    async def answer(_: object) -> None:
+        await go.wait()
+
+    inlet = called(answer)
+    inlet.push(question)
+    await turns()
+    assert not question.dropped
+    go.set()
+    await until(lambda: question.dropped)
+    inlet.close()
+
+
+@pytest.mark.parametrize("is_coroutine", [True, False])
+@in_loop
+async def test_a_query_ends_when_its_callback_fails(is_coroutine: bool) -> None:
+    question = Question()
+
+    async def fail_later(_: object) -> None:
+        raise KeyError
+
+    def fail(_: object) -> None:
+        raise KeyError
+
+    inlet = called(fail_later if is_coroutine else fail)
+    inlet.push(question)
+    await until(lambda: question.dropped)
+    inlet.close()
+
+
+@in_loop
+async def test_an_ordinary_function_may_keep_a_query() -> None:
+    question, kept = Question(), list[object]()
+    inlet = called(kept.append)
+    inlet.push(question)
+    await until(lambda: kept)
+    await turns()
+    assert not question.dropped
+    inlet.close()
+
+
+def test_the_end_of_the_loop_ends_callbacks_and_drops() -> None:
+    question, dropped = Question(), list[int]()
+
+    async def forever(_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def leave() -> None:
+        called(Callback(forever, lambda: dropped.append(1))).push(question)
+        await turns()
+
+    asyncio.run(leave())
+    assert question.dropped
+    assert dropped == [1]
+
+
+@in_loop
+async def test_drop_may_be_a_coroutine() -> None:
+    dropped = asyncio.Event()
+
+    async def drop() -> None:
+        await asyncio.sleep(0)
+        dropped.set()
+
+    called(Callback(print, drop)).close()
+    await dropped.wait()
+
+
+@in_loop
+async def test_a_pair_gives_the_object_back() -> None:
+    seen: list[int] = []
+    attached = Inbox((seen.append, "mine")).attach(lambda: None)
+    assert (attached.handler, attached.background) == ("mine", False)
+    attached.inlet.push(1)
+    await until(lambda: seen)
+    attached.inlet.close()
+
+
+@in_loop
+async def test_what_is_no_handler_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected a channel"):
+        Inbox(7).attach(lambda: None)
+
+
+@in_loop
+async def test_a_kind_of_handler_from_elsewhere_is_left_as_it_is() -> None:
+    class Own:
+        def attach(self, resume: Resume) -> Attached:
+            return made
+
+    class Nowhere:
+        def push(self, item: object) -> bool:
+            return True
+
+        def push_many(self, items: object) -> bool:
+            return True
+
+        def close(self) -> None: ...
+
+    made = Attached(Nowhere(), "handler")
+    assert Inbox(Own()).attach(lambda: None) is made
+
+
+@pytest.mark.parametrize(
+    ("args", "options"), [(("k", "named"), {}), (("k",), {"handler": "named"}), (("k", "named"), {"other": 1})]
+)
+@in_loop
+async def test_the_handler_is_found_by_place_and_by_name(args: tuple[object, ...], options: dict[str, Any]) -> None:
+    found_args, found_options = with_inbox(args, options, 1)
+    inbox = found_args[1] if len(args) > 1 else found_options["handler"]
+    assert isinstance(inbox, Inbox)
+    assert inbox._named == "named"
+    assert found_args[0] == "k"
+
+
+# --- record batches
+
+
+def rows(inlet: Inlet[Any], count: int) -> None:
+    """As if so many samples had come in one read."""
+    inlet.push_many([token_sample(SampleKind.PUT, f"k/{number}") for number in range(count)])
+
+
+@pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [1, 11], [12], [5, 7]])
+@in_loop
+async def test_pieces_are_put_together_up_to_the_limit(sizes: list[int]) -> None:
+    inlet, channel = opened(ArrowBatches(max_rows=5, max_delay=60))
+    for size in sizes:
+        rows(inlet, size)
+    assert [(await channel.recv()).num_rows for _ in range(2)] == [5, 5]
+    inlet.close()
+    assert [batch.num_rows async for batch in channel] == [2]
+
+
+@in_loop
+async def test_what_there_is_comes_after_the_delay() -> None:
+    inlet, channel = opened(ArrowBatches(max_rows=100, max_delay=0.01))
+    task = asyncio.create_task(channel.recv())
+    rows(inlet, 3)
+    assert (await task).num_rows == 3
+
+
+@in_loop
+async def test_a_task_cancelled_while_rows_are_put_together_loses_none() -> None:
+    inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=60))
+    task = asyncio.create_task(channel.recv())
+    rows(inlet, 3)
+    await turns(20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    rows(inlet, 7)
+    assert (await channel.recv()).num_rows == 10
+
+
+@in_loop
+async def test_rows_taken_and_not_handed_over_are_there_for_trying() -> None:
+    inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=60))
+    task = asyncio.create_task(channel.recv())
+    rows(inlet, 3)
+    await turns(20)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    taken = channel.try_recv()
+    assert taken is not None
+    assert taken.num_rows == 3
+    assert channel.try_recv() is None
+
+
+@in_loop
+async def test_trying_takes_what_another_task_is_putting_together() -> None:
+    inlet, channel = opened(ArrowBatches(max_rows=10, max_delay=0.05))
+    task = asyncio.create_task(channel.recv())
+    rows(inlet, 3)
+    await turns(20)
+    taken = channel.try_recv()
+    assert taken is not None
+    assert taken.num_rows == 3
+    await asyncio.sleep(0.06)
+    rows(inlet, 2)
+    assert (await task).num_rows == 2
+
+
+@in_loop
+async def test_two_tasks_share_rows_without_mixing_them_up() -> None:
+    inlet, channel = opened(ArrowBatches(max_rows=4, max_delay=60))
+    tasks = [asyncio.create_task(channel.recv()) for _ in range(2)]
+    await turns()
+    for _ in range(8):
+        rows(inlet, 1)
+        await turns()
+    assert [batch.num_rows for batch in await asyncio.gather(*tasks)] == [4, 4]
+
+
+# --- a loop that is gone
+
+
+def test_pushing_for_a_closed_loop_neither_fails_nor_waits() -> None:
+    async def leave() -> tuple[Inlet[Any], Channel[Any]]:
+        inlet, channel = opened(FifoChannel(2))
+        return inlet, channel
+
+    inlet, _channel = asyncio.run(leave())
+    assert [inlet.push(number) for number in range(3)] == [True, False, False]
+    inlet.close()
+
+
+def test_a_callback_of_a_closed_loop_is_not_called() -> None:
+    seen: list[Any] = []
+
+    async def leave() -> Inlet[Any]:
+        return called(seen.append)
+
+    inlet = asyncio.run(leave())
+    inlet.push(1)
+    inlet.close()
+    gc.collect()
+    assert seen == []
+
+
+def test_two_loops_in_two_threads_do_not_mix() -> None:
+    inlets: dict[str, Inlet[Any]] = {}
+    found: dict[str, list[Any]] = {}
+
+    def run(name: str) -> Callable[[], None]:
+        @in_loop
+        async def receive() -> None:
+            inlets[name], channel = opened(FifoChannel(5000))
+            found[name] = [item async for item in channel]
+
+        return receive
+
+    threads = [threading.Thread(target=run(name)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(inlets) == 2)
+    for number in range(2000):
+        inlets["a"].push(number)
+        inlets["b"].push(-number)
+    for name, thread in zip("ab", threads, strict=True):
+        inlets[name].close()
+        thread.join(10)
+    assert found == {"a": list(range(2000)), "b": [-number for number in range(2000)]}

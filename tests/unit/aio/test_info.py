@@ -1,0 +1,29 @@
+"""What a session of tasks knows of its neighbours."""
+
+from __future__ import annotations
+
+from tests.unit.aio.running import client_of, in_loop, until
+from zenspark.api.enums import SampleKind
+from zenspark.api.session import Session
+
+
+@in_loop
+async def test_neighbours_are_known(router: Session) -> None:
+    async with client_of(router) as session:
+        assert session.info.zid() == session.zid()
+        assert session.info.routers_zid() == [router.zid()]
+        assert session.info.peers_zid() == []
+        assert [transport.zid for transport in session.info.transports()] == [router.zid()]
+        assert [link.zid for link in session.info.links()] == [router.zid()]
+
+
+@in_loop
+async def test_listeners_hear_of_those_that_are_there_and_of_those_that_go(router: Session) -> None:
+    async with client_of(router) as session:
+        links: list[SampleKind] = []
+        await session.info.declare_link_events_listener(lambda event: links.append(event.kind), history=True)
+        async with session.info.declare_transport_events_listener(history=True) as listener:
+            assert (await listener.recv()).kind is SampleKind.PUT
+            router.close()
+            assert (await listener.recv()).kind is SampleKind.DELETE
+        await until(lambda: links == [SampleKind.PUT, SampleKind.DELETE])

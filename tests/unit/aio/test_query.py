@@ -1,0 +1,85 @@
+"""Queries that tasks answer."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+import zenspark.aio as aio
+from tests.unit.aio.running import alone, in_loop
+from zenspark.api.encoding import Encoding
+from zenspark.api.enums import ReplyKeyExpr, SampleKind
+from zenspark.errors import UsageError
+
+
+async def asked(session: aio.Session) -> tuple[aio.Replies, aio.Query]:
+    queryable = await session.declare_queryable("k/**")
+    replies = await session.get("k/*?a=1", payload="why", encoding="text/plain", attachment=b"more")
+    query = await queryable.recv()
+    return replies, query
+
+
+@in_loop
+async def test_it_says_what_was_asked() -> None:
+    async with alone() as session:
+        _replies, query = await asked(session)
+        assert isinstance(query, aio.Query)
+        assert query.key_expr == "k/*"
+        assert query.parameters["a"] == "1"
+        assert str(query.selector) == "k/*?a=1"
+        assert query.payload == b"why"
+        assert query.encoding == Encoding.TEXT_PLAIN
+        assert query.attachment == b"more"
+        assert query.source_info is None
+        assert query.timestamp_stack is None
+        assert query.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY
+        assert "k/*?a=1" in str(query)
+        query.drop()
+        assert repr(query) == "Query { dropped }"
+
+
+@in_loop
+async def test_it_is_answered_in_three_ways() -> None:
+    async with alone() as session:
+        replies, query = await asked(session)
+        async with query:
+            await query.reply("k/a", "value", encoding="text/plain")
+            await query.reply_del("k/b")
+            await query.reply_err("error")
+        found = [reply async for reply in replies]
+    good = {str(reply.ok.key_expr): reply.ok.kind for reply in found if reply.ok}
+    assert good == {"k/a": SampleKind.PUT, "k/b": SampleKind.DELETE}
+    assert [reply.err.payload.to_string() for reply in found if reply.err] == ["error"]
+
+
+@pytest.mark.parametrize("way", ["drop", "with", "async with", "forgotten"])
+@in_loop
+async def test_it_ends(way: str) -> None:
+    async with alone() as session:
+        replies, query = await asked(session)
+        await query.reply("k/a", "value")
+        match way:
+            case "drop":
+                query.drop()
+            case "with":
+                with query:
+                    pass
+            case "async with":
+                async with query:
+                    pass
+        if way == "forgotten":
+            del query
+            gc.collect()
+        assert len([reply async for reply in replies]) == 1
+
+
+@in_loop
+async def test_a_dropped_one_refuses() -> None:
+    async with alone() as session:
+        _replies, query = await asked(session)
+        query.drop()
+        with pytest.raises(UsageError, match="dropped"):
+            await query.reply("k/a", "value")
+        await asyncio.sleep(0)

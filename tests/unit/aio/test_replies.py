@@ -1,0 +1,216 @@
+"""Replies: how a query of a task is asked, and all the ways in which it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+
+import zenspark.aio as aio
+from tests.unit.aio.running import alone, in_loop, turns, until
+from zenspark.api.cancellation import CancellationToken
+from zenspark.api.channel import ChannelClosed, ReceiveTimeout
+from zenspark.api.sample import Reply
+from zenspark.errors import UsageError
+
+
+def in_flight(session: aio.Session) -> int:
+    return len(session._sync._hub._gatherings)
+
+
+async def silent(session: aio.Session) -> aio.Queryable:
+    """A queryable that does not answer."""
+    return await session.declare_queryable("k")
+
+
+@in_loop
+async def test_iterating_ends_with_the_last_reply() -> None:
+    async with alone() as session:
+
+        async def answer(query: aio.Query) -> None:
+            for number in range(3):
+                await query.reply(f"k/{number}", str(number))
+
+        async with session.declare_queryable("k/*", answer):
+            found = [reply.ok.payload.to_string() async for reply in session.get("k/*") if reply.ok]
+        assert found == ["0", "1", "2"]
+        assert in_flight(session) == 0
+
+
+@in_loop
+async def test_it_is_asked_once_however_it_is_begun() -> None:
+    async with alone() as session, session.declare_queryable("k") as queryable:
+        replies = session.get("k")
+        assert replies.try_recv() is None
+        assert in_flight(session) == 0
+        assert await replies is replies
+        assert await replies is replies
+        assert in_flight(session) == 1
+        (await queryable.recv()).drop()
+        assert [reply async for reply in replies] == []
+        with pytest.raises(ChannelClosed):
+            replies.try_recv()
+
+
+@in_loop
+async def test_forgetting_to_ask_is_noticed() -> None:
+    async with alone() as session:
+        with pytest.warns(RuntimeWarning, match="never awaited"):
+            session.get("k")
+
+
+@in_loop
+async def test_cancelling_the_task_that_iterates_cancels_the_query() -> None:
+    async with alone() as session, session.declare_queryable("k"):
+
+        async def iterate() -> None:
+            async for _ in session.get("k", timeout=100):
+                pass
+
+        task = asyncio.create_task(iterate())
+        await until(lambda: in_flight(session))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert in_flight(session) == 0
+
+
+@in_loop
+async def test_cancelling_the_task_in_the_body_of_its_loop_cancels_the_query() -> None:
+    async with alone() as session:
+
+        async def answer(query: aio.Query) -> None:
+            await query.reply_err("one")
+            await asyncio.Event().wait()
+
+        inside = asyncio.Event()
+
+        async def iterate() -> None:
+            async for _ in session.get("k", timeout=100):
+                inside.set()
+                await asyncio.Event().wait()
+
+        async with session.declare_queryable("k", answer):
+            task = asyncio.create_task(iterate())
+            await inside.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            del task
+            await until(lambda: not in_flight(session))
+
+
+@in_loop
+async def test_leaving_the_loop_or_forgetting_it_ends_the_query() -> None:
+    async with alone() as session, session.declare_queryable("k"):
+        replies = await session.get("k", timeout=100)
+        gone = weakref.ref(replies)
+        del replies
+        gc.collect()
+        assert gone() is None
+        await until(lambda: not in_flight(session))
+
+
+@in_loop
+async def test_leaving_its_block_ends_the_query() -> None:
+    async with alone() as session, session.declare_queryable("k"):
+        async with session.get("k", timeout=100) as replies:
+            assert in_flight(session) == 1
+        assert in_flight(session) == 0
+        assert [reply async for reply in replies] == []
+
+
+@in_loop
+async def test_a_timeout_of_recv_leaves_the_query_alone() -> None:
+    async with alone() as session, session.declare_queryable("k") as queryable:
+        replies = session.get("k", timeout=100)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(replies.recv(), 0.01)
+        with pytest.raises(ReceiveTimeout):
+            await replies.recv(timeout=0.01)
+        async with await queryable.recv() as query:
+            await query.reply("k", "late")
+        reply = await replies.recv()
+        assert reply.ok is not None
+        with pytest.raises(ChannelClosed):
+            await replies.recv()
+
+
+@in_loop
+async def test_one_cancelled_before_it_was_asked_is_not_asked() -> None:
+    async with alone() as session, session.declare_queryable("k") as queryable:
+        replies = session.get("k")
+        replies.cancel()
+        with pytest.raises(UsageError, match="not asked"):
+            await replies.recv()
+        assert queryable.try_recv() is None
+
+
+@in_loop
+async def test_a_token_of_the_user_ends_it_too() -> None:
+    async with alone() as session, session.declare_queryable("k"):
+        token = CancellationToken()
+        one, other = [await session.get("k", timeout=100, cancellation_token=token) for _ in range(2)]
+        one.cancel()
+        assert in_flight(session) == 1
+        token.cancel()
+        assert in_flight(session) == 0
+        assert [reply async for reply in other] == []
+        with pytest.raises(UsageError, match="was cancelled"):
+            await session.get("k", cancellation_token=token)
+
+
+@in_loop
+async def test_a_token_of_the_user_is_let_go_when_the_query_ends() -> None:
+    async with alone() as session:
+        token = CancellationToken()
+        assert [reply async for reply in session.get("k", cancellation_token=token)] == []
+        assert token._stops == set()
+
+
+@in_loop
+async def test_closing_the_session_ends_it() -> None:
+    async with alone() as session, session.declare_queryable("k"):
+        task = asyncio.create_task((await session.get("k", timeout=100)).recv())
+        await turns()
+        await session.close()
+        with pytest.raises(ChannelClosed):
+            await task
+
+
+@in_loop
+async def test_a_callback_gets_the_replies() -> None:
+    async with alone() as session:
+        found: list[Reply] = []
+
+        async def answer(query: aio.Query) -> None:
+            await query.reply("k", "one")
+
+        async def on_reply(reply: Reply) -> None:
+            await asyncio.sleep(0)
+            found.append(reply)
+
+        async with session.declare_queryable("k", answer):
+            replies = await session.get("k", on_reply)
+            assert replies.handler is None
+            with pytest.raises(UsageError, match="callback"):
+                await replies.recv()
+            del replies  # which does not end it
+            await until(lambda: found)
+
+
+@in_loop
+async def test_tokens_are_asked_for_alike() -> None:
+    async with alone() as session:
+        async with session.liveliness().declare_token("alive/a"):
+            found = [reply async for reply in session.liveliness().get("alive/*")]
+            assert [str(reply.ok.key_expr) for reply in found if reply.ok] == ["alive/a"]
+        assert [reply async for reply in session.liveliness().get("alive/*")] == []
+
+
+@in_loop
+async def test_what_is_wrong_is_said_when_it_is_asked() -> None:
+    async with alone() as session:
+        with pytest.raises(TypeError):
+            await session.get("k", nonsense=1)  # type: ignore[call-arg]

@@ -1,0 +1,63 @@
+"""Looking for nodes, for tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+import zenspark.aio as aio
+from tests.unit.aio.running import in_loop, turns, until
+from tests.unit.net.ends import free_group
+from zenspark.api.config import Config
+from zenspark.api.values import Hello
+from zenspark.errors import UsageError
+from zenspark.net.interfaces import interface_named
+
+
+def found_by_multicast() -> Config:
+    """Where nobody else looks."""
+    config = Config()
+    config.insert_json5("listen/endpoints", '["tcp/127.0.0.1:0"]')
+    config.insert_json5("scouting/multicast/address", json.dumps(free_group()))
+    config.insert_json5("scouting/multicast/interface", json.dumps(interface_named("127.0.0.1").name))
+    return config
+
+
+@in_loop
+async def test_nodes_are_found_by_iterating() -> None:
+    config = found_by_multicast()
+    async with aio.open(config) as session, aio.scout(what="peer", config=config) as scout:
+        async for hello in scout:
+            assert hello.zid == session.zid()
+            break
+        assert scout.try_recv() is None
+        assert "Channel" in repr(scout.handler)
+
+
+@in_loop
+async def test_stopping_ends_whoever_waits() -> None:
+    scout = await aio.scout(config=found_by_multicast())
+    waits = asyncio.create_task(_all(scout))
+    await turns()
+    await scout.stop()
+    await scout.stop()
+    assert await waits == []
+
+
+async def _all(scout: aio.Scout) -> list[Hello]:
+    return [hello async for hello in scout]
+
+
+@in_loop
+async def test_a_coroutine_is_told() -> None:
+    config, found = found_by_multicast(), list[Hello]()
+
+    async def on_hello(hello: Hello) -> None:
+        found.append(hello)
+
+    async with aio.open(config), aio.scout(on_hello, config=config) as scout:
+        await until(lambda: found)
+        with pytest.raises(UsageError, match="callback gets everything"):
+            await scout.recv()

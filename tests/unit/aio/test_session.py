@@ -1,0 +1,268 @@
+"""Sessions of tasks: opening, closing, and that all of the synchronous API is there."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import socket
+import threading
+
+import pytest
+
+import zenspark.aio as aio
+from tests.unit.aio.running import alone, client_of, in_loop, turns, until
+from tests.unit.api.sessions import config
+from tests.unit.api.sessions import until as wait_until
+from zenspark import aio as lazily
+from zenspark.api import entities, info, opening, query, scouting, session
+from zenspark.api.config import Config
+from zenspark.api.handlers import FifoChannel
+from zenspark.api.sample import Sample
+from zenspark.api.session import Session
+from zenspark.errors import SessionClosed, ZError
+from zenspark.key import KeyExpr
+
+
+def test_the_package_has_it() -> None:
+    assert lazily is aio
+
+
+@pytest.mark.parametrize(
+    ("ours", "sync"),
+    [
+        (aio.Session, session.Session),
+        (aio.Liveliness, session.Liveliness),
+        (aio.Publisher, entities.Publisher),
+        (aio.Subscriber, entities.Subscriber),
+        (aio.Queryable, entities.Queryable),
+        (aio.Querier, entities.Querier),
+        (aio.LivelinessToken, entities.LivelinessToken),
+        (aio.MatchingListener, entities.MatchingListener),
+        (aio.Query, query.Query),
+        (aio.SessionInfo, info.SessionInfo),
+        (aio.TransportEventsListener, info.TransportEventsListener),
+        (aio.LinkEventsListener, info.LinkEventsListener),
+        (aio.Scout, scouting.Scout),
+    ],
+)
+def test_every_name_and_argument_is_there(ours: type, sync: type) -> None:
+    for name, member in inspect.getmembers(sync):
+        if name.startswith("_"):
+            continue
+        mine = inspect.getattr_static(ours, name)
+        if callable(member):
+            assert list(inspect.signature(mine).parameters) == list(inspect.signature(member).parameters), name
+        else:
+            assert isinstance(mine, property), name
+
+
+def test_the_functions_have_the_same_arguments() -> None:
+    assert list(inspect.signature(aio.open).parameters) == list(inspect.signature(opening.open).parameters)
+    assert list(inspect.signature(aio.scout).parameters) == list(inspect.signature(scouting.scout).parameters)
+
+
+@in_loop
+async def test_opening_can_be_awaited_or_entered() -> None:
+    async with aio.open(config("peer")) as one, await aio.open(config("peer")) as other:
+        assert not one.is_closed()
+        assert one.id.zid == one.zid() != other.zid()
+        assert one.new_timestamp() < one.new_timestamp()
+    assert one.is_closed()
+    assert other.is_closed()
+    await one.close()
+    with pytest.raises(SessionClosed):
+        await one.put("k", "v")
+
+
+@in_loop
+async def test_what_cannot_be_opened_says_so() -> None:
+    with pytest.raises(ZError):
+        async with aio.open(config("client", (), ["tcp/127.0.0.1:1"], connect__timeout_ms=50)):
+            pass
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[opening.Running]:
+    """What has run for sessions, and has ended."""
+    seen: list[opening.Running] = []
+    end = opening.Running._end
+
+    def noted(self: opening.Running, in_loop: bool) -> None:
+        end(self, in_loop)
+        seen.append(self)
+
+    monkeypatch.setattr(opening.Running, "_end", noted)
+    return seen
+
+
+@in_loop
+async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: list[opening.Running]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        there = f"tcp/127.0.0.1:{nobody.getsockname()[1]}"
+        task = asyncio.create_task(_opened(config("client", (), [there], connect__timeout_ms=-1)))
+        caller, _ = await asyncio.to_thread(nobody.accept)
+        with caller:
+            assert not task.done()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(lambda: ended)
+        assert ended[0]._hub.node.is_closed
+
+
+@in_loop
+async def test_a_session_that_comes_too_late_is_closed(
+    monkeypatch: pytest.MonkeyPatch, ended: list[opening.Running]
+) -> None:
+    go, finish = threading.Event(), opening.Opening.finish
+
+    def slowly(self: opening.Opening) -> Session:
+        session = finish(self)
+        go.wait()
+        return session
+
+    monkeypatch.setattr(opening.Opening, "finish", slowly)
+    task = asyncio.create_task(_opened(config("peer")))
+    await turns()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    go.set()
+    await until(lambda: ended)
+
+
+async def _opened(settings: Config) -> aio.Session:
+    return await aio.open(settings)
+
+
+@in_loop
+async def test_a_cancelled_close_closes_all_the_same() -> None:
+    async with alone() as session:
+        task = asyncio.create_task(session.close())
+        await turns(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await until(session.is_closed)
+
+
+@in_loop
+async def test_a_callback_can_close_its_session() -> None:
+    session, closed = await aio.open(config("peer")), asyncio.Event()
+
+    async def on_sample(_: Sample) -> None:
+        await session.close()
+        closed.set()
+
+    await session.declare_subscriber("k", on_sample)
+    await session.put("k", "v")
+    await closed.wait()
+
+
+@in_loop
+async def test_closing_ends_whatever_was_declared() -> None:
+    async with alone() as session:
+        subscriber = await session.declare_subscriber("k")
+        queryable = await session.declare_queryable("k")
+        listener = await (await session.declare_publisher("k")).declare_matching_listener()
+        await listener.recv()
+        tasks = [asyncio.create_task(_count(each)) for each in (subscriber, queryable, listener)]
+        await turns()
+    received, asked, changes = await asyncio.gather(*tasks)
+    assert (received, asked) == (0, 0)
+    assert changes <= 1  # it may still be told that the subscriber is gone
+
+
+async def _count(receiver: aio.Subscriber | aio.Queryable | aio.MatchingListener) -> int:
+    return len([item async for item in receiver])
+
+
+@in_loop
+async def test_one_nobody_holds_is_closed() -> None:
+    session = await aio.open(config("peer"))
+    hub = session._sync._hub
+    del session
+    gc.collect()
+    await until(lambda: hub.node.is_closed)
+
+
+@in_loop
+async def test_values_are_written_and_removed(router: Session) -> None:
+    subscriber = router.declare_subscriber("k/**")
+    async with client_of(router) as session:
+        key = await session.declare_keyexpr("k/a")
+        assert isinstance(key, KeyExpr)
+        await session.put(key, "value", encoding="text/plain", attachment="more")
+        await session.delete(key_expr="k/a")
+        put, deletion = subscriber.recv(5), subscriber.recv(5)
+        assert (put.payload.to_string(), str(put.encoding), put.attachment) == ("value", "text/plain", b"more")
+        assert deletion.key_expr == "k/a"
+        await session.undeclare(key)
+
+
+@in_loop
+async def test_undeclaring_takes_what_was_declared() -> None:
+    async with alone() as session:
+        publisher = await session.declare_publisher("k")
+        subscriber = await session.declare_subscriber("k")
+        await session.undeclare(subscriber)
+        assert not publisher.matching_status
+        with pytest.raises(TypeError):
+            await session.undeclare("k")  # type: ignore[arg-type]
+
+
+@in_loop
+async def test_bad_keys_are_refused() -> None:
+    async with alone() as session:
+        with pytest.raises(ZError):
+            await session.put("a//b", "v")
+        with pytest.raises(ZError):
+            await session.declare_subscriber("/a")
+
+
+def test_a_loop_closed_while_its_session_lives_holds_nobody_up(router: Session) -> None:
+    kept: list[object] = []
+
+    async def leave() -> aio.Session:
+        session = await client_of(router).__aenter__()
+        kept.append(await session.declare_subscriber("k", FifoChannel(2)))
+        await session.declare_subscriber("k", kept.append)
+        return session
+
+    session = asyncio.run(leave())
+    for number in range(100):
+        router.put("k", str(number))
+    thread = threading.Thread(target=session._sync.close)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    wait_until(lambda: not router.info.transports())
+
+
+def test_two_loops_in_two_threads_talk_to_each_other(router: Session) -> None:
+    found: list[str] = []
+    ready = threading.Event()
+
+    @in_loop
+    async def receive() -> None:
+        async with client_of(router) as session, session.declare_subscriber("k") as subscriber:
+            await until(lambda: router.declare_publisher("k").matching_status)
+            ready.set()
+            async for sample in subscriber:
+                found.append(sample.payload.to_string())
+                if len(found) == 100:
+                    return
+
+    @in_loop
+    async def send() -> None:
+        await until(ready.is_set)
+        async with client_of(router) as session, session.declare_publisher("k") as publisher:
+            await until(lambda: publisher.matching_status)
+            for number in range(100):
+                await publisher.put(str(number))
+
+    threads = [threading.Thread(target=target) for target in (receive, send)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == [str(number) for number in range(100)]

@@ -1,0 +1,17 @@
+"""`zenspark.shm` is a module of its own."""
+
+import pytest
+
+import zenspark.shm
+from zenspark.errors import UsageError
+
+
+def test_every_name_explains_itself() -> None:
+    for name in zenspark.shm.NAMES:
+        with pytest.raises(UsageError, match="no shared memory"):
+            getattr(zenspark.shm, name)
+
+
+def test_importing_a_name_explains_it_too() -> None:
+    with pytest.raises(ImportError, match="no shared memory"):
+        from zenspark.shm import ZShm  # noqa: F401 - that is the point

@@ -1,0 +1,94 @@
+"""The lanes of one node, walked through without a session around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from zenspark.errors import LimitExceeded, ProtocolError
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received, Spoken
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import Columns, Cursor, Framing
+from zenspark.wire.messages import (
+    Close,
+    Declare,
+    DeclareFinal,
+    Fragment,
+    Frame,
+    Join,
+    KeepAlive,
+    NetworkMessage,
+    Push,
+    Put,
+)
+from zenspark.wire.values import NextSns, Priority, TimeUnit, WhatAmI, WireExpr, ZenohId
+
+FIRST = NextSns(tuple((10 * priority, 10 * priority + 5) for priority in Priority))
+JOIN = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(0xF), unit=TimeUnit.S, lease=10, sn_re=7, sn_be=9)
+
+
+def push(payload: bytes = b"x") -> Push:
+    return Push(wire_expr=WireExpr(0, "demo/k"), body=Put(payload=payload))
+
+
+def frame(*messages: NetworkMessage, sn: int, priority: Priority = Priority.DATA, reliable: bool = True) -> bytes:
+    return encode(Frame(reliable=reliable, sn=sn, priority=priority, msgs=messages))
+
+
+@pytest.fixture
+def hearing() -> Hearing:
+    return Hearing(Lanes(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8))
+
+
+def walk(hearing: Hearing, data: bytes, framing: Framing = Framing.BATCH, limit: int = 0xFFFF) -> list[Spoken]:
+    """What the bytes mean, with publications as messages."""
+    events: list[Spoken] = []
+    for event in hearing.walk(Cursor(data, framing, limit)):
+        if isinstance(event, Pushes):
+            events += [Received(event.columns.push(row), True) for row in range(event.start, event.stop)]
+        else:
+            events.append(event)
+    return events
+
+
+@pytest.mark.parametrize("priority", Priority)
+@pytest.mark.parametrize("reliable", [True, False])
+def test_each_lane_begins_where_it_was_announced(hearing: Hearing, priority: Priority, reliable: bool) -> None:
+    first = FIRST.pairs[priority][0 if reliable else 1]
+    batch = b"".join(frame(push(), sn=sn & 0x7F, priority=priority, reliable=reliable) for sn in (first - 1, first))
+    assert len(walk(hearing, batch)) == 1
+
+
+def test_everything_is_met_in_order_and_keep_alives_mean_nothing(hearing: Hearing) -> None:
+    messages = [push(b"1"), Declare(body=DeclareFinal()), push(b"2")]
+    batch = frame(*messages, sn=50) + encode(KeepAlive()) + encode(JOIN) + encode(Close(session=False, reason=5))
+    *heard, join, closed = walk(hearing, batch)
+    assert heard == [Received(message, True) for message in messages]
+    assert join == JOIN
+    assert isinstance(closed, Closed)
+    assert (closed.reason, closed.by_peer) == (5, True)
+
+
+def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(hearing: Hearing) -> None:
+    raw = encode(push(b"y" * 40))
+    pieces = [
+        encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=raw[:20])),
+        encode(Fragment(more=False, reliable=True, sn=51, payload=raw[20:])),
+    ]
+    assert walk(hearing, pieces[0]) == []
+    assert walk(hearing, pieces[1]) == [Received(push(b"y" * 40), True)]
+    assert walk(hearing, pieces[1]) == []
+    late = encode(Fragment(more=False, reliable=True, sn=60, payload=raw[20:]))
+    assert walk(hearing, late) == [Lost("its beginning is missing")]
+
+
+@pytest.mark.parametrize(("framing", "width"), [(Framing.STREAM, 2), (Framing.BARE, 4)])
+def test_a_batch_longer_than_agreed_is_not_waited_for(hearing: Hearing, framing: Framing, width: int) -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        walk(hearing, (1000).to_bytes(width, "little"), framing, limit=999)
+    assert "1000" in str(caught.value)
+
+
+def test_priorities_must_have_been_announced() -> None:
+    hearing = Hearing(Lanes(qos=False, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8))
+    with pytest.raises(ProtocolError, match="priority"):
+        walk(hearing, frame(push(), sn=10, priority=Priority.REAL_TIME))
