@@ -35,12 +35,12 @@ def main() -> None:
     end = threading.Timer(args.timeout, scout.stop)
     end.daemon = True
     end.start()
-    found = 0
+    found = set()  # a node that is asked again may answer again
     for hello in scout:
-        found += 1
+        found.add(str(hello.zid))
         print(f">> Found {hello.whatami} {hello.zid} at {', '.join(map(str, hello.locators))}")
     end.join()
-    print(f"Found {found} nodes.")
+    print(f"Found {len(found)} nodes.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What every test run shares: it says which build it tests, and refuses the wrong one."""
 
 import os
+import signal
 
 import pytest
 
@@ -12,6 +13,13 @@ def pytest_report_header() -> str:
 
 
 def pytest_sessionstart() -> None:
+    """Begins as if somebody had started the tests by hand."""
+    _refuse_the_wrong_build()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so it is in the background of a script, and in all children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _refuse_the_wrong_build() -> None:
     """A run meant for the compiled build must not pass by testing the interpreted one."""
     if os.environ.get("ZENSPARK_REQUIRE_COMPILED") == "1" and zenspark.build_kind() != "compiled":
         raise pytest.UsageError("ZENSPARK_REQUIRE_COMPILED=1, but zenspark is not compiled: make build")

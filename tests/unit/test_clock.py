@@ -93,3 +93,18 @@ def test_stamps_only_grow_and_exceed_all_that_was_seen(events: list[tuple[bool, 
             stamp = clock.stamp(NOW + shift_ns)
             assert stamp > newest
             newest = stamp
+
+
+def test_many_stamps_at_once_are_as_many_different_ones() -> None:
+    clock = HybridClock()
+    now = 1_700_000_000_000_000_000
+    before = clock.stamp(now)
+    first, second = clock.stamps(1000, now), clock.stamps(3, now)
+    assert [*first, *second] == list(range(before + 1, before + 1004))
+    assert clock.stamp(now) == second[-1] + 1
+
+
+def test_stamps_follow_the_time() -> None:
+    clock = HybridClock()
+    assert clock.stamps(2, 1_000_000_000)[0] == 1 << 32
+    assert clock.stamps(2, 2_000_000_000)[0] == 2 << 32

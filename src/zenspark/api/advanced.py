@@ -406,7 +406,7 @@ class Outlet:
 
     def __init__(self, handler: object, loop: Lends) -> None:
         self._room = threading.Event()
-        self.attached: Attached = attach(handler, loop, self._room.set)
+        self.attached: Attached = attach(handler, loop, lambda _: self._room.set())
         self._is_open = True
 
     def push(self, item: object) -> None:

@@ -1,27 +1,34 @@
 """ArrowBatches: a subscriber that receives record batches instead of samples.
 
 What comes from the network goes from the receive buffer into Arrow without a Python object per sample; `recv` puts
-together what has come until there are `max_rows` rows or the first of them is `max_delay` seconds old.
+together what has come until there are `max_rows` rows, or many bytes, or the first of them is `max_delay` seconds old.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from zenspark.api.channel import ChannelClosed, ReceiveTimeout, Resume
+from zenspark.api.enums import Reliability, SampleKind
 from zenspark.api.handlers import Attached, Handler
 from zenspark.api.sample import Sample
-from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import batch_of
+from zenspark.arrow.incoming import INDEX, NTP64, SN, Common, Piece, batch_of, piece_of
 from zenspark.errors import UsageError
 from zenspark.transport.hearing import Pushes
+from zenspark.wire.columns import Kind
+from zenspark.wire.values import EntityId, QoS
 
 PIECES = 64
 """How many pieces may wait, each of them what one read brought, before the session is asked to pause."""
+NAP = 0.001
+"""Seconds to sleep after waiting for a piece, so that there are several: being woken costs more than taking one."""
+BYTES = 1 << 24
+"""How much is put together at most: large payloads must not wait for `max_rows`, nor be copied in and out of cache."""
 
 
 class ArrowBatches:
@@ -41,56 +48,75 @@ class ArrowBatches:
         return Attached(channel, channel)
 
 
-class BatchChannel(Handler[pa.RecordBatch]):
+class BatchChannel(Handler[Any]):
     """A channel of record batches: users receive from it, the session delivers rows or samples into it."""
 
-    __slots__ = ("_rest", "limits")
+    __slots__ = ("_rests", "limits")
 
     def __init__(self, limits: ArrowBatches, resume: Resume) -> None:
         super().__init__(PIECES, resume)
         self.limits = limits
-        self._rest: pa.RecordBatch | None = None
+        self._rests: deque[Piece] = deque()
+        """Of pieces that had more rows than were asked for."""
 
     # --- for users
 
     def recv(self, timeout: float | None = None) -> pa.RecordBatch:
         """The next rows, waited for; as many as have come within the delay."""
-        pieces = [self._rest if self._rest is not None else super().recv(timeout)]
-        self._rest = None
+        pieces = [self._rest() or super().recv(timeout)]
+        rows, size = pieces[0].num_rows, pieces[0].size
         deadline = time.monotonic() + self.limits.max_delay
-        while sum(piece.num_rows for piece in pieces) < self.limits.max_rows:
-            try:
-                pieces.append(super().recv(max(deadline - time.monotonic(), 0.0)))
-            except (ReceiveTimeout, ChannelClosed):
+        while rows < self.limits.max_rows and size < BYTES:
+            piece = self._more(deadline)
+            if piece is None:
                 break
+            pieces.append(piece)
+            rows += piece.num_rows
+            size += piece.size
         return self.joined(pieces)
+
+    def _more(self, deadline: float) -> Piece | None:
+        """The next piece if it comes in time."""
+        try:
+            piece: Piece | None = super().try_recv()
+            if piece is None:
+                left = deadline - time.monotonic()
+                piece = super().recv(max(left, 0.0))
+                time.sleep(max(min(left, NAP), 0.0))
+        except (ReceiveTimeout, ChannelClosed):
+            return None
+        return piece
 
     def try_recv(self) -> pa.RecordBatch | None:
         """The rows that are there, None if there are none yet."""
         piece = self.try_piece()
         return None if piece is None else self.joined([piece])
 
-    def try_piece(self) -> pa.RecordBatch | None:
+    def try_piece(self) -> Piece | None:
         """What comes next, as large as it came; None if there is nothing yet."""
-        if self._rest is None:
-            return super().try_recv()
-        rest, self._rest = self._rest, None
-        return rest
+        return self._rest() or super().try_recv()
 
-    def joined(self, pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
-        """Pieces as one, up to the limit; what is beyond comes next."""
-        whole = pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
-        if whole.num_rows > self.limits.max_rows:
-            self._rest = whole[self.limits.max_rows :]
-        return whole[: self.limits.max_rows]
+    def _rest(self) -> Piece | None:
+        try:
+            return self._rests.popleft()
+        except IndexError:
+            return None
+
+    def joined(self, pieces: list[Piece]) -> pa.RecordBatch:
+        """Pieces as one record batch, up to the limit; what the last one has beyond it comes next."""
+        more = sum(piece.num_rows for piece in pieces) - self.limits.max_rows
+        if more <= 0:
+            return batch_of(pieces)
+        last, rest = pieces[-1].split(pieces[-1].num_rows - more)
+        self._rests.append(rest)
+        return batch_of([*pieces[:-1], last])
 
     # --- for the session
 
     def push_columns(self, pushes: Pushes, keys: list[str | None], via: str) -> bool:
         """Delivers the rows that have a key; whether there is room for more."""
-        now_us = time.time_ns() // 1000
-        batch = batch_of(pushes.columns, pushes.start, pushes.stop, keys, via, now_us)
-        return super().push(batch) if batch.num_rows else True
+        piece = piece_of(pushes, keys, via, time.time_ns() // 1000)
+        return super().push(piece) if piece.num_rows else True
 
     def push(self, item: Any) -> bool:  # noqa: ANN401 - a sample of this very session
         return self.push_many([item])
@@ -98,35 +124,38 @@ class BatchChannel(Handler[pa.RecordBatch]):
     def push_many(self, items: Iterable[Any]) -> bool:
         """Delivers samples: those this session published itself, and others that came alone."""
         samples = list(items)
-        return super().push(batch_from_samples(samples)) if samples else True
+        return super().push(piece_from_samples(samples, time.time_ns() // 1000)) if samples else True
 
 
-def batch_from_samples(samples: list[Sample]) -> pa.RecordBatch:
-    """Samples one by one as a record batch."""
-    now_us = time.time_ns() // 1000
-    rows = [{**_row(sample), "received_at": now_us} for sample in samples]
-    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+def piece_from_samples(samples: Sequence[Sample], now_us: int) -> Piece:
+    """Samples one by one as a piece of a batch."""
+    commons = [_common(sample) for sample in samples]
+    places = {common: place for place, common in enumerate(dict.fromkeys(commons))}
+    attachments = [None if sample.attachment is None else sample.attachment.to_bytes() for sample in samples]
+    stamps = [None if sample.timestamp is None else sample.timestamp.to_wire().ntp64 for sample in samples]
+    sns = [None if sample.source_info is None else sample.source_info.source_sn for sample in samples]
+    payloads = [sample.payload.to_bytes() if sample.kind is SampleKind.PUT else None for sample in samples]
+    return Piece(
+        tuple(places),
+        pa.array([places[common] for common in commons], INDEX),
+        pa.array(payloads, pa.binary()),
+        pa.array(attachments, pa.binary()),
+        pa.array(stamps, NTP64),
+        pa.array(sns, SN),
+        now_us,
+        sum(len(payload or b"") for payload in payloads),
+    )
 
 
-def _row(sample: Sample) -> dict[str, Any]:
+def _common(sample: Sample) -> Common:
     stamp, source = sample.timestamp, sample.source_info
-    is_put = sample.kind.name == "PUT"
-    ntp64 = None if stamp is None else stamp.to_wire().ntp64
-    return {
-        "key": str(sample.key_expr),
-        "kind": sample.kind.name,
-        "payload": sample.payload.to_bytes() if is_put else None,
-        "encoding": str(sample.encoding),
-        "timestamp": None if stamp is None else stamp.to_wire().unix_ns // 1000,
-        "timestamp_ntp64": None if ntp64 is None else ntp64 - (1 << 64 if ntp64 >> 63 else 0),
-        "timestamp_id": None if stamp is None else str(stamp.to_wire().id),
-        "attachment": None if sample.attachment is None else sample.attachment.to_bytes(),
-        "source_zid": None if source is None else str(source.to_wire().zid),
-        "source_eid": None if source is None else source.to_wire().eid,
-        "source_sn": None if source is None else source.to_wire().sn,
-        "priority": sample.priority.name,
-        "congestion": sample.congestion_control.name,
-        "express": sample.express,
-        "reliable": sample.reliability.name == "RELIABLE",
-        "via": None,
-    }
+    return Common.of(
+        str(sample.key_expr),
+        Kind.PUT if sample.kind is SampleKind.PUT else Kind.DEL,
+        sample.encoding.to_wire(),
+        QoS(sample.priority.to_wire(), sample.congestion_control.to_wire(), sample.express),
+        sample.reliability is Reliability.RELIABLE,
+        None if stamp is None else stamp.to_wire().id,
+        None if source is None else EntityId(source.to_wire().zid, source.to_wire().eid),
+        None,
+    )

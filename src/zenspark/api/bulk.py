@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.api.enums import Locality
+from zenspark.api.handlers import Inlet
 from zenspark.api.hub import Hub
 from zenspark.api.publishing import Publishing, targets_of
-from zenspark.api.sample import sample_from_body
+from zenspark.api.sample import Sample, sample_from_body
 from zenspark.arrow.outgoing import Run, checked, rows_of, runs_of, stamped
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
@@ -81,7 +82,7 @@ class Bulk:
         found: dict[Pump, dict[str, WireExpr]] = {}
         with self._hub.lock:
             for key in keys:
-                for driver, expr in targets_of(self._hub.node, key, self._key_expr is not None):
+                for driver, expr in targets_of(self._hub, key, self._key_expr is not None):
                     found.setdefault(driver, {})[key] = expr
         return found
 
@@ -92,13 +93,22 @@ class Bulk:
         expr = next(iter(wanted.values())) if len(wanted) == 1 else None
         if not batch.num_rows:
             return 0
-        rows = rows_of(batch, expr, run.qos, self._publishing.encoding)
+        rows = rows_of(batch if expr is not None else self._outward(batch), expr, run.qos, self._publishing.encoding)
         driver.put_rows(rows, run.qos, run.reliable)
         return int(rows.count) - int(rows.row)
+
+    def _outward(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch with its keys as others know them."""
+        namespace = self._hub.namespace
+        if not namespace.is_used:
+            return batch
+        outward = pa.array([namespace.outward(key) for key in batch.column("key").to_pylist()])
+        return batch.set_column(batch.schema.get_field_index("key"), "key", outward)
 
     def _deliver_here(self, run: Run, keys: list[str]) -> None:
         """To the subscribers of this very session, who get samples."""
         subscriptions = self._hub.subscriptions
+        full: list[Inlet[Sample]] = []
         with self._hub.lock:
             if not any(subscriptions.route(key, True) for key in keys):
                 return
@@ -108,4 +118,5 @@ class Bulk:
             for row in range(rows.count):
                 push = rows.push(row)
                 key_expr = key_exprs[push.wire_expr.suffix]
-                subscriptions.deliver(sample_from_body(push.body, key_expr, run.qos, run.reliable), True)
+                full = subscriptions.deliver(sample_from_body(push.body, key_expr, run.qos, run.reliable), True)
+        self._hub.room.wait(full)

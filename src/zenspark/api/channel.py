@@ -61,8 +61,8 @@ class ReceiveTimeout(ZError, TimeoutError):
         return f"nothing received in {self.timeout:g} s"
 
 
-Resume = Callable[[], object]
-"""Called in any thread, once there is room again after a push said no.
+Resume = Callable[[Any], object]
+"""Called in any thread with the channel or caller that said no to a push, once there is room again.
 
 It must be short, may come without need, and may come before that push has returned: whoever waits for a flag that it
 sets must have cleared the flag before pushing.
@@ -89,6 +89,7 @@ class Channel:
     _items = cython.declare(object, visibility="readonly")
     _bell = cython.declare(object, visibility="readonly")
     _paused = cython.declare(cython.bint, visibility="public")
+    is_stalled = cython.declare(cython.bint, visibility="public")  # whether somebody waited for room in vain
     _capacity: cython.Py_ssize_t
     _resume: Resume
     _closed: cython.bint
@@ -100,6 +101,7 @@ class Channel:
         self._capacity = capacity
         self._resume = resume
         self._paused = False
+        self.is_stalled = False
         self._closed = False
 
     def ring_with(self, bell: Bell) -> None:
@@ -171,6 +173,21 @@ class Channel:
         self._closed = True
         self._ring()
 
+    @property
+    def backlog(self) -> int:
+        """How many items nobody has taken yet."""
+        return len(self._items)
+
+    @property
+    def capacity(self) -> int:
+        """How many there is room for."""
+        return self._capacity
+
+    @property
+    def is_received_here(self) -> bool:
+        """Whether nobody but the calling thread can make room: anybody may receive from a channel."""
+        return False
+
     @cython.cfunc
     def _pushed(self) -> cython.bint:
         if self._bell.locked():
@@ -192,7 +209,7 @@ class Channel:
         """Half empty is room: resuming for every single item would wake the session as often as it receives."""
         if len(self._items) <= self._capacity // 2:
             self._paused = False
-            self._resume()
+            self._resume(self)
 
     # --- waiting
 
@@ -250,6 +267,7 @@ class Caller:
     _loop: Lends
     _resume: Resume
     _items: deque[Any]
+    is_stalled = cython.declare(cython.bint, visibility="public")  # whether somebody waited for room in vain
     _lock: Lock
     _bell: Lock
     _is_running: cython.bint
@@ -274,6 +292,7 @@ class Caller:
         self._runner = 0  # which one
         self._lingers = False  # whether it has nothing to do, but stays
         self._is_paused = False
+        self.is_stalled = False
         self._closed = False
         self._dropped = False
 
@@ -297,6 +316,21 @@ class Caller:
         """Ends the delivery; the function is still called with what was pushed."""
         self._closed = True
         self._begin()
+
+    @property
+    def backlog(self) -> int:
+        """How many items the function has not been called with yet."""
+        return len(self._items)
+
+    @property
+    def capacity(self) -> int:
+        """How many there is room for."""
+        return CALLBACK_CAPACITY
+
+    @property
+    def is_received_here(self) -> bool:
+        """Whether nobody but the calling thread can make room."""
+        return self._runner == get_ident()
 
     @cython.cfunc
     def _begin(self) -> cython.void:
@@ -372,7 +406,7 @@ class Caller:
                 until = monotonic() + SLICE
             if self._is_paused and len(items) <= CALLBACK_CAPACITY // 2:
                 self._is_paused = False
-                self._resume()
+                self._resume(self)
         return True
 
     @cython.cfunc

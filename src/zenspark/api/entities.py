@@ -166,10 +166,12 @@ class LivelinessSubscriber(Subscriber[H]):
         inlet = attached.inlet
 
         def tell(change: SampleKind, key: str) -> None:
-            inlet.push(token_sample(change, key))
+            if not inlet.push(token_sample(change, key)):
+                hub.room.missing(inlet, hub.node.speaker[0])
 
         def end() -> None:
             hub.unwatch(watching)
+            hub.room.forget(inlet)
             inlet.close()
 
         watching = Watching(hub.next_id(), Kind.TOKEN, key_expr, tell, lambda: None)

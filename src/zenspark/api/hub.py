@@ -14,24 +14,29 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
+from zenspark.api.aggregation import Aggregation
 from zenspark.api.checks import expect
 from zenspark.api.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
 from zenspark.api.handlers import Attached, Inlet, attach
 from zenspark.api.ids import EntityGlobalId, ZenohId
 from zenspark.api.instrumentation import TimestampContext, TimestampInstrumentation
+from zenspark.api.namespace import Namespace
 from zenspark.api.query import Answering, Query
 from zenspark.api.replies import TIMEOUT, Gathering
+from zenspark.api.room import Room
 from zenspark.api.sample import Reply, sample_from_body, sample_of, token_sample
+from zenspark.api.settings import Settings
 from zenspark.api.subscriptions import Subscription, Subscriptions
 from zenspark.api.values import ReplyError
 from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
+from zenspark.net.driver import Pump
 from zenspark.net.node import Neighbour, Node
 from zenspark.router.face import Face, Kind
 from zenspark.transport.hearing import Pushes
@@ -89,12 +94,10 @@ class Looks(Protocol):
     def look(self) -> None: ...
 
 
+M = TypeVar("M", messages.Push, messages.Request, messages.Response)
+
 StampMaker = Callable[[TimestampContext], bytes]
 """An application's own clock readings for timestamp stacks."""
-
-LEAVING = (InterceptionPoint.SEND, InterceptionPoint.ROUTE)
-ARRIVING = (InterceptionPoint.ROUTE, InterceptionPoint.RECEIVE)
-"""Where a message to another node, or from one, is stamped here: every node on its way routes it."""
 
 CUSTOM_RECORD = 0x80
 """Marks a record of a timestamp stack whose bytes an application made."""
@@ -103,10 +106,11 @@ CUSTOM_RECORD = 0x80
 class Hub:
     """The state of one session."""
 
-    def __init__(self, node: Node, stamps: bool, stamp_maker: StampMaker | None = None) -> None:
+    def __init__(self, node: Node, settings: Settings, stamp_maker: StampMaker | None = None) -> None:
         self.node = node
         self.lock = node.lock
-        self.stamps = stamps
+        self.namespace = Namespace(settings.namespace)
+        self.stamps = settings.timestamping.enabled
         """Whether what this session publishes is stamped here."""
         self.is_over = False
         """Whether the session was closed."""
@@ -116,7 +120,11 @@ class Hub:
         self._clock = node.clock
         self._ids = count(1)
         self._request_ids = count(1)
-        self.subscriptions = Subscriptions(self._pause)
+        self.room = Room(node)
+        node.at_route = lambda stack: self.stamped(stack, InterceptionPoint.ROUTE)
+        self.subscriptions = Subscriptions(self.room, self.namespace)
+        self._subscriber_keys = Aggregation(settings.aggregation.subscribers)
+        self._publisher_keys = Aggregation(settings.aggregation.publishers)
         self._queryables: KeyTree[dict[int, Offered]] = KeyTree()
         self._gatherings: dict[int, Gathering] = {}
         self._watching: dict[int, Watching] = {}
@@ -155,7 +163,7 @@ class Hub:
 
     def attach(self, handler: object) -> Attached:
         """Make a handler ready to receive."""
-        return attach(handler, self.node.loop, self.resume)
+        return attach(handler, self.node.loop, self.room.regained)
 
     def next_id(self) -> int:
         """A number for an entity of this session."""
@@ -198,37 +206,35 @@ class Hub:
         self.stamp().write(out)
         return wire.TimestampRecord(point.bit, bytes(out.data))
 
-    def _pause(self, face: Face) -> None:
-        driver = self.node.driver(face)
-        if driver is not None:
-            driver.pause()
-
-    def resume(self) -> None:
-        """Somebody who was full has room again."""
-        for pump in self.node.pumps:
-            pump.resume()
-
     # -- what the router delivers
 
     def receive(self, message: messages.NetworkMessage) -> None:
-        match message:
+        inside = self.namespace.arriving(message)
+        match inside:
+            case None if isinstance(message, messages.Request):
+                self._say(messages.ResponseFinal(request_id=message.request_id, qos=message.qos))
             case messages.Push():
-                self._on_push(message)
+                self._on_push(inside)
             case messages.Request():
-                self._on_request(message)
+                self._on_request(self._received(inside))
             case messages.Response():
-                self._on_response(message)
+                self._on_response(self._received(inside))
             case messages.ResponseFinal():
-                self._on_response_final(message.request_id)
+                self._on_response_final(inside.request_id)
             case messages.Declare():
-                self._on_declare(message)
+                self._on_declare(inside)
+
+    def _received(self, message: M) -> M:
+        """A message with a clock reading of its arrival, if it wants that."""
+        if message.ts_stack is None:
+            return message
+        return replace(message, ts_stack=self.stamped(message.ts_stack, InterceptionPoint.RECEIVE))
 
     def _on_push(self, push: messages.Push) -> None:
-        if push.ts_stack is not None:
-            push = replace(push, ts_stack=self.stamped(push.ts_stack, *ARRIVING))
+        push = self._received(push)
         face, reliable = self.node.speaker
-        if not self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix), reliable), False):
-            self._pause(face)
+        for full in self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix), reliable), False):
+            self.room.missing(full, face)
 
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         self.subscriptions.deliver_pushes(face, pushes)
@@ -248,17 +254,25 @@ class Hub:
         with self.lock:
             self.subscriptions.add(subscription)
             if subscription.origin is not Locality.SESSION_LOCAL:
-                expr = wire.WireExpr(0, str(subscription.key_expr))
-                self.declare(messages.DeclareSubscriber(id=subscription.id, wire_expr=expr))
+                self._declare_subscriber(subscription)
             self._changed(Kind.SUBSCRIBER)
+
+    def _declare_subscriber(self, subscription: Subscription) -> None:
+        needed = self._subscriber_keys.join(subscription.id, subscription.key_expr)
+        if needed is not None:
+            number, key_expr = needed
+            self.declare(messages.DeclareSubscriber(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """A subscriber is gone."""
         with self.lock:
             self.subscriptions.remove(subscription)
             if subscription.origin is not Locality.SESSION_LOCAL:
-                self.declare(messages.UndeclareSubscriber(id=subscription.id))
+                number = self._subscriber_keys.leave(subscription.id, subscription.key_expr)
+                if number is not None:
+                    self.declare(messages.UndeclareSubscriber(id=number))
             self._changed(Kind.SUBSCRIBER)
+            self.room.forget(subscription.inlet)
         subscription.inlet.close()
 
     # -- queryables
@@ -289,12 +303,17 @@ class Hub:
             if offered.origin is not Locality.SESSION_LOCAL:
                 self.declare(messages.UndeclareQueryable(id=offered.id))
             self._changed(Kind.QUERYABLE)
+            self.room.forget(offered.inlet)
         offered.inlet.close()
+
+    def _say(self, message: messages.NetworkMessage) -> list[Pump]:
+        """Tell the router something; the links it goes to."""
+        return self.node.say(self.namespace.leaving(message))
 
     def declare(self, body: messages.AnyDeclaration) -> None:
         """Tell the router of something this session has, or has no more."""
         if not self.is_over:  # then the whole node says goodbye
-            self.node.say(messages.Declare(qos=wire.QoS.DECLARE, body=body))
+            self._say(messages.Declare(qos=wire.QoS.DECLARE, body=body))
 
     def _offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[Offered]:
         unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
@@ -304,32 +323,33 @@ class Hub:
 
     def _on_request(self, request: messages.Request) -> None:
         def answer(key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
-            self.node.wait_for_room(wire.Congestion.BLOCK)
-            self.node.say(
+            links = self._say(
                 messages.Response(
                     request_id=request.request_id,
                     wire_expr=wire.WireExpr(0, key),
                     qos=request.qos,
                     responder=responder,
-                    ts_stack=self.stamped(stack, *LEAVING),
+                    ts_stack=self.stamped(request.ts_stack, InterceptionPoint.SEND),
                     body=body,
                 )
             )
+            self.node.wait_for_room(links, wire.Congestion.BLOCK)
 
         def finish() -> None:
-            self.node.say(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
+            self._say(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
 
-        stack = self.stamped(request.ts_stack, *ARRIVING)
-        if stack is not None:
-            request = replace(request, ts_stack=stack)
         key = request.wire_expr.suffix
         answering = Answering(request, KeyExpr(key), answer, finish, self.later)
-        self._hand_out(answering, self._offers(key, request.target, False))
+        face, _ = self.node.speaker
+        for full in self._hand_out(answering, self._offers(key, request.target, False)):
+            self.room.missing(full, face)
 
-    def _hand_out(self, answering: Answering, offers: list[Offered]) -> None:
+    def _hand_out(self, answering: Answering, offers: list[Offered]) -> list[Inlet[Query]]:
+        """Hand a query to queryables; those who have no room for more."""
         answering.begin(len(offers))
-        for offered in offers:
-            offered.inlet.push(Query(answering, self.entity(offered.id)))
+        return [
+            offered.inlet for offered in offers if not offered.inlet.push(Query(answering, self.entity(offered.id)))
+        ]
 
     # -- queries of this session
 
@@ -343,11 +363,10 @@ class Hub:
             qos=question.qos,
             target=question.target,
             timeout_ms=int(question.timeout * 1000),
-            ts_stack=self.stamped(question.stack, InterceptionPoint.ROUTE),
+            ts_stack=question.stack,
             body=question.query,
         )
-        if request.qos.congestion is wire.Congestion.BLOCK and question.destination is not Locality.SESSION_LOCAL:
-            self.node.wait_for_room(wire.Congestion.BLOCK)
+        links: list[Pump] = []
         with self.lock:
             is_remote = question.destination is not Locality.SESSION_LOCAL
             offers = [] if question.destination is Locality.REMOTE else self._offers(key, request.target, True)
@@ -357,12 +376,22 @@ class Hub:
             gathering.at_end(partial(self._forget, number))
             timer = self.node.loop.call_at(self.node.loop.now() + question.timeout, lambda: self._end(number, TIMEOUT))
             gathering.at_end(timer.cancel)
-            self._ask_here(request, question, offers, gathering)
+            self._await_replies(gathering)
+            full = self._ask_here(request, question, offers, gathering)
             if is_remote:
-                self.node.say(request)
+                links = self._say(request)
             elif not offers:
                 gathering.finish()
+        self.room.wait(full)
+        if request.qos.congestion is wire.Congestion.BLOCK:
+            self.node.wait_for_room(links, wire.Congestion.BLOCK)
         return gathering
+
+    def _await_replies(self, gathering: Gathering) -> None:
+        """Have room made for replies until there are no more to come."""
+        self.room.asked()
+        gathering.at_end(self.room.answered)
+        gathering.at_end(partial(self.room.forget, gathering.inlet))
 
     def ask_tokens(self, key_expr: KeyExpr, timeout: float, inlet: Inlet[Reply]) -> Gathering:
         """Ask for the tokens there are, and hand them over as replies."""
@@ -383,33 +412,43 @@ class Hub:
             gathering.at_end(lambda: self.unwatch(watching))
             self.live[number] = gathering.finish
             gathering.at_end(partial(self.finish, number))
+            self._await_replies(gathering)
             self.watch(watching, wire.InterestMode.CURRENT)
         return gathering
 
     def _ask_here(
         self, request: messages.Request, question: Question, offers: list[Offered], gathering: Gathering
-    ) -> None:
-        """Queryables of this very session."""
+    ) -> list[Inlet[Query]]:
+        """Queryables of this very session; those who have no room for more."""
 
-        request = replace(request, ts_stack=self.stamped(question.stack, InterceptionPoint.RECEIVE))
+        request = self._received(request)
 
         def answer(key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
             stack = self.stamped(request.ts_stack, InterceptionPoint.SEND, InterceptionPoint.RECEIVE)
             with self.lock:
-                gathering.add(_reply(key, body, responder, request.qos, stack))
+                if self.room.refuses(gathering.inlet):
+                    return
+                has_room = gathering.add(_reply(key, body, responder, request.qos, stack))
+            if not has_room:
+                self.room.wait([gathering.inlet])
 
         def finish() -> None:
             with self.lock:
                 gathering.source_done()
 
+        full = []
         for offered in offers:
-            self._hand_out(Answering(request, question.key_expr, answer, finish, self.later), [offered])
+            full += self._hand_out(Answering(request, question.key_expr, answer, finish, self.later), [offered])
+        return full
 
     def _on_response(self, response: messages.Response) -> None:
         gathering = self._gatherings.get(response.request_id)
-        if gathering is not None:
-            stack = self.stamped(response.ts_stack, *ARRIVING)
-            gathering.add(_reply(response.wire_expr.suffix, response.body, response.responder, response.qos, stack))
+        if gathering is None:
+            return
+        reply = _reply(response.wire_expr.suffix, response.body, response.responder, response.qos, response.ts_stack)
+        if not gathering.add(reply):
+            face, _ = self.node.speaker
+            self.room.missing(gathering.inlet, face, own_questions=1)
 
     def _on_response_final(self, number: int) -> None:
         gathering = self._gatherings.get(number)
@@ -443,26 +482,43 @@ class Hub:
         """Ask to be told of declarations."""
         with self.lock:
             self._watching[watching.id] = watching
-            self.node.say(
+            needed = self._joined(watching)
+            if needed is None:
+                return
+            number, key_expr = needed
+            self._say(
                 messages.Interest(
-                    id=watching.id,
+                    id=number,
                     mode=mode,
                     keyexprs=True,
                     subscribers=watching.kind is Kind.SUBSCRIBER,
                     queryables=watching.kind is Kind.QUERYABLE,
                     tokens=watching.kind is Kind.TOKEN,
-                    wire_expr=wire.WireExpr(0, str(watching.key_expr)),
+                    wire_expr=wire.WireExpr(0, str(key_expr)),
                     qos=wire.QoS.DECLARE,
                 )
             )
+
+    def _joined(self, watching: Watching) -> tuple[int, KeyExpr] | None:
+        """The interest to declare; None if that of others will do."""
+        if watching.kind is not Kind.SUBSCRIBER:
+            return watching.id, watching.key_expr
+        return self._publisher_keys.join(watching.id, watching.key_expr)
+
+    def _left(self, watching: Watching) -> int | None:
+        """The interest to end; None if others need it."""
+        if watching.kind is not Kind.SUBSCRIBER:
+            return watching.id
+        return self._publisher_keys.leave(watching.id, watching.key_expr)
 
     def unwatch(self, watching: Watching) -> None:
         """Stop being told."""
         with self.lock:
             if self._watching.pop(watching.id, None) is None:
                 return
-            if not self.is_over:
-                self.node.say(messages.Interest(id=watching.id, mode=wire.InterestMode.FINAL, qos=wire.QoS.DECLARE))
+            number = self._left(watching)
+            if not self.is_over and number is not None:
+                self._say(messages.Interest(id=number, mode=wire.InterestMode.FINAL, qos=wire.QoS.DECLARE))
 
     def _on_declare(self, message: messages.Declare) -> None:
         body = message.body
@@ -484,7 +540,8 @@ class Hub:
                     watching.on_final()
 
     def _tell(self, kind: Kind, change: SampleKind, key: str, interest_id: int | None) -> None:
-        asked = self._watching.get(interest_id) if interest_id is not None else None
+        is_shared = kind is Kind.SUBSCRIBER and self._publisher_keys.is_used
+        asked = self._watching.get(interest_id) if interest_id is not None and not is_shared else None
         told = [asked] if asked is not None else [one for one in self._watching.values() if one.is_future]
         for watching in told:
             if watching.kind is kind and intersects(str(watching.key_expr), key):

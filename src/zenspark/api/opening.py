@@ -12,6 +12,7 @@ from typing import ClassVar
 from zenspark.api.checks import expect
 from zenspark.api.config import Config
 from zenspark.api.hub import Hub, StampMaker
+from zenspark.api.overrides import Overrides
 from zenspark.api.reaching import Reach, roles
 from zenspark.api.session import Session
 from zenspark.api.settings import Settings
@@ -92,7 +93,7 @@ class Opening:
     def __init__(self, config: Config | None, timestamp_callback: StampMaker | None) -> None:
         self._settings = (Config() if config is None else expect(Config, config)).settings()
         node = _node(self._settings)
-        self._hub = Hub(node, self._settings.timestamping.enabled, timestamp_callback)
+        self._hub = Hub(node, self._settings, timestamp_callback)
         self._reach = Reach(node, self._settings)
         self._running = Running(self._hub, self._reach)
         node.start(self._hub)
@@ -104,7 +105,9 @@ class Opening:
         except BaseException:
             self.give_up()
             raise
-        return Session(self._hub, self._settings.queries_default_timeout / 1000, self._running.end)
+        settings = self._settings
+        overrides = Overrides(settings.qos.publication)
+        return Session(self._hub, settings.queries_default_timeout / 1000, self._running.end, overrides)
 
     def give_up(self) -> None:
         """End what there is so far."""
@@ -120,7 +123,8 @@ def _node(settings: Settings) -> Node:
     whatami = wire.WhatAmI[settings.mode.upper()]
     zid = None if settings.id is None else wire.ZenohId.parse(settings.id)
     unicast = settings.transport.unicast
-    queue = settings.transport.link.tx.queue.congestion_control
+    queue = settings.transport.link.tx.queue
+    congestion = queue.congestion_control
     limits = Limits(
         open_timeout=unicast.open_timeout / 1000,
         accept_timeout=unicast.accept_timeout / 1000,
@@ -128,7 +132,11 @@ def _node(settings: Settings) -> Node:
         max_pending=unicast.accept_pending,
         message_size=settings.transport.link.rx.max_message_size,
         keep_alives=settings.transport.link.tx.keep_alive,
-        patience=Patience(drop_after=queue.drop.wait_before_drop / 1e6, block=queue.block.wait_before_close / 1e6),
+        patience=Patience(
+            drop_after=congestion.drop.wait_before_drop / 1e6,
+            block=congestion.block.wait_before_close / 1e6,
+            flow=queue.batching.time_limit / 1000,
+        ),
     )
     own = identity(zid, whatami)
     told = settings.scouting.gossip
@@ -142,6 +150,7 @@ def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:
     weights = settings.routing.router.linkstate.transport_weights
     return Policy(
         query_timeout=settings.queries_default_timeout / 1000,
+        answer_timeout=settings.routing.interests.timeout / 1000,
         is_broker=settings.routing.peers == "broker",
         weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
         first_sn=int(time.time()),

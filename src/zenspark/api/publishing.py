@@ -23,7 +23,6 @@ from zenspark.api.timestamps import Timestamp
 from zenspark.api.zbytes import IntoZBytes, ZBytes, buffer_of
 from zenspark.key import KeyExpr
 from zenspark.net.driver import Pump
-from zenspark.net.node import Node
 from zenspark.router.routes import Routes
 from zenspark.transport.outbox import FULL, REFUSED, Outbox
 from zenspark.wire import values as wire
@@ -155,7 +154,7 @@ class Publication:
     def _targets(self) -> list[tuple[Pump, wire.WireExpr]]:
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return []
-        return targets_of(self._hub.node, str(self._key_expr), self._is_declared)
+        return targets_of(self._hub, str(self._key_expr), self._is_declared)
 
     def _is_wanted_here(self) -> bool:
         if self._publishing.destination is Locality.REMOTE:
@@ -171,7 +170,8 @@ class Publication:
             received = self._hub.stamped(stack, InterceptionPoint.RECEIVE)
             sample = sample_from_body(body, self._key_expr, qos, self._reliable, received)
             with node.lock:
-                self._subscriptions.deliver(sample, True)
+                full = self._subscriptions.deliver(sample, True)
+            self._hub.room.wait(full)
         with node.lock:
             targets = self._targets()
         stack = self._hub.stamped(stack, InterceptionPoint.ROUTE)
@@ -180,11 +180,13 @@ class Publication:
             driver.put(encode(push), None, qos, self._reliable)
 
 
-def targets_of(node: Node, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr]]:
+def targets_of(hub: Hub, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr]]:
     """The links with somebody who wants a key, and how to say it there. Guarded by the node's lock.
 
     A declared key is worth a number of its own on each.
     """
+    node = hub.node
+    key = hub.namespace.outward(key)
     targets = []
     for face in node.router.routes.push(node.local_face, key):
         driver = node.driver(face)

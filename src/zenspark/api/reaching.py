@@ -8,12 +8,14 @@ declared, so that who asks at once is answered.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 import msgspec
 
-from zenspark.api.settings import ByTarget, EndpointGroup, Gossip, Multicast, Settings
+from zenspark.api.settings import ByTarget, Connect, EndpointGroup, Gossip, Listen, Multicast, Settings
 from zenspark.errors import LinkError, UsageError, ZError
+from zenspark.net.binder import Binder
 from zenspark.net.connector import Connector
 from zenspark.net.discovery import Autoconnect, Discovery
 from zenspark.net.endpoints import Endpoint
@@ -23,8 +25,10 @@ from zenspark.net.scouting import ScoutingSettings
 from zenspark.net.tls import TLS_OPTIONS
 from zenspark.wire.values import Roles, WhatAmI
 
+logger = logging.getLogger("zenspark")
+
 HANDSHAKE = 2.0
-"""Seconds more for those who have answered, but with whom there is no session yet: this machine may be busy."""
+"""Seconds more for those who have answered, but not said all they have to say at first: this machine may be busy."""
 
 SETTLING = 0.05
 """Seconds in which everybody who is near answers the same question: who publishes at once is heard by all of them."""
@@ -49,7 +53,7 @@ class Reach:
         else:
             self._connect_others()
             if self._settings.open.return_conditions.declares:
-                self._node.wait(lambda: self._node.is_told, self._settings.scouting.delay / 1000)
+                self._node.wait(lambda: self._node.is_told, max(self._settings.scouting.delay / 1000, HANDSHAKE))
 
     def end(self) -> None:
         """Connect to nobody any more; before the node is closed."""
@@ -77,12 +81,20 @@ class Reach:
 
     def _listen(self) -> None:
         for text in self._settings.listen.endpoints:
-            endpoint = self._endpoint(text)
-            try:
-                self._node.join(endpoint) if endpoint.is_group else self._node.listen(endpoint)
-            except LinkError:
-                if self._settings.listen.exit_on_failure:
-                    raise
+            binder = Binder(self._node, self._endpoint(text), _policy(self._settings.listen))
+            if binder.policy.exit_on_failure or binder.policy.timeout_ms == 0:
+                self._bind(binder)
+            else:
+                binder.start()
+
+    def _bind(self, binder: Binder) -> None:
+        """Wait as long as it tries; an error if it gives up and that is not to be passed over."""
+        try:
+            binder.run()
+        except LinkError as error:
+            if binder.policy.exit_on_failure:
+                raise
+            logger.warning("%s", error)
 
     # -- connecting
 
@@ -123,15 +135,7 @@ class Reach:
                 raise endpoint.error(
                     "is a multicast group, which belongs in listen/endpoints, not in connect/endpoints"
                 )
-        configured = self._settings.connect
-        policy = RetryPolicy(
-            configured.retry.period_init_ms,
-            configured.retry.period_max_ms,
-            configured.retry.period_increase_factor,
-            max(configured.timeout_ms, FOR_EVER),
-            configured.exit_on_failure,
-        )
-        connector = Connector(self._node, endpoints, policy)
+        connector = Connector(self._node, endpoints, _policy(self._settings.connect))
         self._connectors.append(connector)
         connector.start()
         return connector
@@ -154,6 +158,16 @@ class Reach:
             self._discovery.respond(where)
         if not (self._is_client and self._settings.connect.endpoints):
             self._discovery.scout(where, _autoconnect(multicast))
+
+
+def _policy(configured: Connect | Listen) -> RetryPolicy:
+    return RetryPolicy(
+        configured.retry.period_init_ms,
+        configured.retry.period_max_ms,
+        configured.retry.period_increase_factor,
+        max(configured.timeout_ms, FOR_EVER),
+        configured.exit_on_failure,
+    )
 
 
 def roles(names: Iterable[str]) -> Roles:

@@ -23,7 +23,7 @@ class Gathering:
         self._key_expr = key_expr
         """What a reply must match; None for anything."""
         self._mode = mode
-        self._inlet = inlet
+        self.inlet = inlet
         self._sources = sources
         """How many still have something to say: the network, and each queryable of this session."""
         self._held: dict[str, Reply] = {}
@@ -38,31 +38,33 @@ class Gathering:
         else:
             self._on_end.append(work)
 
-    def add(self, reply: Reply) -> None:
-        """A reply came."""
+    def add(self, reply: Reply) -> bool:
+        """A reply came; whether there is room for more."""
         if self.is_over:
-            return
+            return True
         sample = reply.ok
         if sample is None:
-            self._inlet.push(reply)
-        elif self._key_expr is None or self._key_expr.intersects(sample.key_expr):
-            self._merge(reply, sample)
+            return self.inlet.push(reply)
+        if self._key_expr is None or self._key_expr.intersects(sample.key_expr):
+            return self._merge(reply, sample)
+        return True
 
-    def _merge(self, reply: Reply, sample: Sample) -> None:
+    def _merge(self, reply: Reply, sample: Sample) -> bool:
         key = str(sample.key_expr)
         match self._mode:
             case ConsolidationMode.NONE:
-                self._inlet.push(reply)
+                return self.inlet.push(reply)
             case ConsolidationMode.MONOTONIC:
                 newest = self._newest.get(key)
                 if sample.timestamp is None or newest is None or not sample.timestamp < newest:
                     if sample.timestamp is not None:
                         self._newest[key] = sample.timestamp
-                    self._inlet.push(reply)
+                    return self.inlet.push(reply)
             case _:
                 held = self._held.get(key)
                 if held is None or held.ok is None or not _is_older(sample.timestamp, held.ok.timestamp):
                     self._held[key] = reply
+        return True
 
     def source_done(self) -> None:
         """One that was asked has nothing more to say."""
@@ -75,9 +77,9 @@ class Gathering:
         if self.is_over:
             return
         self.is_over = True
-        self._inlet.push_many(self._held.values())
+        self.inlet.push_many(self._held.values())
         if error is not None:
-            self._inlet.push(Reply(error))
+            self.inlet.push(Reply(error))
         self._close()
 
     def cancel(self) -> None:
@@ -88,7 +90,7 @@ class Gathering:
 
     def _close(self) -> None:
         self._held = {}
-        self._inlet.close()
+        self.inlet.close()
         for work in self._on_end:
             work()
         self._on_end.clear()

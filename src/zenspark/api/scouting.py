@@ -78,5 +78,5 @@ def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, conf
     multicast = (config or Config()).settings().scouting.multicast
     roles = WhatAmIMatcher.of(what or "router|peer|client").to_wire()
     settings = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
-    attached = attach(handler, Workers(), lambda: None)
+    attached = attach(handler, Workers(), lambda _: None)
     return Scout(Scouter(settings, roles), attached)

@@ -38,6 +38,7 @@ from zenspark.api.ids import EntityGlobalId, SourceInfo, ZenohId
 from zenspark.api.info import SessionInfo
 from zenspark.api.instrumentation import TimestampInstrumentation
 from zenspark.api.matching import Matching
+from zenspark.api.overrides import Overrides
 from zenspark.api.parameters import Parameters, Selector
 from zenspark.api.publishing import Publication, Publishing
 from zenspark.api.query import ANY_KEY
@@ -63,10 +64,11 @@ class Session:
     `end` closes what is behind it; it can be called again, from any thread, and must not refer to the session.
     """
 
-    def __init__(self, hub: Hub, query_timeout: float, end: Callable[[], None]) -> None:
+    def __init__(self, hub: Hub, query_timeout: float, end: Callable[[], None], overrides: Overrides) -> None:
         self._hub = hub
         self._query_timeout = query_timeout
         self._end = end
+        self._overrides = overrides
         self._entity_id = hub.next_id()
         self._publications: dict[tuple[object, ...], Publication] = {}
         self._info = SessionInfo(hub)
@@ -204,7 +206,9 @@ class Session:
         publishing = _publishing(encoding, congestion, priority, express, None, destination)
         if len(self._publications) >= MAX_PUBLICATIONS:
             self._publications.clear()
-        publication = self._publications[settings] = Publication(self._hub, KeyExpr.of(key_expr), publishing)
+        key = KeyExpr.of(key_expr)
+        publication = Publication(self._hub, key, self._overrides.of(key, publishing))
+        self._publications[settings] = publication
         return publication
 
     def declare_publisher(
@@ -221,7 +225,8 @@ class Session:
         """Get ready to publish on one key, again and again."""
         self._hub.check()
         publishing = _publishing(encoding, congestion_control, priority, express, reliability, allowed_destination)
-        return Publisher(self._hub, KeyExpr.of(key_expr), publishing)
+        key = KeyExpr.of(key_expr)
+        return Publisher(self._hub, key, self._overrides.of(key, publishing))
 
     # -- receive
 

@@ -39,8 +39,20 @@ NodeId = Annotated[
         description="1 to 32 lower-case hexadecimal digits without a leading 0",
     ),
 ]
+AnyKey = Annotated[str, Meta(description="a key expression")]
 FixedKey = Annotated[str, Meta(description="a key expression without wildcards")]
+PriorityName = Literal[
+    "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
+]
 Strategy = Literal["always", "greater-zid"]
+
+
+def _is_key(key: str) -> bool:
+    try:
+        KeyExpr(key)
+    except UsageError:
+        return False
+    return True
 
 
 def _is_fixed(key: str | None) -> bool:
@@ -178,7 +190,7 @@ class Timestamping(Section, frozen=True):
     enabled: Annotated[
         bool, Key(unset=True, per_mode=True, defaults={"router": True, "peer": False, "client": False})
     ] = False
-    drop_future_timestamp: Annotated[bool, UNSET] = False
+    drop_future_timestamp: Annotated[bool, UNSET_UNUSED] = False
     """Whether samples stamped too far in the future are dropped instead of stamped anew."""
 
 
@@ -211,17 +223,40 @@ class Routing(Section, frozen=True):
     """Ours: whether a router carries messages between its peers that have no link to each other."""
 
 
+KEY_EXPRS = Key(check=lambda keys: all(_is_key(key) for key in keys))
+
+
 class Aggregation(Section, frozen=True):
     """Declaring one key for many."""
 
-    subscribers: Annotated[tuple[str, ...], UNUSED] = ()
-    publishers: Annotated[tuple[str, ...], UNUSED] = ()
+    subscribers: Annotated[tuple[AnyKey, ...], KEY_EXPRS] = ()
+    publishers: Annotated[tuple[AnyKey, ...], KEY_EXPRS] = ()
+
+
+class PublicationTreatment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How publications are sent; what is not said here is up to the program."""
+
+    congestion_control: Literal["drop", "block", "block_first"] | None = None
+    priority: PriorityName | None = None
+    express: bool | None = None
+    reliability: Literal["reliable", "best_effort"] | None = None
+    allowed_destination: Literal["any", "remote", "session_local"] | None = None
+
+
+class PublicationRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A treatment for all publications whose keys are included."""
+
+    key_exprs: tuple[AnyKey, ...]
+    config: PublicationTreatment
+
+
+RULES = Key(check=lambda rules: all(_is_key(key) for rule in rules for key in rule.key_exprs))
 
 
 class Qos(Section, frozen=True):
     """Treating messages of some keys in another way."""
 
-    publication: Annotated[tuple[dict[str, Any], ...], UNUSED] = ()
+    publication: Annotated[tuple[PublicationRule, ...], RULES] = ()
     network: Annotated[tuple[dict[str, Any], ...], UNUSED] = ()
 
 

@@ -6,13 +6,14 @@ Both look up the same routes: the subscribers of a key, remembered until a subsc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from zenspark.api.enums import Locality
 from zenspark.api.handlers import Inlet
+from zenspark.api.namespace import Namespace
+from zenspark.api.room import Room
 from zenspark.api.sample import Head, Sample, head_of, samples_of
 from zenspark.key import KeyExpr
 from zenspark.key.tree import KeyTree
@@ -65,11 +66,12 @@ NOBODY = Wanted(None, (), False)
 class Subscriptions:
     """All subscribers of a session. Guarded by the node's lock."""
 
-    def __init__(self, pause: Callable[[Face], None]) -> None:
+    def __init__(self, room: Room, namespace: Namespace) -> None:
         self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
         self._routes: dict[str, Route] = {}
         self._local_routes: dict[str, Route] = {}
-        self._pause = pause
+        self._room = room
+        self._namespace = namespace
         self._wanted: Memory[Wanted] = Memory()
         self.version = 0
         """Changes whenever a subscriber comes or goes."""
@@ -111,10 +113,10 @@ class Subscriptions:
             route = routes[key] = tuple(sorted(found, key=lambda one: one.id))
         return route
 
-    def deliver(self, sample: Sample, is_local: bool) -> bool:
-        """Hand over one sample; whether there is room for more everywhere."""
-        room = [subscription.inlet.push(sample) for subscription in self.route(str(sample.key_expr), is_local)]
-        return all(room)
+    def deliver(self, sample: Sample, is_local: bool) -> list[Inlet[Sample]]:
+        """Hand over one sample; those who have no room for more."""
+        inlets = [subscription.inlet for subscription in self.route(str(sample.key_expr), is_local)]
+        return [inlet for inlet in inlets if not (is_local and self._room.refuses(inlet)) and not inlet.push(sample)]
 
     def deliver_pushes(self, face: Face, pushes: Pushes) -> None:
         """Hand over what a neighbour published."""
@@ -128,24 +130,26 @@ class Subscriptions:
                 wanted = known[signature] = self._find(face, columns.shape_at(index))
             found.append(wanted)
         if len(found) == 1:
-            room = [self._hand_over(one, face, pushes, found) for one in found[0].route]
-        else:
-            everybody = dict.fromkeys(one for wanted in found for one in wanted.route)
-            room = [self._hand_over(one, face, pushes, [each.by(one) for each in found]) for one in everybody]
-        if not all(room):
-            self._pause(face)
+            for one in found[0].route:
+                self._hand_over(one, face, pushes, found)
+            return
+        for one in dict.fromkeys(one for wanted in found for one in wanted.route):
+            self._hand_over(one, face, pushes, [each.by(one) for each in found])
 
     def _find(self, face: Face, shape: Shape) -> Wanted:
-        key = face.resolve(shape.wire_expr)
+        wire_key = face.resolve(shape.wire_expr)
+        key = None if wire_key is None else self._namespace.inward(wire_key)
         route = () if key is None else self.route(key, False)
         head = head_of(shape, KeyExpr(key)) if route and key is not None else None
         return Wanted(head, route, shape.has_attachment)
 
-    def _hand_over(self, one: Subscription, face: Face, pushes: Pushes, wanted: list[Wanted]) -> bool:
-        """Whether there is room for more."""
+    def _hand_over(self, one: Subscription, face: Face, pushes: Pushes, wanted: list[Wanted]) -> None:
         heads = [each.head for each in wanted]
         if one.columns is not None:
             keys = [None if head is None else str(head.key_expr) for head in heads]
-            return one.columns.push_columns(pushes, keys, str(face.zid))
-        attached = any(each.attached for each in wanted)
-        return one.inlet.push_many(samples_of(pushes.columns, pushes.start, pushes.stop, heads, attached))
+            has_room = one.columns.push_columns(pushes, keys, str(face.zid))
+        else:
+            attached = any(each.attached for each in wanted)
+            has_room = one.inlet.push_many(samples_of(pushes.columns, pushes.start, pushes.stop, heads, attached))
+        if not has_room:
+            self._room.missing(one.inlet, face)

@@ -31,7 +31,7 @@ class Unicast(Section, frozen=True):
     accept_timeout: Milliseconds = 10_000
     accept_pending: Size = 100
     max_sessions: Size = 1000
-    max_links: Size = 1
+    max_links: Annotated[Size, UNUSED] = 1
     lowlatency: bool = False
     qos: Enabled = Enabled()
     compression: Disabled = Disabled()
@@ -49,21 +49,21 @@ class MulticastTransport(Section, frozen=True):
 class QueueSize(Section, frozen=True):
     """How many batches may wait at each priority."""
 
-    control: Batches = 2
-    real_time: Batches = 2
-    interactive_high: Batches = 2
-    interactive_low: Batches = 2
-    data_high: Batches = 2
-    data: Batches = 2
-    data_low: Batches = 2
-    background: Batches = 2
+    control: Annotated[Batches, UNUSED] = 2
+    real_time: Annotated[Batches, UNUSED] = 2
+    interactive_high: Annotated[Batches, UNUSED] = 2
+    interactive_low: Annotated[Batches, UNUSED] = 2
+    data_high: Annotated[Batches, UNUSED] = 2
+    data: Annotated[Batches, UNUSED] = 2
+    data_low: Annotated[Batches, UNUSED] = 2
+    background: Annotated[Batches, UNUSED] = 2
 
 
 class Drop(Section, frozen=True):
     """Messages that may be dropped when a queue is full."""
 
     wait_before_drop: Microseconds = 1000
-    max_wait_before_drop_fragments: Microseconds = 50_000
+    max_wait_before_drop_fragments: Annotated[Microseconds, UNUSED] = 50_000
 
 
 class Block(Section, frozen=True):
@@ -83,7 +83,7 @@ class Congestion(Section, frozen=True):
 class Batching(Section, frozen=True):
     """Whether messages wait for others to share a batch, and how long."""
 
-    enabled: bool = True
+    enabled: Annotated[bool, UNUSED] = True
     time_limit: Milliseconds = 1
 
 
@@ -117,7 +117,7 @@ class Transmission(Section, frozen=True):
 class Reception(Section, frozen=True):
     """What is received over a link."""
 
-    buffer_size: Size = 0xFFFF
+    buffer_size: Annotated[Size, UNUSED] = 0xFFFF
     max_message_size: Size = 1 << 30
     """Larger messages are refused before any memory is reserved for them."""
 

@@ -1,102 +1,151 @@
-"""Columns of the wire as record batches.
+"""Columns of the wire as record batches, in two steps.
 
-What many samples share (key, encoding, quality of service) is known once per shape and spread over the rows by Arrow;
-payloads are copied once, from the receive buffer into the batch. There is no Python object per sample.
+`piece_of` copies what differs from row to row out of the receive buffer, once, and notes what the rows have in common:
+this is all that whoever reads the network waits for. `batch_of` makes one record batch of many pieces. A column in
+which all rows are alike, as most are, is a slice of one made before. There is no Python object per sample.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import accumulate
+from typing import NamedTuple, TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.arrow import SCHEMA, UTC
-from zenspark.wire.columns import Columns, Kind, Shape, Spans
+from zenspark.transport.hearing import Pushes
+from zenspark.wire.columns import Columns, Kind, Spans
+from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
 SPREAD = 65536
-"""How many rows of one value are made at once and used again and again."""
+"""How many rows of one value are made at most to be used again and again."""
+LONGEST = 64
+"""The longest text of which so many are kept."""
 KINDS = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
+INDEX, NTP64, SN = pa.uint32(), pa.uint64(), pa.uint32()
+
+Value: TypeAlias = str | int | bool | None
 
 
-def batch_of(columns: Columns, start: int, stop: int, keys: list[str | None], via: str, now_us: int) -> pa.RecordBatch:
-    """The rows whose shape has a key, as a record batch; the others are for somebody else."""
-    where = slice(start, stop)
-    rows = stop - start
+class Common(NamedTuple):
+    """What rows have in common: the columns of the schema that do not differ from one to the next."""
+
+    key: str | None
+    kind: str
+    encoding: str
+    timestamp_id: str | None
+    source_zid: str | None
+    source_eid: int | None
+    priority: str
+    congestion: str
+    express: bool
+    reliable: bool
+    via: str | None
+
+    @staticmethod
+    def of(
+        key: str | None,
+        kind: Kind,
+        encoding: Encoding,
+        qos: QoS,
+        reliable: bool,
+        timestamp_id: ZenohId | None,
+        source: EntityId | None,
+        via: str | None,
+    ) -> Common:
+        """The values as the schema has them."""
+        return Common(
+            key,
+            KINDS[kind],
+            str(encoding),
+            None if timestamp_id is None else str(timestamp_id),
+            None if source is None else str(source.zid),
+            None if source is None else source.eid,
+            qos.priority.name,
+            qos.congestion.name,
+            qos.express,
+            reliable,
+            via,
+        )
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Rows that came together. A column that no row has anything in is None, as is the index where all are alike."""
+
+    commons: tuple[Common, ...]
+    index: pa.Array | None
+    """For each row the place of what it has in common with others."""
+    payload: pa.Array
+    attachment: pa.Array | None
+    ntp64: pa.Array | None
+    """Clock readings; they mean something in rows that name a clock."""
+    sn: pa.Array | None
+    """Sequence numbers of publishers; they mean something in rows that name one."""
+    received_at: int
+    size: int
+    """How many bytes of payload it brings, more or less."""
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.payload)
+
+    def split(self, rows: int) -> tuple[Piece, Piece]:
+        """The first so many rows, and the others."""
+        return self._with(lambda array: array[:rows]), self._with(lambda array: array[rows:])
+
+    def wanted(self) -> Piece:
+        """Only the rows that have a key."""
+        if None not in (common.key for common in self.commons):
+            return self
+        has_key = pa.array([common.key is not None for common in self.commons])
+        mask = pa.repeat(has_key[0], self.num_rows) if self.index is None else has_key.take(self.index)
+        return self._with(lambda array: array.filter(mask))
+
+    def _with(self, change: Callable[[pa.Array], pa.Array]) -> Piece:
+        columns = (self.index, self.payload, self.attachment, self.ntp64, self.sn)
+        index, payload, attachment, ntp64, sn = (None if one is None else change(one) for one in columns)
+        return Piece(self.commons, index, payload, attachment, ntp64, sn, self.received_at, self.size)
+
+
+# -- from the wire -------------------------------------------------------------------------------------------------
+
+
+def piece_of(pushes: Pushes, keys: list[str | None], via: str, now_us: int) -> Piece:
+    """The rows whose shape has a key, copied unless they last; the others are for somebody else."""
+    columns = pushes.columns
+    where = slice(pushes.start, pushes.stop)
     shapes = [columns.shape_at(index) for index in range(len(keys))]
-    index = None if len(keys) == 1 else _copied(columns.shape[where], pa.uint32())
-    shared = [shared_values(shape, key, via) for shape, key in zip(shapes, keys, strict=True)]
-    found = {name: _spread(name, [values[name] for values in shared], index, rows) for name in shared[0]}
-    found["payload"] = _gathered(columns.payloads(), where)
-    found["attachment"] = _gathered(columns.attachments(), where) if any(s.has_attachment for s in shapes) else None
-    ntp64 = _copied(columns.timestamp[where], pa.uint64())
-    is_stamped = pc.is_valid(found["timestamp_id"])
-    found["timestamp_ntp64"] = _only(is_stamped, ntp64.view(pa.int64()))
-    found["timestamp"] = _only(is_stamped, microseconds(ntp64))
-    if any(shape.source is not None for shape in shapes):
-        numbers = _copied(columns.source_sns()[where], pa.uint32()).cast(pa.int64())
-        found["source_sn"] = _only(pc.is_valid(found["source_zid"]), numbers)
-    if any(shape.kind is Kind.DEL for shape in shapes):
-        found["payload"] = _only(pc.equal(found["kind"], "PUT"), found["payload"])
-    found["received_at"] = pa.repeat(pa.scalar(now_us, UTC), rows)
-    batch = record_batch(found, rows)
-    return batch if None not in keys else batch.filter(pc.is_valid(batch.column("key")))
-
-
-def record_batch(found: dict[str, pa.Array | None], rows: int) -> pa.RecordBatch:
-    """A record batch of the schema from the columns there are; the others are null."""
-    arrays = [found.get(field.name) for field in SCHEMA]
-    filled = [
-        pa.nulls(rows, field.type) if array is None else array for field, array in zip(SCHEMA, arrays, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(filled, schema=SCHEMA)
-
-
-def shared_values(shape: Shape, key: str | None, via: str) -> dict[str, Any]:
-    """What all rows of one shape have in the columns that do not differ by row."""
-    source = shape.source
-    return {
-        "key": key,
-        "kind": KINDS[shape.kind],
-        "encoding": str(shape.encoding),
-        "timestamp_id": None if shape.timestamp_id is None else str(shape.timestamp_id),
-        "source_zid": None if source is None else str(source.zid),
-        "source_eid": None if source is None else source.eid,
-        "priority": shape.qos.priority.name,
-        "congestion": shape.qos.congestion.name,
-        "express": shape.qos.express,
-        "reliable": shape.reliable,
-        "via": via,
-    }
-
-
-@lru_cache(maxsize=1024)
-def _constant(name: str, value: str | int | bool | None) -> pa.Array:
-    return pa.repeat(pa.scalar(value, SCHEMA.field(name).type), SPREAD)
-
-
-def _spread(name: str, values: list[Any], index: pa.Array | None, rows: int) -> pa.Array:
-    """A column from the values of its shapes: all rows alike without an index, else by it."""
-    if index is not None:
-        return pa.array(values, SCHEMA.field(name).type).take(index)
-    if rows <= SPREAD:
-        return _constant(name, values[0])[:rows]
-    return pa.repeat(pa.scalar(values[0], SCHEMA.field(name).type), rows)
-
-
-def microseconds(ntp64: pa.Array) -> pa.Array:
-    """Clock readings as Unix time in microseconds, rounded."""
-    seconds = pc.cast(pc.shift_right(ntp64, pa.scalar(32, pa.uint64())), pa.int64())
-    fraction = pc.bit_wise_and(ntp64, pa.scalar(0xFFFF_FFFF, pa.uint64()))
-    scaled = pc.add(pc.multiply(fraction, pa.scalar(1_000_000, pa.uint64())), pa.scalar(1 << 31, pa.uint64()))
-    micros = pc.shift_right(scaled, pa.scalar(32, pa.uint64()))
-    return pc.cast(pc.add(pc.multiply(seconds, 1_000_000), pc.cast(micros, pa.int64())), UTC)
+    is_whole = pushes.is_lasting and shapes[0].kind is Kind.PUT
+    payload = _lasting(columns) if is_whole else _gathered(columns.payloads(), where)
+    piece = Piece(
+        tuple(
+            Common.of(key, one.kind, one.encoding, one.qos, one.reliable, one.timestamp_id, one.source, via)
+            for key, one in zip(keys, shapes, strict=True)
+        ),
+        None if len(keys) == 1 else _copied(columns.shape[where], INDEX),
+        payload,
+        _gathered(columns.attachments(), where) if any(one.has_attachment for one in shapes) else None,
+        _copied(columns.timestamp[where], NTP64) if any(one.timestamp_id is not None for one in shapes) else None,
+        _copied(columns.source_sns()[where], SN) if any(one.source is not None for one in shapes) else None,
+        now_us,
+        payload.buffers()[2].size,
+    )
+    return piece.wanted()
 
 
 def _copied(view: memoryview, kind: pa.DataType) -> pa.Array:
     """A copy of a column of the wire: its memory is used again for the next rows."""
     return pa.Array.from_buffers(kind, len(view), [None, pa.py_buffer(view.tobytes())])
+
+
+def _lasting(columns: Columns) -> pa.Array:
+    """The payload of the one row there is, where it lies."""
+    bounds = pa.py_buffer(columns.payload_start.tobytes() + columns.payload_stop.tobytes())
+    return pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(columns.data)])
 
 
 def _gathered(spans: Spans, where: slice) -> pa.Array:
@@ -106,5 +155,90 @@ def _gathered(spans: Spans, where: slice) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), spans.count, buffers, found.null_count)[where]
 
 
-def _only(is_valid: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(is_valid, values, pa.scalar(None, values.type))
+# -- to a record batch ---------------------------------------------------------------------------------------------
+
+
+def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
+    """One record batch of the schema from pieces, none of them empty."""
+    rows = sum(piece.num_rows for piece in pieces)
+    places: dict[Common, int] = {}
+    for common in dict.fromkeys(common for piece in pieces for common in piece.commons):
+        places[common] = len(places)
+    index = None if len(places) == 1 else pa.concat_arrays([_index(piece, places) for piece in pieces])
+    found = {
+        name: _spread(name, values, index, rows)
+        for name, values in zip(Common._fields, zip(*places, strict=True), strict=True)
+    }
+    found["payload"] = _joined(pieces, [piece.payload for piece in pieces])
+    found["attachment"] = _joined(pieces, [piece.attachment for piece in pieces])
+    ntp64 = _joined(pieces, [piece.ntp64 for piece in pieces])
+    if ntp64 is not None:
+        readings = _only(found["timestamp_id"], ntp64)
+        found["timestamp_ntp64"] = readings.view(pa.int64())
+        found["timestamp"] = microseconds(readings)
+    sn = _joined(pieces, [piece.sn for piece in pieces])
+    if sn is not None:
+        found["source_sn"] = _only(found["source_zid"], sn.cast(pa.int64()))
+    found["received_at"] = _times(pieces)
+    return pa.RecordBatch.from_arrays([_or_nulls(name, found.get(name), rows) for name in SCHEMA.names], schema=SCHEMA)
+
+
+def _index(piece: Piece, places: dict[Common, int]) -> pa.Array:
+    """For each row of a piece the place of what it has in common, among those of all pieces."""
+    own = pa.array([places[common] for common in piece.commons], INDEX)
+    return pa.repeat(own[0], piece.num_rows) if piece.index is None else own.take(piece.index)
+
+
+def _joined(pieces: Sequence[Piece], arrays: list[pa.Array | None]) -> pa.Array | None:
+    """The arrays of the pieces behind one another, null where one has none; None if none of them has one."""
+    there = [array for array in arrays if array is not None]
+    if len(arrays) == 1 or not there:
+        return arrays[0]
+    return pa.concat_arrays(
+        pa.nulls(piece.num_rows, there[0].type) if array is None else array
+        for piece, array in zip(pieces, arrays, strict=True)
+    )
+
+
+def _times(pieces: Sequence[Piece]) -> pa.Array:
+    """For each row when its piece came."""
+    ends = pa.array(list(accumulate(piece.num_rows for piece in pieces)), pa.int32())
+    times = pa.array([piece.received_at for piece in pieces], UTC)
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, times))
+
+
+def _only(names: pa.Array, values: pa.Array) -> pa.Array:
+    """The values of rows with a name."""
+    return pc.if_else(pc.is_valid(names), values, None) if names.null_count else values
+
+
+def _or_nulls(name: str, array: pa.Array | None, rows: int) -> pa.Array:
+    return _alike(name, None, rows) if array is None else array
+
+
+def _spread(name: str, values: tuple[Value, ...], index: pa.Array | None, rows: int) -> pa.Array:
+    """A column from the values rows have in common."""
+    if index is None or len(set(values)) == 1:
+        return _alike(name, values[0], rows)
+    return pa.array(values, SCHEMA.field(name).type).take(index)
+
+
+def _alike(name: str, value: Value, rows: int) -> pa.Array:
+    """A column of one value, part of one made before if that is not too much to keep."""
+    if rows > SPREAD or (isinstance(value, str) and len(value) > LONGEST):
+        return pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows)
+    return _made_before(name, value, 1 << (rows - 1).bit_length() if rows else 0)[:rows]
+
+
+@lru_cache(maxsize=256)
+def _made_before(name: str, value: Value, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows)
+
+
+def microseconds(ntp64: pa.Array) -> pa.Array:
+    """Clock readings as Unix time in microseconds, rounded."""
+    seconds = pc.cast(pc.shift_right(ntp64, pa.scalar(32, pa.uint64())), pa.int64())
+    fraction = pc.bit_wise_and(ntp64, pa.scalar(0xFFFF_FFFF, pa.uint64()))
+    scaled = pc.add(pc.multiply(fraction, pa.scalar(1_000_000, pa.uint64())), pa.scalar(1 << 31, pa.uint64()))
+    micros = pc.shift_right(scaled, pa.scalar(32, pa.uint64()))
+    return pc.cast(pc.add(pc.multiply(seconds, 1_000_000), pc.cast(micros, pa.int64())), UTC)

@@ -42,7 +42,7 @@ def checked(batch: pa.RecordBatch, clock: ZenohId) -> pa.RecordBatch:
         _refuse(pc.invert(pc.is_in(columns["kind"], KINDS)), "is neither PUT nor DELETE")
     _check_payloads(columns, batch.num_rows)
     _complete_stamps(columns, batch.num_rows, clock)
-    return pa.RecordBatch.from_pydict(columns) if columns else batch
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _is_known(name: str) -> bool:
@@ -79,12 +79,13 @@ def _check_payloads(columns: dict[str, pa.Array], rows: int) -> None:
 def _complete_stamps(columns: dict[str, pa.Array], rows: int, clock: ZenohId) -> None:
     """Make sure that who has a time has a clock reading, and who has a reading has a clock."""
     time = columns.pop("timestamp", None)
-    if time is not None and "timestamp_ntp64" not in columns:
-        columns["timestamp_ntp64"] = ntp64_of(time)
     readings = columns.get("timestamp_ntp64")
+    if time is not None:
+        readings = ntp64_of(time) if readings is None else pc.coalesce(readings, ntp64_of(time))
     if readings is None:
         columns.pop("timestamp_id", None)
         return
+    columns["timestamp_ntp64"] = readings
     ids = columns.get("timestamp_id", pa.nulls(rows, pa.string()))
     columns["timestamp_id"] = pc.if_else(pc.is_valid(readings), pc.fill_null(ids, str(clock)), None)
 
@@ -143,11 +144,10 @@ def runs_of(batch: pa.RecordBatch, qos: QoS, reliable: bool) -> Iterator[Run]:
 
 
 def _quality(row: int, priority: str, congestion: str, express: bool, reliable: bool) -> tuple[QoS, bool]:
-    try:
-        return QoS(Priority[priority], Congestion[congestion], express), reliable
-    except KeyError as error:
-        names = [*Priority.__members__, *Congestion.__members__]
-        raise UsageError(f"row {row} has the quality of service {error}; there are {', '.join(names)}") from error
+    for name, value, known in (("priority", priority, Priority), ("congestion", congestion, Congestion)):
+        if value not in known.__members__:
+            raise UsageError(f"row {row} has the {name} {value!r}; there are {', '.join(known.__members__)}")
+    return QoS(Priority[priority], Congestion[congestion], express), reliable
 
 
 # -- to the wire ---------------------------------------------------------------------------------------------------
@@ -184,13 +184,13 @@ def _extras(columns: dict[str, pa.Array], encoding: Encoding) -> dict[str, Any]:
     elif encoding != Encoding.BYTES:
         found["encoding"] = Spans.constant(_written(encoding))
     if "timestamp_ntp64" in columns:
-        found["timestamp"] = _numbers(columns["timestamp_ntp64"], pa.int64())
+        found["timestamp"] = _numbers(columns["timestamp_ntp64"])
         found["timestamp_id"] = _looked_up("timestamp_id", columns["timestamp_id"], _id)
     if "source_zid" in columns:
         found["source_zid"] = _looked_up("source_zid", columns["source_zid"], _id)
         for name in ("source_eid", "source_sn"):
             if name in columns:
-                found[name] = _numbers(columns[name], pa.uint32())
+                found[name] = _numbers(_in_32_bits(name, columns[name]))
     return found
 
 
@@ -229,14 +229,20 @@ def _id(text: str) -> bytes:
     return ZenohId.parse(text).to_bytes()
 
 
-def _numbers(array: pa.Array, kind: pa.DataType) -> memoryview:
-    filled = pc.fill_null(array, 0)
+def _in_32_bits(name: str, array: pa.Array) -> pa.Array:
     try:
-        exact = filled.cast(kind)
+        return array.cast(pa.uint32())
     except pa.ArrowInvalid as error:
-        raise UsageError(f"a number of a source has 32 bits: {error}") from error
-    width = kind.bit_width // 8
-    raw = memoryview(exact.buffers()[1])[exact.offset * width : (exact.offset + len(exact)) * width]
+        is_wrong = pc.or_(pc.less(array, 0), pc.greater(array, 0xFFFF_FFFF))
+        row = pc.index(pc.fill_null(is_wrong, False), True).as_py()
+        raise UsageError(f"row {row} has the {name} {array[row]}, which does not fit into 32 bits") from error
+
+
+def _numbers(array: pa.Array) -> memoryview:
+    """A column of numbers, 0 where there is none."""
+    filled = pc.fill_null(array, 0)
+    width = filled.type.bit_width // 8
+    raw = memoryview(filled.buffers()[1])[filled.offset * width : (filled.offset + len(filled)) * width]
     return raw.cast("B").cast("Q" if width == 8 else "I")
 
 

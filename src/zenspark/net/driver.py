@@ -56,7 +56,10 @@ class Pump(Speaker):
         """Whom to tell of that, in the loop."""
         self.on_room: Callable[[Pump], None] | None = None
         """Whom to tell, in the loop, when the link has taken what waited."""
-        self._paused = False
+        self.received = 0
+        """How many bytes were read so far."""
+        self._paused: set[object] = set()
+        """Who has no room for what comes here."""
         self._timer: Timer | None = None
 
     @abstractmethod
@@ -196,16 +199,16 @@ class Pump(Speaker):
 
     # -- from any thread: listening
 
-    def pause(self) -> None:
-        """Read no more until `resume`: whoever receives has no room. The peer is slowed down, nothing is lost."""
-        if not self._paused:
-            self._paused = True
+    def pause(self, by: object = None) -> None:
+        """Read no more until everybody who paused resumes: they have no room. The peer is slowed down, nothing lost."""
+        if by not in self._paused:
+            self._paused.add(by)
             self.loop.call_soon(self._watch)
 
-    def resume(self) -> None:
-        """Read again."""
-        if self._paused:
-            self._paused = False
+    def resume(self, by: object = None) -> None:
+        """Read again, as far as this one is concerned."""
+        if by in self._paused:
+            self._paused.discard(by)
             self.loop.call_soon(self._resume)
 
     def _resume(self) -> None:
@@ -228,7 +231,7 @@ class Pump(Speaker):
         self._forget_residue()
 
         def end() -> None:
-            self._paused = False
+            self._paused.clear()
             self._on_readable()
             self._end(self._lost(error))
 
@@ -291,6 +294,7 @@ class Driver(Pump):
         if not count:
             self._end(self.connection.receive_eof())
             return False
+        self.received += count
         if self._prefix:
             room[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
         for event in self.connection.receive(count + self._prefix, self.loop.now()):

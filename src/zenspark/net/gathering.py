@@ -64,6 +64,7 @@ class GroupDriver(Pump):
         size, sender = self.link.recv_from(self.connection.buffer())
         if size == NOTHING:
             return False
+        self.received += size
         for event in self.connection.receive(sender, size, self.loop.now()):
             self._handle(event)
         if self.connection.next_timeout() < self._due:  # a newcomer waits for our JOIN

@@ -43,12 +43,12 @@ class HoldingBack:
             target.on_room = self.let_go
             self._look_after(target)
         self._waiting[target].add(source)
-        source.pause()
+        source.pause(target)
 
     def let_go(self, target: Pump) -> None:
         """A neighbour has room, or is gone."""
         for source in self._waiting.pop(target, ()):
-            source.resume()
+            source.resume(target)
 
     def _look_after(self, target: Pump) -> None:
         """Give up a neighbour for which others wait, if it takes nothing."""

@@ -51,6 +51,11 @@ def hand_over() -> None:
         loop._hand_over()
 
 
+def in_callback() -> bool:
+    """Whether the caller is a callback of a user."""
+    return threading.get_ident() in _borrowers
+
+
 class HasFileno(Protocol):
     """Something with a descriptor."""
 

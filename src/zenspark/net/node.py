@@ -16,7 +16,7 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -40,8 +40,9 @@ from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
 from zenspark.wire.columns import Columns, Shape
-from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam, Push
-from zenspark.wire.values import Congestion, Locator, QoS, WhatAmI, ZenohId
+from zenspark.wire.fields import replace
+from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam, Push, Request, Response
+from zenspark.wire.values import Congestion, Locator, QoS, TimestampStack, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
@@ -111,6 +112,10 @@ class Node:
         self.listeners: list[Listener] = []
         self.on_found: Callable[[Found], None] | None = None
         """Whom to tell, in the loop, of nodes that neighbours know."""
+        self.at_route: Callable[[TimestampStack | None], TimestampStack | None] = lambda stack: stack
+        """Who adds a clock reading to messages on their way through this node, if they want one."""
+        self.on_block: Callable[[bool], object] = lambda _: None
+        """Whom to tell, in the loop, when a callback begins and ends to wait for room on a link."""
         self.on_lost: Callable[[ZenohId], None] | None = None
         """Whom to tell, in the loop, of neighbours that are gone."""
         self._local: Local | None = None
@@ -196,6 +201,9 @@ class Node:
     def listen(self, endpoint: Endpoint) -> Listener:
         """Let others connect here."""
         listener = protocols.listen(endpoint)
+        if self._is_closed:  # nobody would close it any more
+            listener.close()
+            raise SessionClosed("the node is closed")
         self.listeners.append(listener)
         self.loop.call_soon(lambda: self._await_callers(listener))
         return listener
@@ -285,6 +293,7 @@ class Node:
         )
         driver = Driver(self.loop, link, connection, self._on_event, self.limits.patience)
         driver.on_released = self._on_released
+        driver.on_block = lambda waits: self.on_block(waits)
         self._pending[driver] = watcher
         self.loop.call_at(self.loop.now() + timeout, lambda: self._give_up(driver, timeout))
         driver.start()
@@ -399,6 +408,7 @@ class Node:
         self._held.let_go(gathering.driver)
         self._leaving.add(gathering.driver)
         gathering.driver.on_released = self._on_released
+        gathering.driver.on_block = lambda waits: self.on_block(waits)
 
     # -- what is heard, with the lock
 
@@ -428,6 +438,8 @@ class Node:
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""
         self.speaker = (face, reliable)
+        if isinstance(message, Push | Request | Response) and message.ts_stack is not None:
+            message = replace(message, ts_stack=self.at_route(message.ts_stack))
         if self._gossip is not None and isinstance(message, NetworkOam) and face.region is not Region.MEMBER:
             found, out = self._gossip.receive(face, message)
             self._emit(out)
@@ -445,17 +457,18 @@ class Node:
 
     # -- what the session says
 
-    def say(self, message: NetworkMessage) -> None:
-        """The session declares, asks or answers something."""
+    def say(self, message: NetworkMessage) -> list[Pump]:
+        """The session declares, asks or answers something; the links it goes to."""
         with self.lock:
             spoken_to = self.hear(self.local_face, message)
         if not self.loop.is_mine:
             for pump in spoken_to:
                 pump.flush()
+        return spoken_to
 
-    def wait_for_room(self, congestion: Congestion) -> None:
-        """Wait until no link is behind with what was said before; never with the lock, never in the loop."""
-        for pump in self.pumps:
+    def wait_for_room(self, pumps: Iterable[Pump], congestion: Congestion) -> None:
+        """Wait until some links have taken what was said to them before; never with the lock."""
+        for pump in pumps:
             pump.wait_for_room(congestion)
 
     def late_links(self, congestion: Congestion, key: str | None = None) -> list[Pump]:

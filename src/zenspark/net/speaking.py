@@ -13,14 +13,15 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links import Link
-from zenspark.net.loop import Loop, hand_over
+from zenspark.net.loop import Loop, hand_over, in_callback
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Rows
@@ -93,11 +94,14 @@ class Speaker(ABC):
         self._residue: deque[memoryview] = deque()
         self._backlog = 0
         """How many bytes wait there."""
+        self._run: bytearray | None = None
         self._taken = 0
         """Counts what the link takes late, to see whether the peer reads at all."""
         self._is_congested = False
         """Whether a message was dropped and there was no room since: the next ones need not wait to find out."""
         self._has_first = False
+        self.on_block: Callable[[bool], object] = lambda _: None
+        """Whom to tell, in the loop, when a callback begins and ends to wait for room here."""
         """Whether a BLOCK_FIRST message waits."""
         self._flush_due = False
         self._in_full_flow = False
@@ -207,18 +211,23 @@ class Speaker(ABC):
         outbox = self.connection.outbox
         if outbox is None:
             return False
-        size = RUN if self.link.is_streamed else 0
         while rows.row < rows.count:
             with self._lock:  # anew for each run, so that others can say something in between
                 if (self._residue and not self._wait_for_room(qos.congestion)) or self._closed:
                     return False
                 self._said = False
                 self._write(outbox.take())
-                outbox.extend(qos.priority, reliable, rows, size)
+                outbox.extend(qos.priority, reliable, rows, self._run_room() if self.link.is_streamed else None)
                 self._write(outbox.take())
                 self._let_flow(outbox)
                 self._spoke = time.monotonic()
         return True
+
+    def _run_room(self) -> bytearray:
+        """Memory for a run of batches: the same again and again, unless some of it may still wait for the link."""
+        if self._run is None or self._residue:
+            self._run = bytearray(RUN)
+        return self._run
 
     def wait_for_room(self, congestion: Congestion) -> bool:
         """Wait until the link has taken what was said before; False if it is better not to say more."""
@@ -282,6 +291,16 @@ class Speaker(ABC):
         return not self._residue or self._closed
 
     def _block(self) -> bool:
+        """Wait; if it is a callback that waits, its session has to know: it may be what the peer waits for."""
+        if not in_callback():
+            return self._wait_on()
+        self.loop.call_soon(partial(self.on_block, True))  # in the loop, for it needs locks that come before ours
+        try:
+            return self._wait_on()
+        finally:
+            self.loop.call_soon(partial(self.on_block, False))
+
+    def _wait_on(self) -> bool:
         """Wait as long as the peer takes anything."""
         hand_over()
         taken, deadline = self._taken, time.monotonic() + self._patience.block

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from zenspark.router.declarations import Declarations
 from zenspark.router.face import Face, Kind, Out, Region
-from zenspark.router.interests import ANSWER_TIMEOUT, Asked, Interests, kinds_of
+from zenspark.router.interests import Asked, Interests, kinds_of
 from zenspark.router.routes import Reach, is_key_expression
 from zenspark.router.telling import bind_prefix, declare
 from zenspark.wire.messages import DeclareFinal, Interest
@@ -19,13 +19,16 @@ INITIAL_INTEREST = 0
 
 
 class Asking:
-    """The moves that have to do with interests."""
+    """The moves that have to do with interests. `timeout` is for the answers of those above us."""
 
-    def __init__(self, out: Out, interests: Interests, declarations: Declarations, reach: Reach) -> None:
+    def __init__(
+        self, out: Out, interests: Interests, declarations: Declarations, reach: Reach, timeout: float
+    ) -> None:
         self._out = out
         self._interests = interests
         self._declarations = declarations
         self._reach = reach
+        self._timeout = timeout
         self._above: dict[Face, None] = {}
 
     # -- faces
@@ -91,7 +94,7 @@ class Asking:
         if not self._reach(asked.face, above):
             return
         number = above.next_id()
-        self._interests.pass_on(asked, above, number, now + ANSWER_TIMEOUT)
+        self._interests.pass_on(asked, above, number, now + self._timeout)
         if asked.key is not None:
             bind_prefix(self._out, above, asked.key)
         interest = Interest(

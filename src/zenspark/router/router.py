@@ -18,7 +18,7 @@ import msgspec
 from zenspark.router.asking import INITIAL_INTEREST, Asking
 from zenspark.router.declarations import Declarations
 from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Out, Region
-from zenspark.router.interests import Interests
+from zenspark.router.interests import ANSWER_TIMEOUT, Interests
 from zenspark.router.network import SELF, Network
 from zenspark.router.peering import Peering
 from zenspark.router.requests import Requests
@@ -54,6 +54,8 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
 
     query_timeout: float = 10.0
     """Seconds for requests that do not say how long they may take."""
+    answer_timeout: float = ANSWER_TIMEOUT
+    """Seconds an asker waits for the nodes above us to answer an interest."""
     is_broker: bool = True
     """Whether a router carries messages between its peers that have no link to each other."""
     weights: Mapping[ZenohId, int] = {}
@@ -84,6 +86,7 @@ class Router:
         policy = policy or Policy()
         self.zid = zid
         self.whatami = whatami
+        self.policy = policy
         self.stamping = policy.stamping
         network = Network(zid, policy.weights, policy.first_sn) if whatami is WhatAmI.ROUTER else None
         self._out: Out = []
@@ -96,7 +99,7 @@ class Router:
         interests = Interests()
         self._declarations = Declarations(self._out, interests, self._reach, network)
         self._sources = self._declarations.sources
-        self._asking = Asking(self._out, interests, self._declarations, self._reach)
+        self._asking = Asking(self._out, interests, self._declarations, self._reach, policy.answer_timeout)
         self.routes = self._declarations.routes
         self._requests = Requests(self._out, self.routes, policy.query_timeout)
 

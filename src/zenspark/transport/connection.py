@@ -158,7 +158,8 @@ class Connection:
         """Move what is left, an unfinished batch, to the front."""
         left = self._filled - consumed
         if consumed and left:
-            self._buffer[:left] = self._buffer[consumed : self._filled]
+            whole = memoryview(self._buffer)
+            whole[:left] = whole[consumed : self._filled]
         self._filled = left
 
     def _step(self, start: int) -> Step:

@@ -38,6 +38,8 @@ class Pushes(msgspec.Struct, frozen=True):
     columns: Columns
     start: int
     stop: int
+    is_lasting: bool = False
+    """Whether there is one row, joined from fragments, whose bytes are good for ever."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -140,15 +142,25 @@ class Hearing:
             case Join():
                 yield message
 
-    def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Lost]:
+    def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Pushes | Lost]:
         lane = self._lane(fragment.priority, fragment.reliable)
         if not lane.accept(fragment.sn):
             return
         for event in lane.defragmenter.receive(fragment):
             if isinstance(event, Joined):
-                yield _received(decode_network(event.data), fragment.reliable)
+                yield from self._on_joined(event.data, fragment)
             else:
                 yield Lost(event.why)
+
+    def _on_joined(self, data: bytes | bytearray, last: Fragment) -> Iterator[Received | Pushes | Lost]:
+        """One message: a row like those that came in one piece, if it can be one."""
+        columns = self._columns
+        cursor = Cursor(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
+        if cursor.decode(columns) is Outcome.END and len(columns) == 1:
+            yield Pushes(columns, 0, 1, is_lasting=True)
+        else:
+            yield _received(decode_network(data), last.reliable)
+        columns.clear()
 
 
 def _length_at(cursor: Cursor) -> int:

@@ -28,7 +28,7 @@ class Abandoned(msgspec.Struct, frozen=True):
 class Joined(msgspec.Struct, frozen=True):
     """The bytes of one network message that came in pieces."""
 
-    data: bytes
+    data: bytes | bytearray
     pieces: int
 
 
@@ -60,15 +60,15 @@ class Defragmenter:
         self.marked = patch >= 1
         """Whether the first piece of a message says that it is the first."""
         self.limit = limit
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._pieces = 0
+        self._data = bytearray()
         self._expected = 0
         self._told = False  # whether somebody knows already that the message at hand is lost
 
     @property
     def pending(self) -> int:
         """How many pieces of a message wait here for the others."""
-        return len(self._pieces)
+        return self._pieces
 
     def receive(self, piece: Fragment) -> list[Joined | Abandoned]:
         """Take a piece whose number was accepted."""
@@ -80,11 +80,11 @@ class Defragmenter:
         if problem:
             return events + self._refuse(piece, problem)
         self._told = False
-        self._pieces.append(piece.payload)
-        self._size += len(piece.payload)
+        self._pieces += 1
+        self._data += piece.payload
         self._expected = next_sn(piece.sn, self.mask)
         if not piece.more:
-            events.append(Joined(b"".join(self._pieces), len(self._pieces)))
+            events.append(Joined(self._data, self._pieces))
             self._clear()
         return events
 
@@ -95,7 +95,7 @@ class Defragmenter:
             return "the sender gave it up"
         if self._pieces and piece.sn != self._expected:
             return f"a piece is missing: expected sequence number {self._expected}, found {piece.sn}"
-        if self._size + len(piece.payload) > self.limit:
+        if len(self._data) + len(piece.payload) > self.limit:
             return f"it is larger than {self.limit} bytes"
         return ""
 
@@ -110,13 +110,13 @@ class Defragmenter:
         """Forget a message that was begun, and tell of it."""
         if not self._pieces:
             return []
-        lost = Abandoned(len(self._pieces), self._size, why)
+        lost = Abandoned(self._pieces, len(self._data), why)
         self._clear()
         return [lost]
 
     def _clear(self) -> None:
-        self._pieces = []
-        self._size = 0
+        self._pieces = 0
+        self._data = bytearray()
 
 
 class ReceivingLane:

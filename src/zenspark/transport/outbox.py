@@ -162,20 +162,20 @@ class Outbox:
             batch += payload
         return full
 
-    def extend(self, priority: cython.int, reliable: cython.bint, rows: Rows, size: cython.Py_ssize_t) -> None:
-        """Rows, from `rows.row` on, as batches of their own: as many as `size` bytes hold, at least one.
+    def extend(self, priority: cython.int, reliable: cython.bint, rows: Rows, room: bytearray | None = None) -> None:
+        """Rows, from `rows.row` on, as batches of their own, at least one.
 
-        Batches that do not have to be parted (compressed, or for a link that carries them one by one, with a `size`
-        of 0) lie behind one another in one piece of memory, which a stream takes in one go.
+        In `room` they lie behind one another, as many as it holds, for a stream to take in one go; it is in use until
+        that has happened. Without it, for a link that carries batches one by one, they are parted.
         """
         self.flows = False  # what follows is no single step
         if self._low_latency:
-            self._extend_bare(rows, size)
+            self._extend_bare(rows, 0 if room is None else len(room))
             return
         lane: Lane = self._lanes[priority if self._qos else DATA]
         self._close(lane)
         limit: cython.Py_ssize_t = self._batch_size - (3 if self._compression else 2)
-        out = bytearray(limit + 2 if self._compression else max(size, limit + 2))
+        out = bytearray(limit + 2) if room is None or self._compression else room
         encoder = Encoder(
             Framing.STREAM,
             limit,
@@ -192,9 +192,17 @@ class Outbox:
         elif written:
             self._ready.append(memoryview(out)[:written])
         if outcome is Outcome.MESSAGE:  # larger than a batch
-            head, payload = rows.parts(rows.row)
-            self._append(priority, reliable, head, payload)
-            rows.skip()
+            self._extend_large(lane, reliable, rows, room is not None and not self._compression)
+
+    @cython.cfunc
+    def _extend_large(self, lane: Lane, reliable: cython.bint, rows: Rows, join: cython.bint) -> cython.void:
+        """One row in pieces; joined, so that the last of them, often small, is not worth a write of its own."""
+        before = self._take_ready()
+        head, payload = rows.parts(rows.row)
+        self._fragment(lane, reliable, head, payload)
+        rows.skip()
+        pieces = self._ready
+        self._ready = [*before, bytearray().join(pieces)] if join else before + pieces
 
     @cython.cfunc
     def _extend_bare(self, rows: Rows, size: cython.Py_ssize_t) -> cython.void:

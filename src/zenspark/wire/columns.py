@@ -65,6 +65,8 @@ class Framing(IntEnum):
     """Each after its length in 32 bits, holding messages without frames: a low-latency session."""
     BATCH = 2
     """One batch without a length, holding frames: a datagram, or what was decompressed."""
+    MESSAGE = 3
+    """One message alone: what was joined from fragments. Nothing is written like this."""
 
 
 class Outcome(IntEnum):
@@ -140,6 +142,7 @@ _QOS_SHIFT = cython.declare(cython.const_int, 16)
 _QOS_BITS = cython.declare(cython.const_int, 0x3F0000)
 
 _FRAME = cython.declare(cython.const_int, 0x05)
+_FRAGMENT = cython.declare(cython.const_int, 0x06)
 _LAST_TRANSPORT = cython.declare(cython.const_int, 0x07)  # in a frame, ids up to this one end it
 _PUSH = cython.declare(cython.const_int, 0x1D)
 _PUT_BODY = cython.declare(cython.const_int, 0x01)
@@ -1339,13 +1342,21 @@ class Columns:
 # -- decoding ----------------------------------------------------------------------------------------------------
 
 
+class _Lender(Reader):
+    """Reads what fills the rest of a batch, the piece in a FRAGMENT, where it lies: it is copied when it is joined."""
+
+    def rest(self) -> memoryview:  # type: ignore[override]  # a view has all that is asked of these bytes
+        return memoryview(self.data)[self.skip(self.left()) : self.pos]
+
+
 @cython.final
 @cython.cclass
 class Cursor:
     """A place in a buffer of batches, and the frame it is in.
 
     `limit` is the largest length a batch may announce: on a stream link the batch size less 2. The buffer is held
-    and must not change while rows decoded from it are in use.
+    and must not change while rows decoded from it are in use. `reliable` and `priority` are those of messages outside
+    of frames.
     """
 
     data = cython.declare(object, visibility="readonly")
@@ -1372,6 +1383,9 @@ class Cursor:
         limit: cython.ulonglong = 0xFFFF,
         pos: cython.Py_ssize_t = 0,
         end: cython.Py_ssize_t = -1,
+        *,
+        reliable: bool = True,
+        priority: Priority = Priority.DATA,
     ) -> None:
         size: cython.Py_ssize_t = len(data)
         end = size if end < 0 else end
@@ -1389,14 +1403,14 @@ class Cursor:
         self._held = _as("B", data)
         self._data = _const_pointer8(self._held)
         self._end = end
-        self._bare = framing == Framing.BARE
-        self._prefix = (2, 4, 0)[framing]
-        self._lane = _DATA_LANE | _RELIABLE
-        self.batch_end = end if framing == Framing.BATCH else pos
+        self._bare = framing in (Framing.BARE, Framing.MESSAGE)
+        self._prefix = (2, 4, 0, 0)[framing]
+        self._lane = int(priority) | (_RELIABLE if reliable else 0)
+        self.batch_end = pos if self._prefix else end
 
     @property
     def reliable(self) -> bool:
-        """Whether the frame is; messages without frames always are."""
+        """Whether the frame is."""
         return self._lane & _RELIABLE != 0
 
     @property
@@ -1424,8 +1438,8 @@ class Cursor:
     def message(self) -> Message:
         """Read the message here with the object codec, and go on behind it.
 
-        A FRAME is read with all that is in it. Raises DecodeError, with positions in the whole buffer, where the
-        bytes are malformed.
+        A FRAME is read with all that is in it; the payload of a FRAGMENT is good as long as the buffer. Raises
+        DecodeError, with positions in the whole buffer, where the bytes are malformed.
         """
         _check_idle(self._busy)
         if self.pos >= self.batch_end:
@@ -1434,6 +1448,8 @@ class Cursor:
         message: Message
         if not self._at_network_message():
             self.in_frame = False
+            if self._data[self.pos] & 0x1F == _FRAGMENT:
+                reader = _Lender(self._held, self.pos, self.batch_end)
             message = read_transport_message(reader)
         elif self._bare:
             message = read_network_message(reader)
@@ -1836,6 +1852,8 @@ class Encoder:
         sn: cython.uint = 0,
         mask: cython.uint = 0x0FFFFFFF,
     ) -> None:
+        if framing == Framing.MESSAGE:
+            raise UsageError("nothing is written as a message alone")
         most = 0xFFFF if framing == Framing.STREAM else 0x7FFFFFFF
         if not 16 <= limit <= most:  # less has no room for the head of a frame and a message
             raise UsageError(f"a batch can have 16 to {most} bytes, not {limit}")

@@ -27,17 +27,17 @@ class Resumes:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self) -> None:
+    def __call__(self, _: object) -> None:
         self.count += 1
 
 
-def opened(named: object = None, resume: Resume = lambda: None) -> tuple[Inlet[Any], Channel[Any]]:
+def opened(named: object = None, resume: Resume = lambda _: None) -> tuple[Inlet[Any], Channel[Any]]:
     attached = Inbox(named).attach(resume)
     assert isinstance(attached.handler, Channel)
     return attached.inlet, attached.handler
 
 
-def called(named: object, resume: Resume = lambda: None) -> Inlet[Any]:
+def called(named: object, resume: Resume = lambda _: None) -> Inlet[Any]:
     attached = Inbox(named).attach(resume)
     assert attached.handler is None
     assert attached.background
@@ -409,7 +409,7 @@ async def test_drop_may_be_a_coroutine() -> None:
 @in_loop
 async def test_a_pair_gives_the_object_back() -> None:
     seen: list[int] = []
-    attached = Inbox((seen.append, "mine")).attach(lambda: None)
+    attached = Inbox((seen.append, "mine")).attach(lambda _: None)
     assert (attached.handler, attached.background) == ("mine", False)
     attached.inlet.push(1)
     await until(lambda: seen)
@@ -419,7 +419,7 @@ async def test_a_pair_gives_the_object_back() -> None:
 @in_loop
 async def test_what_is_no_handler_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a channel"):
-        Inbox(7).attach(lambda: None)
+        Inbox(7).attach(lambda _: None)
 
 
 @in_loop
@@ -438,7 +438,7 @@ async def test_a_kind_of_handler_from_elsewhere_is_left_as_it_is() -> None:
         def close(self) -> None: ...
 
     made = Attached(Nowhere(), "handler")
-    assert Inbox(Own()).attach(lambda: None) is made
+    assert Inbox(Own()).attach(lambda _: None) is made
 
 
 @pytest.mark.parametrize(

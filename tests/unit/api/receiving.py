@@ -61,11 +61,11 @@ class Turns:
             each()
 
 
-def ignore() -> None:
+def ignore(_: object) -> None:
     pass
 
 
-def channel(capacity: int = 1000, resume: Callable[[], None] = ignore) -> Handler[Any]:
+def channel(capacity: int = 1000, resume: Callable[[Any], None] = ignore) -> Handler[Any]:
     return Handler(capacity, resume)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from zenspark.api.batches import ArrowBatches, BatchChannel, batch_from_samples
+from tests.unit.net.ends import meanwhile
+from zenspark.api.batches import BYTES, ArrowBatches, BatchChannel, piece_from_samples
 from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.sample import sample_of
 from zenspark.arrow import SCHEMA
+from zenspark.arrow.incoming import batch_of
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.transport.hearing import Pushes
@@ -20,7 +24,7 @@ CLOCK = ZenohId(0xABC)
 
 
 def channel(max_rows: int = 100, max_delay: float = 0.0) -> BatchChannel:
-    handler = ArrowBatches(max_rows, max_delay).attach(lambda: None).handler
+    handler = ArrowBatches(max_rows, max_delay).attach(lambda _: None).handler
     assert isinstance(handler, BatchChannel)
     return handler
 
@@ -61,6 +65,34 @@ def test_no_batch_has_more_rows_than_asked_for() -> None:
     assert payloads(receiving.recv(timeout=1)) == [b"6"]
 
 
+def test_what_was_too_much_comes_first_and_together_with_what_follows() -> None:
+    receiving = channel(max_rows=2, max_delay=5.0)
+    receiving.push_columns(pushes(1, 2, 3), ["k"], "feed")
+    receiving.push_columns(pushes(4), ["k"], "feed")
+    assert payloads(receiving.recv(timeout=1)) == [b"1", b"2"]
+    assert payloads(receiving.recv(timeout=1)) == [b"3", b"4"]
+
+
+def test_large_payloads_do_not_wait_for_many_rows() -> None:
+    receiving = channel(max_delay=60.0)
+    large = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=bytes(BYTES // 2)))
+    for _ in range(3):
+        receiving.push(sample_of(large, KeyExpr("k")))
+    assert receiving.recv(timeout=1).num_rows == 2
+
+
+def test_what_comes_while_waiting_is_taken_too() -> None:
+    receiving = channel(max_rows=3, max_delay=60.0)
+    receiving.push_columns(pushes(1), ["k"], "feed")
+
+    def later() -> None:
+        receiving.push_columns(pushes(2), ["k"], "feed")
+        receiving.push_columns(pushes(3), ["k"], "feed")
+
+    with meanwhile(later):
+        assert payloads(receiving.recv(timeout=1)) == [b"1", b"2", b"3"]
+
+
 def test_rows_for_somebody_else_are_not_delivered() -> None:
     receiving = channel()
     assert receiving.push_columns(pushes(1), [None], "feed")
@@ -97,10 +129,12 @@ def test_a_sample_with_everything_becomes_a_row() -> None:
     )
     removal = Push(wire_expr=WireExpr(0, "k"), body=Del())
     samples = [sample_of(Push(wire_expr=WireExpr(0, "k"), body=body), KeyExpr("k")), sample_of(removal, KeyExpr("k"))]
-    first, second = batch_from_samples(samples).to_pylist()
+    first, second = batch_of([piece_from_samples(samples, 7)]).to_pylist()
     assert (first["timestamp_ntp64"], first["timestamp_id"], first["attachment"]) == (-1, "abc", b"a")
     assert (first["source_zid"], first["source_eid"], first["source_sn"]) == ("abc", 1, 2)
     assert (second["kind"], second["payload"], second["timestamp"]) == ("DELETE", None, None)
+    assert second["source_sn"] is second["attachment"] is second["timestamp_ntp64"] is None
+    assert second["received_at"] == datetime(1970, 1, 1, 0, 0, 0, 7, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("rows", "delay"), [(0, 0.1), (1, -1.0)])

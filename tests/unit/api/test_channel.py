@@ -176,7 +176,7 @@ def interrupted(seconds: float) -> Iterator[None]:
 
 def test_a_full_channel_says_so_and_loses_nothing() -> None:
     resumed: list[int] = []
-    items = channel(4, lambda: resumed.append(len(items._items)))
+    items = channel(4, lambda _: resumed.append(len(items._items)))
     assert items.push_many([1, 2, 3])
     assert not items.push(4)
     assert not items.push_many([5, 6])
@@ -192,7 +192,7 @@ def test_a_full_channel_says_so_and_loses_nothing() -> None:
 @pytest.mark.parametrize("receive", [Handler.recv, Handler.try_recv, Handler.__next__])
 def test_every_way_to_receive_makes_room(receive: Callable[[Handler[Any]], object]) -> None:
     resumed: list[bool] = []
-    items = channel(1, lambda: resumed.append(True))
+    items = channel(1, lambda _: resumed.append(True))
     assert not items.push(1)
     assert receive(items) == 1
     assert resumed == [True]
@@ -200,7 +200,7 @@ def test_every_way_to_receive_makes_room(receive: Callable[[Handler[Any]], objec
 
 def test_waiting_makes_room_too() -> None:
     resumed: list[bool] = []
-    items = channel(2, lambda: resumed.append(True))
+    items = channel(2, lambda _: resumed.append(True))
     items._paused = True  # as if a producer had paused just after the last item was taken
     with pytest.raises(ReceiveTimeout):
         items.recv(timeout=0)
@@ -317,7 +317,7 @@ def test_a_callback_that_takes_its_time_asks_the_session_to_pause(threads: Threa
         running.push(item)
         release.recv(timeout=LONG)
 
-    attached = attach(wait, threads, lambda: resumed.push(True))
+    attached = attach(wait, threads, lambda _: resumed.push(True))
     attached.inlet.push(0)
     running.recv(timeout=LONG)
     assert not attached.inlet.push_many(range(CALLBACK_CAPACITY))

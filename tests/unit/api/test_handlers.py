@@ -38,7 +38,7 @@ def test_a_callback_is_called_like_its_function() -> None:
     callback = Callback(str)
     assert callback(3) == "3"
     assert (callback.callback, callback.drop, callback.indirect) == (str, None, True)
-    assert repr(Callback(str, ignore, indirect=False)) == f"Callback({str!r}, {ignore!r}, indirect=False)"
+    assert repr(Callback(str, dict, indirect=False)) == f"Callback({str!r}, {dict!r}, indirect=False)"
 
 
 @pytest.mark.parametrize("named", [None, DefaultHandler(), FifoChannel(DEFAULT_CAPACITY)])

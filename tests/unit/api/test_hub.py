@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, pair, until
+from tests.unit.api.sessions import PATIENCE, connected, listening, pair, until
 from zenspark.api.enums import CongestionControl, InterceptionPoint
 from zenspark.api.handlers import FifoChannel
 from zenspark.api.hub import Hub
@@ -92,3 +92,16 @@ def test_keys_match_here(peer: Session) -> None:
         assert peer._hub.is_here(Kind.QUERYABLE, KeyExpr("q/a"), only_complete=True)
         assert not peer._hub.is_here(Kind.QUERYABLE, KeyExpr("p/a"), only_complete=True)
         assert peer._hub.is_here(Kind.QUERYABLE, KeyExpr("p/a"), only_complete=False)
+
+
+def test_numbers_of_questions_do_not_end_with_the_resolution() -> None:
+    """As in 1.10.2, the bits that a session agrees on for its requests limit nothing (protocol.md 21.19)."""
+    with listening("router", transport__link__tx__sequence_number_resolution="8bit") as router:
+        client = connected("client", router, transport__link__tx__sequence_number_resolution="8bit")
+        router.declare_queryable("q", lambda query: query.reply("q", "yes"))
+        with client.declare_querier("q") as querier:
+            until(lambda: querier.matching_status.matching)
+        for _ in range(300):
+            (reply,) = client.get("q", timeout=PATIENCE)
+            assert reply.ok.payload.to_string() == "yes"
+        client.close()

@@ -34,7 +34,7 @@ def test_destinations(router: Session, client: Session, destination: Locality, h
 
 def test_only_changes_are_told(router: Session, client: Session) -> None:
     watched = matching(client)
-    told: Handler[MatchingStatus] = Handler(10, lambda: None)
+    told: Handler[MatchingStatus] = Handler(10, lambda _: None)
     watched.listen(99, told)
     with client.declare_subscriber("demo/a"), client.declare_subscriber("demo/**"):
         assert told.try_recv() == MatchingStatus(True)

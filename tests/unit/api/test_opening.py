@@ -20,6 +20,9 @@ from zenspark.api.opening import Running, open
 from zenspark.api.query import Query
 from zenspark.api.session import Session
 from zenspark.errors import ZError
+from zenspark.net.node import Limits
+from zenspark.net.speaking import Patience
+from zenspark.transport.handshake import Offer
 
 NOBODY = "tcp/127.0.0.1:1"
 
@@ -198,3 +201,49 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
         finally:
             child.kill()
     full.undeclare()
+
+
+def test_what_is_configured_reaches_the_node() -> None:
+    transport = {
+        "unicast": {
+            "open_timeout": 1100,
+            "accept_timeout": 1200,
+            "accept_pending": 13,
+            "max_sessions": 14,
+            "lowlatency": True,
+            "qos": {"enabled": False},
+            "compression": {"enabled": True},
+        },
+        "link": {
+            "tx": {
+                "sequence_number_resolution": "16bit",
+                "lease": 1500,
+                "keep_alive": 6,
+                "batch_size": 1700,
+                "queue": {
+                    "congestion_control": {"drop": {"wait_before_drop": 1800}, "block": {"wait_before_close": 1900}},
+                    "batching": {"time_limit": 20},
+                },
+            },
+            "rx": {"max_message_size": 2100},
+        },
+    }
+    with listening(
+        "peer", id="abc", transport=transport, queries_default_timeout=2200, routing__interests__timeout=2300
+    ) as session:
+        node = session._hub.node
+        patience = Patience(drop_after=0.0018, block=0.0019, flow=0.02)
+        assert node.limits == Limits(
+            open_timeout=1.1,
+            accept_timeout=1.2,
+            max_pending=13,
+            max_sessions=14,
+            message_size=2100,
+            keep_alives=6,
+            patience=patience,
+        )
+        assert node.offer == Offer(
+            resolution=0x09, batch_size=1700, lease_ms=1500, qos=False, low_latency=True, compression=True
+        )
+        assert str(session.zid()) == "abc"
+        assert (node.router.policy.query_timeout, node.router.policy.answer_timeout) == (2.2, 2.3)

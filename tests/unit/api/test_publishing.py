@@ -19,7 +19,7 @@ from zenspark.wire import values as wire
 
 
 def targets(publisher: Publisher) -> list[tuple[Pump, wire.WireExpr]]:
-    return targets_of(publisher._hub.node, str(publisher.key_expr), is_declared=True)
+    return targets_of(publisher._hub, str(publisher.key_expr), is_declared=True)
 
 
 def test_nothing_is_sent_that_nobody_wants(router: Session, client: Session) -> None:

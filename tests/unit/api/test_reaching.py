@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, free_group
+from tests.unit.net.ends import PATIENCE, free_group, meanwhile
 from tests.unit.net.nodes import TestNode, nodes
+from zenspark.api import reaching as reaching_module
 from zenspark.api.config import Config
 from zenspark.api.reaching import Reach, _alternatives, _autoconnect, roles
 from zenspark.api.settings import ByTarget, EndpointGroup, Gossip, Multicast, Settings
@@ -127,6 +128,21 @@ def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
         node.wait_for(0xB1)
 
 
+@pytest.mark.parametrize("condition", ["connect_scouted", "declares"])
+def test_a_peer_may_be_told_not_to_wait(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for those it calls, nor for what neighbours have to tell."""
+    monkeypatch.setattr(reaching_module, "HANDSHAKE", 600.0)
+    monkeypatch.setattr(TestNode, "is_told", condition != "declares")
+    configured = settings(
+        mode="peer",
+        connect__endpoints=[unused()] if condition == "connect_scouted" else [],
+        scouting__delay=600_000,
+        open__return_conditions={condition: False},
+    )
+    with reaching(TestNode(0xA1), configured) as reach, meanwhile(reach.begin) as result:
+        result()
+
+
 def test_a_peer_may_be_told_to_fail() -> None:
     configured = settings(
         mode="peer", connect__endpoints=[unused()], connect__exit_on_failure=True, connect__timeout_ms=0
@@ -153,6 +169,27 @@ def test_an_address_that_is_taken_is_an_error_unless_told_otherwise() -> None:
         with reaching(node, lenient) as reach:
             reach.begin()
             assert len(node.listeners) == 1
+
+
+@pytest.mark.parametrize("must", [True, False])
+def test_an_address_may_be_waited_for(must: bool) -> None:
+    """As eclipse-zenoh does: `open` waits for it only if it must have it."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as holder:
+        configured = settings(
+            listen__endpoints=[f"tcp/127.0.0.1:{holder.getsockname()[1]}"],
+            listen__timeout_ms=-1,
+            listen__retry={"period_init_ms": 5, "period_max_ms": 10},
+            listen__exit_on_failure=must,
+        )
+        node = TestNode(0xA1)
+        with reaching(node, configured) as reach, meanwhile(reach.begin) as result:
+            if not must:
+                result()
+            assert not node.listeners
+            holder.close()
+            result()
+            while not node.listeners:
+                node.wait(lambda: False, 0.01)
 
 
 def test_links_get_what_is_configured_for_their_kind() -> None:

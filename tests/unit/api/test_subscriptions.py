@@ -7,23 +7,21 @@ import pytest
 from zenspark.api import subscriptions
 from zenspark.api.enums import Locality
 from zenspark.api.handlers import Handler
+from zenspark.api.namespace import Namespace
 from zenspark.api.sample import Head, Sample
+from zenspark.api.session import Session
 from zenspark.api.subscriptions import Subscription, Subscriptions, TakesColumns
 from zenspark.key import KeyExpr
-from zenspark.router.face import Face
 
 
 def subscription(number: int, key: str, origin: Locality = Locality.ANY) -> Subscription:
-    inlet: Handler[Sample] = Handler(10, lambda: None)
+    inlet: Handler[Sample] = Handler(10, lambda _: None)
     return Subscription(number, KeyExpr(key), origin, inlet, inlet if isinstance(inlet, TakesColumns) else None)
 
 
 @pytest.fixture
-def all_of_them() -> Subscriptions:
-    def pause(_: Face) -> None:
-        raise AssertionError("there is room")
-
-    return Subscriptions(pause)
+def all_of_them(peer: Session) -> Subscriptions:
+    return Subscriptions(peer._hub.room, Namespace(None))
 
 
 def test_routes_follow_keys_and_origin(all_of_them: Subscriptions) -> None:

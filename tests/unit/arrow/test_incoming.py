@@ -1,4 +1,4 @@
-"""Publications as record batches, and record batches as publications."""
+"""Publications as record batches."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import SPREAD, batch_of
+from zenspark.arrow.incoming import LONGEST, SPREAD, Piece, batch_of, piece_of
+from zenspark.transport.hearing import Pushes
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Outcome
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
     Congestion,
@@ -50,8 +51,12 @@ def keys_of(columns: Columns) -> list[str | None]:
 
 
 def batch(*messages: Push, reliable: bool = True) -> pa.RecordBatch:
+    return batch_of([piece(*messages, reliable=reliable)])
+
+
+def piece(*messages: Push, reliable: bool = True, via: str = "feed", now_us: int = 1_700_000_000_000_000) -> Piece:
     columns = decoded(*messages, reliable=reliable)
-    return batch_of(columns, 0, len(columns), keys_of(columns), "feed", 1_700_000_000_000_000)
+    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), via, now_us)
 
 
 def test_every_column_is_there_exactly_as_declared() -> None:
@@ -106,13 +111,20 @@ def test_late_clock_readings_keep_their_bits() -> None:
 def test_only_rows_with_a_key_are_taken() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
     keys: list[str | None] = ["a/b", None, "d"]
-    found = batch_of(columns, 0, 3, keys, "feed", 0)
+    found = batch_of([piece_of(Pushes(columns, 0, 3), keys, "feed", 0)])
     assert found.column("key").to_pylist() == ["a/b", "d"]
+    assert found.column("payload").to_pylist() == [b"1", None]
+    assert found.column("attachment").to_pylist() == [None, b"why"]
+
+
+def test_a_piece_nobody_wants_is_empty() -> None:
+    columns = decoded(PLAIN, PLAIN)
+    assert piece_of(Pushes(columns, 0, 2), [None], "feed", 0).num_rows == 0
 
 
 def test_a_range_of_rows() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
-    found = batch_of(columns, 1, 2, keys_of(columns), "feed", 0)
+    found = batch_of([piece_of(Pushes(columns, 1, 2), keys_of(columns), "feed", 0)])
     assert found.column("payload").to_pylist() == [b"22"]
     assert found.column("source_sn").to_pylist() == [9]
 
@@ -128,6 +140,63 @@ def test_more_rows_than_are_made_at_once() -> None:
         piece = head + raw[start : start + step]
         data += len(piece).to_bytes(2, "little") + piece
     assert Cursor(data).decode(columns) is Outcome.END
-    found = batch_of(columns, 0, len(columns), keys_of(columns), "feed", 0)
+    found = batch_of([piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0)])
     assert found.num_rows == SPREAD + 1
     assert set(found.column("key").unique().to_pylist()) == {"a/b"}
+
+
+def test_pieces_are_put_together_whatever_each_of_them_has() -> None:
+    pieces = [piece(PLAIN, PLAIN, now_us=1), piece(FULL, via="other", now_us=2), piece(REMOVAL, PLAIN, now_us=3)]
+    found = batch_of(pieces)
+    assert found.schema.equals(SCHEMA)
+    found.validate(full=True)
+    alone = [row for one in pieces for row in batch_of([one]).to_pylist()]
+    assert found.to_pylist() == alone
+    assert found.column("key").to_pylist() == ["a/b", "a/b", "a/é", "d", "a/b"]
+    assert found.column("via").to_pylist() == ["feed", "feed", "other", "feed", "feed"]
+    assert found.column("received_at").cast(pa.int64()).to_pylist() == [1, 1, 2, 3, 3]
+    assert found.column("source_sn").to_pylist() == [None, None, 9, None, None]
+    assert found.column("timestamp_ntp64").null_count == found.column("timestamp").null_count == 4
+
+
+def test_a_piece_is_split_where_one_likes() -> None:
+    whole = piece(PLAIN, FULL, REMOVAL)
+    for rows in (1, 2):
+        first, rest = whole.split(rows)
+        assert (first.num_rows, rest.num_rows) == (rows, 3 - rows)
+        assert batch_of([first, rest]).to_pylist() == batch_of([whole]).to_pylist()
+
+
+def test_what_comes_later_does_not_change_what_was_copied() -> None:
+    raw = encode(Frame(reliable=True, sn=5, msgs=(PLAIN,)))
+    buffer = bytearray(len(raw).to_bytes(2, "little") + raw)
+    columns = Columns(1)
+    Cursor(buffer).decode(columns)
+    kept = piece_of(Pushes(columns, 0, 1), ["a/b"], "feed", 0)
+    columns.clear()
+    buffer[-1:] = b"X"
+    assert batch_of([kept]).column("payload").to_pylist() == [b"1"]
+
+
+def joined(message: Push) -> Pushes:
+    columns = Columns(1)
+    assert Cursor(bytearray(encode(message)), Framing.MESSAGE).decode(columns) is Outcome.END
+    return Pushes(columns, 0, 1, is_lasting=True)
+
+
+def test_a_payload_that_lasts_stays_where_it_is() -> None:
+    pushes = joined(FULL)
+    kept = piece_of(pushes, ["a/é"], "feed", 0)
+    assert kept.payload.buffers()[2].address == pa.py_buffer(pushes.columns.data).address
+    pushes.columns.clear()
+    assert batch_of([kept]).to_pylist()[0]["payload"] == b"22"
+
+
+def test_a_removal_that_lasts_has_no_payload_either() -> None:
+    (row,) = batch_of([piece_of(joined(REMOVAL), ["d"], "feed", 0)]).to_pylist()
+    assert (row["kind"], row["payload"], row["attachment"]) == ("DELETE", None, b"why")
+
+
+def test_long_keys_are_not_kept_for_later() -> None:
+    long = Push(wire_expr=WireExpr(0, "k" * (LONGEST + 1)), body=Put(payload=b""))
+    assert batch(long, long).column("key").to_pylist() == ["k" * (LONGEST + 1)] * 2

@@ -6,17 +6,20 @@ import contextlib
 import logging
 import threading
 import time
+from array import array
 from collections.abc import Iterator
+from itertools import accumulate
 
 import pytest
 
 from tests.unit.net.ends import PATIENCE, meanwhile, receive
-from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
+from tests.unit.net.nodes import CHUNK, KEY, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
 from zenspark.errors import CloseReason
 from zenspark.net.links import pair
 from zenspark.net.speaking import Patience, hurry
 from zenspark.transport.handshake import Offer
-from zenspark.wire.values import Congestion, Priority, QoS
+from zenspark.wire.columns import Rows, Spans
+from zenspark.wire.values import Congestion, Priority, QoS, WireExpr
 
 TALKATIVE = Patience(quiet=3600.0, linger=0.2)
 """Never so quiet that a message is written by itself."""
@@ -167,6 +170,94 @@ def test_what_another_thread_says_is_written_when_it_has_said_all() -> None:
         alice.driver.flush()
         assert [by_loop for _, by_loop in link.writes] == [False]
         assert bob.wait_payloads(3) == [b"0", b"1", b"2"]
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def rows_of(payloads: list[bytes]) -> Rows:
+    offsets = array("i", [0, *accumulate(map(len, payloads))])
+    return Rows(len(payloads), WireExpr(0, KEY), Spans.from_offsets(b"".join(payloads), offsets))
+
+
+MANY = [b"%d" % number * (number % 50) for number in range(30_000)]
+
+
+def test_rows_are_written_in_runs_by_who_says_them_behind_what_was_said_before() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        assert alice.put(b"before")
+        assert alice.driver.put_rows(rows_of(MANY[:1000]), qos(), True)
+        assert [by_loop for _, by_loop in link.writes] == [False, False]
+        go_on.set()
+        assert bob.wait_payloads(1001) == [b"before", *MANY[:1000]]
+
+
+@pytest.mark.parametrize("offer", [Offer(), Offer(compression=True), Offer(qos=False), Offer(batch_size=512)])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_whatever_was_agreed_all_rows_arrive_in_order(offer: Offer, streamed: bool) -> None:
+    sent = [*MANY[:2000], bytes(200_000), b"last"]
+    with ends(offer, streamed=streamed) as (alice, bob):
+        rows = rows_of(sent)
+        assert alice.driver.put_rows(rows, qos(), True)
+        assert rows.row == rows.count
+        assert bob.wait_payloads(len(sent)) == sent
+
+
+def test_rows_arrive_in_a_low_latency_session_too() -> None:
+    with ends(Offer(low_latency=True)) as (alice, bob):
+        assert alice.driver.put_rows(rows_of(MANY), qos(), True)
+        assert bob.wait_payloads(len(MANY)) == MANY
+
+
+def test_rows_that_must_wait_are_not_overwritten_by_those_behind_them() -> None:
+    with ends(buffer_size=4096) as (alice, bob):
+        assert alice.driver.put_rows(rows_of(MANY), qos(), True)
+        assert bob.wait_payloads(len(MANY)) == MANY
+
+
+def test_rows_from_the_loop_do_not_wait_nor_overwrite_each_other() -> None:
+    with deaf(QUICK) as (alice, bob):
+        alice.in_loop(lambda: alice.driver.put_rows(rows_of(MANY), qos(), True))
+        assert alice.driver._residue
+        bob.driver.resume()
+        assert bob.wait_payloads(len(MANY)) == MANY
+
+
+def test_rows_that_may_be_dropped_are_the_last_ones() -> None:
+    with deaf(QUICK) as (alice, bob):
+        rows = rows_of([*MANY, *MANY])
+        assert not alice.driver.put_rows(rows, qos(Congestion.DROP), True)
+        assert 0 < rows.row < rows.count
+        bob.driver.resume()
+        assert bob.wait_payloads(rows.row) == [*MANY, *MANY][: rows.row]
+
+
+def test_rows_that_may_not_be_dropped_wait_until_the_peer_reads() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        with meanwhile(lambda: alice.driver.put_rows(rows_of(MANY), qos(), True)) as result:
+            bob.driver.resume()
+            assert result()
+        assert bob.wait_payloads(count + len(MANY))[count:] == MANY
+
+
+def test_no_rows_are_said_before_or_after_a_session() -> None:
+    left, right = pair()
+    alice = End(left, opening(), QUICK)
+    with contextlib.closing(right):
+        assert not alice.driver.put_rows(rows_of([b"early"]), qos(), True)
+    alice.wait_closed()
+    assert alice.released.wait(PATIENCE)
+    assert alice.loop.stop(PATIENCE)
+    with ends() as (alice, bob):
+        alice.in_loop(alice.driver.close)
+        rows = rows_of([b"late"])
+        assert not alice.driver.put_rows(rows, qos(), True)
+        assert rows.row == 0
+        assert bob.payloads == []
 
 
 # -- when the peer does not read ----------------------------------------------------------------------------------

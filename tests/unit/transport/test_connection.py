@@ -8,7 +8,7 @@ from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shut
 from zenspark.errors import CloseReason
 from zenspark.transport.connection import SMALLEST_BATCH, Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Offer, Opening
-from zenspark.transport.hearing import Closed, Lost, Received
+from zenspark.transport.hearing import Closed, Lost, Pushes, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns
 from zenspark.wire.messages import (
@@ -156,6 +156,45 @@ class TestFragments:
         first, last = self.fragment(bob, 0, raw[:10], first=True), self.fragment(bob, 1, raw[10:], more=False)
         assert feed(bob, first + first + last + last) == [Received(push(b"z" * 30), True)]
 
+    @pytest.mark.parametrize("message", [push(b"z" * 30), Push(wire_expr=WireExpr(0, "d"), body=Del(attachment=b"z"))])
+    def test_a_publication_in_pieces_is_a_row_whose_bytes_last(self, message: Push) -> None:
+        _, bob = opened_pair()
+        raw = encode(message)
+        data = self.fragment(bob, 0, raw[:4], first=True) + self.fragment(bob, 1, raw[4:], more=False)
+        bob.buffer()[: len(data)] = data
+        found = []
+        for event in bob.receive(len(data), 0.0):
+            assert isinstance(event, Pushes)
+            assert event.is_lasting
+            assert event.columns.data is not bob.buffer().obj
+            found += [event.columns.push(row) for row in range(event.start, event.stop)]
+        assert found == [message]
+
+    @pytest.mark.parametrize("reliable", [True, False])
+    @pytest.mark.parametrize("priority", [Priority.DATA, Priority.REAL_TIME])
+    def test_a_row_from_pieces_knows_its_lane(self, reliable: bool, priority: Priority) -> None:
+        alice, bob = opened_pair(Offer(batch_size=64))
+        send(alice, push(b"z" * 300), reliable, priority)
+        data = written(alice)
+        bob.buffer()[: len(data)] = data
+        found = []
+        for event in bob.receive(len(data), 0.0):
+            assert isinstance(event, Pushes)
+            shape = event.columns.shape_at(0)
+            found.append((event.columns.push(0), shape.reliable, shape.priority))
+        assert found == [(push(b"z" * 300), reliable, priority)]
+
+    def test_any_message_may_come_in_pieces(self) -> None:
+        _, bob = opened_pair()
+        raw = encode(Declare(body=DeclareFinal()))
+        data = self.fragment(bob, 0, raw[:1], first=True) + self.fragment(bob, 1, raw[1:], more=False)
+        assert feed(bob, data) == [Received(Declare(body=DeclareFinal()), True)]
+
+    @pytest.mark.parametrize("joined", [encode(push()) * 2, encode(push()) + b"\x00", b""])
+    def test_pieces_that_join_to_more_or_less_than_a_message_end_the_session(self, joined: bytes) -> None:
+        _, bob = opened_pair()
+        assert reason(feed(bob, self.fragment(bob, 0, joined, more=False, first=True))) is CloseReason.INVALID
+
     def test_pieces_that_join_to_no_message_end_the_session(self) -> None:
         _, bob = opened_pair()
         assert reason(feed(bob, self.fragment(bob, 0, b"\xff", more=False, first=True))) is CloseReason.INVALID
@@ -269,6 +308,16 @@ def test_init_and_join_mean_nothing_inside_a_session() -> None:
     frame = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
     assert feed(bob, wrapped(encode(init) + encode(join) + frame)) == [Received(push(), True)]
     assert bob.state is State.OPEN
+
+
+@pytest.mark.parametrize("session", [True, False])
+def test_a_close_ends_the_link_and_tells_why(session: bool) -> None:
+    """There is one link in a session, so it ends whichever of the two the message means."""
+    _, bob = opened_pair()
+    (closed,) = feed(bob, wrapped(encode(Close(session=session, reason=CloseReason.EXPIRED))))
+    assert isinstance(closed, Closed)
+    assert (closed.reason, closed.by_peer, closed.farewell) == (CloseReason.EXPIRED, True, b"")
+    assert bob.state is State.CLOSED
 
 
 def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:

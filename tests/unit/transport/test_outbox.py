@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
+
 import pytest
 
 from zenspark.errors import LimitExceeded
@@ -9,8 +12,9 @@ from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox, vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
-from zenspark.wire.messages import Fragment, Frame, Push, Put
-from zenspark.wire.values import Priority, WireExpr
+from zenspark.wire.columns import Kind, Rows, Spans
+from zenspark.wire.messages import Del, Fragment, Frame, Push, Put, TransportMessage
+from zenspark.wire.values import Priority, QoS, WireExpr
 
 MASK = 0x0FFF_FFFF
 
@@ -140,6 +144,142 @@ def test_low_latency_messages_go_bare_and_at_once() -> None:
     assert decode_bare_batch(bytes(batch[4:])) == (decode_network(message()),)
     with pytest.raises(LimitExceeded, match="low-latency"):
         outbox.append(5, True, message(bytes(3000)))
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+ROOM = 1 << 18
+
+
+def rows_of(payloads: list[bytes], qos: QoS = QoS.DEFAULT) -> Rows:
+    offsets = array("i", [0, *accumulate(map(len, payloads))])
+    return Rows(len(payloads), WireExpr(1), Spans.from_offsets(b"".join(payloads), offsets), qos=qos)
+
+
+def extended(outbox: Outbox, rows: Rows, priority: int = 5, reliable: bool = True, room: int = ROOM) -> list[bytes]:
+    """Everything there is to send once all rows are in it, as a stream carries it."""
+    found = []
+    while rows.row < rows.count:
+        outbox.extend(priority, reliable, rows, bytearray(room) if room else None)
+        found += [bytes(batch) for batch in outbox.take()]
+    return found
+
+
+def carried(writes: list[bytes], compressed: bool = False) -> list[TransportMessage]:
+    """The messages in what was written to a stream."""
+    stream = b"".join(writes)
+    found: list[TransportMessage] = []
+    while stream:
+        size = int.from_bytes(stream[:2], "little")
+        batch = stream[2 : 2 + size]
+        found += decode_batch(bytes(decompress(batch)) if compressed else batch)
+        stream = stream[2 + size :]
+    return found
+
+
+def payloads_in(messages: list[TransportMessage]) -> list[bytes]:
+    """What was published, fragments joined."""
+    found, pieces = [], b""
+    for message in messages:
+        if isinstance(message, Fragment):
+            pieces += message.payload
+            pushes = [] if message.more else [decode_network(pieces)]
+            pieces = pieces if message.more else b""
+        else:
+            assert isinstance(message, Frame)
+            pushes = list(message.msgs)
+        found += [push.body.payload for push in pushes if isinstance(push, Push) and isinstance(push.body, Put)]
+    return found
+
+
+PAYLOADS = [b"%d" % number * (number % 7) for number in range(3000)]
+
+
+@pytest.mark.parametrize("size", [64, 256, 2048, 65535])
+@pytest.mark.parametrize("priority", [5, 1])
+@pytest.mark.parametrize("reliable", [True, False])
+def test_rows_go_out_in_order_in_batches_no_larger_than_agreed(size: int, priority: int, reliable: bool) -> None:
+    writes = extended(Outbox(size, 7, MASK), rows_of(PAYLOADS), priority, reliable)
+    frames = [frame for frame in carried(writes) if isinstance(frame, Frame)]
+    assert all(len(encode(frame)) + 2 <= size for frame in frames)
+    assert [frame.sn for frame in frames] == list(range(7, 7 + len(frames)))
+    assert {(frame.priority, frame.reliable) for frame in frames} == {(Priority(priority), reliable)}
+    assert payloads_in(carried(writes)) == PAYLOADS
+
+
+def test_many_batches_lie_in_the_room_given_and_nowhere_else() -> None:
+    outbox, rows, room = Outbox(256, 0, MASK), rows_of(PAYLOADS), bytearray(1000)
+    outbox.extend(5, True, rows, room)
+    (run,) = outbox.take()
+    assert isinstance(run, memoryview)
+    assert run.obj is room
+    assert 0 < rows.row < rows.count
+    assert len(carried([bytes(run)])) > 1
+
+
+def test_for_a_link_that_carries_batches_one_by_one_they_are_parted() -> None:
+    writes = extended(Outbox(256, 0, MASK), rows_of([*PAYLOADS, bytes(1000), b"last"]), room=0)
+    assert all(len(carried([write])) == 1 and len(write) <= 256 for write in writes)
+    assert payloads_in(carried(writes)) == [*PAYLOADS, bytes(1000), b"last"]
+
+
+def test_compressed_batches_of_rows_are_one_by_one() -> None:
+    payloads = [*PAYLOADS, bytes(5000), b"last"]
+    writes = extended(Outbox(2048, 0, MASK, compression=True), rows_of(payloads))
+    assert all(len(write) <= 2048 for write in writes)
+    assert payloads_in(carried(writes, compressed=True)) == payloads
+
+
+def test_low_latency_rows_go_bare_until_the_room_is_used_up() -> None:
+    outbox, rows = Outbox(2048, 0, MASK, qos=False, low_latency=True), rows_of([b"12345678"] * 100)
+    outbox.extend(5, True, rows, bytearray(100))
+    assert 0 < rows.row < 100
+    written = outbox.take()
+    while rows.row < rows.count:
+        outbox.extend(5, True, rows)
+        written += outbox.take()
+    assert [int.from_bytes(batch[:4], "little") for batch in written] == [len(batch) - 4 for batch in written]
+    assert [decode_bare_batch(bytes(batch[4:])) for batch in written] == [(decode_network(message(b"12345678")),)] * 100
+    with pytest.raises(LimitExceeded, match="low-latency"):
+        outbox.extend(5, True, rows_of([bytes(3000)]))
+
+
+def test_removals_go_bare_too() -> None:
+    outbox = Outbox(2048, 0, MASK, qos=False, low_latency=True)
+    outbox.extend(5, True, Rows(1, WireExpr(1), None, kind=Kind.DEL))
+    (batch,) = outbox.take()
+    assert decode_bare_batch(bytes(batch[4:])) == (Push(wire_expr=WireExpr(1), body=Del()),)
+
+
+def test_rows_larger_than_a_batch_are_cut_in_their_place() -> None:
+    payloads = [b"first", bytes(1000), b"between", bytes(range(256)) * 3, bytes(700), b"last"]
+    outbox, rows = Outbox(256, 10, MASK), rows_of(payloads)
+    writes = extended(outbox, rows)
+    messages = carried(writes)
+    assert payloads_in(messages) == payloads
+    sns = [message.sn for message in messages if isinstance(message, Frame | Fragment)]
+    assert sns == list(range(10, 10 + len(messages)))
+    assert {type(carried([write])[-1]) for write in writes} == {Frame, Fragment}
+    assert len(writes) == 6, "the pieces of a row are written together"
+
+
+def test_numbers_of_rows_wrap_around_and_go_on_where_messages_left_off() -> None:
+    outbox = Outbox(64, 0x7E, 0x7F)
+    outbox.append(5, True, message(b"before"))
+    outbox.append(1, True, message(b"urgent"))
+    found = extended(outbox, rows_of([b"0123456789" * 3] * 3))
+    outbox.append(5, True, message(b"after"))
+    frames = carried([*found, *[bytes(batch) for batch in outbox.take()]])
+    assert payloads_in(frames) == [b"before", *[b"0123456789" * 3] * 3, b"urgent", b"after"]
+    data = [frame.sn for frame in frames if isinstance(frame, Frame) and frame.priority is Priority.DATA]
+    assert data == [0x7E, 0x7F, 0, 1, 2]
+
+
+def test_without_priorities_rows_have_one_lane_too() -> None:
+    outbox = Outbox(2048, 0, MASK, qos=False)
+    (frame,) = carried(extended(outbox, rows_of([b"1"]), priority=1))
+    assert isinstance(frame, Frame)
+    assert frame.priority is Priority.DATA
 
 
 @pytest.mark.parametrize("value", [0, 127, 128, 2**56 - 1, 2**56, 2**64 - 1])

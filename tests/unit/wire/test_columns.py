@@ -25,7 +25,7 @@ from zenspark.wire.columns import (
     Spans,
 )
 from zenspark.wire.fields import Message, replace
-from zenspark.wire.messages import Close, Del, Frame, KeepAlive, NetworkMessage, Push, Put, ResponseFinal
+from zenspark.wire.messages import Close, Del, Fragment, Frame, KeepAlive, NetworkMessage, Push, Put, ResponseFinal
 from zenspark.wire.values import (
     Congestion,
     Encoding,
@@ -272,6 +272,44 @@ def test_a_batch_may_come_without_a_length_inside_a_larger_buffer() -> None:
     assert cursor.decode(columns) is Outcome.END
     assert pushes(columns) == [put(), put()]
     assert Cursor(b"", Framing.BATCH).decode(Columns(1)) is Outcome.END
+
+
+@pytest.mark.parametrize("reliable", [True, False])
+def test_a_message_may_come_alone_with_the_lane_it_is_told(reliable: bool) -> None:
+    cursor, columns = Cursor(encode(put()), Framing.MESSAGE, reliable=reliable, priority=Priority.REAL_TIME), Columns(2)
+    assert cursor.decode(columns) is Outcome.END
+    assert pushes(columns) == [put()]
+    assert (columns.shape_at(0).reliable, columns.shape_at(0).priority) == (reliable, Priority.REAL_TIME)
+    assert columns.frame_count == 0
+
+
+def test_nothing_is_written_as_a_message_alone() -> None:
+    with pytest.raises(UsageError, match="alone"):
+        Encoder(Framing.MESSAGE)
+
+
+def test_the_piece_in_a_fragment_stays_where_it_is() -> None:
+    piece = Fragment(more=True, reliable=True, sn=3, first=True, payload=b"part")
+    data = bytearray(batch(piece))
+    cursor = Cursor(data)
+    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    message = cursor.message()
+    assert message == piece
+    data[-1:] = b"k"
+    assert isinstance(message, Fragment)
+    assert message.payload == b"park"
+
+
+def test_what_else_is_in_a_message_is_copied() -> None:
+    data = bytearray(
+        batch(frame(Push(wire_expr=KEY, exts=(Extension(0x2F, 7),), body=Put(payload=b"", attachment=b"a"))))
+    )
+    cursor = Cursor(data)
+    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    message = cursor.message()
+    assert isinstance(message, Push)
+    assert isinstance(message.body, Put)
+    assert type(message.body.attachment) is bytes
 
 
 def test_a_bare_frame_header_in_a_low_latency_batch_is_for_the_codec() -> None:
@@ -805,6 +843,26 @@ def test_plain_values_are_the_same_for_all_rows(key: WireExpr, qos: QoS | bytes)
     push = replace(push, qos=qos if isinstance(qos, QoS) else QoS.REQUEST)
     assert rows.push(0) == push
     assert written(rows) == batch(frame(push, sn=0))
+
+
+def test_a_row_in_parts_is_its_head_and_its_payload_where_it_lies() -> None:
+    payloads = bytearray(b"onetwo")
+    rows = Rows(
+        3,
+        WireExpr(1),
+        Spans.from_offsets(payloads, array("i", [0, 3, 6, 6]), b"\x03"),
+        kind=bytes([0, 0, 1]),
+        attachment=Spans.constant(b"more"),
+    )
+    for row, payload in enumerate((b"one", b"two")):
+        head, lent = rows.parts(row)
+        assert bytes(lent or b"") == payload
+        assert isinstance(lent, memoryview)
+        assert lent.obj is payloads
+        assert head + bytes([3]) + payload == encode(rows.push(row))
+    assert rows.parts(2) == (encode(rows.push(2)), None)
+    with pytest.raises(IndexError):
+        rows.parts(3)
 
 
 def test_deletions_need_no_payload() -> None:

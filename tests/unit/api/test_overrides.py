@@ -1,0 +1,84 @@
+"""How publications are sent, whatever the program says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.api.sessions import PATIENCE, connected, listening, until
+from zenspark.api.config import Config
+from zenspark.api.enums import CongestionControl, Locality, Priority, Reliability
+from zenspark.api.overrides import Overrides
+from zenspark.api.publishing import Publishing
+from zenspark.api.schema import ConfigError
+from zenspark.key import KeyExpr
+from zenspark.wire.values import Congestion
+from zenspark.wire.values import Priority as WirePriority
+
+
+def rule(key: str, **treatment: object) -> dict[str, Any]:
+    return {"key_exprs": [key], "config": treatment}
+
+
+def overrides(*rules: dict[str, Any]) -> Overrides:
+    config = Config()
+    config.insert_json5("qos/publication", json.dumps(rules))
+    return Overrides(config.settings().qos.publication)
+
+
+def test_the_first_rule_that_includes_the_key_counts() -> None:
+    rules = overrides(rule("a/*", priority="real_time"), rule("a/**", priority="background"))
+    found = [rules.of(KeyExpr(key), Publishing()).qos.priority for key in ("a/b", "a/b/c", "a", "a/**", "b", "**")]
+    background, data = WirePriority.BACKGROUND, WirePriority.DATA
+    assert found == [WirePriority.REAL_TIME, background, background, background, data, data]
+
+
+def test_everything_that_a_rule_can_say() -> None:
+    treatment = {
+        "congestion_control": "block_first",
+        "priority": "data_low",
+        "express": True,
+        "reliability": "best_effort",
+        "allowed_destination": "session_local",
+    }
+    found = overrides(rule("a", **treatment)).of(KeyExpr("a"), Publishing())
+    assert (found.qos.congestion, found.qos.priority) == (Congestion.BLOCK_FIRST, WirePriority.DATA_LOW)
+    assert found.qos.express
+    assert not found.reliable
+    assert found.destination is Locality.SESSION_LOCAL
+    assert overrides(rule("a")).of(KeyExpr("a"), found) == found
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        rule("a//b"),
+        rule("a", priority="control"),
+        rule("a", colour="red"),
+        {"key_exprs": ["a"]},
+    ],
+)
+def test_rules_that_make_no_sense(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="qos/publication"):
+        overrides(wrong)
+
+
+def test_puts_and_publishers_of_a_session() -> None:
+    rules = [rule("o/**", congestion_control="block", priority="data_high", express=True, reliability="best_effort")]
+    with listening("peer") as there, connected("peer", there, qos__publication=rules) as here:
+        subscriber = there.declare_subscriber("**")
+        publisher = here.declare_publisher("o/3", priority=Priority.BACKGROUND, reliability=Reliability.RELIABLE)
+        until(lambda: publisher.matching_status.matching)
+        here.put("o/1", "", priority=Priority.BACKGROUND)
+        here.delete("o/2", congestion_control=CongestionControl.DROP)
+        publisher.put("")
+        assert (publisher.priority, publisher.congestion_control) == (Priority.DATA_HIGH, CongestionControl.BLOCK)
+        for _ in range(3):
+            sample = subscriber.recv(PATIENCE)
+            assert (sample.priority, sample.congestion_control) == (Priority.DATA_HIGH, CongestionControl.BLOCK)
+            assert sample.express
+            assert sample.reliability is Reliability.BEST_EFFORT
+        here.put("p", "")
+        assert subscriber.recv(PATIENCE).priority is Priority.DATA

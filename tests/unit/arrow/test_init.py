@@ -1,0 +1,22 @@
+"""The one schema of a sample."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from zenspark.arrow import SCHEMA
+
+SPARK_TAKES = {pa.string(), pa.binary(), pa.int64(), pa.bool_(), pa.timestamp("us", tz="UTC")}
+
+
+def test_columns_have_the_names_and_the_order_everybody_relies_on() -> None:
+    assert SCHEMA.names == [
+        *("key", "kind", "payload", "encoding", "timestamp", "timestamp_ntp64", "timestamp_id", "attachment"),
+        *("source_zid", "source_eid", "source_sn", "priority", "congestion", "express", "reliable"),
+        *("received_at", "via"),
+    ]
+
+
+def test_every_type_is_one_that_spark_takes() -> None:
+    assert {field.type for field in SCHEMA} <= SPARK_TAKES
+    assert all(field.nullable for field in SCHEMA)
