@@ -32,7 +32,6 @@ from zenspark.api.sample import Reply, sample_from_body, sample_of, token_sample
 from zenspark.api.settings import Settings
 from zenspark.api.subscriptions import Subscription, Subscriptions
 from zenspark.api.values import ReplyError
-from zenspark.clock import HybridClock
 from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
@@ -118,7 +117,7 @@ class Hub:
         self.live: dict[int, Callable[[], None]] = {}
         """How to end each entity there is, by its number."""
         self._stamp_maker = stamp_maker
-        self._clock = HybridClock()
+        self._clock = node.clock
         self._ids = count(1)
         self._request_ids = count(1)
         self.room = Room(node)

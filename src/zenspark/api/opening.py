@@ -6,6 +6,7 @@ import atexit
 import builtins
 import os
 import threading
+import time
 from typing import ClassVar
 
 from zenspark.api.checks import expect
@@ -15,9 +16,12 @@ from zenspark.api.overrides import Overrides
 from zenspark.api.reaching import Reach, roles
 from zenspark.api.session import Session
 from zenspark.api.settings import Settings
+from zenspark.clock import HybridClock
 from zenspark.net.node import Limits, Node, identity
 from zenspark.net.speaking import Patience
 from zenspark.router.gossip import Gossip
+from zenspark.router.router import Policy
+from zenspark.router.stamping import Stamping
 from zenspark.transport.group import DEFAULT_BATCH_SIZE, Rules
 from zenspark.transport.handshake import Credentials, Offer
 from zenspark.wire import values as wire
@@ -137,10 +141,21 @@ def _node(settings: Settings) -> Node:
     own = identity(zid, whatami)
     told = settings.scouting.gossip
     gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
-    query_timeout = settings.queries_default_timeout / 1000
-    node = Node(own, _offer(settings), limits, query_timeout, gossip, _rules(settings))
-    node.router.answer_timeout = settings.routing.interests.timeout / 1000
-    return node
+    return Node(own, _offer(settings), limits, _policy(settings, own.zid), gossip, _rules(settings))
+
+
+def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:
+    timestamping = settings.timestamping
+    stamping = Stamping(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
+    weights = settings.routing.router.linkstate.transport_weights
+    return Policy(
+        query_timeout=settings.queries_default_timeout / 1000,
+        answer_timeout=settings.routing.interests.timeout / 1000,
+        is_broker=settings.routing.peers == "broker",
+        weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
+        first_sn=int(time.time()),
+        stamping=stamping if timestamping.enabled else None,
+    )
 
 
 def _offer(settings: Settings) -> Offer:

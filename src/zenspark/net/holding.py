@@ -12,8 +12,7 @@ from collections.abc import Callable
 from zenspark.errors import CloseReason
 from zenspark.net.driver import Pump
 from zenspark.net.loop import Loop
-from zenspark.router.face import Face
-from zenspark.router.router import Out
+from zenspark.router.face import Face, Out
 from zenspark.wire.values import Congestion
 
 

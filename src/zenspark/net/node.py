@@ -21,6 +21,7 @@ from typing import Protocol
 
 import msgspec
 
+from zenspark.clock import HybridClock
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import protocols
 from zenspark.net.driver import Driver, Pump
@@ -30,18 +31,18 @@ from zenspark.net.holding import HoldingBack
 from zenspark.net.links import Link, Listener
 from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
-from zenspark.router.face import Face, Region
+from zenspark.router.face import Face, Out, Region
 from zenspark.router.gossip import Found, Gossip
 from zenspark.router.memory import Memory
-from zenspark.router.router import Out, Router
+from zenspark.router.router import Policy, Router
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
-from zenspark.wire.columns import Columns
+from zenspark.wire.columns import Columns, Shape
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam, Push, Request, Response
-from zenspark.wire.values import Congestion, Locator, QoS, TimestampStack, WhatAmI, WireExpr, ZenohId
+from zenspark.wire.values import Congestion, Locator, QoS, TimestampStack, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
@@ -93,7 +94,7 @@ class Node:
         identity: Identity,
         offer: Offer,
         limits: Limits,
-        query_timeout: float = 10.0,
+        policy: Policy = Policy(),  # noqa: B008 - frozen
         gossip: Gossip | None = None,
         rules: Rules = Rules(),  # noqa: B008 - frozen
     ) -> None:
@@ -102,7 +103,8 @@ class Node:
         self.limits = limits
         self.rules = rules
         self.lock = threading.RLock()
-        self.router = Router(identity.zid, identity.whatami, query_timeout)
+        self.router = Router(identity.zid, identity.whatami, policy)
+        self.clock = HybridClock() if policy.stamping is None else policy.stamping.clock
         self.local_face = self.router.add_local()
         self.speaker = (self.local_face, True)
         """Whose message is being handled, and whether it came reliably."""
@@ -342,11 +344,12 @@ class Node:
             return
         logger.info("session with %s %s over %s", peer.whatami.text, peer.zid, driver.link.dst)
         with self.lock:
-            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now())
+            locators = self.locators(_is_loopback(driver.link))
+            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators)
             self._drivers[face] = driver
             self._faces[driver] = face
             if self._gossip is not None:
-                out += self._gossip.opened(face, self.locators(_is_loopback(driver.link)))
+                out += self._gossip.opened(face, locators)
             self._emit(out)
             if self._local is not None:
                 self._local.opened(face, driver)
@@ -365,7 +368,7 @@ class Node:
             if face is not None:
                 del self._drivers[face]
                 if self._gossip is not None:
-                    self._gossip.closed(face)
+                    self._emit(self._gossip.closed(face))
                 self._emit(self.router.remove_face(face, self.loop.now()))
                 if self._local is not None:
                     self._local.closed(face, driver)
@@ -417,7 +420,7 @@ class Node:
         for index in range(columns.shape_count):
             signature = columns.signature(index)
             if signature not in known:
-                known[signature] = self._stays(face, columns.shape_at(index).wire_expr)
+                known[signature] = self._stays(face, columns.shape_at(index))
             stays = stays and known[signature]
         if not stays:
             for row in range(pushes.start, pushes.stop):
@@ -425,10 +428,12 @@ class Node:
         elif self._local is not None:
             self._local.receive_pushes(face, pushes)
 
-    def _stays(self, face: Face, expr: WireExpr) -> bool:
-        """Whether nobody but this node's session wants what a neighbour publishes."""
-        key = face.resolve(expr)
-        return key is None or all(target is self.local_face for target in self.router.routes.push(face, key))
+    def _stays(self, face: Face, shape: Shape) -> bool:
+        """Whether nobody but this node's session wants what a neighbour publishes, and it may have it as it is."""
+        key, tree = face.resolve(shape.wire_expr), self.router.tree(face, shape.node_id)
+        if tree is None or self.router.stamping is not None:
+            return False
+        return key is None or all(target is self.local_face for target in self.router.routes.push(face, key, tree))
 
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""
@@ -441,7 +446,6 @@ class Node:
             for one in found:
                 if self.on_found is not None and not self.has_session(one.zid):
                     self.on_found(one)
-            return []
         out = self.router.receive(face, message, self.loop.now())
         source = self.driver(face)
         if isinstance(message, Push) and source is not None:

@@ -17,6 +17,7 @@ from zenspark.wire.messages import (
     DeclareQueryable,
     DeclareSubscriber,
     DeclareToken,
+    NetworkMessage,
     UndeclareQueryable,
     UndeclareSubscriber,
     UndeclareToken,
@@ -94,22 +95,29 @@ class Declared(msgspec.Struct, frozen=True):
     info: QueryableInfo = QueryableInfo.NONE
 
 
-class Face:
+class Holder:
+    """Whoever can hold declarations: a neighbour, or a router somewhere in the network."""
+
+    def __init__(self, number: int, zid: ZenohId, region: Region) -> None:
+        self.number = number
+        self.zid = zid
+        self.region = region
+        self.members: set[ZenohId] = set()
+        """Who belongs to a group: what they say to us elsewhere, they say there themselves."""
+
+
+class Face(Holder):
     """A neighbour and the vocabulary shared with it."""
 
     def __init__(self, number: int, zid: ZenohId, whatami: WhatAmI, region: Region) -> None:
-        self.number = number
-        self.zid = zid
+        super().__init__(number, zid, region)
         self.whatami = whatami
-        self.region = region
         self.declared: dict[Kind, dict[int, Declared]] = {kind: {} for kind in Kind}
         self.told: dict[Kind, dict[str, Told]] = {kind: {} for kind in Kind}
         self.wants_all = region is Region.PEER
         """A peer that has not yet said D_FINAL(0) may want anything."""
         self.group: Face | None = None
         """The group a member belongs to."""
-        self.members: set[ZenohId] = set()
-        """Who belongs to a group: what they say to us elsewhere, they say there themselves."""
         self.is_doubled = False
         """Whether a member is heard in another way too, so that its publications arrive there."""
         self._ids = count(1)
@@ -188,3 +196,7 @@ class Face:
         """Give the part of a key before its first wildcard a number."""
         prefix = KeyExpr(key).prefix
         return self.bind(str(prefix)) if prefix is not None else None
+
+
+Out = list[tuple[Face, NetworkMessage]]
+"""What must be said, in this order."""

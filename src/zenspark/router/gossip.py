@@ -3,7 +3,8 @@
 The messages are those by which routers share their graph, but nothing is computed from them: protocol.md section
 16.7. A new neighbour hears of us, of itself and of every other neighbour whose locators we know; when a neighbour
 tells us its own locators, the other neighbours hear of them. What is told of nodes that are not neighbours of the
-teller is passed on only with `multihop`.
+teller is passed on only with `multihop`. To its router a peer also says to whom it has links, and says it again when
+that changes, so that the router knows who needs it to reach whom. Routers tell each other more: `network.py`.
 
 Everything told is a rumour from a neighbour: it is kept within limits, and what does not decode is passed over.
 """
@@ -15,9 +16,9 @@ from collections.abc import Sequence
 import msgspec
 
 from zenspark.errors import DecodeError
-from zenspark.router.face import Face
-from zenspark.router.router import Out
+from zenspark.router.face import Face, Out, Region
 from zenspark.wire.codec import decode_link_states, encode_link_states
+from zenspark.wire.fields import replace
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
 
@@ -57,31 +58,57 @@ class Gossip:
         self._known: dict[ZenohId, _Known] = {}
         self._faces: dict[Face, dict[int, ZenohId]] = {}
         """The neighbours, with the numbers each has for nodes."""
+        self._places: dict[Face, tuple[Locator, ...]] = {}
+        """Where each neighbour hears that we can be reached."""
         self._numbers = SELF
+        self._sn = 0
+        """The version of our own links."""
 
     def opened(self, face: Face, locators: Sequence[Locator]) -> Out:
         """A new neighbour; `locators` is where it and its neighbours can reach us."""
-        self._faces[face] = {}
         known = self._meet(face.zid, face.whatami)
-        if not face.whatami.bit & self._targets or known is None:
+        if known is None:
             return []
-        own = LinkState(
-            psid=SELF, sn=1, zid=self._zid, whatami=self._whatami.bit, locators=tuple(locators)[:MAX_LOCATORS]
-        )
-        other = LinkState(psid=known.psid, sn=known.sn, zid=face.zid, whatami=face.whatami.bit)
+        self._faces[face] = {}
+        self._places[face] = tuple(locators)[:MAX_LOCATORS]
+        self._sn += 1
+        other = LinkState(psid=known.psid, sn=0, zid=face.zid, whatami=face.whatami.bit)
+        out = self._tell_links([other], face)
+        if not self._is_target(face):
+            return out
         near = {each.zid for each in self._faces if each is not face}
         others = [
             self._entry(zid, each)
             for zid, each in self._known.items()
-            if each.locators and zid != face.zid and (self._multihop or zid in near)
+            if zid != face.zid and ((each.locators and (self._multihop or zid in near)) or _hears_links(face))
         ]
-        return [(face, _oam([own, other, *others]))]
+        gateway = replace(other, gateway=_hears_links(face))
+        return [*out, (face, _oam([self._own(face, is_first=True), gateway, *others]))]
 
-    def closed(self, face: Face) -> None:
+    def closed(self, face: Face) -> Out:
         """A neighbour is gone; where it was is not told any more."""
-        self._faces.pop(face, None)
+        if self._faces.pop(face, None) is None:
+            return []
+        del self._places[face]
         if not any(each.zid == face.zid for each in self._faces):
-            self._known.pop(face.zid, None)
+            del self._known[face.zid]
+        self._sn += 1
+        return self._tell_links([], face)
+
+    def _own(self, face: Face, is_first: bool = False) -> LinkState:
+        """What we say of ourselves to a neighbour."""
+        links = tuple(self._known[each.zid].psid for each in self._faces) if _hears_links(face) else ()
+        zid = self._zid if is_first else None
+        return LinkState(
+            psid=SELF, sn=self._sn, zid=zid, whatami=self._whatami.bit, locators=self._places[face], links=links
+        )
+
+    def _tell_links(self, news: list[LinkState], but: Face) -> Out:
+        told = [face for face in self._faces if face is not but and self._is_target(face) and _hears_links(face)]
+        return [(face, _oam([*news, self._own(face)])) for face in told]
+
+    def _is_target(self, face: Face) -> bool:
+        return bool(face.whatami.bit & self._targets) and face.region is not Region.ROUTER
 
     def receive(self, face: Face, message: NetworkOam) -> tuple[list[Found], Out]:
         """What a neighbour tells: the nodes that are news to us, and what the other neighbours must hear."""
@@ -133,12 +160,18 @@ class Gossip:
         return known
 
     def _pass_on(self, source: Face, zid: ZenohId, known: _Known) -> Out:
-        told = [face for face in self._faces if face is not source and face.zid != zid]
-        return [(face, _oam([self._entry(zid, known)])) for face in told if face.whatami.bit & self._targets]
+        told = [face for face in self._faces if face is not source and face.zid != zid and self._is_target(face)]
+        return [(face, _oam([self._entry(zid, known)])) for face in told]
 
     @staticmethod
     def _entry(zid: ZenohId, known: _Known) -> LinkState:
-        return LinkState(psid=known.psid, sn=known.sn, zid=zid, whatami=known.whatami.bit, locators=known.locators)
+        locators = known.locators or None
+        return LinkState(psid=known.psid, sn=known.sn, zid=zid, whatami=known.whatami.bit, locators=locators)
+
+
+def _hears_links(face: Face) -> bool:
+    """Whether a neighbour is a router that wants to know of our links."""
+    return face.region is Region.UPSTREAM and face.whatami is WhatAmI.ROUTER
 
 
 def _role(bit: int | None) -> WhatAmI | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from zenspark.key.match import includes, intersects
+from zenspark.key.tree import KeyTree
+from zenspark.router.deadlines import Deadlines
 from zenspark.router.face import Face, Kind
 from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode
@@ -42,14 +43,6 @@ class Asked(msgspec.Struct, eq=False):
     def is_future(self) -> bool:
         return self.mode in (InterestMode.FUTURE, InterestMode.CURRENT_FUTURE)
 
-    def matches(self, kind: Kind, key: str) -> bool:
-        """Whether a declaration is what was asked for."""
-        return kind in self.kinds and (self.key is None or intersects(self.key, key))
-
-    def covers(self, kind: Kind, key: str) -> bool:
-        """Whether the answer tells all there is to know about a key."""
-        return kind in self.kinds and (self.key is None or includes(self.key, key))
-
     def announces(self, kind: Kind, key: str) -> str:
         """The key under which a matching declaration is told: its own, or the interest's if aggregated."""
         return self.key if self.aggregate and self.key is not None and kind is not Kind.TOKEN else key
@@ -66,46 +59,98 @@ def kinds_of(interest: Interest) -> frozenset[Kind]:
 
 
 class Interests:
-    """All live interests, by who asked and by whom they were passed on to."""
+    """All live interests: by who asked, by whom they were passed on to, and by what they ask for."""
 
     def __init__(self) -> None:
-        self._by_asker: dict[tuple[Face, int], Asked] = {}
-        self._by_answerer: dict[tuple[Face, int], Asked] = {}
+        self._by_asker: dict[Face, dict[int, Asked]] = {}
+        self._by_answerer: dict[Face, dict[int, Asked]] = {}
+        self._by_key: KeyTree[dict[Asked, None]] = KeyTree()
+        self._in_everything: dict[Asked, None] = {}
+        self._deadlines: Deadlines[Asked] = Deadlines(
+            lambda asked, when: bool(asked.waiting) and asked.deadline == when
+        )
 
     def add(self, asked: Asked) -> None:
         """Remember an interest."""
-        self._by_asker[asked.face, asked.id] = asked
+        self._by_asker.setdefault(asked.face, {})[asked.id] = asked
+        self._at(asked)[asked] = None
+
+    def _at(self, asked: Asked) -> dict[Asked, None]:
+        """All interests in the same key."""
+        if asked.key is None:
+            return self._in_everything
+        found = self._by_key.get(asked.key)
+        if found is None:
+            found = {}
+            self._by_key.insert(asked.key, found)
+        return found
 
     def remove(self, face: Face, number: int) -> Asked | None:
         """Forget an interest; None if there is none of this id."""
-        asked = self._by_asker.pop((face, number), None)
-        if asked is not None:
-            for answerer, passed in asked.passed_on.items():
-                self._by_answerer.pop((answerer, passed), None)
+        asked = self._by_asker.get(face, {}).pop(number, None)
+        if asked is None:
+            return None
+        if not self._by_asker[face]:
+            del self._by_asker[face]
+        for answerer, passed in asked.passed_on.items():
+            del self._by_answerer[answerer][passed]
+        beside = self._at(asked)
+        del beside[asked]
+        if asked.key is not None and not beside:
+            self._by_key.remove(asked.key)
         return asked
 
-    def pass_on(self, asked: Asked, face: Face, number: int) -> None:
-        """An interest was passed on to a node above us."""
+    def pass_on(self, asked: Asked, face: Face, number: int, deadline: float) -> None:
+        """An interest was passed on to a node above us, which should have answered by a time."""
         asked.passed_on[face] = number
+        asked.deadline = deadline
         if asked.is_current:
             asked.waiting.add(face)
-        self._by_answerer[face, number] = asked
+            self._deadlines.add(asked, deadline)
+        self._by_answerer.setdefault(face, {})[number] = asked
+
+    def leave(self, face: Face) -> list[Asked]:
+        """A node above us is gone; the interests that had been passed on to it."""
+        found = list(self._by_answerer.pop(face, {}).values())
+        for asked in found:
+            del asked.passed_on[face]
+        return found
 
     def answered_by(self, face: Face, number: int) -> Asked | None:
         """The interest a node above us is answering."""
-        return self._by_answerer.get((face, number))
+        return self._by_answerer.get(face, {}).get(number)
 
     def of(self, face: Face) -> list[Asked]:
         """The live interests of one face."""
-        return [asked for asked in self._by_asker.values() if asked.face is face]
+        return list(self._by_asker.get(face, {}).values())
 
     def all(self) -> list[Asked]:
         """Every live interest."""
-        return list(self._by_asker.values())
+        return [asked for mine in self._by_asker.values() for asked in mine.values()]
+
+    def wanting(self, kind: Kind, key: str) -> list[Asked]:
+        """The interests in future declarations that one on a key is news to."""
+        found = [self._in_everything, *(beside for _, beside in self._by_key.intersecting(key))]
+        return [asked for beside in found for asked in beside if asked.is_future and kind in asked.kinds]
+
+    def aggregating(self, face: Face, kind: Kind, key: str) -> bool:
+        """Whether a face wants one declaration on exactly this key to stand for all that match it."""
+        beside = self._by_key.get(key) or {}
+        return any(asked.face is face and asked.aggregate and kind in asked.kinds for asked in beside)
 
     def is_answered(self, face: Face, kind: Kind, key: str) -> bool:
         """Whether a node above us has told all there is to know about a key."""
+        found = [self._in_everything, *(beside for _, beside in self._by_key.including(key))]
         return any(
-            face in asked.passed_on and face not in asked.waiting and asked.is_current and asked.covers(kind, key)
-            for asked in self._by_asker.values()
+            face in asked.passed_on and face not in asked.waiting and asked.is_current and kind in asked.kinds
+            for beside in found
+            for asked in beside
         )
+
+    def next_deadline(self) -> float | None:
+        """When the first answer is overdue."""
+        return self._deadlines.next()
+
+    def overdue(self, now: float) -> list[Asked]:
+        """The interests that somebody should have answered by now."""
+        return self._deadlines.due(now)

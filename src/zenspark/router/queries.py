@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from zenspark.router.deadlines import Deadlines
 from zenspark.router.face import Face
 from zenspark.wire.values import QoS
 
@@ -21,45 +22,62 @@ class Pending(msgspec.Struct, eq=False):
 
 
 class Queries:
-    """Every request in flight, found by the copy that is answered."""
+    """Every request in flight, found by the copy that is answered, by who asked and by who owes an answer."""
 
     def __init__(self) -> None:
-        self._copies: dict[tuple[Face, int], Pending] = {}
+        self._copies: dict[Face, dict[int, Pending]] = {}
+        self._asked: dict[Face, dict[Pending, None]] = {}
+        self._deadlines: Deadlines[Pending] = Deadlines(lambda pending, _: bool(pending.copies))
 
     def add(self, pending: Pending) -> None:
         """Remember a request and its copies."""
-        self._copies.update(dict.fromkeys(pending.copies, pending))
+        for face, number in pending.copies:
+            self._copies.setdefault(face, {})[number] = pending
+        self._asked.setdefault(pending.origin, {})[pending] = None
+        self._deadlines.add(pending, pending.deadline)
 
     def find(self, face: Face, number: int) -> Pending | None:
         """The request a copy belongs to."""
-        return self._copies.get((face, number))
+        return self._copies.get(face, {}).get(number)
 
     def finish(self, face: Face, number: int) -> Pending | None:
         """A copy has been answered, or never will be; the request if that was the last one."""
-        pending = self._copies.pop((face, number), None)
+        pending = self._copies.get(face, {}).pop(number, None)
         if pending is None:
             return None
         pending.copies.discard((face, number))
-        return None if pending.copies else pending
+        if pending.copies:
+            return None
+        self._forget(pending)
+        return pending
 
     def drop(self, pending: Pending) -> None:
         """Forget a request with all its copies."""
-        for copy in pending.copies:
-            self._copies.pop(copy, None)
+        for face, number in pending.copies:
+            del self._copies[face][number]
         pending.copies.clear()
+        self._forget(pending)
+
+    def _forget(self, pending: Pending) -> None:
+        del self._asked[pending.origin][pending]
+
+    def leave(self, face: Face) -> None:
+        """A face is gone, after all its requests and copies."""
+        self._copies.pop(face, None)
+        self._asked.pop(face, None)
 
     def to(self, face: Face) -> list[int]:
         """The ids of the copies a face has not answered."""
-        return [number for holder, number in self._copies if holder is face]
+        return list(self._copies.get(face, ()))
 
     def of(self, face: Face) -> list[Pending]:
         """The requests a face waits for."""
-        return [pending for pending in dict.fromkeys(self._copies.values()) if pending.origin is face]
+        return list(self._asked.get(face, ()))
 
     def next_deadline(self) -> float | None:
         """When the first request runs out of time."""
-        return min((pending.deadline for pending in self._copies.values()), default=None)
+        return self._deadlines.next()
 
     def expired(self, now: float) -> list[Pending]:
         """The requests that have run out of time."""
-        return [pending for pending in dict.fromkeys(self._copies.values()) if pending.deadline <= now]
+        return self._deadlines.due(now)

@@ -1,18 +1,23 @@
 """Where a message goes: the one table of who may reach whom, and the faces a key leads to.
 
 Regions decide reach; declarations decide interest. Towards neighbours that only tell us what we ask (a router above
-us, a peer that has not finished telling), not knowing counts as wanting.
+us, a peer that has not finished telling), not knowing counts as wanting. What a router elsewhere has declared leads to
+the neighbour on the way to it, in the tree of the router where the message entered the network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import msgspec
 
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
-from zenspark.router.face import Face, Kind, Region
-from zenspark.router.tables import Entry, Table, is_complete_for
-from zenspark.wire.values import QueryTarget
+from zenspark.key.tree import KeyTree
+from zenspark.router.face import Face, Holder, Kind, Region
+from zenspark.router.network import SELF, Network
+from zenspark.router.tables import Table, is_complete_for
+from zenspark.wire.values import QueryTarget, ZenohId
 
 _ALL = frozenset(Region) - {Region.MEMBER}
 _DOWN = frozenset({Region.LOCAL, Region.CLIENT})
@@ -27,15 +32,18 @@ REACH: dict[Region, frozenset[Region]] = {
     Region.GROUP: frozenset(),
     Region.MEMBER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER},
 }
-"""From the region a message comes from to the regions it may go to; never back to the face itself.
+"""From the region a message comes from to the regions it may go to; never back to the face itself. Between two peers
+under us only if they have no link of their own; between two routers beside us only along a tree.
 
 A peer carries nothing from its peers into a group, as it carries nothing from one peer to another: where all peers know
 each other, every one of them would, and it would arrive many times. eclipse-zenoh's peers do.
 """
 
-UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER, Region.ROUTER})
-"""Neighbours that are told of declarations without having asked."""
+UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER})
+"""Neighbours that are told of all declarations without having asked; routers beside us are, too, but by source."""
 
+DOUBTFUL = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
+"""Neighbours that may want what they have not declared."""
 
 MAX_ROUTES = 100_000
 """How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
@@ -50,65 +58,179 @@ def is_key_expression(key: str) -> bool:
     return True
 
 
-def reaches(source: Face, target: Face) -> bool:
-    """Whether what comes from one face may go to another."""
-    return source is not target and target.region in REACH[source.region] and source.zid not in target.members
+class Reach:
+    """Who may reach whom. A broker also carries messages between its peers, if they have no link of their own."""
+
+    def __init__(self, is_broker: bool = True) -> None:
+        self._is_broker = is_broker
+        self._links: dict[ZenohId, frozenset[ZenohId]] = {}
+
+    def link(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
+        """A peer says to whom it has links; those of them for whom that changes anything."""
+        before, after = self._links.get(peer, frozenset()), frozenset(others)
+        self._links[peer] = after
+        return frozenset(zid for zid in before ^ after if peer in self._links.get(zid, ()))
+
+    def leave(self, peer: ZenohId) -> None:
+        """A peer is gone."""
+        self._links.pop(peer, None)
+
+    def __call__(self, source: Holder, target: Holder) -> bool:
+        """Whether what comes from one may go to another."""
+        if source is target or target.region not in REACH[source.region] or source.zid in target.members:
+            return False
+        if source.region is not Region.SOUTH_PEER or target.region is not Region.SOUTH_PEER:
+            return True
+        return self._is_broker and not self._are_linked(source.zid, target.zid)
+
+    def _are_linked(self, one: ZenohId, other: ZenohId) -> bool:
+        """Both must say so: who has not noticed yet that there is a link does not use it."""
+        return other in self._links.get(one, ()) and one in self._links.get(other, ())
+
+
+class _Offer(msgspec.Struct, frozen=True):
+    """A face behind which a query is answered."""
+
+    face: Face
+    region: Region
+    is_complete: bool
+    distance: float
 
 
 class Routes:
-    """Routes of publications and queries, cached until a declaration, a face or an answer changes."""
+    """Routes of publications and queries. Those of publications are remembered until something on their way changes."""
 
-    def __init__(self, tables: dict[Kind, Table], is_unknown: Callable[[Face, Kind, str], bool]) -> None:
+    def __init__(
+        self,
+        tables: dict[Kind, Table],
+        reach: Reach,
+        network: Network | None,
+        is_unknown: Callable[[Face, Kind, str], bool],
+    ) -> None:
         self._tables = tables
+        self._reach = reach
+        self._network = network
         self._is_unknown = is_unknown
-        self._faces: list[Face] = []
-        self._pushes: dict[tuple[int, str], tuple[Face, ...]] = {}
+        self._doubtful: dict[Face, None] = {}
+        self._pushes: dict[tuple[int, int, str], tuple[Face, ...]] = {}
+        self._remembered: KeyTree[list[tuple[int, int, str]]] = KeyTree()
+        """By key, what is in `_pushes`."""
+        self._directions: dict[int, dict[ZenohId, Face]] = {}
         self.version = 0
-        """Changes whenever a route may have changed."""
+        """Changes whenever a route of a publication may have changed."""
 
-    def change(self, faces: list[Face]) -> None:
-        """Forget what was computed."""
-        self._faces = faces
+    # -- what changes
+
+    def add(self, face: Face) -> None:
+        """A new neighbour."""
+        if face.region in DOUBTFUL:
+            self._doubtful[face] = None
+            self.clear()
+
+    def remove(self, face: Face) -> None:
+        """A neighbour is gone."""
+        self._doubtful.pop(face, None)
+        self.clear()
+
+    def clear(self) -> None:
+        """Any route may have changed."""
         self._pushes.clear()
+        self._remembered = KeyTree()
+        self._directions.clear()
         self.version += 1
 
-    def push(self, source: Face, key: str) -> tuple[Face, ...]:
-        """The faces a publication goes to, each once."""
-        route = self._pushes.get((source.number, key))
+    def change(self, key: str) -> None:
+        """The subscribers of a key have changed, and with them the routes of all it intersects."""
+        self.version += 1
+        if self._pushes:
+            for remembered, routes in self._remembered.intersecting(key):
+                self._remembered.remove(remembered)
+                for route in routes:
+                    del self._pushes[route]
+
+    # -- where to
+
+    def push(self, source: Face, key: str, tree: int = SELF) -> tuple[Face, ...]:
+        """The faces a publication goes to, each once. `tree` is our number for the router where it entered the network
+        of routers; to faces of routers it goes with that as NodeId, to others without one."""
+        name = (source.number, tree, key)
+        route = self._pushes.get(name)
         if route is None:
             if len(self._pushes) >= MAX_ROUTES:
                 self._pushes.clear()
-            route = self._pushes[source.number, key] = self._push(source, key) if is_key_expression(key) else ()
+                self._remembered = KeyTree()
+            if not is_key_expression(key):
+                return ()
+            route = self._pushes[name] = self._push(source, key, tree)
+            beside = self._remembered.get(key)
+            if beside is None:
+                self._remembered.insert(key, [name])
+            else:
+                beside.append(name)
         return route
 
-    def _push(self, source: Face, key: str) -> tuple[Face, ...]:
-        entries = self._tables[Kind.SUBSCRIBER].matching(key)
-        found = {face: None for entry in entries for face in entry.holders if reaches(source, face)}
+    def _push(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
+        found: dict[Face, None] = {}
+        directions = self._towards(tree)
+        for entry in self._tables[Kind.SUBSCRIBER].matching(key):
+            for holder in entry.holders:
+                face = self._way(source, holder, directions)
+                if face is not None:
+                    found[face] = None
         return tuple(found | dict.fromkeys(self._unknown(source, Kind.SUBSCRIBER, key)))
 
-    def request(self, source: Face, key: str, target: QueryTarget) -> tuple[Face, ...]:
+    def _towards(self, tree: int) -> dict[ZenohId, Face]:
+        """The ways to the routers elsewhere."""
+        if self._network is None:
+            return {}
+        found = self._directions.get(tree)
+        if found is None:
+            found = self._directions[tree] = self._network.directions(self._network.root(tree))
+        return found
+
+    def _way(self, source: Face, holder: Holder, directions: dict[ZenohId, Face]) -> Face | None:
+        """The face behind which somebody is, if it can be reached."""
+        if not isinstance(holder, Face):
+            return directions.get(holder.zid)
+        return holder if self._reach(source, holder) else None
+
+    def request(self, source: Face, key: str, target: QueryTarget, tree: int = SELF) -> tuple[Face, ...]:
         """The faces a query goes to, each once."""
-        entries = self._tables[Kind.QUERYABLE].matching(key)
-        offers = [(entry, face) for entry in entries for face in entry.holders if reaches(source, face)]
-        unknown = dict.fromkeys(self._unknown(source, Kind.QUERYABLE, key))
-        complete = [(entry, face) for entry, face in offers if is_complete_for(entry, entry.info(face), key)]
-        if target is QueryTarget.ALL:
-            return tuple(dict.fromkeys(face for _, face in offers) | unknown)
+        offers = self._offers(source, key, tree)
         if target is QueryTarget.ALL_COMPLETE:
-            return tuple(dict.fromkeys(face for _, face in complete) | unknown)
-        return tuple(dict.fromkeys(_best(offers, complete)) | unknown)
+            offers = [offer for offer in offers if offer.is_complete]
+        elif target is QueryTarget.BEST_MATCHING:
+            offers = _best(offers)
+        unknown = self._unknown(source, Kind.QUERYABLE, key)
+        return tuple(dict.fromkeys([*(offer.face for offer in offers), *unknown]))
+
+    def _offers(self, source: Face, key: str, tree: int) -> list[_Offer]:
+        found = []
+        directions = self._towards(tree)
+        for entry in self._tables[Kind.QUERYABLE].matching(key):
+            for holder in entry.holders:
+                face = self._way(source, holder, directions)
+                if face is not None:
+                    info = entry.info(holder)
+                    far = info.distance + self._far(holder)
+                    found.append(_Offer(face, holder.region, is_complete_for(entry, info, key), far))
+        return found
+
+    def _far(self, holder: Holder) -> float:
+        if self._network is None or isinstance(holder, Face):
+            return 0.0
+        return self._network.distance(holder.zid)
 
     def _unknown(self, source: Face, kind: Kind, key: str) -> list[Face]:
-        return [face for face in self._faces if reaches(source, face) and self._is_unknown(face, kind, key)]
+        return [face for face in self._doubtful if self._reach(source, face) and self._is_unknown(face, kind, key)]
 
 
-def _best(offers: list[tuple[Entry, Face]], complete: list[tuple[Entry, Face]]) -> list[Face]:
-    """In each region the nearest face that answers for the whole key, or all of them where none does."""
+def _best(offers: list[_Offer]) -> list[_Offer]:
+    """In each region the nearest that answers for the whole key, or all of them where none does."""
     chosen = []
-    for region in dict.fromkeys(face.region for _, face in offers):
-        whole = [(entry.info(face).distance, face.number, face) for entry, face in complete if face.region is region]
-        if whole:
-            chosen.append(min(whole)[2])
-        else:
-            chosen += [face for _, face in offers if face.region is region]
+    for region in dict.fromkeys(offer.region for offer in offers):
+        here = [offer for offer in offers if offer.region is region]
+        complete = [offer for offer in here if offer.is_complete]
+        nearest = min(complete, key=lambda offer: (offer.distance, offer.face.number), default=None)
+        chosen += here if nearest is None else [nearest]
     return chosen

@@ -8,7 +8,7 @@ import msgspec
 
 from zenspark.key.match import includes
 from zenspark.key.tree import KeyTree
-from zenspark.router.face import Face
+from zenspark.router.face import Holder
 from zenspark.wire.values import QueryableInfo
 
 
@@ -16,9 +16,9 @@ class Entry(msgspec.Struct, eq=False):
     """One declared key expression, and the faces that hold it under how many ids."""
 
     key: str
-    holders: dict[Face, dict[int, QueryableInfo]] = msgspec.field(default_factory=dict)
+    holders: dict[Holder, dict[int, QueryableInfo]] = msgspec.field(default_factory=dict)
 
-    def info(self, face: Face) -> QueryableInfo:
+    def info(self, face: Holder) -> QueryableInfo:
         """What a face offers under this key, all its ids taken together."""
         return merge(self.holders[face].values())
 
@@ -36,7 +36,7 @@ class Table:
     def __init__(self) -> None:
         self._tree: KeyTree[Entry] = KeyTree()
 
-    def add(self, key: str, face: Face, number: int, info: QueryableInfo) -> Entry:
+    def add(self, key: str, face: Holder, number: int, info: QueryableInfo) -> Entry:
         """A face holds a key under an id; again with other info, that is an update."""
         entry = self._tree.get(key)
         if entry is None:
@@ -45,7 +45,7 @@ class Table:
         entry.holders.setdefault(face, {})[number] = info
         return entry
 
-    def discard(self, key: str, face: Face, number: int) -> None:
+    def discard(self, key: str, face: Holder, number: int) -> None:
         """A face no longer holds a key under this id."""
         entry = self._tree.get(key)
         if entry is None or number not in entry.holders.get(face, {}):

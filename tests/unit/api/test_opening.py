@@ -246,4 +246,4 @@ def test_what_is_configured_reaches_the_node() -> None:
             resolution=0x09, batch_size=1700, lease_ms=1500, qos=False, low_latency=True, compression=True
         )
         assert str(session.zid()) == "abc"
-        assert (node.router.query_timeout, node.router.answer_timeout) == (2.2, 2.3)
+        assert (node.router.policy.query_timeout, node.router.policy.answer_timeout) == (2.2, 2.3)

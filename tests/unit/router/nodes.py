@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from zenspark.router.face import Face
-from zenspark.router.router import Out, Router
+from zenspark.router.face import Face, Out
+from zenspark.router.router import Router
 from zenspark.wire.messages import (
     AnyDeclaration,
     Declare,
@@ -33,18 +33,23 @@ class Node:
         self.links: dict[Face, tuple[Node, Face]] = {}
         self.heard: list[NetworkMessage] = []
 
+    @property
+    def trees_at(self) -> float | None:
+        return None if self.router.network is None else self.router.network.trees_at
+
 
 class Network:
     """Carries messages between nodes; time stands still unless told."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.numbers = 0
+        self.nodes: list[Node] = []
         self._moving: deque[tuple[Node, Face, NetworkMessage]] = deque()
 
     def node(self, whatami: WhatAmI) -> Node:
-        self.numbers += 1
-        return Node(self.numbers, whatami)
+        node = Node(len(self.nodes) + 1, whatami)
+        self.nodes.append(node)
+        return node
 
     def client(self) -> Node:
         return self.node(WhatAmI.CLIENT)
@@ -82,6 +87,15 @@ class Network:
                 self._moving.append((target, back, message))
 
     def run(self) -> None:
+        """Carry messages until nothing moves, and let the routers draw their trees."""
+        self.carry()
+        while drawing := [(node, due) for node in self.nodes if (due := node.trees_at) is not None]:
+            self.now = max(self.now, min(due for _, due in drawing))
+            for node, _ in drawing:
+                self.emit(node, node.router.handle_timeout(self.now))
+            self.carry()
+
+    def carry(self) -> None:
         for _ in range(MAX_STEPS):
             if not self._moving:
                 return

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from zenspark.router import gossip
-from zenspark.router.face import REGIONS, Face
+from zenspark.router.face import REGIONS, Face, Out
 from zenspark.router.gossip import Found, Gossip
-from zenspark.router.router import Out
 from zenspark.wire.codec import decode_link_states, encode, encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
@@ -185,3 +184,37 @@ def test_invented_nodes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) 
     assert len(found) == 4
     assert all(len(one.locators) == gossip.MAX_LOCATORS for one in found)
     assert node.opened(neighbour(0xB2), HERE) == [], "a neighbour too many has a session, but no gossip"
+
+
+def test_a_peer_tells_its_router_of_its_links_as_eclipse_zenoh_does() -> None:
+    node = peer()
+    router, other = neighbour(0xA1, WhatAmI.ROUTER), neighbour(0xB1)
+    ((_, first),) = entries(node.opened(router, HERE))
+    assert first == [
+        LinkState(psid=0, sn=1, zid=OWN, whatami=2, locators=HERE, links=(1,)),
+        LinkState(psid=1, sn=0, zid=router.zid, whatami=1, gateway=True),
+    ]
+    assert entries(node.opened(other, HERE))[0] == (
+        0xA1,
+        [
+            LinkState(psid=2, sn=0, zid=other.zid, whatami=2),
+            LinkState(psid=0, sn=2, whatami=2, locators=HERE, links=(1, 2)),
+        ],
+    )
+    assert entries(node.closed(other)) == [(0xA1, [LinkState(psid=0, sn=3, whatami=2, locators=HERE, links=(1,))])]
+
+
+def test_a_router_that_comes_later_hears_of_all_links() -> None:
+    node = peer()
+    node.opened(neighbour(0xB1), HERE)
+    ((_, told_now),) = entries(node.opened(neighbour(0xA1, WhatAmI.ROUTER), HERE))
+    assert told_now[0].links == (1, 2)
+    assert [(entry.psid, entry.zid) for entry in told_now[1:]] == [(2, ZenohId(0xA1)), (1, ZenohId(0xB1))]
+
+
+def test_routers_leave_each_other_to_the_network_of_routers() -> None:
+    node = Gossip(OWN, WhatAmI.ROUTER, EVERYBODY)
+    beside = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[WhatAmI.ROUTER, WhatAmI.ROUTER])
+    assert node.opened(beside, HERE) == []
+    assert node.opened(neighbour(0xB1), HERE)
+    assert node.receive(beside, about_self(beside))[0] == [Found(beside.zid, WhatAmI.ROUTER, THERE)]

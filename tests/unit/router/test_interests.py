@@ -21,12 +21,30 @@ def test_kinds_come_from_the_option_bits() -> None:
     assert kinds_of(interest) == {Kind.SUBSCRIBER, Kind.TOKEN}
 
 
-def test_matching_is_intersection_and_covering_is_inclusion() -> None:
-    assert asked().matches(Kind.SUBSCRIBER, "a/**")
-    assert not asked().covers(Kind.SUBSCRIBER, "a/**")
-    assert asked().covers(Kind.SUBSCRIBER, "a/b")
-    assert not asked().matches(Kind.TOKEN, "a/b")
-    assert asked(None).covers(Kind.SUBSCRIBER, "anything")
+def test_matching_is_intersection() -> None:
+    interests, mine, everything = Interests(), asked(), asked(None)
+    everything.id = 6
+    interests.add(mine)
+    assert interests.wanting(Kind.SUBSCRIBER, "a/**") == [mine]
+    assert interests.wanting(Kind.SUBSCRIBER, "b") == []
+    assert interests.wanting(Kind.TOKEN, "a/b") == []
+    interests.add(everything)
+    assert interests.wanting(Kind.SUBSCRIBER, "b") == [everything]
+    assert interests.remove(ASKER, 6) is everything
+    assert interests.wanting(Kind.SUBSCRIBER, "b") == []
+
+
+def test_one_declaration_stands_for_many_only_if_that_was_asked() -> None:
+    interests = Interests()
+    interests.add(asked(aggregate=True))
+    other = asked()
+    other.id = 6
+    interests.add(other)
+    assert interests.aggregating(ASKER, Kind.SUBSCRIBER, "a/*")
+    assert not interests.aggregating(ABOVE, Kind.SUBSCRIBER, "a/*")
+    assert not interests.aggregating(ASKER, Kind.SUBSCRIBER, "a/b")
+    interests.remove(ASKER, 5)
+    assert not interests.aggregating(ASKER, Kind.SUBSCRIBER, "a/*")
 
 
 def test_aggregated_interests_announce_their_own_key() -> None:
@@ -38,10 +56,14 @@ def test_aggregated_interests_announce_their_own_key() -> None:
 def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
     interests, mine = Interests(), asked()
     interests.add(mine)
-    interests.pass_on(mine, ABOVE, 9)
+    interests.pass_on(mine, ABOVE, 9, 1.0)
     assert interests.answered_by(ABOVE, 9) is mine
     assert not interests.is_answered(ABOVE, Kind.SUBSCRIBER, "a/b")
+    assert not interests.is_answered(ABOVE, Kind.SUBSCRIBER, "a/**")
+    assert interests.next_deadline() == 1.0
+    assert interests.overdue(1.0) == [mine]
     mine.waiting.clear()
+    assert interests.next_deadline() is None
     assert interests.is_answered(ABOVE, Kind.SUBSCRIBER, "a/b")
     assert not interests.is_answered(ABOVE, Kind.SUBSCRIBER, "c")
     assert interests.remove(ASKER, 5) is mine
@@ -50,9 +72,19 @@ def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
     assert interests.of(ASKER) == interests.all() == []
 
 
+def test_who_is_gone_owes_no_answer() -> None:
+    interests, mine = Interests(), asked()
+    interests.add(mine)
+    interests.pass_on(mine, ABOVE, 9, 1.0)
+    assert interests.leave(ABOVE) == [mine]
+    assert interests.leave(ABOVE) == []
+    assert interests.answered_by(ABOVE, 9) is None
+    assert interests.remove(ASKER, 5) is mine
+
+
 def test_nobody_waits_for_the_answer_to_a_future_interest() -> None:
     interests, mine = Interests(), asked(mode=InterestMode.FUTURE)
-    interests.pass_on(mine, ABOVE, 9)
+    interests.pass_on(mine, ABOVE, 9, 1.0)
     assert not mine.waiting
     assert mine.is_future
     assert not mine.is_current

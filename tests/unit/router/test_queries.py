@@ -31,6 +31,10 @@ def test_requests_are_found_by_who_asked_and_who_owes() -> None:
     assert queries.to(ONE) == [1]
     queries.drop(request)
     assert queries.of(ASKER) == []
+    assert queries.to(ONE) == []
+    queries.leave(ASKER)
+    queries.leave(ONE)
+    assert queries.find(ONE, 1) is None
 
 
 def test_deadlines() -> None:
@@ -42,3 +46,5 @@ def test_deadlines() -> None:
     assert queries.next_deadline() == 1.0
     assert queries.expired(0.9) == []
     assert queries.expired(1.0) == [early]
+    queries.drop(late)
+    assert queries.expired(9.0) == []

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.router.nodes import Network, Node
+from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.face import Face, Kind
+from zenspark.router.router import Policy, Router
+from zenspark.router.stamping import Stamping
+from zenspark.wire.codec import encode, encode_link_states
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
@@ -15,7 +19,9 @@ from zenspark.wire.messages import (
     Del,
     Err,
     Interest,
+    LinkState,
     NetworkMessage,
+    NetworkOam,
     Push,
     Put,
     Query,
@@ -28,7 +34,17 @@ from zenspark.wire.messages import (
     UndeclareSubscriber,
     UndeclareToken,
 )
-from zenspark.wire.values import BoundExpr, InterestMode, QoS, QueryTarget, WhatAmI, WireExpr, ZenohId
+from zenspark.wire.values import (
+    BoundExpr,
+    InterestMode,
+    Mapping,
+    QoS,
+    QueryTarget,
+    Timestamp,
+    WhatAmI,
+    WireExpr,
+    ZenohId,
+)
 
 
 def pushed(node: Node) -> list[tuple[str, bytes]]:
@@ -486,6 +502,111 @@ def test_a_future_interest_hears_nothing_of_what_is_there(net: Network) -> None:
     net.join(other, centre)
     net.subscribe(other, "a")
     assert net.ask(centre, "a", InterestMode.FUTURE, subscribers=True) == []
+
+
+def beside(*routers: WhatAmI) -> tuple[Router, list[Face]]:
+    """Our router with others beside it, which have said that they are."""
+    router = Router(ZenohId(1), WhatAmI.ROUTER)
+    faces = []
+    for number, whatami in enumerate(routers):
+        face, _ = router.add_face(ZenohId(number + 10), whatami, 0.0)
+        entries = [
+            LinkState(psid=0, sn=2, zid=face.zid, whatami=1, links=(1,)),
+            LinkState(psid=1, sn=0, zid=router.zid),
+        ]
+        router.receive(face, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries)), 0.0)
+        faces.append(face)
+    router.handle_timeout(router.next_timeout() or 0.0)
+    return router, faces
+
+
+def test_routers_tell_each_other_by_source_as_captured() -> None:
+    """Section 16.5: id 0, no NodeId for our own; relayed with our number for the source; ended by the key."""
+    router, (left, right) = beside(WhatAmI.ROUTER, WhatAmI.ROUTER)
+    named = Declare(qos=QoS.DECLARE, body=DeclareKeyexpr(expr_id=1, wire_expr=BoundExpr(0, "demo")))
+    sub = DeclareSubscriber(id=0, wire_expr=WireExpr(1, "/**", Mapping.SENDER))
+    router.receive(left, named, 0.0)
+    binding, relayed = router.receive(left, Declare(qos=QoS.DECLARE, body=sub), 0.0)
+    assert binding == (right, named)
+    assert relayed[0] is right
+    assert encode(relayed[1]).hex() == "9ea1083301620001032f2a2a"
+    end = UndeclareSubscriber(id=0, ext_wire_expr=WireExpr(1, "/**", Mapping.SENDER))
+    ((_, ended),) = router.receive(left, Declare(qos=QoS.DECLARE, body=end), 0.0)
+    assert encode(ended).hex() == "9ea10833018300" + "5f0503012f2a2a"
+    assert router.receive(left, Declare(body=end), 0.0) == []
+
+
+def test_a_publication_says_between_routers_where_it_entered() -> None:
+    router, (left, right) = beside(WhatAmI.ROUTER, WhatAmI.ROUTER)
+    client, _ = router.add_face(ZenohId(99), WhatAmI.CLIENT, 0.0)
+    for face in (right, client):
+        router.receive(face, Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))), 0.0)
+    out = router.receive(left, Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"x")), 0.0)
+    assert [(face, getattr(message, "node_id", None)) for face, message in out] == [(right, 1), (client, 0)]
+    out = router.receive(client, Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"x")), 0.0)
+    assert [(face, getattr(message, "node_id", None)) for face, message in out] == [(right, 0)]
+
+
+def test_what_nobody_knows_the_origin_of_goes_nowhere() -> None:
+    router, (left, right) = beside(WhatAmI.ROUTER, WhatAmI.ROUTER)
+    subscriber = DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a"))
+    assert router.receive(left, Declare(node_id=7, body=subscriber), 0.0) == []
+    router.receive(right, Declare(body=subscriber), 0.0)
+    for node_id in (7, 1):  # a number never explained; ourselves
+        assert router.receive(left, Push(wire_expr=WireExpr(0, "a"), node_id=node_id, body=Del()), 0.0) == []
+    unnamed = UndeclareSubscriber(id=0)
+    assert router.receive(right, Declare(body=unnamed), 0.0) == []
+    assert (
+        router.receive(right, Declare(node_id=7, body=UndeclareToken(id=0, ext_wire_expr=WireExpr(0, "a"))), 0.0) == []
+    )
+    assert router.routes.push(left, "a", 1) == (right,)
+
+
+def test_a_router_that_leaves_takes_its_declarations_with_it() -> None:
+    router, (left,) = beside(WhatAmI.ROUTER)
+    client, _ = router.add_face(ZenohId(99), WhatAmI.CLIENT, 0.0)
+    router.receive(left, Declare(body=DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a"))), 0.0)
+    assert router.routes.push(client, "a") == (left,)
+    assert router.remove_face(left, 1.0) == []
+    assert router.routes.push(client, "a") == ()
+    while (due := router.next_timeout()) is not None:
+        router.handle_timeout(due)
+    assert router.routes.push(client, "a") == ()
+
+
+def test_gossip_of_anybody_else_is_not_for_the_router() -> None:
+    client = Router(ZenohId(1), WhatAmI.CLIENT)
+    above, _ = client.add_face(ZenohId(2), WhatAmI.ROUTER, 0.0)
+    assert client.receive(above, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\0"), 0.0) == []
+    assert client.network is None
+    router, (peer,) = beside(WhatAmI.PEER)
+    assert router.receive(peer, NetworkOam(id=7), 0.0) == []
+
+
+def test_a_new_session_of_a_node_outlives_the_old_one() -> None:
+    router = Router(ZenohId(1), WhatAmI.ROUTER)
+    first, _ = router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)
+    second, _ = router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)
+    router.remove_face(first, 0.0)
+    router.receive(second, Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))), 0.0)
+    assert router.routes.push(router.add_local(), "a") == (second,)
+
+
+def test_a_clock_stamps_what_goes_on_and_only_that() -> None:
+    clock = HybridClock()
+    policy = Policy(stamping=Stamping(ZenohId(1), clock, lambda: 10**18, drops_future=True))
+    router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
+    local = router.add_local()
+    client, _ = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)
+    put = Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"x"))
+    assert router.receive(local, put, 0.0) == []
+    router.receive(client, Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))), 0.0)
+    ((_, passed),) = router.receive(local, put, 0.0)
+    assert isinstance(passed, Push)
+    assert isinstance(passed.body, Put)
+    assert passed.body.timestamp == Timestamp(ntp64_from_ns(10**18), ZenohId(1))
+    future = Put(timestamp=Timestamp(ntp64_from_ns(2 * 10**18), ZenohId(9)), payload=b"x")
+    assert router.receive(local, Push(wire_expr=WireExpr(0, "a"), body=future), 0.0) == []
 
 
 class TestGroups:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from zenspark.router.face import REGIONS, Face, Kind, Region
-from zenspark.router.routes import REACH, Routes, reaches
+from zenspark.router.network import Network
+from zenspark.router.routes import REACH, Reach, Routes
+from zenspark.router.sources import Source
 from zenspark.router.tables import Table
 from zenspark.wire.values import QueryableInfo, QueryTarget, WhatAmI, ZenohId
 
@@ -25,15 +27,15 @@ def test_reach_is_mutual(source: Region, target: Region) -> None:
 def test_a_group_hears_what_was_not_said_there_already() -> None:
     group, client = face(1, Region.GROUP), face(2, Region.CLIENT)
     group.members = {ZenohId(3)}
-    assert reaches(client, group)
-    assert not reaches(face(3, Region.ROUTER), group)
-    assert not reaches(face(3, Region.MEMBER), group)
+    assert Reach()(client, group)
+    assert not Reach()(face(3, Region.ROUTER), group)
+    assert not Reach()(face(3, Region.MEMBER), group)
 
 
 def test_nothing_goes_back_where_it_came_from() -> None:
     client = face(1, Region.CLIENT)
-    assert not reaches(client, client)
-    assert reaches(client, face(2, Region.CLIENT))
+    assert not Reach()(client, client)
+    assert Reach()(client, face(2, Region.CLIENT))
 
 
 def test_what_comes_from_beside_or_above_goes_only_down() -> None:
@@ -45,23 +47,58 @@ def test_two_clients_have_no_region() -> None:
     assert (WhatAmI.CLIENT, WhatAmI.CLIENT) not in REGIONS
 
 
-def test_a_route_is_kept_until_something_changes() -> None:
+def without_network() -> tuple[dict[Kind, Table], Routes]:
     tables = {kind: Table() for kind in Kind}
-    routes = Routes(tables, lambda *_: False)
+    return tables, Routes(tables, Reach(), None, lambda *_: False)
+
+
+def test_a_broker_carries_between_peers_that_have_no_link() -> None:
+    one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
+    reach = Reach()
+    assert reach(one, other)
+    assert reach.link(one.zid, [other.zid]) == frozenset()
+    assert reach(one, other)  # the other one does not know of the link yet
+    assert reach.link(other.zid, [one.zid]) == {one.zid}
+    assert not reach(one, other)
+    reach.leave(one.zid)
+    assert reach(one, other)
+    assert not Reach(is_broker=False)(one, other)
+    assert Reach(is_broker=False)(one, face(3, Region.CLIENT))
+
+
+def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
+    tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
-    routes.change([source, target])
-    assert routes.push(source, "a") == ()
-    tables[Kind.SUBSCRIBER].add("*", target, 1, QueryableInfo.NONE)
+    assert routes.push(source, "a") == routes.push(source, "b") == ()
+    tables[Kind.SUBSCRIBER].add("a", target, 1, QueryableInfo.NONE)
     assert routes.push(source, "a") == ()
     version = routes.version
-    routes.change([source, target])
+    routes.change("b")
     assert routes.version > version
+    assert routes.push(source, "a") == ()
+    routes.change("a")
     assert routes.push(source, "a") == (target,)
+    assert routes.push(target, "a") == ()
+    tables[Kind.SUBSCRIBER].discard("a", target, 1)
+    routes.remove(target)
+    assert routes.push(source, "a") == ()
+
+
+def test_who_may_want_anything_gets_it_until_it_has_said_what() -> None:
+    tables = {kind: Table() for kind in Kind}
+    unknown = {face(2, Region.UPSTREAM)}
+    routes = Routes(tables, Reach(), None, lambda each, *_: each in unknown)
+    source, (above,) = face(1, Region.LOCAL), unknown
+    routes.add(face(3, Region.CLIENT))
+    routes.add(above)
+    assert routes.push(source, "a") == routes.request(source, "a", QueryTarget.ALL) == (above,)
+    unknown.clear()
+    routes.clear()
+    assert routes.push(source, "a") == ()
 
 
 def test_the_nearest_complete_queryable_is_best() -> None:
-    tables = {kind: Table() for kind in Kind}
-    routes = Routes(tables, lambda *_: False)
+    tables, routes = without_network()
     source, near, far = (face(number, Region.CLIENT) for number in (1, 2, 3))
     tables[Kind.QUERYABLE].add("q", far, 1, QueryableInfo(True, 2))
     tables[Kind.QUERYABLE].add("q", near, 1, QueryableInfo(True, 1))
@@ -70,10 +107,23 @@ def test_the_nearest_complete_queryable_is_best() -> None:
 
 def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.router.routes.MAX_ROUTES", 2)
-    tables = {kind: Table() for kind in Kind}
-    routes = Routes(tables, lambda *_: False)
+    tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
     tables[Kind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
-    routes.change([source, target])
     assert [routes.push(source, key) for key in ("a", "b", "c", "a")] == [(target,)] * 4
     assert routes.push(source, "not//a key") == ()
+
+
+def test_a_router_that_cannot_be_reached_is_on_no_way() -> None:
+    tables = {kind: Table() for kind in Kind}
+    routes = Routes(tables, Reach(), Network(ZenohId(1)), lambda *_: False)
+    tables[Kind.SUBSCRIBER].add("a", Source(ZenohId(2)), 0, QueryableInfo.NONE)
+    assert routes.push(face(1, Region.LOCAL), "a") == ()
+
+
+def test_nobody_is_asked_its_own_question() -> None:
+    tables, routes = without_network()
+    one, other = face(1, Region.CLIENT), face(2, Region.CLIENT)
+    for holder in (one, other):
+        tables[Kind.QUERYABLE].add("q", holder, 1, QueryableInfo.NONE)
+    assert routes.request(one, "q", QueryTarget.ALL) == (other,)

@@ -1,0 +1,116 @@
+"""How fast does a router take declarations and find routes, and does that stay so when a million keys are declared?
+
+    make bench                                                  this and all others, compiled
+    python bench/bench_route.py --json new.json                 this one alone
+    python bench/compare.py old.json new.json                   two branches, each run with --json
+
+A good answer: the time for a declaration, and for the first lookup of a route, grows by less than 3 times from 10^3 to
+10^6 declared keys; a lookup that was made before costs the same whatever else is declared in between.
+
+The router has 500 clients with ten interests each and one router beside it, to which every declaration goes on. Keys
+come in random order, as from a network.
+"""
+
+import argparse
+import gc
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import zenspark
+from bench.compare import Report, Result
+from zenspark.router.face import Face
+from zenspark.router.router import Router
+from zenspark.wire.codec import encode_link_states
+from zenspark.wire.messages import Declare, DeclareSubscriber, Interest, LinkState, NetworkOam
+from zenspark.wire.values import InterestMode, WhatAmI, WireExpr, ZenohId
+
+SIZES = [10**3, 10**4, 10**5, 10**6]
+FACES = 500
+INTERESTS = 10
+TURNS = 10
+SAMPLE = 100
+"""Declarations and lookups in a turn."""
+
+
+class Busy:
+    """A router with clients, and a way to have them declare more."""
+
+    def __init__(self) -> None:
+        self.dice = random.Random(7)
+        self.router = Router(ZenohId(1), WhatAmI.ROUTER)
+        self.local = self.router.add_local()
+        beside, _ = self.router.add_face(ZenohId(2), WhatAmI.ROUTER, 0.0)
+        states = [
+            LinkState(psid=0, sn=2, zid=ZenohId(2), whatami=1, links=(1,)),
+            LinkState(psid=1, sn=0, zid=ZenohId(1), whatami=1),
+        ]
+        self.router.receive(beside, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states)), 0.0)
+        self.router.handle_timeout(1.0)
+        self.faces = [self.router.add_face(ZenohId(10 + at), WhatAmI.CLIENT, 1.0)[0] for at in range(FACES)]
+        for at, face in enumerate(self.faces):
+            for number in range(INTERESTS):
+                self.router.receive(face, asking(number, f"fleet/robot{at:03}/{number}/**"), 1.0)
+        self.keys: list[str] = []
+
+    def declare(self, count: int) -> None:
+        """More keys, each of some client."""
+        for _ in range(count):
+            number = len(self.keys)
+            key = f"fleet/robot{self.dice.randrange(FACES):03}/{self.dice.randrange(20)}/{number}"
+            self.keys.append(key)
+            self.router.receive(self.faces[number % FACES], declaring(number, key), 1.0)
+
+    def look_up(self, keys: list[str]) -> None:
+        face: Face = self.local
+        for key in keys:
+            self.router.routes.push(face, key)
+
+
+def asking(number: int, key: str) -> Interest:
+    return Interest(id=number, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, key))
+
+
+def declaring(number: int, key: str) -> Declare:
+    return Declare(body=DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)))
+
+
+def us_each(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) / SAMPLE * 1e6
+
+
+def measure(sizes: list[int]) -> Iterator[Result]:
+    busy = Busy()
+    for size in sizes:
+        busy.declare(size - len(busy.keys) - TURNS * SAMPLE)
+        declared, first, again = [], [], []
+        for _ in range(TURNS):
+            declared.append(us_each(lambda: busy.declare(SAMPLE)))
+            keys = busy.dice.sample(busy.keys, SAMPLE)
+            busy.router.routes.clear()
+            first.append(us_each(lambda: busy.look_up(keys)))  # noqa: B023
+            again.append(us_each(lambda: busy.look_up(keys)))  # noqa: B023
+        yield Result.of(f"declaration, {size:,} keys", declared, "us")
+        yield Result.of(f"first lookup, {size:,} keys", first, "us")
+        yield Result.of(f"lookup again, {size:,} keys", again, "us")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
+    options = parser.parse_args()
+    print(f"zenspark {zenspark.__version__}, {zenspark.build_kind()}")
+    results = []
+    gc.disable()  # a collection in the midst of a turn would be measured as a slow lookup
+    for result in measure(SIZES):
+        print(result, flush=True)
+        results.append(result)
+    if options.json:
+        Report("route", results).write(options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""The network of routers: what each says of its links, told on to all, and the trees that follow from it.
+
+Every router numbers the nodes it knows, itself 0; what it says to a neighbour uses its own numbers (psids). A state has
+a version (sn), newer ones replace older ones and are told on. Protocol.md section 16.6.
+
+The trees follow the states a moment later, as in eclipse-zenoh, so that everybody changes together: while two routers
+draw different trees, messages get lost or go in circles. What does not come from our parent in a tree is not passed on.
+
+A node that cannot be reached any more keeps its links, for states may overtake each other on different ways and the
+missing one may come; but it may have been started anew, and count its versions from the beginning. If it stays away it
+is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from zenspark.errors import DecodeError
+from zenspark.router import graph
+from zenspark.router.face import Face, Out
+from zenspark.router.graph import Edges, Tree
+from zenspark.wire.codec import decode_link_states, encode_link_states
+from zenspark.wire.messages import LinkState, NetworkOam
+from zenspark.wire.values import Locator, QoS, WhatAmI, ZenohId
+
+TREES_DELAY = 0.1
+"""Seconds until other links make other trees."""
+FORGET_AFTER = 10.0
+"""Seconds after which a node that cannot be reached is forgotten, when the trees change next."""
+MAX_NODES = 10_000
+"""Nodes remembered: invented ones must not fill the memory."""
+MAX_PSID = 0xFFFF
+"""NodeId has 16 bits."""
+SELF = 0
+"""Our number for ourselves."""
+
+
+class _Node(msgspec.Struct, eq=False):
+    """A router, and what it said last of its links."""
+
+    zid: ZenohId
+    psid: int
+    sn: int = 0
+    links: dict[ZenohId, int] = msgspec.field(default_factory=dict)
+    locators: tuple[Locator, ...] = ()
+    lost_at: float | None = None
+    """Since when it cannot be reached."""
+    may_restart: bool = False
+    """Whether an older version may replace the newer one, once: twice, and two versions would go round for ever."""
+
+
+class _Neighbour(msgspec.Struct, eq=False):
+    """A router beside us: its numbers, and which of ours it knows."""
+
+    psids: dict[int, ZenohId] = msgspec.field(default_factory=dict)
+    knows: set[ZenohId] = msgspec.field(default_factory=set)
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """How the reachable part of the network has changed."""
+
+    appeared: frozenset[ZenohId]
+    gone: frozenset[ZenohId]
+
+
+class Network:
+    """What one router knows of the others. `weights` are those of its own links, `sn` the version it begins with."""
+
+    def __init__(self, zid: ZenohId, weights: Mapping[ZenohId, int] | None = None, sn: int = 1) -> None:
+        self.zid = zid
+        self.trees_at: float | None = None
+        """When the trees are to be drawn anew."""
+        self._weights = weights or {}
+        self._own = _Node(zid, SELF, sn)
+        self._nodes: dict[ZenohId, _Node] = {zid: self._own}
+        self._psids: dict[int, ZenohId] = {SELF: zid}
+        self._last_psid = SELF
+        self._neighbours: dict[Face, _Neighbour] = {}
+        self._by_zid: dict[ZenohId, Face] = {}
+        self._edges: Edges = {zid: {}}
+        self._reachable: frozenset[ZenohId] = frozenset({zid})
+        self._trees: dict[ZenohId, Tree] = {}
+
+    # -- what is known
+
+    def is_reachable(self, zid: ZenohId) -> bool:
+        """Whether there is a way to a router."""
+        return zid in self._reachable
+
+    def face(self, zid: ZenohId) -> Face | None:
+        """The face of a router beside us."""
+        return self._by_zid.get(zid)
+
+    def source(self, face: Face, number: int) -> ZenohId | None:
+        """The router that a neighbour means by a NodeId; None if it has never said."""
+        return self._neighbours[face].psids.get(number)
+
+    def psid(self, zid: ZenohId) -> int | None:
+        """Our number for a router."""
+        node = self._nodes.get(zid)
+        return None if node is None else node.psid
+
+    def root(self, psid: int) -> ZenohId:
+        """The router we have given a number."""
+        return self._psids[psid]
+
+    def tree(self, root: ZenohId) -> Tree | None:
+        """The tree of a root as it is seen from here; None if there is no way from it."""
+        if root not in self._reachable:
+            return None
+        found = self._trees.get(root)
+        if found is None:
+            found = self._trees[root] = graph.tree(self._edges, root, self.zid)
+        return found
+
+    def children(self, root: ZenohId) -> list[Face]:
+        """The neighbours that get what comes from a root through us."""
+        tree = self.tree(root)
+        found = [] if tree is None else [self._by_zid.get(zid) for zid in sorted(tree.children)]
+        return [face for face in found if face is not None]
+
+    def parent(self, root: ZenohId) -> Face | None:
+        """The neighbour through which what comes from a root comes to us."""
+        tree = self.tree(root)
+        return None if tree is None or tree.parent is None else self._by_zid.get(tree.parent)
+
+    def directions(self, root: ZenohId) -> dict[ZenohId, Face]:
+        """For each router that is reached through us from a root, the neighbour on the way to it."""
+        tree = self.tree(root)
+        if tree is None:
+            return {}
+        faces = {child: self._by_zid.get(child) for child in tree.children}
+        found = {zid: faces[child] for zid, child in tree.directions.items()}
+        return {zid: face for zid, face in found.items() if face is not None}
+
+    def distance(self, zid: ZenohId) -> float:
+        """How far a router is from here."""
+        tree = self.tree(self.zid)
+        assert tree is not None
+        return tree.distances[zid]
+
+    # -- what happens
+
+    def opened(self, face: Face, locators: Sequence[Locator], now: float) -> Out:
+        """A router beside us: it hears of everybody, the others hear of it."""
+        neighbour = self._neighbours[face] = _Neighbour()
+        self._by_zid[face.zid] = face
+        met = self._meet(face.zid)
+        if met is None:
+            return []
+        self._own.locators = tuple(locators)
+        self._own.links[face.zid] = self._weights.get(face.zid, 0)
+        self._own.sn += 1
+        self._change(now)
+        everybody = [self._own, met, *(node for node in self._nodes.values() if node not in (self._own, met))]
+        out = [(face, self._oam(neighbour, everybody))]
+        return out + self._tell([self._own], but=face)
+
+    def closed(self, face: Face, now: float) -> Out:
+        """A router beside us is gone."""
+        del self._neighbours[face]
+        if self._by_zid.get(face.zid) is not face:
+            return []  # there is another link to it
+        del self._by_zid[face.zid]
+        self._own.links.pop(face.zid, None)
+        self._own.sn += 1
+        self._change(now)
+        return self._tell([self._own])
+
+    def receive(self, face: Face, message: NetworkOam, now: float) -> Out:
+        """States that a neighbour tells: what is news goes on to the others."""
+        if message.id != NetworkOam.LINK_STATE or message.zbuf is None:
+            return []
+        try:
+            entries = decode_link_states(message.zbuf)
+        except DecodeError:
+            return []
+        psids = self._neighbours[face].psids
+        for entry in entries:
+            if entry.zid is not None and entry.psid <= MAX_PSID:
+                psids[entry.psid] = entry.zid
+        named = [(psids.get(entry.psid), entry) for entry in entries if entry.whatami in (None, WhatAmI.ROUTER.bit)]
+        before = set(self._nodes)
+        news = [node for zid, entry in named if zid is not None for node in self._learn(zid, entry, psids, now)]
+        met = [self._nodes[zid] for zid in self._nodes.keys() - before]
+        out = self._tell(list(dict.fromkeys(news)), but=face)
+        return out + self._introduce(face, met)
+
+    def _learn(self, zid: ZenohId, entry: LinkState, psids: Mapping[int, ZenohId], now: float) -> list[_Node]:
+        if zid == self.zid:
+            return self._correct(entry)
+        node = self._meet(zid)
+        if node is None or not _is_news(node, entry.sn):
+            return []
+        node.may_restart = False
+        weights = entry.weights or (0,) * len(entry.links)
+        named = [(psids.get(number), weight) for number, weight in zip(entry.links, weights, strict=True)]
+        links = {other: weight for other, weight in named if other is not None and self._meet(other) is not None}
+        if links != node.links:
+            self._change(now)
+        node.sn, node.links = entry.sn, links
+        if entry.locators is not None:
+            node.locators = entry.locators
+        return [node]
+
+    def _correct(self, entry: LinkState) -> list[_Node]:
+        """Somebody remembers us from before we were started anew: what is said now must count as newer."""
+        if entry.sn <= self._own.sn:
+            return []
+        self._own.sn = entry.sn + 1
+        return [self._own]
+
+    def _meet(self, zid: ZenohId) -> _Node | None:
+        node = self._nodes.get(zid)
+        if node is None and len(self._nodes) < MAX_NODES:
+            node = self._nodes[zid] = _Node(zid, self._next_psid())
+            self._psids[node.psid] = zid
+        return node
+
+    def _next_psid(self) -> int:
+        """A free number, those freed last used last: somebody may still mean another node by them."""
+        self._last_psid = self._last_psid % MAX_PSID + 1
+        while self._last_psid in self._psids:
+            self._last_psid = self._last_psid % MAX_PSID + 1
+        return self._last_psid
+
+    def _change(self, now: float) -> None:
+        self.trees_at = now + TREES_DELAY if self.trees_at is None else self.trees_at
+
+    # -- trees
+
+    def draw(self, now: float) -> tuple[Moved, Out]:
+        """Draw the trees anew; who appeared and who is gone by that, and what neighbours must hear."""
+        self.trees_at = None
+        self._edges = graph.edges({zid: node.links for zid, node in self._nodes.items()})
+        self._trees.clear()
+        before, self._reachable = self._reachable, frozenset(graph.reachable(self._edges, self.zid))
+        moved = Moved(self._reachable - before, before - self._reachable)
+        claimed = {other for zid in self._reachable for other in self._nodes[zid].links}
+        for node in list(self._nodes.values()):
+            self._keep(node, node.zid in self._reachable, node.zid in claimed, now)
+        attached = [self._nodes[zid] for zid in sorted(moved.appeared)]
+        return moved, self._tell(attached)  # not everybody heard of them while they could not be reached
+
+    def _keep(self, node: _Node, is_reachable: bool, is_claimed: bool, now: float) -> None:
+        if is_reachable:
+            node.lost_at, node.may_restart = None, False
+        elif node.lost_at is None:
+            node.lost_at, node.may_restart = now, True
+        elif now - node.lost_at >= FORGET_AFTER and not is_claimed:
+            del self._nodes[node.zid]
+            del self._psids[node.psid]
+            for neighbour in self._neighbours.values():
+                neighbour.knows.discard(node.zid)
+
+    # -- what is said
+
+    def _tell(self, nodes: Sequence[_Node], but: Face | None = None) -> Out:
+        if not nodes:
+            return []
+        told = [(face, neighbour) for face, neighbour in self._neighbours.items() if face is not but]
+        return [(face, self._oam(neighbour, nodes)) for face, neighbour in told]
+
+    def _introduce(self, face: Face, nodes: Iterable[_Node]) -> Out:
+        """Who told us of a node must know our number for it, too."""
+        neighbour = self._neighbours[face]
+        unknown = [node for node in nodes if node.zid not in neighbour.knows]
+        return [(face, _oam([self._named(neighbour, node) for node in unknown]))] if unknown else []
+
+    def _oam(self, neighbour: _Neighbour, nodes: Sequence[_Node]) -> NetworkOam:
+        """The states of nodes, and the names of those in them that the neighbour has not heard of."""
+        entries = [self._state(neighbour, node) for node in nodes]
+        for node in nodes:
+            linked = [self._nodes[zid] for zid in node.links if zid not in neighbour.knows and zid in self._nodes]
+            entries += [self._named(neighbour, other) for other in linked]
+        return _oam(entries)
+
+    def _state(self, neighbour: _Neighbour, node: _Node) -> LinkState:
+        links = [(self._nodes[zid], weight) for zid, weight in node.links.items() if zid in self._nodes]
+        is_new = node.zid not in neighbour.knows
+        neighbour.knows.add(node.zid)
+        return LinkState(
+            psid=node.psid,
+            sn=node.sn,
+            zid=node.zid if is_new else None,
+            whatami=WhatAmI.ROUTER.bit if is_new else None,
+            locators=node.locators if node.locators or (is_new and node is self._own) else None,
+            links=tuple(other.psid for other, _ in links),
+            weights=tuple(weight for _, weight in links) if any(weight for _, weight in links) else None,
+        )
+
+    @staticmethod
+    def _named(neighbour: _Neighbour, node: _Node) -> LinkState:
+        neighbour.knows.add(node.zid)
+        return LinkState(psid=node.psid, sn=0, zid=node.zid, whatami=WhatAmI.ROUTER.bit)
+
+
+def _is_news(node: _Node, sn: int) -> bool:
+    """Whether a version replaces the one known; 0 is that of a node which is only named."""
+    return sn > node.sn or (0 < sn < node.sn and node.may_restart)
+
+
+def _oam(entries: Sequence[LinkState]) -> NetworkOam:
+    return NetworkOam(id=NetworkOam.LINK_STATE, qos=QoS.DECLARE, zbuf=encode_link_states(entries))

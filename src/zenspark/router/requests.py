@@ -1,0 +1,97 @@
+"""Requests: passed on in copies, answers passed back, and one RESPONSE_FINAL at the end, whatever happens.
+
+A copy ends when its RESPONSE_FINAL comes, when its face goes, or when time is up; a request ends with its last copy,
+or when as many responses have come as its asker wanted.
+"""
+
+from __future__ import annotations
+
+from zenspark.router.face import Face, Out, Region
+from zenspark.router.network import SELF
+from zenspark.router.queries import Pending, Queries
+from zenspark.router.routes import Routes, is_key_expression
+from zenspark.wire.fields import replace
+from zenspark.wire.messages import Err, Request, Response, ResponseFinal
+from zenspark.wire.values import EntityId, WireExpr
+
+
+class Requests:
+    """The moves that have to do with queries. `timeout` is for requests that do not say how long they may take."""
+
+    def __init__(self, out: Out, routes: Routes, timeout: float) -> None:
+        self._out = out
+        self._routes = routes
+        self._timeout = timeout
+        self._queries = Queries()
+
+    def on_request(self, face: Face, request: Request, tree: int | None, now: float) -> None:
+        """A face asks; `tree` is where in the network of routers it entered, None if nobody knows."""
+        key = face.resolve(request.wire_expr)
+        targets: tuple[Face, ...] = ()
+        if key is not None and tree is not None and is_key_expression(key):
+            targets = self._routes.request(face, key, request.target, tree)
+        timeout = self._timeout if request.timeout_ms is None else request.timeout_ms / 1000
+        pending = Pending(face, request.request_id, request.qos, now + timeout, request.budget)
+        copies = [(target, target.next_request_id()) for target in targets]
+        pending.copies.update(copies)
+        if not copies:
+            self._finish(pending)
+            return
+        self._queries.add(pending)
+        for target, number in copies:
+            node_id = (tree or SELF) if target.region is Region.ROUTER else SELF
+            expr = target.express(key or "")
+            self._out.append((target, replace(request, request_id=number, wire_expr=expr, node_id=node_id)))
+
+    def on_response(self, face: Face, response: Response) -> None:
+        """An answer: back to who asked."""
+        pending = self._queries.find(face, response.request_id)
+        key = face.resolve(response.wire_expr)
+        if pending is None or key is None:
+            return
+        back = replace(response, request_id=pending.origin_id, wire_expr=WireExpr(0, key), qos=pending.qos)
+        self._out.append((pending.origin, back))
+        if pending.budget:
+            pending.budget -= 1
+            if not pending.budget:
+                self._queries.drop(pending)
+                self._finish(pending)
+
+    def on_response_final(self, face: Face, number: int) -> None:
+        """A copy has been answered."""
+        pending = self._queries.finish(face, number)
+        if pending is not None:
+            self._finish(pending)
+
+    def _finish(self, pending: Pending) -> None:
+        self._out.append((pending.origin, ResponseFinal(request_id=pending.origin_id, qos=pending.qos)))
+
+    def remove(self, face: Face) -> None:
+        """A face is gone: it waits for nothing, and will answer nothing."""
+        for pending in self._queries.of(face):
+            self._queries.drop(pending)
+        for number in self._queries.to(face):
+            self.on_response_final(face, number)
+        self._queries.leave(face)
+
+    def next_timeout(self) -> float | None:
+        """When the first request runs out of time."""
+        return self._queries.next_deadline()
+
+    def handle_timeout(self, now: float) -> None:
+        """Give up answers that are too late."""
+        for pending in self._queries.expired(now):
+            for silent, _ in sorted(pending.copies, key=lambda copy: copy[0].number):
+                self._out.append((pending.origin, _timeout_error(pending, silent)))
+            self._queries.drop(pending)
+            self._finish(pending)
+
+
+def _timeout_error(pending: Pending, silent: Face) -> Response:
+    return Response(
+        request_id=pending.origin_id,
+        wire_expr=WireExpr(),
+        qos=pending.qos,
+        responder=EntityId(silent.zid, 0),
+        body=Err(payload=b"Timeout"),
+    )

@@ -1,0 +1,38 @@
+"""Timestamps of publications that pass a node: protocol.md section 1.4.
+
+A PUT without a timestamp gets one; one with a plausible timestamp keeps it, and the clock learns from it; one stamped
+too far in the future is stamped anew or dropped. A DEL is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zenspark.clock import HybridClock
+from zenspark.wire.fields import replace
+from zenspark.wire.messages import Push, Put
+from zenspark.wire.values import Timestamp, ZenohId
+
+
+class Stamping:
+    """A node's clock, where publications pass. `wall` tells the time in nanoseconds since the Unix epoch."""
+
+    def __init__(self, zid: ZenohId, clock: HybridClock, wall: Callable[[], int], drops_future: bool = False) -> None:
+        self.clock = clock
+        self._zid = zid
+        self._wall = wall
+        self._drops_future = drops_future
+
+    def stamp(self, push: Push) -> Push | None:
+        """A publication as it goes on from here; None if it does not."""
+        body = push.body
+        if not isinstance(body, Put):
+            return push
+        now = self._wall()
+        if body.timestamp is not None:
+            if self.clock.observe(body.timestamp.ntp64, now):
+                return push
+            if self._drops_future:
+                return None
+        stamp = Timestamp(self.clock.stamp(now), self._zid)
+        return replace(push, body=replace(body, timestamp=stamp))

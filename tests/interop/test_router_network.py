@@ -1,0 +1,285 @@
+"""Networks of our routers and those of eclipse-zenoh on loopback: lines, rings and stars, with clients of either kind.
+
+Every router has a client, which subscribes, answers and is alive; when each of them knows of all the others, what one
+publishes must reach every other once, and every query all it is meant for, before and after a node is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+import zenspark
+from tests.interop.reference import eventually, unused
+
+zenoh = pytest.importorskip("zenoh")
+
+pytestmark = pytest.mark.interop
+
+Api: TypeAlias = Any
+Found: TypeAlias = Any
+"""A configuration, session, query or sample of either side."""
+
+API: dict[str, Api] = {"o": zenspark, "t": zenoh}
+"""Ours and theirs."""
+
+Edges = list[tuple[int, int]]
+
+
+def line(size: int) -> Edges:
+    return [(number, number + 1) for number in range(size - 1)]
+
+
+def ring(size: int) -> Edges:
+    return [*line(size), (0, size - 1)]
+
+
+def star(size: int) -> Edges:
+    return [(0, number) for number in range(1, size)]
+
+
+def config(api: Api, mode: str, listen: Iterable[str] = (), connect: Iterable[str] = (), gossip: bool = True) -> Found:
+    made = api.Config()
+    settings = {
+        "scouting/gossip/enabled": gossip,
+        "mode": mode,
+        "listen/endpoints": list(listen),
+        "connect/endpoints": list(connect),
+        "scouting/multicast/enabled": False,
+        "transport/shared_memory/enabled": False,
+        "connect/retry": {"period_init_ms": 50, "period_max_ms": 100, "period_increase_factor": 2},
+    }
+    for key, value in settings.items():
+        made.insert_json5(key, json.dumps(value))
+    return made
+
+
+class Member:
+    """A session that subscribes, answers and is alive under its own name; what it hears is written down."""
+
+    def __init__(
+        self,
+        api: Api,
+        name: str,
+        mode: str,
+        connect: Iterable[str],
+        listen: Iterable[str] = (),
+        gossip: bool = True,
+    ) -> None:
+        self.api = api
+        self.name = name
+        self.heard: list[str] = []
+        self.lock = threading.Lock()
+        self.session = api.open(config(api, mode, listen, connect, gossip))
+        self.kept = [
+            self.session.declare_subscriber("net/**", self.hear),
+            self.session.declare_queryable(f"q/{name}", self.answer),
+            self.session.liveliness().declare_token(f"live/{name}"),
+        ]
+
+    def hear(self, sample: Found) -> None:
+        with self.lock:
+            self.heard.append(sample.payload.to_string())
+
+    def answer(self, query: Found) -> None:
+        with query:
+            query.reply(f"q/{self.name}", self.name)
+
+    def alive(self) -> set[str]:
+        replies = self.session.liveliness().get("live/*", timeout=2)
+        return {str(reply.ok.key_expr).removeprefix("live/") for reply in replies if reply.ok}
+
+    def ask(self, target: Found) -> list[str]:
+        replies = self.session.get("q/*", target=target, timeout=5)
+        return sorted(reply.ok.payload.to_string() for reply in replies if reply.ok)
+
+    def close(self) -> None:
+        self.session.close()
+
+
+class Net:
+    """Routers joined in a shape, a client at each."""
+
+    def __init__(self, stack: contextlib.ExitStack, kinds: str, edges: Edges) -> None:
+        self.places = [unused() for _ in kinds]
+        self.rounds = 0
+        self.routers: list[Found] = []
+        self.members: list[Member] = []
+        for number, kind in enumerate(kinds):
+            near = [self.places[min(edge)] for edge in edges if max(edge) == number]
+            router = API[kind].open(config(API[kind], "router", [self.places[number]], near))
+            stack.callback(router.close)
+            self.routers.append(router)
+        for number in range(len(kinds)):
+            self.join(stack, number, "to"[number % 2])
+
+    def join(self, stack: contextlib.ExitStack, number: int, kind: str, mode: str = "client") -> Member:
+        """A new member at a router."""
+        listen = ["tcp/127.0.0.1:0"] if mode == "peer" else []
+        member = Member(API[kind], f"m{len(self.members)}", mode, [self.places[number]], listen)
+        stack.callback(member.close)
+        self.members.append(member)
+        return member
+
+    def lose(self, number: int) -> None:
+        """A router goes, and its client with it."""
+        self.members.pop(number).close()
+        self.routers.pop(number).close()
+        self.places.pop(number)
+
+    def check(self) -> None:
+        """Everybody knows of everybody, hears everybody once, and gets every answer once."""
+        names = {member.name for member in self.members}
+        for member in self.members:
+            assert eventually(lambda: member.alive() == names), (member.name, member.alive(), names)  # noqa: B023
+        self.rounds += 1
+        self.wait_for_subscribers()
+        words = sorted(f"round {self.rounds} of {name}" for name in names)
+        for member in self.members:
+            member.session.put(f"net/{member.name}", f"round {self.rounds} of {member.name}")
+        for member in self.members:  # a session hears itself, too
+            assert eventually(lambda: set(words) <= set(member.heard)), (member.name, member.heard)  # noqa: B023
+        for member in self.members:
+            target = member.api.QueryTarget
+            assert member.ask(target.ALL) == sorted(names)
+            assert member.ask(target.BEST_MATCHING) == sorted(names)  # none is complete
+            assert member.ask(target.ALL_COMPLETE) == []
+        for member in self.members:  # whatever came twice has come by now
+            assert sorted(word for word in member.heard if word in words) == words, member.name
+
+    def wait_for_subscribers(self) -> None:
+        """Publish until everybody hears everybody: declarations take their time."""
+        for speaker in self.members:
+            word = f"ready for {self.rounds}, {speaker.name}"
+
+            def heard_by_all(speaker: Member = speaker, word: str = word) -> bool:
+                speaker.session.put("net/ready", word)
+                return all(word in member.heard for member in self.members)
+
+            assert eventually(heard_by_all), word
+
+
+@pytest.mark.parametrize(
+    ("kinds", "shape"),
+    [("oto", line), ("tot", line), ("oott", line), ("oot", ring), ("otto", ring), ("totot", star), ("ooo", ring)],
+)
+def test_routers_of_both_kinds_are_one_network(kinds: str, shape: Callable[[int], Edges]) -> None:
+    with contextlib.ExitStack() as stack:
+        net = Net(stack, kinds, shape(len(kinds)))
+        net.check()
+        late = net.join(stack, len(kinds) - 1, "o")
+        assert eventually(lambda: late.alive() == {member.name for member in net.members})
+        net.check()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "shape", "lost"),
+    [("oto", ring, 0), ("oto", ring, 1), ("tooto", ring, 2), ("otot", star, 3)],
+)
+def test_the_rest_goes_on_without_a_router(kinds: str, shape: Callable[[int], Edges], lost: int) -> None:
+    with contextlib.ExitStack() as stack:
+        net = Net(stack, kinds, shape(len(kinds)))
+        net.check()
+        net.lose(lost)
+        net.check()
+
+
+PROGRAM = """
+import json, sys
+import {module} as api
+config = api.Config()
+for key, value in json.loads(sys.argv[1]).items():
+    config.insert_json5(key, json.dumps(value))
+session = api.open(config)
+token = session.liveliness().declare_token("live/killed")
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def process(module: str, listen: str, connect: Iterable[str]) -> Iterator[subprocess.Popen[str]]:
+    """A router in a process of its own."""
+    settings = {
+        "mode": "router",
+        "listen/endpoints": [listen],
+        "connect/endpoints": list(connect),
+        "scouting/multicast/enabled": False,
+    }
+    command = [sys.executable, "-c", PROGRAM.format(module=module), json.dumps(settings)]
+    node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert node.stdout is not None
+        assert node.stdout.readline() == "open\n"
+        yield node
+    finally:
+        node.kill()
+        node.communicate()
+
+
+@pytest.mark.parametrize(("module", "kinds"), [("zenoh", "oo"), ("zenspark", "tt"), ("zenoh", "ot")])
+def test_a_router_that_dies_takes_with_it_only_what_was_its_own(module: str, kinds: str) -> None:
+    """A ring of three, one of which is killed: the way is through the middle, and then directly."""
+    with contextlib.ExitStack() as stack:
+        net = Net(stack, kinds, line(2))
+        node = stack.enter_context(process(module, unused(), net.places))
+        names = {member.name for member in net.members}
+        for member in net.members:
+            assert eventually(lambda: member.alive() == names | {"killed"}), member.alive()  # noqa: B023
+        node.kill()
+        net.check()
+
+
+@pytest.mark.parametrize("router", ["o", "t"])
+def test_clients_and_peers_of_both_kinds_share_a_router(router: str) -> None:
+    """Their peers find each other by gossip and hear each other once; ours reach everybody through the router."""
+    with contextlib.ExitStack() as stack:
+        net = Net(stack, router, [])
+        net.join(stack, 0, "o")
+        net.join(stack, 0, "t", "peer")
+        net.join(stack, 0, "o", "peer")
+        net.check()
+
+
+@pytest.mark.parametrize("kinds", ["oo", "ot", "tt"])
+def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str) -> None:
+    with contextlib.ExitStack() as stack:
+        place = unused()
+        router = zenspark.open(config(zenspark, "router", [place]))
+        stack.callback(router.close)
+        net = Net(stack, "", [])
+        net.places.append(place)
+        for kind in kinds:
+            member = Member(API[kind], f"m{len(net.members)}", "peer", [place], gossip=False)
+            stack.callback(member.close)
+            net.members.append(member)
+        net.check()
+
+
+@pytest.mark.parametrize("kind", ["o", "t"])
+def test_our_router_stamps_what_has_no_timestamp(kind: str) -> None:
+    api = API[kind]
+    with contextlib.ExitStack() as stack:
+        place = unused()
+        router = zenspark.open(config(zenspark, "router", [place]))
+        stack.callback(router.close)
+        sessions = [api.open(config(api, "client", (), [place])) for _ in range(2)]
+        for session in sessions:
+            stack.callback(session.close)
+        stamps: list[Found] = []
+        subscriber = sessions[0].declare_subscriber("stamped", lambda sample: stamps.append(sample.timestamp))
+        stack.callback(subscriber.undeclare)
+
+        def has_arrived() -> bool:
+            sessions[1].put("stamped", "now")
+            return bool(stamps)
+
+        assert eventually(has_arrived)
+        assert str(stamps[0].get_id()) == str(router.info.zid())

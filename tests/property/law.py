@@ -1,0 +1,107 @@
+"""The delivery law, told from above: who hears whom, by nodes, links and declarations alone.
+
+It knows nothing of faces, regions, trees or routes, and nothing here is taken from the router. Every session has a
+home: its own node, or, for a client, the node its link leads to. Two homes are in touch if they are one, if a link
+joins them directly, or if both belong to one network of routers: as routers of it, or as peers with a link to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zenspark.key import KeyExpr
+from zenspark.wire.values import WhatAmI
+
+CLIENT, PEER, ROUTER = WhatAmI.CLIENT, WhatAmI.PEER, WhatAmI.ROUTER
+
+
+class Law:
+    """What must be the case in one world."""
+
+    def __init__(self, is_broker: bool = True) -> None:
+        self.is_broker = is_broker
+        self.roles: dict[int, WhatAmI] = {}
+        self.links: set[frozenset[int]] = set()
+        self.declared: dict[tuple[int, str, int], tuple[str, bool]] = {}
+        """(node, kind, id) to the key and whether it is complete."""
+
+    def neighbours(self, node: int, role: WhatAmI) -> set[int]:
+        near = {other for link in self.links if node in link for other in link if other != node}
+        return {other for other in near if self.roles[other] is role}
+
+    def may_join(self, one: int, other: int) -> bool:
+        """Whether a link makes sense: a client has one, and peers with links to each other have one router at most."""
+        if one == other or frozenset((one, other)) in self.links:
+            return False
+        roles = {self.roles[one], self.roles[other]}
+        if roles == {CLIENT}:
+            return False
+        for node in (one, other):
+            if self.roles[node] is CLIENT and any(node in link for link in self.links):
+                return False
+        routers: set[int] = set()
+        circle = [node for node in (one, other) if self.roles[node] is PEER]
+        for peer in circle:
+            for near in {peer} | self.neighbours(peer, PEER):
+                routers |= self.neighbours(near, ROUTER)
+        if PEER in roles:
+            routers |= {node for node in (one, other) if self.roles[node] is ROUTER}
+        return PEER not in roles or CLIENT in roles or len(routers) <= 1
+
+    def home(self, node: int) -> int | None:
+        if self.roles[node] is not CLIENT:
+            return node
+        return next((other for link in self.links if node in link for other in link if other != node), None)
+
+    def network(self, node: int) -> set[int]:
+        """The routers a home belongs to: all that a router, or the router of a peer, is connected with."""
+        found = {node} if self.roles[node] is ROUTER else self.neighbours(node, ROUTER)
+        waiting = list(found)
+        while waiting:
+            near = self.neighbours(waiting.pop(), ROUTER) - found
+            found |= near
+            waiting += near
+        return found
+
+    def hears(self, listener: int, speaker: int) -> bool:
+        """Whether what one session says is for the ears of another."""
+        one, other = self.home(listener), self.home(speaker)
+        if listener == speaker or one is None or other is None:
+            return False
+        if one == other or frozenset((one, other)) in self.links:
+            return True
+        if not self.network(one) & self.network(other):
+            return False
+        both_peers = self.roles[one] is self.roles[other] is PEER
+        return self.is_broker or not both_peers or self.neighbours(one, ROUTER) != self.neighbours(other, ROUTER)
+
+    def holders(self, kind: str, key: str) -> set[int]:
+        """The nodes with a declaration that matches a key."""
+        return {
+            node
+            for (node, each, _), (declared, _) in self.declared.items()
+            if each == kind and KeyExpr(declared).intersects(key)
+        }
+
+    def complete_holders(self, key: str) -> set[int]:
+        """The nodes with a queryable that answers for all of a key."""
+        return {
+            node
+            for (node, kind, _), (declared, complete) in self.declared.items()
+            if kind == "QUERYABLE" and complete and KeyExpr(declared).includes(key)
+        }
+
+    def receivers(self, speaker: int, kind: str, key: str) -> set[int]:
+        """The sessions a publication or a query to all must reach."""
+        return {node for node in self.holders(kind, key) if self.hears(node, speaker)}
+
+    def visible(self, listener: int) -> set[tuple[str, str]]:
+        """The declarations a session may know of, with its own tokens."""
+        return {
+            (kind, key)
+            for (node, kind, _), (key, _) in self.declared.items()
+            if self.hears(listener, node) or (node == listener and kind == "TOKEN")
+        }
+
+    def matching(self, declared: Iterable[tuple[str, str]], key: str | None) -> set[tuple[str, str]]:
+        return {(kind, each) for kind, each in declared if key is None or KeyExpr(each).intersects(key)}

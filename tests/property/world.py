@@ -1,0 +1,218 @@
+"""A world of nodes in memory, for property tests: routers, peers and clients, links that can be cut at any moment, and
+messages that are still on their way when the next thing happens. What a session hears is written down."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from zenspark.router.face import DECLARE, UNDECLARE, Face, Kind, Out
+from zenspark.router.gossip import Gossip
+from zenspark.router.router import Policy, Router
+from zenspark.router.telling import declaration, undeclaration
+from zenspark.wire.messages import (
+    Declare,
+    Interest,
+    NetworkMessage,
+    NetworkOam,
+    Push,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+)
+from zenspark.wire.values import InterestMode, QueryableInfo, QueryTarget, Roles, WhatAmI, WireExpr, ZenohId
+
+MAX_MESSAGES = 1_000_000
+"""More than any of these worlds needs: whoever gets there has messages that go in circles."""
+PEERS_AND_ROUTERS = Roles(WhatAmI.ROUTER.bit | WhatAmI.PEER.bit)
+
+
+class Node:
+    """One node: its router, its gossip, and a session that answers queries with its own number."""
+
+    def __init__(self, number: int, whatami: WhatAmI, policy: Policy) -> None:
+        self.number = number
+        self.whatami = whatami
+        self.router = Router(ZenohId(number), whatami, policy)
+        is_client = whatami is WhatAmI.CLIENT
+        self.gossip = None if is_client else Gossip(ZenohId(number), whatami, PEERS_AND_ROUTERS)
+        self.local = self.router.add_local()
+        self.links: dict[Face, tuple[Node, Face]] = {}
+        self.pushes: list[tuple[str, bytes]] = []
+        self.asked: list[tuple[str, int]] = []
+        self.answers: dict[int, list[bytes]] = {}
+        self.finals: dict[int, int] = {}
+        self.known: dict[tuple[Kind, int], str] = {}
+        self.answers_queries = True
+        self.number_of_requests = 0
+
+    def hear(self, message: NetworkMessage) -> list[NetworkMessage]:
+        """What the session hears; what it says to that."""
+        match message:
+            case Push():
+                assert isinstance(message.body, Put)
+                self.pushes.append((message.wire_expr.suffix, message.body.payload))
+            case Request():
+                self.asked.append((message.wire_expr.suffix, message.request_id))
+                if self.answers_queries:
+                    return self.answer(message.request_id)
+            case Response(body=Reply()):
+                assert isinstance(message.body, Reply)
+                assert isinstance(message.body.body, Put)
+                self.answers.setdefault(message.request_id, []).append(message.body.body.payload)
+            case ResponseFinal():
+                self.finals[message.request_id] = self.finals.get(message.request_id, 0) + 1
+            case Declare():
+                self._learn(message)
+        return []
+
+    def answer(self, number: int) -> list[NetworkMessage]:
+        body = Reply(body=Put(payload=str(self.number).encode()))
+        return [
+            Response(request_id=number, wire_expr=WireExpr(0, "answer"), body=body),
+            ResponseFinal(request_id=number),
+        ]
+
+    def _learn(self, message: Declare) -> None:
+        body = message.body
+        if type(body) in DECLARE:
+            self.known[DECLARE[type(body)], body.id] = body.wire_expr.suffix  # type: ignore[union-attr]
+        elif type(body) in UNDECLARE:
+            del self.known[UNDECLARE[type(body)], body.id]  # type: ignore[union-attr]
+
+
+class World:
+    """Nodes, links and what is on its way over them, in order on each link."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.now = 0.0
+        self.nodes: list[Node] = []
+        self.on_message: Callable[[NetworkMessage], None] = lambda _: None
+        self._queues: dict[Face, tuple[Node, deque[NetworkMessage]]] = {}
+        self._busy: dict[Face, None] = {}
+
+    def add(self, whatami: WhatAmI) -> Node:
+        node = Node(len(self.nodes) + 1, whatami, self.policy)
+        self.nodes.append(node)
+        return node
+
+    # -- links
+
+    def are_joined(self, one: Node, other: Node) -> bool:
+        return any(node is other for node, _ in one.links.values())
+
+    def join(self, one: Node, other: Node) -> None:
+        to_other, first = one.router.add_face(other.router.zid, other.whatami, self.now)
+        to_one, second = other.router.add_face(one.router.zid, one.whatami, self.now)
+        one.links[to_other] = (other, to_one)
+        other.links[to_one] = (one, to_other)
+        self._queues |= {to_other: (one, deque()), to_one: (other, deque())}
+        for node, face, out in ((one, to_other, first), (other, to_one, second)):
+            gossiped = [] if node.gossip is None else node.gossip.opened(face, ())
+            self.emit(node, out + gossiped)
+
+    def part(self, one: Node, other: Node) -> None:
+        face = next(face for face, (node, _) in one.links.items() if node is other)
+        _, back = one.links.pop(face)
+        del other.links[back]
+        for lost in (face, back):
+            del self._queues[lost]
+            self._busy.pop(lost, None)
+        for node, lost in ((one, face), (other, back)):
+            out = [] if node.gossip is None else node.gossip.closed(lost)
+            self.emit(node, out + node.router.remove_face(lost, self.now))
+
+    # -- messages
+
+    def emit(self, node: Node, out: Out) -> None:
+        for face, message in out:
+            if face is node.local:
+                for said in node.hear(message):
+                    self.say(node, said)
+            elif face in node.links:
+                _, back = node.links[face]
+                self._queues[back][1].append(message)
+                self._busy[back] = None
+
+    def say(self, node: Node, message: NetworkMessage) -> None:
+        """The session of a node says something."""
+        self.emit(node, node.router.receive(node.local, message, self.now))
+
+    def deliver(self, choice: int) -> None:
+        """The first message on one of the links arrives."""
+        if not self._busy:
+            return
+        face = list(self._busy)[choice % len(self._busy)] if choice else next(iter(self._busy))
+        node, queue = self._queues[face]
+        message = queue.popleft()
+        del self._busy[face]
+        if queue:
+            self._busy[face] = None
+        self.on_message(message)
+        if isinstance(message, NetworkOam) and node.gossip is not None:
+            self.emit(node, node.gossip.receive(face, message)[1])
+        self.emit(node, node.router.receive(face, message, self.now))
+
+    def carry(self) -> None:
+        """Deliver until nothing is on its way, which takes time."""
+        for count in range(MAX_MESSAGES):
+            if not self._busy:
+                return
+            self.deliver(0)
+            if count % 100 == 99:
+                self.pass_time(0.01)
+        raise AssertionError("messages keep circulating")
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes, with everything that is due on the way, in its order."""
+        end = self.now + seconds
+        while (due := self.next_timeout()) is not None and due <= end:
+            self.now = max(self.now, due)
+            for node in self.nodes:
+                self.emit(node, node.router.handle_timeout(self.now))
+        self.now = end
+
+    def next_timeout(self) -> float | None:
+        times = [due for node in self.nodes if (due := node.router.next_timeout()) is not None]
+        return min(times, default=None)
+
+    def settle(self) -> None:
+        """Deliver everything and let all time pass that anybody waits for."""
+        self.carry()
+        for _ in range(MAX_MESSAGES):
+            due = self.next_timeout()
+            if due is None:
+                return
+            self.pass_time(max(0.0, due - self.now))
+            self.carry()
+        raise AssertionError("time never ends")
+
+    # -- what sessions do
+
+    def declare(self, node: Node, kind: Kind, number: int, key: str, complete: bool = False) -> None:
+        self.say(node, Declare(body=declaration(kind, number, WireExpr(0, key), QueryableInfo(complete))))
+
+    def undeclare(self, node: Node, kind: Kind, number: int) -> None:
+        self.say(node, Declare(body=undeclaration(kind, number)))
+
+    def put(self, node: Node, key: str, payload: bytes = b"x") -> None:
+        self.say(node, Push(wire_expr=WireExpr(0, key), body=Put(payload=payload)))
+
+    def get(self, node: Node, key: str, target: QueryTarget = QueryTarget.ALL, budget: int = 0) -> int:
+        node.number_of_requests += 1
+        number = node.number_of_requests
+        expr = WireExpr(0, key)
+        request = Request(
+            request_id=number, wire_expr=expr, target=target, budget=budget, timeout_ms=5000, body=Query()
+        )
+        self.say(node, request)
+        return number
+
+    def ask(self, node: Node, number: int, key: str | None, mode: InterestMode = InterestMode.CURRENT_FUTURE) -> None:
+        expr = None if key is None else WireExpr(0, key)
+        interest = Interest(id=number, mode=mode, subscribers=True, queryables=True, tokens=True, wire_expr=expr)
+        self.say(node, interest)

@@ -1,0 +1,19 @@
+"""Deadlines: in order, each once, and not for what is settled."""
+
+from __future__ import annotations
+
+from zenspark.router.deadlines import Deadlines
+
+
+def test_the_first_is_at_hand_and_the_settled_count_for_nothing() -> None:
+    settled: set[str] = set()
+    deadlines: Deadlines[str] = Deadlines(lambda item, _: item not in settled)
+    assert deadlines.next() is None
+    for item, when in (("late", 3.0), ("early", 1.0), ("middle", 2.0)):
+        deadlines.add(item, when)
+    assert deadlines.next() == 1.0
+    settled.add("early")
+    assert deadlines.next() == 2.0
+    assert deadlines.due(1.9) == []
+    assert deadlines.due(3.0) == ["middle", "late"]
+    assert deadlines.due(9.0) == []

@@ -1,0 +1,76 @@
+"""Requests between routers: where they entered goes with them, and one final comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.router.nodes import Network, Node
+from zenspark.wire.messages import Put, Query, Reply, Request, Response, ResponseFinal
+from zenspark.wire.values import QueryTarget, WireExpr
+
+
+def spoken(node: Node) -> list[str]:
+    return [type(message).__name__ for message in node.heard]
+
+
+@pytest.fixture
+def line() -> tuple[Network, Node, Node, Node]:
+    net = Network()
+    left, middle, right = net.router(), net.router(), net.router()
+    net.join(left, middle)
+    net.join(middle, right)
+    return net, left, middle, right
+
+
+def test_a_query_goes_along_the_line_and_ends_once(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    net.get(left, "q/a", 9, QueryTarget.ALL)
+    (request,) = right.heard
+    assert isinstance(request, Request)
+    assert (request.wire_expr, request.node_id) == (WireExpr(0, "q/a"), 0)
+    reply = Response(request_id=request.request_id, wire_expr=WireExpr(0, "q/a"), body=Reply(body=Put(payload=b"1")))
+    left.heard.clear()
+    net.say(right, reply)
+    net.say(right, ResponseFinal(request_id=request.request_id))
+    assert spoken(left) == ["Response", "ResponseFinal"]
+    net.say(right, ResponseFinal(request_id=request.request_id))
+    assert spoken(left) == ["Response", "ResponseFinal"]
+
+
+def test_between_routers_a_request_says_where_it_entered(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, middle, right = line
+    net.queryable(right, "q")
+    from_left = next(face for face, (node, _) in middle.links.items() if node is left)
+    request = Request(request_id=1, wire_expr=WireExpr(0, "q"), body=Query())
+    ((_, passed),) = middle.router.receive(from_left, request, 0.0)
+    assert isinstance(passed, Request)
+    assert middle.router.network is not None
+    assert passed.node_id == middle.router.network.psid(left.router.zid) == 1
+
+
+def test_what_comes_from_nowhere_is_final_at_once(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, middle, right = line
+    net.queryable(right, "q")
+    from_left = next(face for face, (node, _) in middle.links.items() if node is left)
+    lost = Request(request_id=5, wire_expr=WireExpr(0, "q"), node_id=77, body=Query())
+    assert middle.router.receive(from_left, lost, 0.0) == [(from_left, ResponseFinal(request_id=5))]
+
+
+def test_a_queryable_that_is_lost_ends_the_query(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, middle, right = line
+    net.queryable(right, "q")
+    net.get(left, "q", 3)
+    left.heard.clear()
+    net.part(middle, right)
+    assert spoken(left) == ["ResponseFinal"]
+
+
+def test_the_nearest_router_is_best(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, middle, right = line
+    for node in (middle, right):
+        client = net.client()
+        net.join(client, node)
+        net.queryable(client, "q", complete=True)
+    face = next(iter(left.links))
+    assert left.router.routes.request(left.local, "q", QueryTarget.BEST_MATCHING) == (face,)
