@@ -26,7 +26,7 @@ from zenspark.wire.columns import Columns, Cursor, Framing
 from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
 from zenspark.wire.values import NextSns, Priority, ZenohId
 
-BUFFER_SIZE = 1 << 18
+BUFFER_SIZE = 1 << 19
 """What one read may bring: several of the largest batches, and little enough to stay in the processor's cache."""
 ROWS = 1 << 15
 """How many publications are handed over at once: about what the buffer holds of the smallest ones."""
