@@ -37,6 +37,8 @@ MANY_CANCELLED = 1000
 """How many cancelled timers may wait for their time; more are thrown out, so that quick work leaves no pile."""
 
 
+MOST_WORK = 1000
+"""How many pieces of work are done before sockets get their turn: each may bring another."""
 GRACE = 0.005
 """Seconds a callback may take before another thread becomes the loop."""
 
@@ -85,6 +87,7 @@ class Loop:
     def __init__(self, name: str) -> None:
         self._selector = selectors.DefaultSelector()
         self._work: deque[Work] = deque()
+        self._last: deque[Work] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._new_timers: deque[tuple[float, int, Timer]] = deque()
         """Those that are not in the heap yet."""
@@ -149,6 +152,7 @@ class Loop:
         for item in (self._bell, self._button, self._selector):
             sever(item)
         self._work.clear()
+        self._last.clear()
         self._timers.clear()
         self._new_timers.clear()
 
@@ -172,6 +176,12 @@ class Loop:
     def call_soon(self, work: Work) -> None:
         """Run this next."""
         self._work.append(work)
+        if not self._awake:
+            self._ring()
+
+    def call_last(self, work: Work) -> None:
+        """Run this when there is nothing else to do: what is done before may add to it."""
+        self._last.append(work)
         if not self._awake:
             self._ring()
 
@@ -235,8 +245,9 @@ class Loop:
         self._release()
         self._ended.set()
         self._ring_for_stand_by()
-        while self._work:  # somebody's callback may be among it
-            self._guarded(self._work.popleft())
+        for work in (self._work, self._last):
+            while work:  # somebody's callback may be among it
+                self._guarded(work.popleft())
 
     def _release(self) -> None:
         self._selector.close()
@@ -246,7 +257,7 @@ class Loop:
     def _turn(self, me: int) -> None:
         self._until = self._until_timer()
         self._awake = False
-        timeout = 0.0 if self._work or self._new_timers else self._until - self.now()
+        timeout = 0.0 if self._work or self._last or self._new_timers else self._until - self.now()
         ready = self._selector.select(None if timeout == FOREVER else max(0.0, timeout))
         self._awake = True
         for key, events in ready:
@@ -256,10 +267,14 @@ class Loop:
             if events & selectors.EVENT_WRITE and on_writable:
                 self._guarded(on_writable)
         self._run_timers()
-        for _ in range(len(self._work)):
+        for _ in range(MOST_WORK):
+            if not self._work:
+                break
             self._guarded(self._work.popleft())
             if self._thread != me:
                 return
+        for _ in range(len(self._last)):
+            self._guarded(self._last.popleft())
 
     def _until_timer(self) -> float:
         while self._new_timers:

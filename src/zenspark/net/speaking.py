@@ -329,7 +329,7 @@ class Speaker(ABC):
     def _flush_soon(self) -> None:
         if not self._flush_due:
             self._flush_due = True
-            self.loop.call_soon(self._flush)
+            self.loop.call_last(self._flush)
 
     def _flush(self) -> None:
         """In the loop: write what was said and not yet written; a little later while batches fill up by themselves."""

@@ -93,6 +93,8 @@ class Declarations:
         """Tell everybody who should know that a key is now, or is no longer, declared."""
         if kind is Kind.SUBSCRIBER:
             self.routes.change(key)
+        elif kind is Kind.QUERYABLE:
+            self.routes.change_queryables()
         for face in self._unsolicited:
             self.tell(face, kind, key)
         for face in self.telling.knowing(kind, key):  # some by interests that have ended: eclipse-zenoh remembers those

@@ -9,7 +9,7 @@ from __future__ import annotations
 from zenspark.router.face import Face, Out, Region
 from zenspark.router.network import SELF
 from zenspark.router.queries import Pending, Queries
-from zenspark.router.routes import Routes, is_key_expression
+from zenspark.router.routes import Routes
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import Err, Request, Response, ResponseFinal
 from zenspark.wire.values import EntityId, WireExpr
@@ -28,7 +28,7 @@ class Requests:
         """A face asks; `tree` is where in the network of routers it entered, None if nobody knows."""
         key = face.resolve(request.wire_expr)
         targets: tuple[Face, ...] = ()
-        if key is not None and tree is not None and is_key_expression(key):
+        if key is not None and tree is not None:
             targets = self._routes.request(face, key, request.target, tree)
         timeout = self._timeout if request.timeout_ms is None else request.timeout_ms / 1000
         pending = Pending(face, request.request_id, request.qos, now + timeout, request.budget)

@@ -98,7 +98,7 @@ class _Offer(msgspec.Struct, frozen=True):
 
 
 class Routes:
-    """Routes of publications and queries. Those of publications are remembered until something on their way changes."""
+    """Routes of publications and queries, remembered until something on their way changes."""
 
     def __init__(
         self,
@@ -115,6 +115,7 @@ class Routes:
         self._pushes: dict[tuple[int, int, str], tuple[Face, ...]] = {}
         self._remembered: KeyTree[list[tuple[int, int, str]]] = KeyTree()
         """By key, what is in `_pushes`."""
+        self._requests: dict[tuple[int, int, QueryTarget, str], tuple[Face, ...]] = {}
         self._directions: dict[int, dict[ZenohId, Face]] = {}
         self.version = 0
         """Changes whenever a route of a publication may have changed."""
@@ -136,6 +137,7 @@ class Routes:
         """Any route may have changed."""
         self._pushes.clear()
         self._remembered = KeyTree()
+        self._requests.clear()
         self._directions.clear()
         self.version += 1
 
@@ -147,6 +149,10 @@ class Routes:
                 self._remembered.remove(remembered)
                 for route in routes:
                     del self._pushes[route]
+
+    def change_queryables(self) -> None:
+        """The queryables of some key have changed: they come and go less often than they are asked."""
+        self._requests.clear()
 
     # -- where to
 
@@ -196,6 +202,17 @@ class Routes:
 
     def request(self, source: Face, key: str, target: QueryTarget, tree: int = SELF) -> tuple[Face, ...]:
         """The faces a query goes to, each once."""
+        name = (source.number, tree, target, key)
+        route = self._requests.get(name)
+        if route is None:
+            if len(self._requests) >= MAX_ROUTES:
+                self._requests.clear()
+            if not is_key_expression(key):
+                return ()
+            route = self._requests[name] = self._request(source, key, target, tree)
+        return route
+
+    def _request(self, source: Face, key: str, target: QueryTarget, tree: int) -> tuple[Face, ...]:
         offers = self._offers(source, key, tree)
         if target is QueryTarget.ALL_COMPLETE:
             offers = [offer for offer in offers if offer.is_complete]

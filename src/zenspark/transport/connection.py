@@ -147,9 +147,9 @@ class Connection:
             consumed = 0
             while self.state is not State.CLOSED:
                 step = yield from self._step(consumed)
-                if not step:
-                    break
                 consumed += step
+                if not step or consumed == self._filled:
+                    break
             self._keep(consumed)
         except ProtocolError as error:
             yield self._fail(error)
