@@ -22,7 +22,7 @@ from zenspark.net.loop import Loop, Timer, sever
 from zenspark.net.speaking import Patience, Speaker, Voice
 from zenspark.transport.connection import Connection, Event, Say, State
 from zenspark.transport.handshake import Opened
-from zenspark.transport.hearing import Closed
+from zenspark.transport.hearing import Closed, Pushes
 
 logger = logging.getLogger("zenspark.net")
 
@@ -307,6 +307,8 @@ class Driver(Pump):
 
     def _handle(self, event: Event) -> None:
         match event:
+            case Pushes():
+                self._owner(self, event)
             case Say(batch):
                 with self._lock:
                     self._write([batch])

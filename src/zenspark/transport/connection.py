@@ -84,6 +84,8 @@ class Connection:
         self._columns = columns
         self._keep_alives = keep_alives
         self._hearing: Hearing | None = None
+        self._is_plain = False
+        """Whether there is a session whose batches are as they come."""
         self._heard = now
         self._sent = now
         self.state = State.OPENING
@@ -145,11 +147,16 @@ class Connection:
         self._filled += count
         try:
             consumed = 0
-            while self.state is not State.CLOSED:
-                step = yield from self._step(consumed)
-                consumed += step
-                if not step or consumed == self._filled:
+            while consumed < self._filled and self.state is not State.CLOSED:
+                if self._is_plain:  # all there is in one go
+                    cursor = self._cursor(consumed)
+                    yield from self._walk(cursor)
+                    consumed = cursor.pos
                     break
+                step = yield from self._step(consumed)
+                if not step:
+                    break
+                consumed += step
             self._keep(consumed)
         except ProtocolError as error:
             yield self._fail(error)
@@ -165,7 +172,7 @@ class Connection:
     def _step(self, start: int) -> Step:
         """Go as far as the state allows; how many bytes that took, 0 if more must come."""
         if self.state is State.OPEN:
-            return (yield from self._flow(start))
+            return (yield from self._flow_compressed(start))
         return (yield from self._shake(start))
 
     def receive_eof(self) -> Closed:
@@ -222,6 +229,7 @@ class Connection:
     def _open(self, terms: Terms) -> Opened:
         self.terms = terms
         self.state = State.OPEN
+        self._is_plain = terms.low_latency or not terms.compression
         first = NextSns(((terms.peer_initial_sn,) * 2,) * len(Priority))
         lanes = Lanes(terms.qos, terms.sn_mask, terms.patch, first, self._message_limit)
         self._hearing = Hearing(lanes, Columns(ROWS) if self._columns is None else self._columns)
@@ -232,16 +240,11 @@ class Connection:
 
     # -- the session
 
-    def _flow(self, start: int) -> Step:
+    def _cursor(self, start: int) -> Cursor:
         assert self.terms is not None
-        if self.terms.compression and not self.terms.low_latency:
-            return (yield from self._flow_compressed(start))
         framing = Framing.BARE if self.terms.low_latency else Framing.STREAM
         limit = self.terms.batch_size if self.terms.low_latency else self.terms.batch_size - self._prefix
-        cursor = Cursor(self._buffer, framing, limit, start, self._filled)
-        yield from self._walk(cursor)
-        end: int = cursor.pos
-        return end - start
+        return Cursor(self._buffer, framing, limit, start, self._filled)
 
     def _flow_compressed(self, start: int) -> Step:
         assert self.terms is not None

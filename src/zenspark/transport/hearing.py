@@ -79,6 +79,8 @@ class Hearing:
         self._terms = lanes
         self._columns = columns
         self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
+        self._by_number: dict[int, ReceivingLane] = {}
+        """The same lanes, by what the columns call them."""
         self._is_new = True  # whether the frame at hand is, and not a repetition
 
     def walk(self, cursor: Cursor) -> Iterator[Spoken]:
@@ -87,7 +89,13 @@ class Hearing:
         columns.clear()  # of what somebody left there who broke off
         while True:
             outcome = cursor.decode(columns)
-            yield from self._rows(columns)
+            if columns.frame_count == 1:  # most often there is not more in a read, and somebody waits for it
+                self._enter_frame(columns.frame_lane[0], columns.frame_sn[0])
+                if self._is_new and columns.row_count:
+                    yield Pushes(columns, 0, columns.row_count)
+                columns.clear()
+            else:
+                yield from self._rows(columns)
             if outcome is Outcome.END:
                 return
             if outcome is Outcome.OVERSIZED:
@@ -113,7 +121,10 @@ class Hearing:
     def _enter_frame(self, lane: int, sn: int) -> None:
         """A frame begins; where decoding only went on in one, it is as new as it was."""
         if not lane & CONTINUED:
-            self._is_new = self._lane(Priority(lane & 0x07), bool(lane & RELIABLE)).accept(sn)
+            known = self._by_number.get(lane)
+            if known is None:
+                known = self._by_number[lane] = self._lane(Priority(lane & 0x07), bool(lane & RELIABLE))
+            self._is_new = known.accept(sn)
 
     def _lane(self, priority: Priority, reliable: bool) -> ReceivingLane:
         lane = self._lanes.get((priority, reliable))

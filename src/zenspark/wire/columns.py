@@ -82,6 +82,9 @@ class Outcome(IntEnum):
     """The next batch claims to be larger than was agreed."""
 
 
+_OUTCOMES = tuple(Outcome)
+
+
 class Kind(IntEnum):
     """What a row does to its key."""
 
@@ -1433,7 +1436,7 @@ class Cursor:
             outcome = self._decode(columns)
         self._busy = False
         columns._busy = False
-        return Outcome(outcome)
+        return _OUTCOMES[outcome]
 
     def message(self) -> Message:
         """Read the message here with the object codec, and go on behind it.
@@ -1885,7 +1888,7 @@ class Encoder:
             outcome = self._encode(rows, target, size)
         self._busy = False
         rows._busy = False
-        return Outcome(outcome)
+        return _OUTCOMES[outcome]
 
     @cython.cfunc
     @cython.nogil
