@@ -10,7 +10,7 @@ is no longer the loop finishes what it was doing, then stands by in turn. A call
 network anyway says so (`hand_over`), and does not make it wait for GRACE.
 
 A forked child has no such thread, only a copy of what it worked on. There `sever` cuts the copy off: descriptors are
-shared with the parent, and what is done to the selector in one process is done in both.
+shared with the parent, and what is done to the poller in one process is done in both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import contextlib
 import heapq
 import logging
 import os
-import selectors
 import socket
 import threading
 import time
@@ -28,10 +27,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
+from zenspark.net.polling import EPOLLIN, EPOLLOUT, poller
+
 logger = logging.getLogger("zenspark.net")
 
 Work = Callable[[], object]
 
+NOBODY = (None, None)
 FOREVER, LONG_AGO = float("inf"), float("-inf")
 MANY_CANCELLED = 1000
 """How many cancelled timers may wait for their time; more are thrown out, so that quick work leaves no pile."""
@@ -82,10 +84,11 @@ class Timer:
 
 
 class Loop:
-    """A selector, a queue of work and a heap of timers in one daemon thread."""
+    """A poller, a queue of work and a heap of timers in one daemon thread."""
 
     def __init__(self, name: str) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._poller = poller()
+        self._watched: dict[int, tuple[Work | None, Work | None]] = {}
         self._work: deque[Work] = deque()
         self._last: deque[Work] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
@@ -101,7 +104,7 @@ class Loop:
         self._bell, self._button = socket.socketpair()
         self._bell.setblocking(False)
         self._button.setblocking(False)
-        self._selector.register(self._bell, selectors.EVENT_READ, (self._on_bell, None))
+        self.watch(self._bell, self._on_bell)
         self._name = name
         self._thread: int | None = None
         """The thread that is the loop."""
@@ -149,7 +152,7 @@ class Loop:
 
     def sever(self) -> None:
         """In a forked child: leave the parent's loop alone, whatever is called here from now on."""
-        for item in (self._bell, self._button, self._selector):
+        for item in (self._bell, self._button, self._poller):
             sever(item)
         self._work.clear()
         self._last.clear()
@@ -212,14 +215,16 @@ class Loop:
         descriptor = item.fileno()
         if descriptor < 0:  # closed by another thread, which took it out before
             return
-        events = (selectors.EVENT_READ if on_readable else 0) | (selectors.EVENT_WRITE if on_writable else 0)
-        known = descriptor in self._selector.get_map()
+        events = (EPOLLIN if on_readable else 0) | (EPOLLOUT if on_writable else 0)
+        known = descriptor in self._watched
         if not events:
             if known:
-                self._selector.unregister(descriptor)
+                del self._watched[descriptor]
+                self._poller.unregister(descriptor)
             return
-        change = self._selector.modify if known else self._selector.register
-        change(descriptor, events, (on_readable, on_writable))
+        change = self._poller.modify if known else self._poller.register
+        change(descriptor, events)
+        self._watched[descriptor] = (on_readable, on_writable)
 
     # -- the thread
 
@@ -250,7 +255,7 @@ class Loop:
                 self._guarded(work.popleft())
 
     def _release(self) -> None:
-        self._selector.close()
+        self._poller.close()
         self._bell.close()
         self._button.close()
 
@@ -258,13 +263,13 @@ class Loop:
         self._until = self._until_timer()
         self._awake = False
         timeout = 0.0 if self._work or self._last or self._new_timers else self._until - self.now()
-        ready = self._selector.select(None if timeout == FOREVER else max(0.0, timeout))
+        ready = self._poller.poll(-1 if timeout == FOREVER else max(0.0, timeout))
         self._awake = True
-        for key, events in ready:
-            on_readable, on_writable = key.data
-            if events & selectors.EVENT_READ and on_readable:
+        for descriptor, events in ready:
+            on_readable, on_writable = self._watched.get(descriptor, NOBODY)  # it may have just been taken out
+            if events & ~EPOLLOUT and on_readable:
                 self._guarded(on_readable)
-            if events & selectors.EVENT_WRITE and on_writable:
+            if events & ~EPOLLIN and on_writable:
                 self._guarded(on_writable)
         self._run_timers()
         for _ in range(MOST_WORK):
@@ -337,8 +342,9 @@ class Loop:
             while not self._take_over():
                 if self._stopping:
                     return False
-                self._sleep(self._loans == seen)
-                seen = self._loans
+                loans = self._loans
+                self._sleep(loans == seen)
+                seen = loans
             return True
         finally:
             self._stand_bys = 0
