@@ -11,11 +11,11 @@ from types import GenericAlias
 from typing import Any, Generic, Self, TypeVar
 
 from zenspark.api.bulk import Batches, Bulk
-from zenspark.api.cancellation import CancellationToken
+from zenspark.api.cancellation import CancellationToken, Cancelling
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
 from zenspark.api.handlers import Attached, Handler
-from zenspark.api.hub import Hub, Offered, Watching
+from zenspark.api.hub import Hub, Offered, Question, Watching
 from zenspark.api.ids import EntityGlobalId, SourceInfo
 from zenspark.api.instrumentation import TimestampInstrumentation
 from zenspark.api.matching import Matching
@@ -312,7 +312,7 @@ class Publisher(Matcher):
 
 
 class Querier(Matcher):
-    """Asks on one key, with settings made once. `ask` asks with those settings."""
+    """Asks on one key, with settings made once. `question` makes a question with those settings."""
 
     _NAME = "querier"
 
@@ -321,11 +321,13 @@ class Querier(Matcher):
         return GenericAlias(cls, handler)
 
     def __init__(
-        self, hub: Hub, key_expr: KeyExpr, matching: Matching, accept: ReplyKeyExpr, ask: Callable[..., Any]
+        self, hub: Hub, key_expr: KeyExpr, matching: Matching, accept: ReplyKeyExpr, question: Callable[..., Question]
     ) -> None:
         super().__init__(hub, key_expr, matching)
         self._accept = accept
-        self._ask = ask
+        self._question = question
+        self._plain = question(Selector(key_expr, Parameters()))
+        """What is asked when nothing is said about it."""
 
     @property
     def accept_replies(self) -> ReplyKeyExpr:
@@ -346,13 +348,24 @@ class Querier(Matcher):
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask once."""
         self._check_open()
-        return self._ask(
-            Selector(self._key_expr, Parameters.of(parameters)),
-            handler,
-            payload=payload,
-            encoding=encoding,
-            attachment=attachment,
-            source_info=source_info,
-            cancellation_token=cancellation_token,
-            timestamp_instrumentation=timestamp_instrumentation,
-        )
+        extras = (parameters, payload, encoding, attachment, source_info, timestamp_instrumentation)
+        question = self._plain
+        if any(extra is not None for extra in extras):
+            question = self._question(
+                Selector(self._key_expr, Parameters.of(parameters)),
+                payload=payload,
+                encoding=encoding,
+                attachment=attachment,
+                source_info=source_info,
+                timestamp_instrumentation=timestamp_instrumentation,
+            )
+        return pose(self._hub, question, handler, cancellation_token)
+
+
+def pose(hub: Hub, question: Question, handler: object, token: CancellationToken | None) -> Any:  # noqa: ANN401 - as above
+    """Ask a question: a channel of replies, or whatever was given with a callback."""
+    hub.check()
+    cancelling = Cancelling(hub, token, handler)
+    attached = hub.attach(cancelling.handler)
+    cancelling.watch(hub.ask(question, attached.inlet))
+    return attached.handler

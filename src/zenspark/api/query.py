@@ -140,7 +140,8 @@ class Query:
 
     def accepts_replies(self) -> ReplyKeyExpr:
         """Which keys replies may have."""
-        return ReplyKeyExpr.ANY if ANY_KEY in self.parameters else ReplyKeyExpr.MATCHING_QUERY
+        is_asked = ANY_KEY in self._live().request.body.parameters and ANY_KEY in self.parameters
+        return ReplyKeyExpr.ANY if is_asked else ReplyKeyExpr.MATCHING_QUERY
 
     # answers
 

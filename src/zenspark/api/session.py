@@ -22,6 +22,7 @@ from zenspark.api.entities import (
     Querier,
     Queryable,
     Subscriber,
+    pose,
 )
 from zenspark.api.enums import (
     CongestionControl,
@@ -274,10 +275,10 @@ class Session:
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask the queryables that match; iterating over what is returned ends with the last reply."""
-        return _ask(
+        self._hub.check()
+        question = _question(
             self._hub,
             Selector.of(selector),
-            handler,
             timeout=seconds(timeout, self._query_timeout),
             target=target,
             consolidation=consolidation,
@@ -290,9 +291,9 @@ class Session:
             attachment=attachment,
             allowed_destination=allowed_destination,
             source_info=source_info,
-            cancellation_token=cancellation_token,
             timestamp_instrumentation=timestamp_instrumentation,
         )
+        return pose(self._hub, question, handler, cancellation_token)
 
     def declare_querier(
         self,
@@ -310,8 +311,8 @@ class Session:
         """Get ready to ask on one key, again and again."""
         self._hub.check()
         key = KeyExpr.of(key_expr)
-        ask = partial(
-            _ask,
+        question = partial(
+            _question,
             self._hub,
             timeout=seconds(timeout, self._query_timeout),
             target=target,
@@ -329,7 +330,7 @@ class Session:
             choice(Locality, allowed_destination, Locality.ANY),
             only_complete=target is QueryTarget.ALL_COMPLETE,
         )
-        return Querier(self._hub, key, matching, choice(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT), ask)
+        return Querier(self._hub, key, matching, choice(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT), question)
 
 
 class Liveliness:
@@ -369,10 +370,9 @@ class Liveliness:
         return attached.handler
 
 
-def _ask(
+def _question(
     hub: Hub,
     selector: Selector,
-    handler: object,
     *,
     timeout: float,
     target: QueryTarget | None,
@@ -381,16 +381,14 @@ def _ask(
     congestion_control: CongestionControl | None,
     priority: Priority | None,
     express: bool | None,
-    payload: IntoZBytes | None,
-    encoding: Encoding | str | None,
-    attachment: IntoZBytes | None,
     allowed_destination: Locality | None,
-    source_info: SourceInfo | None,
-    cancellation_token: CancellationToken | None,
-    timestamp_instrumentation: TimestampInstrumentation | None,
-) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
-    hub.check()
-    cancelling = Cancelling(hub, cancellation_token, handler)
+    payload: IntoZBytes | None = None,
+    encoding: Encoding | str | None = None,
+    attachment: IntoZBytes | None = None,
+    source_info: SourceInfo | None = None,
+    timestamp_instrumentation: TimestampInstrumentation | None = None,
+) -> Question:
+    """What a query asks for, from what users say."""
     parameters = selector.parameters
     mode = _mode(consolidation, parameters)
     any_key = choice(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT) is ReplyKeyExpr.ANY or ANY_KEY in parameters
@@ -403,7 +401,7 @@ def _ask(
         body=_query_body(payload, encoding),
         attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
     )
-    question = Question(
+    return Question(
         key_expr=selector.key_expr,
         query=query,
         target=choice(QueryTarget, target, QueryTarget.DEFAULT).to_wire(),
@@ -414,9 +412,6 @@ def _ask(
         destination=choice(Locality, allowed_destination, Locality.ANY),
         stack=hub.stack(timestamp_instrumentation),
     )
-    attached = hub.attach(cancelling.handler)
-    cancelling.watch(hub.ask(question, attached.inlet))
-    return attached.handler
 
 
 def _query_body(payload: IntoZBytes | None, encoding: Encoding | str | None) -> wire.QueryBody | None:

@@ -41,10 +41,22 @@ from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Ope
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
 from zenspark.wire.columns import Columns, Shape
 from zenspark.wire.fields import replace
-from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, NetworkOam, Push, Request, Response
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    NetworkMessage,
+    NetworkOam,
+    Push,
+    Request,
+    Response,
+    ResponseFinal,
+)
 from zenspark.wire.values import Congestion, Locator, QoS, TimestampStack, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
+
+UNTIMED = (Push, Response, ResponseFinal)
+"""Messages from which nothing follows that the router would have to do later."""
 
 Watcher = Callable[[Driver, Event], None]
 Neighbour = Driver | Seat
@@ -450,7 +462,9 @@ class Node:
         source = self.driver(face)
         if isinstance(message, Push) and source is not None:
             out = self._held.passing(source, message.qos.congestion, out, self.driver)
-        spoken_to = self._emit(out, reliable)
+        spoken_to = self._send_out(out, reliable)
+        if not isinstance(message, UNTIMED):
+            self._arm()
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
             self._changed.notify_all()
         return spoken_to
@@ -480,7 +494,11 @@ class Node:
             wanted = {self.driver(face) for face in self.router.routes.push(self.local_face, key)}
         return [pump for pump in late if pump in wanted]
 
-    def _emit(self, out: Out, reliable: bool = True) -> list[Pump]:
+    def _emit(self, out: Out) -> None:
+        self._send_out(out)
+        self._arm()
+
+    def _send_out(self, out: Out, reliable: bool = True) -> list[Pump]:
         spoken_to = []
         for face, message in out:
             if face is self.local_face:
@@ -491,7 +509,6 @@ class Node:
                 if driver is not None:
                     driver.say(message, qos_of(message), reliable)
                     spoken_to.append(driver)
-        self._arm()
         return spoken_to
 
     def _arm(self) -> None:
