@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import cython
 
 from zenspark.errors import ZError
-from zenspark.net.loop import hand_over
+from zenspark.net.loop import current_loop, hand_over
 from zenspark.net.workers import Lends
 
 CALLBACK_CAPACITY: cython.Py_ssize_t = 1024
@@ -93,6 +93,7 @@ class Channel:
     _capacity: cython.Py_ssize_t
     _resume: Resume
     _closed: cython.bint
+    _rings_soon: cython.bint
 
     def __init__(self, capacity: cython.Py_ssize_t, resume: Resume, keep: int | None = None) -> None:
         self._items = deque(maxlen=keep)
@@ -100,6 +101,7 @@ class Channel:
         self._bell.acquire()
         self._capacity = capacity
         self._resume = resume
+        self._rings_soon = False
         self._paused = False
         self.is_stalled = False
         self._closed = False
@@ -171,7 +173,8 @@ class Channel:
     def close(self) -> None:
         """Ends the delivery; what was pushed will still be received. Closing again does nothing."""
         self._closed = True
-        self._ring()
+        if not self._rings_soon:
+            self._ring_soon()
 
     @property
     def backlog(self) -> int:
@@ -190,9 +193,23 @@ class Channel:
 
     @cython.cfunc
     def _pushed(self) -> cython.bint:
-        if self._bell.locked():
-            self._ring()
+        if not self._rings_soon and self._bell.locked():
+            self._ring_soon()
         return len(self._items) < self._capacity or self._has_room()
+
+    @cython.cfunc
+    def _ring_soon(self) -> cython.void:
+        """The loop rings when it has brought all there is: whoever is woken before would only wait for it."""
+        loop = current_loop()
+        if loop is None:
+            self._ring()
+        else:
+            self._rings_soon = True
+            loop.call_last(self._ring_now)
+
+    def _ring_now(self) -> None:
+        self._rings_soon = False
+        self._ring()
 
     # --- room
 

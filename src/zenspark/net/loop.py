@@ -48,6 +48,16 @@ _borrowers: dict[int, Loop] = {}
 """The threads that run a callback, each with the loop that it is or was."""
 
 
+_leaders: dict[int, Loop] = {}
+"""The threads that are loops."""
+
+
+def current_loop() -> Loop | None:
+    """The loop the calling thread is, if it is one, and not lent."""
+    loop = _leaders.get(threading.get_ident())
+    return loop if loop is not None and loop.is_current else None
+
+
 def hand_over() -> None:
     """Call this before waiting for anything the network brings: whoever is the loop lets another thread be it."""
     loop = _borrowers.get(threading.get_ident())
@@ -240,8 +250,10 @@ class Loop:
     def _lead(self) -> bool:
         """Be the loop, until it ends or another thread is; whether it goes on."""
         me = threading.get_ident()
+        _leaders[me] = self
         while self._thread == me and not self._stopping:
             self._turn(me)
+        del _leaders[me]
         if self._thread == me:
             self._end()
         return not self._stopping
