@@ -14,7 +14,7 @@ PYTEST := pytest -n 2 -m "not (spark or browser or soak)"
 PURE := ZENSPARK_PURE=1 ZENSPARK_REQUIRE_COMPILED=0
 
 CODE := $(wildcard src tests tools bench fuzz)
-CORE := clock errors key wire router transport capture
+CORE := clock errors key wire router transport capture arrow
 CORE_TESTS := $(wildcard $(CORE:%=tests/unit/%) tests/unit/test_*.py tests/property tests/vectors tests/conformance)
 ASAN_TESTS := $(wildcard tests/unit/wire tests/unit/key tests/property)
 STREAMS := tests/vectors/streams

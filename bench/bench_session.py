@@ -336,11 +336,12 @@ def play(listener: tuple[str, str], caller: tuple[str, str], size: int, count: i
     one = Process(*listener, locator, size, count)
     one.hear()
     other = Process(*caller, locator, size, count)
+    first, second = (one, other) if measure == "listener" else (other, one)
     try:
-        return (one if measure == "listener" else other).hear()
+        return first.hear()
     finally:
-        for process in (other, one):
-            process.end()
+        first.end()  # or the other may wait for it
+        second.end()
 
 
 Line = tuple[str, Callable[[], Measured], Callable[[], Measured]]

@@ -114,6 +114,19 @@ def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.
     assert routes.push(source, "not//a key") == ()
 
 
+def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.router.routes.MAX_ROUTES", 2)
+    tables, routes = without_network()
+    source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
+    assert routes.request(source, "a", QueryTarget.ALL) == ()
+    tables[Kind.QUERYABLE].add("**", target, 1, QueryableInfo.NONE)
+    assert routes.request(source, "a", QueryTarget.ALL) == ()
+    routes.change_queryables()
+    for key in ("a", "b", "c", "a"):
+        assert routes.request(source, key, QueryTarget.ALL) == (target,)
+    assert routes.request(source, "not//a key", QueryTarget.ALL) == ()
+
+
 def test_a_router_that_cannot_be_reached_is_on_no_way() -> None:
     tables = {kind: Table() for kind in Kind}
     routes = Routes(tables, Reach(), Network(ZenohId(1)), lambda *_: False)
