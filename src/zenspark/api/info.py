@@ -115,7 +115,7 @@ class SessionInfo:
 
     def locators(self) -> list[str]:
         """Where others reach this node; not in eclipse-zenoh."""
-        return [locator.text for locator in self._hub.node.locators(loopback=False)]
+        return self._hub.node.places
 
     def _zids(self, role: wire.WhatAmI) -> list[ZenohId]:
         return [ZenohId.from_wire(face.zid) for face in self._hub.node.neighbourhood if face.whatami is role]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 from zenspark.api.entities import Queryable
-from zenspark.api.enums import Locality, Reliability, SampleKind
+from zenspark.api.enums import Locality, SampleKind
 from zenspark.api.hub import Hub
 from zenspark.api.info import link_of, transport_of
 from zenspark.api.query import Query
@@ -73,7 +74,8 @@ def _transport(transport: Transport) -> dict[str, Any]:
 
 
 def _link(link: Link) -> dict[str, Any]:
-    return {
+    """A link; what it carries is said only where priorities are told apart."""
+    document = {
         "src": link.src,
         "dst": link.dst,
         "group": link.group,
@@ -81,21 +83,16 @@ def _link(link: Link) -> dict[str, Any]:
         "is_streamed": link.is_streamed,
         "interfaces": link.interfaces,
         "auth_identifier": link.auth_identifier,
-        "priorities": _priorities(link.priorities),
-        "reliability": None if link.reliability is None else _RELIABILITY[link.reliability],
     }
+    if link.priorities is None or link.reliability is None:
+        return document
+    first, last = (_spelt(wire.Priority(number)) for number in link.priorities)
+    return {**document, "priorities": {"start": first, "end": last}, "reliability": _spelt(link.reliability)}
 
 
-_RELIABILITY = {Reliability.RELIABLE: "Reliable", Reliability.BEST_EFFORT: "BestEffort"}
-
-
-def _priorities(range_: tuple[int, int] | None) -> dict[str, str] | None:
-    return None if range_ is None else {"start": _priority(range_[0]), "end": _priority(range_[1])}
-
-
-def _priority(number: int) -> str:
-    """As it is spelt in Rust; the highest is the protocol's own."""
-    return wire.Priority(number).name.title().replace("_", "")
+def _spelt(member: Enum) -> str:
+    """A name as it is spelt in Rust."""
+    return member.name.title().replace("_", "")
 
 
 def _number(link: Link) -> int:

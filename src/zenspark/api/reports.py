@@ -17,8 +17,9 @@ import msgspec
 from zenspark import __version__, build_kind
 from zenspark.api.encoding import Encoding
 from zenspark.key.match import intersects
-from zenspark.net.driver import Driver
-from zenspark.net.node import Node
+from zenspark.net.gathering import Seat
+from zenspark.net.links import Link
+from zenspark.net.node import Neighbour, Node
 from zenspark.router import survey
 from zenspark.router.face import Face, Kind, Region
 from zenspark.router.graph import DEFAULT_WEIGHT
@@ -81,23 +82,26 @@ class Reports:
 
     def _description(self) -> Document:
         described = {
-            "locators": [locator.text for locator in self._node.locators(loopback=False)],
+            "locators": self._node.places,
             "metadata": self._metadata,
             "plugins": None,
-            "sessions": [self._session(face, driver) for face, driver in self._node.drivers.items()],
+            "sessions": [self._session(face, neighbour) for face, neighbour in self._node.neighbourhood.items()],
             "version": VERSION,
             "zid": str(self._node.identity.zid),
         }
         return as_json(self.root, described)
 
-    def _session(self, face: Face, driver: Driver) -> dict[str, Any]:
+    def _session(self, face: Face, neighbour: Neighbour) -> dict[str, Any]:
+        peer, whatami = str(face.zid), face.whatami.text
+        if isinstance(neighbour, Seat):
+            return {"group": neighbour.group, "links": [_ends(neighbour)], "peer": peer, "whatami": whatami}
         return {
-            "links": [{"dst": driver.link.dst, "src": driver.link.src}],
-            "peer": str(face.zid),
+            "links": [_ends(neighbour.link)],
+            "peer": peer,
             "region": REGIONS.get(face.region, NORTH),
             "shm": False,
             "weight": self._weight(face),
-            "whatami": face.whatami.text,
+            "whatami": whatami,
         }
 
     def _weight(self, face: Face) -> dict[str, int | None] | None:
@@ -194,6 +198,10 @@ def _below(asked: list[str], prefix: list[str]) -> Iterator[list[str]]:
             yield from _below(asked, prefix[1:])
     elif asked and intersects(asked[0], prefix[0]):
         yield from _below(asked[1:], prefix[1:])
+
+
+def _ends(link: Link | Seat) -> dict[str, str]:
+    return {"dst": link.dst, "src": link.src}
 
 
 def _draw_network(network: Network) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.api.sessions import address, connected, listening
-from zenspark.api import neighbours
+from tests.unit.api.sessions import address, config, connected, listening, until
+from tests.unit.net.ends import free_group
 from zenspark.api.enums import SampleKind
+from zenspark.api.opening import open
 from zenspark.api.session import Session
-from zenspark.api.values import Link
+from zenspark.net.interfaces import interface_named
 
 
 def documents(session: Session) -> dict[str, dict[str, object]]:
@@ -59,14 +60,19 @@ def test_a_subscriber_hears_of_those_who_come_and_go() -> None:
     assert [sample.key_expr for sample in gone] == [sample.key_expr for sample in reversed(came)]
 
 
-def test_links_without_priorities_say_so(router: Session) -> None:
+def test_links_without_priorities_do_not_say_what_they_carry(router: Session) -> None:
     with connected("client", router, transport__unicast__qos__enabled=False) as client:
         (link,) = [value for key, value in documents(client).items() if "/link/" in key]
-    assert link["priorities"] is None
+    assert list(link) == ["src", "dst", "group", "mtu", "is_streamed", "interfaces", "auth_identifier"]
 
 
-def test_a_group_is_a_multicast_transport(router: Session) -> None:
-    """A seat in a group has no reliability; its link is spelt all the same."""
-    link = Link(router.zid(), "udp/127.0.0.1:1", "udp/224.0.0.1:2", "udp/224.0.0.1:2", is_streamed=False)
-    assert neighbours._link(link)["reliability"] is None
-    assert neighbours._link(link)["group"] == "udp/224.0.0.1:2"
+def test_members_of_a_group_are_multicast_transports() -> None:
+    place = f"udp/{free_group()}"
+    group = f"{place}#iface={interface_named('127.0.0.1').name}"
+    with open(config("peer", [group])) as session, open(config("peer", [group])) as other:
+        until(lambda: session.info.peers_zid() == [other.zid()])
+        found = documents(session)
+        transport, link = sorted(found)
+        assert transport == f"@/{session.zid()}/session/transport/multicast/{other.zid()}"
+        assert found[link]["group"] == place
+        assert session.info.locators() == [place]

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.sessions import address, connected, until
+from tests.unit.api.sessions import address, config, connected, until
+from tests.unit.net.ends import free_group
+from zenspark.api.opening import open
 from zenspark.api.reports import VERSION, Document, Reports, below
 from zenspark.api.session import Session
+from zenspark.net.interfaces import interface_named
 
 
 def reports(session: Session, metadata: object = None) -> Reports:
@@ -145,3 +148,16 @@ def test_metrics_are_text_that_ends(router: Session, client: Session) -> None:
 )
 def test_what_remains_below_a_prefix(key: str, expected: set[str]) -> None:
     assert below(key, "@/a/router/subscriber") == expected
+
+
+def test_members_of_a_group_are_sessions_without_a_region() -> None:
+    place = f"udp/{free_group()}"
+    group = f"{place}#iface={interface_named('127.0.0.1').name}"
+    with open(config("peer", [group])) as session, open(config("peer", [group])) as other:
+        until(lambda: session.info.peers_zid() == [other.zid()])
+        (described,) = reports(session).answer(f"@/{session.zid()}/peer", {})
+        assert value(described)["locators"] == [place]
+        (member,) = value(described)["sessions"]
+        (link,) = session.info.links()
+        links = [{"dst": link.dst, "src": link.src}]
+        assert member == {"group": place, "links": links, "peer": str(other.zid()), "whatami": "peer"}
