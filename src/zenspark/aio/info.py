@@ -30,6 +30,10 @@ class SessionInfo:
         """The id of this node."""
         return self._sync.zid()
 
+    def locators(self) -> list[str]:
+        """Where others reach this node; not in eclipse-zenoh."""
+        return self._sync.locators()
+
     def routers_zid(self) -> list[ZenohId]:
         """The routers this node is connected to."""
         return self._sync.routers_zid()

@@ -113,6 +113,10 @@ class SessionInfo:
         """The id of this node."""
         return ZenohId.from_wire(self._hub.node.identity.zid)
 
+    def locators(self) -> list[str]:
+        """Where others reach this node; not in eclipse-zenoh."""
+        return self._hub.node.places
+
     def _zids(self, role: wire.WhatAmI) -> list[ZenohId]:
         return [ZenohId.from_wire(face.zid) for face in self._hub.node.neighbourhood if face.whatami is role]
 

@@ -9,9 +9,11 @@ import threading
 import time
 from typing import ClassVar
 
+from zenspark.api.admin import AdminSpace
 from zenspark.api.checks import expect
 from zenspark.api.config import Config
 from zenspark.api.hub import Hub, StampMaker
+from zenspark.api.neighbours import Neighbours
 from zenspark.api.overrides import Overrides
 from zenspark.api.reaching import Reach, roles
 from zenspark.api.session import Session
@@ -97,6 +99,8 @@ class Opening:
         self._reach = Reach(node, self._settings)
         self._running = Running(self._hub, self._reach)
         node.start(self._hub)
+        if self._settings.adminspace.enabled:
+            AdminSpace(self._hub, self._settings)
 
     def finish(self) -> Session:
         """Listen and connect as configured, and return when the network is reached."""
@@ -107,7 +111,9 @@ class Opening:
             raise
         settings = self._settings
         overrides = Overrides(settings.qos.publication)
-        return Session(self._hub, settings.queries_default_timeout / 1000, self._running.end, overrides)
+        session = Session(self._hub, settings.queries_default_timeout / 1000, self._running.end, overrides)
+        Neighbours(self._hub)
+        return session
 
     def give_up(self) -> None:
         """End what there is so far."""

@@ -15,11 +15,12 @@ from importlib import import_module
 from typing import NoReturn
 
 import zenspark
-from zenspark.errors import ProtocolError, UsageError
+from zenspark.errors import ZError
 
 COMMANDS = {
     "decode": "tell what Zenoh bytes say: one message, many, or a recorded conversation",
     "encode": "make Zenoh bytes from fields",
+    "router": "run a Zenoh router",
 }
 
 FAILED = 2
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except SystemExit as exit:  # how argparse ends
         return exit.code if isinstance(exit.code, int) else FAILED
-    except (UsageError, ProtocolError) as error:
+    except ZError as error:
         return _complain(program, str(error))
     except BrokenPipeError:
         # Python flushes stdout once more on its way out, and would complain about the same broken pipe.

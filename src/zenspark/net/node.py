@@ -240,6 +240,12 @@ class Node:
         """Where others reach this node, from this machine or from elsewhere."""
         return tuple(locator for listener in self.listeners for locator in listener.locators(loopback))
 
+    @property
+    def places(self) -> list[str]:
+        """Where this node is found: the addresses it listens on, and the groups it has joined."""
+        groups = [gathering.endpoint.locator for gathering in self._gatherings]
+        return [locator.text for locator in (*self.locators(loopback=False), *groups)]
+
     def connect(self, endpoint: Endpoint, watcher: Watcher, expected: ZenohId | None = None) -> None:
         """Make a link and a session over it; waits for the link only. `watcher` hears how the session goes."""
         link = protocols.connect(endpoint, self.limits.open_timeout)

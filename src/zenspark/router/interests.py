@@ -128,6 +128,11 @@ class Interests:
         """Every live interest."""
         return [asked for mine in self._by_asker.values() for asked in mine.values()]
 
+    def about(self, kind: Kind, key: str) -> list[Asked]:
+        """The interests in declarations on keys that intersect one."""
+        found = [beside for _, beside in self._by_key.intersecting(key)]
+        return [asked for beside in found for asked in beside if kind in asked.kinds]
+
     def wanting(self, kind: Kind, key: str) -> list[Asked]:
         """The interests in future declarations that one on a key is news to."""
         found = [self._in_everything, *(beside for _, beside in self._by_key.intersecting(key))]

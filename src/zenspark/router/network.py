@@ -141,6 +141,27 @@ class Network:
         assert tree is not None
         return tree.distances[zid]
 
+    @property
+    def nodes(self) -> dict[int, ZenohId]:
+        """The routers there is a way to, by our numbers."""
+        return {number: zid for number, zid in self._psids.items() if zid in self._reachable}
+
+    @property
+    def edges(self) -> list[tuple[ZenohId, ZenohId, float]]:
+        """The links between them, each once, with how long it counts."""
+        pairs = [(one, other, far) for one in self._reachable for other, far in self._edges[one].items()]
+        return sorted(pair for pair in pairs if pair[0] < pair[1])
+
+    def weights(self, zid: ZenohId) -> tuple[int, int]:
+        """What we and a router beside us say that the link between us weighs; 0 where nothing is said."""
+        node = self._nodes.get(zid)
+        return self._own.links.get(zid, 0), 0 if node is None else node.links.get(self.zid, 0)
+
+    def successor(self, root: ZenohId, to: ZenohId) -> ZenohId | None:
+        """The router beside us on the way to another one, in the tree of a root."""
+        tree = self.tree(root)
+        return None if tree is None or to not in tree.distances else tree.directions.get(to, tree.parent)
+
     # -- what happens
 
     def opened(self, face: Face, locators: Sequence[Locator], now: float) -> Out:

@@ -17,7 +17,7 @@ import msgspec
 
 from zenspark.router.asking import INITIAL_INTEREST, Asking
 from zenspark.router.declarations import Declarations
-from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Out, Region
+from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Kind, Out, Region
 from zenspark.router.interests import ANSWER_TIMEOUT, Interests
 from zenspark.router.network import SELF, Network
 from zenspark.router.peering import Peering
@@ -25,6 +25,7 @@ from zenspark.router.requests import Requests
 from zenspark.router.routes import Reach, is_key_expression
 from zenspark.router.sources import Sources
 from zenspark.router.stamping import Stamping
+from zenspark.router.tables import Table
 from zenspark.router.telling import declare
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import (
@@ -96,10 +97,10 @@ class Router:
         """Those under us."""
         self._peering = Peering()
         self._reach = Reach(policy.is_broker)
-        interests = Interests()
-        self._declarations = Declarations(self._out, interests, self._reach, network)
+        self.interests = Interests()
+        self._declarations = Declarations(self._out, self.interests, self._reach, network)
         self._sources = self._declarations.sources
-        self._asking = Asking(self._out, interests, self._declarations, self._reach, policy.answer_timeout)
+        self._asking = Asking(self._out, self.interests, self._declarations, self._reach, policy.answer_timeout)
         self.routes = self._declarations.routes
         self._requests = Requests(self._out, self.routes, policy.query_timeout)
 
@@ -245,6 +246,11 @@ class Router:
 
     def _on_interest(self, face: Face, interest: Interest, now: float) -> None:
         self._asking.on_interest(face, interest, now)
+
+    @property
+    def tables(self) -> dict[Kind, Table]:
+        """Who declared what."""
+        return self._declarations.tables
 
     # -- the network of routers
 

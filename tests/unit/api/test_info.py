@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, config, connected, until
+from tests.unit.api.sessions import PATIENCE, address, config, connected, until
 from tests.unit.net.ends import free_group
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.info import EventsListener
@@ -32,6 +32,7 @@ def test_neighbours(router: Session, client: Session) -> None:
 
 
 def test_events_come_as_neighbours_come_and_go(router: Session, client: Session) -> None:
+    before = dict(router._hub.on_transport)
     transports = router.info.declare_transport_events_listener(history=True)
     links = router.info.declare_link_events_listener()
     assert transports.recv(PATIENCE).transport.zid == client.zid()
@@ -45,7 +46,7 @@ def test_events_come_as_neighbours_come_and_go(router: Session, client: Session)
     assert links.recv(PATIENCE).kind is SampleKind.DELETE
     transports.undeclare()
     links.undeclare()
-    assert not router._hub.on_transport
+    assert router._hub.on_transport == before
 
 
 def test_callbacks_hear_of_events_without_being_held(router: Session) -> None:
@@ -74,3 +75,8 @@ def test_only_the_kinds_of_listeners_make_events(router: Session, client: Sessio
     (face, driver), *_ = client._hub.node.drivers.items()
     with pytest.raises(NotImplementedError):
         EventsListener._event(SampleKind.PUT, face, driver)
+
+
+def test_it_knows_where_others_reach_it(router: Session, client: Session) -> None:
+    assert router.info.locators() == [address(router)]
+    assert client.info.locators() == []

@@ -88,3 +88,13 @@ def test_nobody_waits_for_the_answer_to_a_future_interest() -> None:
     assert not mine.waiting
     assert mine.is_future
     assert not mine.is_current
+
+
+def test_interests_about_a_key_are_those_that_intersect() -> None:
+    interests = Interests()
+    near = Asked(ASKER, 1, InterestMode.FUTURE, SUBSCRIBERS, "a/*", False)
+    far = Asked(ASKER, 2, InterestMode.FUTURE, SUBSCRIBERS, "b", False)
+    other = Asked(ASKER, 3, InterestMode.FUTURE, frozenset({Kind.TOKEN}), "a/b", False)
+    for asked in (near, far, other):
+        interests.add(asked)
+    assert interests.about(Kind.SUBSCRIBER, "a/b") == [near]

@@ -198,3 +198,19 @@ def test_what_is_not_the_state_of_a_router_is_ignored(monkeypatch: pytest.Monkey
     monkeypatch.setattr(network, "MAX_NODES", 2)
     assert node.receive(left, oam(own(C, 5, 0, psid=3), LinkState(psid=0, sn=3, links=(1, 3))), 0.0) == []
     assert node.opened(face(D, 3), (), 0.0) == []
+
+
+def test_what_is_known_can_be_looked_at() -> None:
+    """A line A - B - C, seen from A: who is there, how far the links count, where messages go next."""
+    node = Network(A, {B: 7})
+    there = beside(node, B)
+    node.receive(there, oam(own(B, 3, 1, 2), named(1, A), named(2, C), own(C, 2, 0, psid=2)), 0.0)
+    assert node.nodes == {0: A}
+    node.draw(1.0)
+    assert sorted(node.nodes.values()) == [A, B, C]
+    assert [(one, other, int(far)) for one, other, far in node.edges] == [(A, B, 7), (B, C, 100)]
+    assert node.weights(B) == (7, 0)
+    assert node.weights(D) == (0, 0)
+    assert [node.successor(root, to) for root in (A, B, C) for to in (B, C)] == [B] * 6
+    assert node.successor(A, D) is None
+    assert node.successor(D, A) is None

@@ -1,0 +1,71 @@
+"""The admin space between sessions: who may read it and who may not, and that it cannot be written."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.api.sessions import connected, listening, until
+from zenspark.api.session import Session
+
+
+@pytest.fixture
+def told() -> Iterator[Session]:
+    with listening("router", adminspace__enabled=True, metadata={"name": "told"}) as session:
+        yield session
+
+
+def keys(session: Session, selector: str) -> set[str]:
+    replies = [reply.ok for reply in session.get(selector, timeout=5)]
+    return {str(sample.key_expr) for sample in replies if sample is not None}
+
+
+def test_neighbours_and_the_session_itself_read_it(told: Session) -> None:
+    with connected("client", told) as client:
+        root = f"@/{told.zid()}/router"
+        for session in (client, told):
+            (reply,) = session.get(root, timeout=5)
+            assert reply.ok is not None
+            assert json.loads(reply.ok.payload.to_bytes())["metadata"] == {"name": "told"}
+        assert {root, f"{root}/metrics"} <= keys(client, "@/*/router/**")
+        assert keys(client, f"{root}/config/**") == set()
+        assert keys(client, "**") == set()
+
+
+def test_it_is_off_by_default(router: Session, client: Session) -> None:
+    assert keys(client, "@/*/router/**") == set()
+
+
+def test_reading_may_be_forbidden(caplog: pytest.LogCaptureFixture) -> None:
+    permissions = {"read": False, "write": False}
+    with listening("router", adminspace={"enabled": True, "permissions": permissions}) as router:
+        assert keys(router, f"@/{router.zid()}/**") == set()
+    assert "adminspace/permissions/read is false" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("write", "why"), [(False, "adminspace/permissions/write is false"), (True, "a running node keeps")]
+)
+def test_writing_is_refused_in_the_log(write: bool, why: str, caplog: pytest.LogCaptureFixture) -> None:
+    permissions = {"read": True, "write": write}
+    with (
+        caplog.at_level(logging.ERROR, "zenspark"),
+        listening("router", adminspace={"enabled": True, "permissions": permissions}) as router,
+        connected("client", router) as client,
+    ):
+        client.put(f"@/{router.zid()}/router/config/metadata", "1")
+        client.delete(f"@/{router.zid()}/router/config/metadata")
+        until(lambda: caplog.text.count(why) == 2)
+    assert f"@/{router.zid()}/router/config/metadata is not written" in caplog.text
+    assert f"@/{router.zid()}/router/config/metadata is not deleted" in caplog.text
+
+
+def test_a_namespace_does_not_hide_it() -> None:
+    with (
+        listening("router", adminspace__enabled=True, namespace="inside") as router,
+        connected("client", router) as client,
+    ):
+        assert keys(client, f"@/{router.zid()}/router") == {f"@/{router.zid()}/router"}

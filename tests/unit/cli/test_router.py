@@ -1,0 +1,161 @@
+"""What the command line of a router means, what it says, and how it ends. `tests/interop` runs it beside zenoh."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zenspark.cli import main, router
+from zenspark.cli.screen import Screen
+
+PATIENCE = 30.0
+
+
+def meant(*arguments: str) -> dict[str, object]:
+    config = router.configuration(router._parser().parse_args(arguments))
+    keys = ("mode", "id", "listen/endpoints", "connect/endpoints", "adminspace", "timestamping/enabled")
+    return {key: json.loads(config.get_json(key)) for key in (*keys, "scouting/multicast/enabled", "metadata")}
+
+
+def test_without_flags_it_is_a_router_with_an_admin_space() -> None:
+    found = meant()
+    assert found["mode"] == "router"
+    assert found["adminspace"] == {"enabled": True, "permissions": {"read": True, "write": False}}
+    config = router.configuration(router._parser().parse_args([]))
+    assert config.settings().listen.endpoints == ("tcp/[::]:7447",)
+
+
+def test_flags_set_keys() -> None:
+    found = meant(
+        *("-l", "tcp/127.0.0.1:1", "--listen", "tcp/127.0.0.1:2", "-e", "tcp/127.0.0.1:3", "-i", "a1"),
+        *("--no-timestamp", "--no-multicast-scouting", "--adminspace-permissions", "rw", "--cfg", "metadata:{a:1}"),
+    )
+    assert found == {
+        "mode": "router",
+        "id": "a1",
+        "listen/endpoints": ["tcp/127.0.0.1:1", "tcp/127.0.0.1:2"],
+        "connect/endpoints": ["tcp/127.0.0.1:3"],
+        "adminspace": {"enabled": True, "permissions": {"read": True, "write": True}},
+        "timestamping/enabled": False,
+        "scouting/multicast/enabled": False,
+        "metadata": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("flag", "read", "write"), [("r", True, False), ("w", False, True), ("rw", True, True), ("none", False, False)]
+)
+def test_permissions(flag: str, read: bool, write: bool) -> None:
+    expected = {"enabled": True, "permissions": {"read": read, "write": write}}
+    assert meant("--adminspace-permissions", flag)["adminspace"] == expected
+
+
+def test_flags_count_more_than_the_file_and_cfg_most(tmp_path: Path) -> None:
+    file = tmp_path / "router.json5"
+    file.write_text('{mode: "peer", id: "a1", metadata: "file", listen: {endpoints: ["tcp/127.0.0.1:1"]}}')
+    found = meant("-c", str(file), "-i", "a2", "-l", "tcp/127.0.0.1:2", "--cfg", 'listen/endpoints:["tcp/[::1]:3"]')
+    assert found["mode"] == "peer"
+    assert found["metadata"] == "file"
+    assert found["id"] == "a2"
+    assert found["listen/endpoints"] == ["tcp/[::1]:3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--rest-http-port", "8000"], "--rest-http-port: zenspark has no REST interface yet"),
+        (["--cfg", "mode"], "--cfg: expected KEY:VALUE, found 'mode'"),
+        (["--cfg", "metadata:["], "configuration key metadata: expected JSON5"),
+        (["--cfg", "no/such:1"], "configuration key no: expected one of"),
+        (["-i", "XYZ"], "configuration key id: expected"),
+        (["-c", "missing.json5"], "configuration: expected a file that can be read"),
+        (["-l", "nonsense"], "configuration key listen/endpoints/0: expected an endpoint"),
+        (["--adminspace-permissions", "all"], "argument --adminspace-permissions: invalid choice: 'all'"),
+        (["--fly"], "unrecognized arguments: --fly"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["router", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"zenspark router: {line}")
+    assert printed.err.count("\n") == 1
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "zenspark", "router", "--no-multicast-scouting", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_an_address_in_use_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = started("-l", f"tcp/127.0.0.1:{port}")
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2
+    assert out == ""
+    assert err == f"zenspark router: tcp/127.0.0.1:{port}: cannot listen: Address already in use\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_is_and_ends_when_told(number: signal.Signals) -> None:
+    process = started("-l", "tcp/127.0.0.1:0", "-i", "a1")
+    try:
+        assert process.stdout is not None
+        first, second, third = (process.stdout.readline() for _ in range(3))
+        process.send_signal(number)
+        rest, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert first.startswith("zenspark ")
+    assert second == "  id         a1\n"
+    assert third.startswith("  listens on tcp/127.0.0.1:")
+    assert (process.returncode, rest, err) == (0, "", "")
+
+
+def test_sessions_that_open_and_close_are_logged() -> None:
+    process = started("-l", "tcp/127.0.0.1:0", "-i", "a1")
+    try:
+        assert process.stdout is not None
+        endpoint = [process.stdout.readline() for _ in range(3)][-1].split()[-1]
+        other = started("-l", "tcp/127.0.0.1:0", "-e", endpoint, "-i", "a2")
+        try:
+            assert process.stderr is not None
+            opened = process.stderr.readline()
+            other.terminate()
+            other.communicate(timeout=PATIENCE)
+            closed = process.stderr.readline()
+        finally:
+            other.kill()
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert "INFO zenspark.net: session with router a2 over tcp/127.0.0.1:" in opened
+    assert "INFO zenspark.net: the link to tcp/127.0.0.1:" in closed
+
+
+def test_the_banner_is_plain_outside_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Named:
+        def zid(self) -> str:
+            return "a1"
+
+        def locators(self) -> list[str]:
+            return ["tcp/127.0.0.1:1"]
+
+        @property
+        def info(self) -> Named:
+            return self
+
+    printed = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", printed)
+    router.announce(Named(), Screen())  # type: ignore[arg-type]  # all it asks of a session
+    assert printed.getvalue().splitlines()[1:] == ["  id         a1", "  listens on tcp/127.0.0.1:1"]
+    assert "\x1b" not in printed.getvalue()
