@@ -8,21 +8,32 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.api.enums import Locality
 from zenspark.api.handlers import Inlet
 from zenspark.api.hub import Hub
-from zenspark.api.publishing import Publishing, targets_of
+from zenspark.api.publishing import Publishing, admitted, targets_of
 from zenspark.api.sample import Sample, sample_from_body
 from zenspark.arrow.outgoing import Run, checked, rows_of, runs_of, stamped
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.net.driver import Pump
+from zenspark.router.face import Guard
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import Rows
 from zenspark.wire.values import WireExpr
 
 Batches: TypeAlias = "pa.RecordBatch | pa.Table"
+
+
+class Wanted(msgspec.Struct):
+    """The keys somebody behind a link wants, how to say them there, and who decides what may be said."""
+
+    guard: Guard | None
+    exprs: dict[str, WireExpr] = msgspec.field(default_factory=dict)
 
 
 class Bulk:
@@ -77,25 +88,36 @@ class Bulk:
             return 0
         return sum(self._send(run, driver, wanted, len(keys)) for driver, wanted in self._wanted(keys).items())
 
-    def _wanted(self, keys: list[str]) -> dict[Pump, dict[str, WireExpr]]:
-        """For each link the keys somebody there wants, and how to say them."""
-        found: dict[Pump, dict[str, WireExpr]] = {}
+    def _wanted(self, keys: list[str]) -> dict[Pump, Wanted]:
+        """What is wanted behind each link."""
+        found: dict[Pump, Wanted] = {}
         with self._hub.lock:
             for key in keys:
-                for driver, expr in targets_of(self._hub, key, self._key_expr is not None):
-                    found.setdefault(driver, {})[key] = expr
+                for driver, expr, guard in targets_of(self._hub, key, self._key_expr is not None):
+                    found.setdefault(driver, Wanted(guard)).exprs[key] = expr
         return found
 
-    def _send(self, run: Run, driver: Pump, wanted: dict[str, WireExpr], key_count: int) -> int:
-        batch = run.batch
-        if len(wanted) < key_count:
-            batch = batch.filter(pc.is_in(batch.column("key"), pa.array(wanted)))
-        expr = next(iter(wanted.values())) if len(wanted) == 1 else None
+    def _send(self, run: Run, driver: Pump, wanted: Wanted, key_count: int) -> int:
+        batch, exprs = run.batch, wanted.exprs
+        if len(exprs) < key_count:
+            batch = batch.filter(pc.is_in(batch.column("key"), pa.array(exprs)))
+        expr = next(iter(exprs.values())) if len(exprs) == 1 else None
         if not batch.num_rows:
             return 0
         rows = rows_of(batch if expr is not None else self._outward(batch), expr, run.qos, self._publishing.encoding)
+        if wanted.guard is not None:
+            return self._send_each(rows, run.reliable, driver, wanted.guard)
         driver.put_rows(rows, run.qos, run.reliable)
         return int(rows.count) - int(rows.row)
+
+    def _send_each(self, rows: Rows, reliable: bool, driver: Pump, guard: Guard) -> int:
+        """Row by row, where somebody decides about each."""
+        dropped = 0
+        for row in range(rows.count):
+            push = admitted(self._hub, guard, rows.push(row), reliable)
+            if push is not None:
+                dropped += not driver.put(encode(push), None, push.qos, reliable)
+        return dropped
 
     def _outward(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch with its keys as others know them."""

@@ -13,6 +13,7 @@ from zenspark.api.admin import AdminSpace
 from zenspark.api.checks import expect
 from zenspark.api.config import Config
 from zenspark.api.hub import Hub, StampMaker
+from zenspark.api.interception import interception_of
 from zenspark.api.neighbours import Neighbours
 from zenspark.api.overrides import Overrides
 from zenspark.api.reaching import Reach, roles
@@ -147,7 +148,8 @@ def _node(settings: Settings) -> Node:
     own = identity(zid, whatami)
     told = settings.scouting.gossip
     gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
-    return Node(own, _offer(settings), limits, _policy(settings, own.zid), gossip, _rules(settings))
+    policy, rules, interception = _policy(settings, own.zid), _rules(settings), interception_of(settings)
+    return Node(own, _offer(settings), limits, policy, gossip, rules, interception)
 
 
 def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:

@@ -23,6 +23,7 @@ from zenspark.api.timestamps import Timestamp
 from zenspark.api.zbytes import IntoZBytes, ZBytes, buffer_of
 from zenspark.key import KeyExpr
 from zenspark.net.driver import Pump
+from zenspark.router.face import Guard
 from zenspark.router.routes import Routes
 from zenspark.transport.outbox import FULL, REFUSED, Outbox
 from zenspark.wire import values as wire
@@ -65,7 +66,7 @@ class Publication:
         self._routes = hub.node.router.routes
         self._subscriptions = hub.subscriptions
         self._seen_routes = self._seen_subscriptions = None  # the versions for which the following is so
-        self._is_plain = False  # whether nobody here wants it and no clock reading is added
+        self._is_plain = False  # whether nobody here wants it, nobody else looks at it and no clock reading is added
         self._heads = []  # for each link with somebody who wants it
         self._priority = publishing.qos.priority
         self._express = publishing.qos.express
@@ -133,7 +134,9 @@ class Publication:
             wanted = self._subscriptions.route(str(self._key_expr), True)
             self._is_plain = not self._hub.stamps and (publishing.destination is Locality.REMOTE or not wanted)
             heads = []
-            for driver, expr in self._targets():
+            targets = self._targets()
+            self._is_plain = self._is_plain and all(guard is None for _, _, guard in targets)
+            for driver, expr, _ in targets:
                 outbox = driver.connection.outbox
                 assert outbox is not None, "only a link with a session leads anywhere"
                 whole = encode(Push(wire_expr=expr, qos=publishing.qos, body=body))
@@ -151,7 +154,7 @@ class Publication:
             elif answer == REFUSED:
                 driver.put(head, payload, self._publishing.qos, self._reliable)
 
-    def _targets(self) -> list[tuple[Pump, wire.WireExpr]]:
+    def _targets(self) -> list[tuple[Pump, wire.WireExpr, Guard | None]]:
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return []
         return targets_of(self._hub, str(self._key_expr), self._is_declared)
@@ -175,14 +178,24 @@ class Publication:
         with node.lock:
             targets = self._targets()
         stack = self._hub.stamped(stack, InterceptionPoint.ROUTE)
-        for driver, expr in targets:
-            push = Push(wire_expr=expr, qos=qos, ts_stack=stack, body=body)
-            driver.put(encode(push), None, qos, self._reliable)
+        for driver, expr, guard in targets:
+            push = admitted(self._hub, guard, Push(wire_expr=expr, qos=qos, ts_stack=stack, body=body), self._reliable)
+            if push is not None:
+                driver.put(encode(push), None, push.qos, self._reliable)
 
 
-def targets_of(hub: Hub, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr]]:
-    """The links with somebody who wants a key, and how to say it there. Guarded by the node's lock.
+def admitted(hub: Hub, guard: Guard | None, push: Push, reliable: bool) -> Push | None:
+    """A publication as it may leave to a neighbour; None if it may not."""
+    if guard is None:
+        return push
+    with hub.lock:
+        return guard.admit(push, reliable, hub.node.loop.now())
 
+
+def targets_of(hub: Hub, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr, Guard | None]]:
+    """The links with somebody who wants a key, how to say it there, and who decides what may be said there.
+
+    Guarded by the node's lock.
     A declared key is worth a number of its own on each.
     """
     node = hub.node
@@ -195,5 +208,5 @@ def targets_of(hub: Hub, key: str, is_declared: bool) -> list[tuple[Pump, wire.W
         binding = face.bind(key) if is_declared else None
         if binding is not None:
             driver.say(Declare(qos=wire.QoS.DECLARE, body=binding), wire.QoS.DECLARE)
-        targets.append((driver, face.express(key)))
+        targets.append((driver, face.express(key), face.egress))
     return targets

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar, Union,
 import msgspec
 
 from zenspark.errors import UsageError
+from zenspark.key import KeyExpr
 
 Mode: TypeAlias = Literal["router", "peer", "client"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -28,7 +29,10 @@ Document: TypeAlias = dict[str, Json]
 Hint: TypeAlias = Any
 """A type, or what stands for one in an annotation."""
 
-_ITEM = re.compile(r"\$\[(\d+)\]")  # where msgspec found a mistake
+# How msgspec says where it found a mistake, and that the mistake is a name.
+_STEP = re.compile(r"\[(\d+)\]|\.(\w+)")
+_MISSING = re.compile(r"missing required field `(\w+)`")
+_UNKNOWN = re.compile(r"unknown field `(\w+)`")
 
 
 class ConfigError(UsageError):
@@ -164,14 +168,44 @@ def _checked_leaf(field: Field, value: Json, path: str) -> Json:
 
 
 def _complaint(field: Field, value: Json, path: str, error: str = "") -> ConfigError:
-    """Says what is wrong, in a list with which item."""
-    plain = get_args(field.type)[0] if get_origin(field.type) is Annotated else field.type
-    item = _ITEM.search(error)
-    if item is not None and get_origin(plain) is tuple:
-        at = int(item[1])
-        return ConfigError(f"{path}/{at}", expectation(get_args(plain)[0]), _spelled(value[at]))
-    either = ", or such a value for each mode" if field.key.per_mode else ""
-    return ConfigError(path, expectation(field.type) + either, _spelled(value))
+    """Says what is wrong, and where in the value."""
+    hint, start = field.type, path
+    what, _, place = error.partition(" - at `$")
+    for index, name in _STEP.findall(place):
+        hint, step = _inside(hint, name), int(index) if index else name
+        value, path = value[step], f"{path}/{step}"
+    if found := _UNKNOWN.search(what):
+        refuse_name(f"{path}/{found[1]}", found[1], _names_in(hint))
+    if found := _MISSING.search(what):
+        return ConfigError(f"{path}/{found[1]}", expectation(_inside(hint, found[1])), "nothing")
+    either = ", or such a value for each mode" if field.key.per_mode and path == start else ""
+    return ConfigError(path, expectation(hint) + either, _spelled(value))
+
+
+def _choices(hint: Hint) -> list[Hint]:
+    """The types a value may have, without what is said about them."""
+    origin: Hint = get_origin(hint)
+    if origin is Annotated:
+        return _choices(get_args(hint)[0])
+    if origin in (Union, types.UnionType):
+        return [plain for choice in get_args(hint) for plain in _choices(choice)]
+    return [hint]
+
+
+def _names_in(hint: Hint) -> list[str]:
+    """The names an object may have in it."""
+    return [name for plain in _choices(hint) for name in getattr(plain, "__struct_fields__", ())]
+
+
+def _inside(hint: Hint, name: str) -> Hint:
+    """What the type says of the value of a name, or of each item if there is none."""
+    for plain in _choices(hint):
+        origin: Hint = get_origin(plain)
+        if name and name in getattr(plain, "__struct_fields__", ()):
+            return get_type_hints(plain, include_extras=True)[name]
+        if not name and origin is tuple:
+            return get_args(plain)[0]
+    return object
 
 
 def filled(section: type[Section], document: Document) -> Document:
@@ -225,11 +259,21 @@ def _is_per_mode(value: Json) -> bool:
 def _converted(field: Field, value: Json) -> Json:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # 1e3 and 2.0 are whole numbers to whoever wrote them
-    return msgspec.convert(value, field.type)
+    return msgspec.convert(value, field.type, dec_hook=_decoded)
+
+
+def _decoded(kind: type, value: Json) -> KeyExpr:
+    """The one type of values that JSON does not have: key expressions, which are written as texts."""
+    if kind is not KeyExpr or not isinstance(value, str):
+        raise TypeError
+    try:
+        return KeyExpr(value)
+    except UsageError as error:
+        raise ValueError from error
 
 
 def _as_json(value: object) -> Json:
-    return msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 
 
 # --- words for errors -----------------------------------------------------------------------------
@@ -258,6 +302,7 @@ def expectation(hint: Hint) -> str:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return f"an object with {' and '.join(hint.__struct_fields__)}"
     words = {bool: "true or false", int: "an integer", float: "a number", str: "a text", type(None): "null"}
+    words[KeyExpr] = "a key expression"
     return words.get(hint, "an object")
 
 
@@ -267,6 +312,7 @@ def _constrained(words: str, marks: Iterable[Any]) -> str:
             words = mark.description or words
             words += f" from {mark.ge}" if mark.ge is not None else ""
             words += f" to {mark.le}" if mark.le is not None else ""
+            words += "; it must not be empty" if mark.min_length else ""
     return words
 
 

@@ -16,6 +16,18 @@ from zenspark.api.schema import PER_MODE, U16, UNSET, UNSET_UNUSED, UNUSED, Key,
 from zenspark.api.transport_settings import Transport
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
+from zenspark.router.interceptors.rules import (
+    AccessPolicy,
+    AccessRule,
+    AccessSubject,
+    CongestionName,
+    DownsamplingItem,
+    LowPassItem,
+    NodeId,
+    OverwriteItem,
+    Permission,
+    PriorityName,
+)
 
 Roles = tuple[Mode, ...]
 Endpoint = Annotated[
@@ -32,18 +44,8 @@ SocketAddress = Annotated[
         description="an address and port such as 224.0.0.224:7446",
     ),
 ]
-NodeId = Annotated[
-    str,
-    Meta(
-        pattern="^[1-9a-f][0-9a-f]{0,31}$",
-        description="1 to 32 lower-case hexadecimal digits without a leading 0",
-    ),
-]
 AnyKey = Annotated[str, Meta(description="a key expression")]
 FixedKey = Annotated[str, Meta(description="a key expression without wildcards")]
-PriorityName = Literal[
-    "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
-]
 Strategy = Literal["always", "greater-zid"]
 
 
@@ -236,7 +238,7 @@ class Aggregation(Section, frozen=True):
 class PublicationTreatment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How publications are sent; what is not said here is up to the program."""
 
-    congestion_control: Literal["drop", "block", "block_first"] | None = None
+    congestion_control: CongestionName | None = None
     priority: PriorityName | None = None
     express: bool | None = None
     reliability: Literal["reliable", "best_effort"] | None = None
@@ -257,7 +259,7 @@ class Qos(Section, frozen=True):
     """Treating messages of some keys in another way."""
 
     publication: Annotated[tuple[PublicationRule, ...], RULES] = ()
-    network: Annotated[tuple[dict[str, Any], ...], UNUSED] = ()
+    network: tuple[OverwriteItem, ...] = ()
 
 
 # --- the rest, and the whole ----------------------------------------------------------------------
@@ -286,11 +288,11 @@ class Gateway(Section, frozen=True):
 class AccessControl(Section, frozen=True):
     """Who may do what."""
 
-    enabled: Annotated[bool, UNUSED] = False
-    default_permission: Annotated[Literal["allow", "deny"], UNUSED] = "deny"
-    rules: Annotated[Any, UNSET_UNUSED] = None
-    subjects: Annotated[Any, UNSET_UNUSED] = None
-    policies: Annotated[Any, UNSET_UNUSED] = None
+    enabled: bool = False
+    default_permission: Permission = "deny"
+    rules: Annotated[tuple[AccessRule, ...] | None, UNSET] = None
+    subjects: Annotated[tuple[AccessSubject, ...] | None, UNSET] = None
+    policies: Annotated[tuple[AccessPolicy, ...] | None, UNSET] = None
 
 
 class Stats(Section, frozen=True):
@@ -336,9 +338,9 @@ class Settings(Section, frozen=True):
     adminspace: AdminSpace = AdminSpace()
     namespace: Annotated[FixedKey | None, Key(unset=True, check=_is_fixed)] = None
     """Stands before every key of the session, unseen by it."""
-    downsampling: Annotated[tuple[dict[str, Any], ...], UNUSED] = ()
+    downsampling: tuple[DownsamplingItem, ...] = ()
     access_control: AccessControl = AccessControl()
-    low_pass_filter: Annotated[tuple[dict[str, Any], ...], UNUSED] = ()
+    low_pass_filter: tuple[LowPassItem, ...] = ()
     stats: Stats = Stats()
     plugins_loading: PluginsLoading = PluginsLoading()
     plugins: Annotated[Any, UNUSED] = msgspec.field(default_factory=dict)

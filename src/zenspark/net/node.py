@@ -33,11 +33,14 @@ from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
 from zenspark.router.face import Face, Out, Region
 from zenspark.router.gossip import Found, Gossip
+from zenspark.router.interceptors.checkpoint import Checkpoint
+from zenspark.router.interceptors.gate import Interception
+from zenspark.router.interceptors.rules import Party
 from zenspark.router.memory import Memory
 from zenspark.router.router import Policy, Router
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
-from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
+from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening, Terms
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
 from zenspark.wire.columns import Columns, Shape
 from zenspark.wire.fields import replace
@@ -109,6 +112,7 @@ class Node:
         policy: Policy = Policy(),  # noqa: B008 - frozen
         gossip: Gossip | None = None,
         rules: Rules = Rules(),  # noqa: B008 - frozen
+        interception: Interception | None = None,
     ) -> None:
         self.identity = identity
         self.offer = offer
@@ -132,6 +136,7 @@ class Node:
         """Whom to tell, in the loop, of neighbours that are gone."""
         self._local: Local | None = None
         self._gossip = gossip
+        self._checkpoint = None if interception is None else Checkpoint(self.router, interception)
         self._changed = threading.Condition(self.lock)
         self._columns = Columns(ROWS)
         self._cookie_key = secrets.token_bytes(32)
@@ -366,6 +371,8 @@ class Node:
             face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators)
             self._drivers[face] = driver
             self._faces[driver] = face
+            if self._checkpoint is not None:
+                self._checkpoint.watch(face, _party(driver.link, opened.terms))
             if self._gossip is not None:
                 out += self._gossip.opened(face, locators)
             self._emit(out)
@@ -433,6 +440,9 @@ class Node:
     def hear_pushes(self, face: Face, pushes: Pushes) -> None:
         """A neighbour published something."""
         columns = pushes.columns
+        if face.ingress is not None:
+            self._hear_each(face, pushes)
+            return
         known = self._stays_here.of(face, (self.router.routes.version, face.vocabulary))
         stays = True
         for index in range(columns.shape_count):
@@ -441,10 +451,14 @@ class Node:
                 known[signature] = self._stays(face, columns.shape_at(index))
             stays = stays and known[signature]
         if not stays:
-            for row in range(pushes.start, pushes.stop):
-                self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
+            self._hear_each(face, pushes)
         elif self._local is not None:
             self._local.receive_pushes(face, pushes)
+
+    def _hear_each(self, face: Face, pushes: Pushes) -> None:
+        columns = pushes.columns
+        for row in range(pushes.start, pushes.stop):
+            self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
 
     def _stays(self, face: Face, shape: Shape) -> bool:
         """Whether nobody but this node's session wants what a neighbour publishes, and it may have it as it is."""
@@ -455,6 +469,11 @@ class Node:
 
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""
+        if self._checkpoint is not None:
+            passed, told = self._checkpoint.enter(face, message, reliable, self.loop.now())
+            if passed is None:
+                return self._send_out(told)
+            message = passed
         self.speaker = (face, reliable)
         if isinstance(message, Push | Request | Response) and message.ts_stack is not None:
             message = replace(message, ts_stack=self.at_route(message.ts_stack))
@@ -505,6 +524,8 @@ class Node:
         self._arm()
 
     def _send_out(self, out: Out, reliable: bool = True) -> list[Pump]:
+        if self._checkpoint is not None:
+            out = self._checkpoint.leave(out, reliable, self.loop.now())
         spoken_to = []
         for face, message in out:
             if face is self.local_face:
@@ -603,6 +624,11 @@ def _is_loopback(link: Link) -> bool:
     except UsageError:  # it has no address at all
         return True
     return address is not None and address.is_loopback
+
+
+def _party(link: Link, terms: Terms) -> Party:
+    user = None if terms.user is None else terms.user.decode(errors="replace")
+    return Party(terms.peer.zid, link.interfaces, link.endpoint.protocol, user, link.auth_identifier)
 
 
 def qos_of(message: NetworkMessage) -> QoS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from itertools import count
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -95,6 +96,16 @@ class Declared(msgspec.Struct, frozen=True):
     info: QueryableInfo = QueryableInfo.NONE
 
 
+M = TypeVar("M", bound=NetworkMessage)
+
+
+class Guard(Protocol):
+    """Decides what passes one way between a neighbour and this node; see `interceptors/`."""
+
+    def admit(self, message: M, reliable: bool, now: float) -> M | None:
+        """The message as it goes on; None if it does not."""
+
+
 class Holder:
     """Whoever can hold declarations: a neighbour, or a router somewhere in the network."""
 
@@ -120,6 +131,9 @@ class Face(Holder):
         """The group a member belongs to."""
         self.is_doubled = False
         """Whether a member is heard in another way too, so that its publications arrive there."""
+        self.ingress: Guard | None = None
+        self.egress: Guard | None = None
+        """Who decides what comes from it and goes to it, if anybody does."""
         self._ids = count(1)
         self._request_ids = count(1)
         self._their_keys: dict[int, str] = {}
@@ -144,9 +158,16 @@ class Face(Holder):
 
     def resolve(self, expr: WireExpr) -> str | None:
         """The key expression a wire expression from this face stands for; None if its number is unknown."""
+        return self._resolved(expr, self._their_keys if expr.mapping is Mapping.SENDER else self._our_keys)
+
+    def resolve_own(self, expr: WireExpr) -> str | None:
+        """The key expression a wire expression stands for when we say it to this face."""
+        return self._resolved(expr, self._our_keys if expr.mapping is Mapping.SENDER else self._their_keys)
+
+    def _resolved(self, expr: WireExpr, numbers: dict[int, str]) -> str | None:
         if not expr.scope:
             return expr.suffix
-        prefix = (self._their_keys if expr.mapping is Mapping.SENDER else self._our_keys).get(expr.scope)
+        prefix = numbers.get(expr.scope)
         return None if prefix is None else prefix + expr.suffix
 
     def express(self, key: str) -> WireExpr:

@@ -97,6 +97,8 @@ class Terms(msgspec.Struct, frozen=True):
     """Seconds within which we expect to hear from the peer."""
     initial_sn: int = 0
     peer_initial_sn: int = 0
+    user: bytes | None = None
+    """Who the peer proved to be, to an acceptor who asked."""
 
     @property
     def sn_mask(self) -> int:
@@ -191,7 +193,8 @@ def _answer(credentials: Credentials, nonce: int) -> bytes:
     return _auth(USRPWD_PROOF, bytes(out.data))
 
 
-def _check_answer(users: Mapping[bytes, bytes], chain: bytes | None, nonce: int) -> None:
+def _check_answer(users: Mapping[bytes, bytes], chain: bytes | None, nonce: int) -> bytes:
+    """The user who answered rightly."""
     value = _auth_value(chain, USRPWD_PROOF)
     assert isinstance(value, bytes)
     reader = Reader(value)
@@ -199,6 +202,7 @@ def _check_answer(users: Mapping[bytes, bytes], chain: bytes | None, nonce: int)
     right = hmac.compare_digest(proof, _proof(nonce, users.get(user, b"")))
     if not right or user not in users:
         raise HandshakeError(f"user {user.decode(errors='replace')!r} or password is wrong", CloseReason.GENERIC)
+    return user
 
 
 # -- the two sides -----------------------------------------------------------------------------------------------
@@ -338,8 +342,7 @@ class Accepting(_Side):
     def on_open_syn(self, syn: OpenSyn) -> Opened:
         """The terms to open on; the caller decides whether there is room, and then sends `ack(terms)`."""
         terms = self._unbake(syn.cookie)
-        if self.offer.users is not None:
-            _check_answer(self.offer.users, syn.auth, self.nonce)
+        user = None if self.offer.users is None else _check_answer(self.offer.users, syn.auth, self.nonce)
         if terms.peer.zid == self.identity.zid:
             raise HandshakeError("this node is calling itself", CloseReason.CONNECTION_TO_SELF)
         _check_initial_sn(syn.initial_sn, terms.sn_mask)
@@ -350,6 +353,7 @@ class Accepting(_Side):
                 peer_lease=seconds_of(syn),
                 initial_sn=initial_sn(self.identity.zid, terms.peer.zid, terms.sn_mask),
                 peer_initial_sn=syn.initial_sn,
+                user=user,
             )
         )
 

@@ -19,7 +19,8 @@ from zenspark.wire import values as wire
 
 
 def targets(publisher: Publisher) -> list[tuple[Pump, wire.WireExpr]]:
-    return targets_of(publisher._hub, str(publisher.key_expr), is_declared=True)
+    found = targets_of(publisher._hub, str(publisher.key_expr), is_declared=True)
+    return [(driver, expr) for driver, expr, _ in found]
 
 
 def test_nothing_is_sent_that_nobody_wants(router: Session, client: Session) -> None:

@@ -1,0 +1,119 @@
+"""Access control: who may say what about which keys.
+
+A subject of the configuration is a set of combinations, of which each names one interface, one user and so on, or
+leaves that open. Rules belong to combinations. A neighbour may fit several: it may do what one of them lets it do.
+In one combination a denial counts more than a permission, and what neither names follows the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from typing import NamedTuple, TypeAlias
+
+from zenspark.key.tree import KeyTree
+from zenspark.router.interceptors.rules import (
+    AccessPolicy,
+    AccessRule,
+    AccessSubject,
+    Action,
+    Flow,
+    Party,
+    Permission,
+)
+
+FLOWS: tuple[Flow, ...] = ("ingress", "egress")
+
+Granted: TypeAlias = dict[tuple[Flow, Action, Permission], KeyTree[None]]
+"""The keys that are allowed or denied to one combination."""
+
+
+class Combination(NamedTuple):
+    """Somebody, known by what is not None."""
+
+    interface: str | None
+    common_name: str | None
+    username: str | None
+    protocol: str | None
+    zid: str | None
+
+    def fits(self, party: Party) -> bool:
+        """Whether a neighbour is meant."""
+        return (
+            (self.interface is None or self.interface in party.interfaces)
+            and self.common_name in (None, party.common_name)
+            and self.username in (None, party.username)
+            and self.protocol in (None, party.protocol)
+            and self.zid in (None, str(party.zid))
+        )
+
+
+def _combinations(subject: AccessSubject) -> Iterable[Combination]:
+    lists = (
+        subject.interfaces,
+        subject.cert_common_names,
+        subject.usernames,
+        subject.link_protocols,
+        subject.zids,
+    )
+    return (Combination(*chosen) for chosen in product(*((None,) if found is None else found for found in lists)))
+
+
+class Access:
+    """All rules, and for whom they are. The ids that policies name must be those of rules and subjects."""
+
+    def __init__(
+        self,
+        default: Permission,
+        rules: Iterable[AccessRule] = (),
+        subjects: Iterable[AccessSubject] = (),
+        policies: Iterable[AccessPolicy] = (),
+    ) -> None:
+        self._default = default
+        self._granted: dict[Combination, Granted] = {}
+        self._flows: set[Flow] = set(FLOWS) if default == "deny" else set()
+        known = {rule.id: rule for rule in rules}
+        meant = {subject.id: tuple(_combinations(subject)) for subject in subjects}
+        for combination in (each for found in meant.values() for each in found):
+            self._granted.setdefault(combination, {})
+        for policy in policies:
+            for rule, subject in product(policy.rules, policy.subjects):
+                for combination in meant[subject]:
+                    self._grant(self._granted[combination], known[rule])
+
+    def _grant(self, granted: Granted, rule: AccessRule) -> None:
+        for flow, action, key in product(rule.flows or FLOWS, rule.messages, rule.key_exprs):
+            self._flows.add(flow)
+            granted.setdefault((flow, action, rule.permission), KeyTree()).insert(key, None)
+
+    def permit(self, party: Party, flow: Flow) -> Permit | None:
+        """What a neighbour may do; None if it may do anything."""
+        if flow not in self._flows:
+            return None
+        return Permit(self._default, flow, [found for one, found in self._granted.items() if one.fits(party)])
+
+
+class Permit:
+    """What one neighbour may do, one way."""
+
+    def __init__(self, default: Permission, flow: Flow, granted: list[Granted]) -> None:
+        self._default = default
+        self._flow = flow
+        self._granted = granted
+
+    def allows(self, action: Action, key: str | None) -> bool:
+        """Whether it may do that to a key; None is something that is no key."""
+        if key is None:
+            return False
+        if not self._granted:
+            return self._default == "allow"
+        return any(self._is_allowed(granted, action, key) for granted in self._granted)
+
+    def _is_allowed(self, granted: Granted, action: Action, key: str) -> bool:
+        if self._names(granted, action, "deny", key):
+            return False
+        return self._default == "allow" or self._names(granted, action, "allow", key)
+
+    def _names(self, granted: Granted, action: Action, permission: Permission, key: str) -> bool:
+        tree = granted.get((self._flow, action, permission))
+        return tree is not None and bool(tree.including(key))

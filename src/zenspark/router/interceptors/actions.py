@@ -1,0 +1,123 @@
+"""What a message does, in the words of the configuration, and to which key."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from zenspark.router.face import DECLARE, UNDECLARE, Kind
+from zenspark.router.interceptors.rules import Action
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    Del,
+    Err,
+    Interest,
+    NetworkMessage,
+    Push,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+    UndeclareToken,
+)
+from zenspark.wire.values import InterestMode, QoS, WireExpr
+
+DATA: frozenset[Action] = frozenset(("put", "delete", "query", "reply"))
+"""The actions that carry a value."""
+
+_DECLARING: dict[Kind, Action] = {
+    Kind.SUBSCRIBER: "declare_subscriber",
+    Kind.QUERYABLE: "declare_queryable",
+    Kind.TOKEN: "liveliness_token",
+}
+_ASKING: dict[InterestMode, Action] = {
+    InterestMode.CURRENT: "liveliness_query",
+    InterestMode.FUTURE: "declare_liveliness_subscriber",
+    InterestMode.CURRENT_FUTURE: "declare_liveliness_subscriber",
+}
+
+Name: TypeAlias = tuple[Kind | None, int]
+"""What a declaration, or an interest (None), is taken back by."""
+
+
+def action_of(message: NetworkMessage) -> tuple[Action, WireExpr | None] | None:
+    """What a message does, and to which key; None if no rule is about it."""
+    match message:
+        case Push(wire_expr=expr, body=body):
+            return "put" if isinstance(body, Put) else "delete", expr
+        case Request(wire_expr=expr):
+            return "query", expr
+        case Response(wire_expr=expr):
+            return "reply", expr
+        case Interest(tokens=True, mode=mode, wire_expr=expr) if mode is not InterestMode.FINAL:
+            return _ASKING[mode], expr
+        case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body):
+            return _DECLARING[DECLARE[type(body)]], body.wire_expr
+        case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
+            if body.ext_wire_expr is not None:
+                return _DECLARING[UNDECLARE[type(body)]], body.ext_wire_expr
+    return None
+
+
+def declared_by(message: NetworkMessage) -> Name | None:
+    """What a message declares."""
+    match message:
+        case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body):
+            return DECLARE[type(body)], body.id
+        case Interest(mode=mode, id=number) if mode is not InterestMode.FINAL:
+            return None, number
+    return None
+
+
+def undeclared_by(message: NetworkMessage) -> Name | None:
+    """What a message takes back."""
+    match message:
+        case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
+            return UNDECLARE[type(body)], body.id
+        case Interest(mode=InterestMode.FINAL, id=number):
+            return None, number
+    return None
+
+
+def refusal_of(message: NetworkMessage) -> NetworkMessage | None:
+    """What ends a question that is not passed on, so that nobody waits for an answer."""
+    match message:
+        case Request(request_id=number, qos=qos):
+            return ResponseFinal(request_id=number, qos=qos)
+        case Interest(mode=mode, id=number) if mode is not InterestMode.FINAL:
+            return Declare(interest_id=number, qos=QoS.DECLARE, body=DeclareFinal())
+    return None
+
+
+def payload_size(message: NetworkMessage) -> int:
+    """How large the value is that a message carries."""
+    return _sizes(message)[0]
+
+
+def whole_size(message: NetworkMessage) -> int:
+    """The same with its attachment."""
+    return sum(_sizes(message))
+
+
+def _sizes(message: NetworkMessage) -> tuple[int, int]:
+    match message:
+        case Push(body=body):
+            return _of_sample(body)
+        case Request(body=Query(body=value, attachment=attachment)):
+            return 0 if value is None else len(value.payload), len(attachment or b"")
+        case Response(body=Err(payload=payload)):
+            return len(payload), 0
+        case Response(body=Reply(body=body)):
+            return _of_sample(body)
+    return 0, 0
+
+
+def _of_sample(body: Put | Del) -> tuple[int, int]:
+    return len(body.payload) if isinstance(body, Put) else 0, len(body.attachment or b"")

@@ -1,0 +1,44 @@
+"""Downsampling: of messages that come too fast, only as many pass as a rule says."""
+
+from __future__ import annotations
+
+from math import inf
+
+from zenspark.key.tree import KeyTree
+from zenspark.router.interceptors.rules import Action, DownsamplingItem
+
+
+class Slot:
+    """When the next message may pass; all keys of a rule share it."""
+
+    def __init__(self, frequency: float) -> None:
+        self._period = 1 / frequency if frequency > 0 else 0.0
+        self._next = inf if frequency == 0 else -inf
+
+    def take(self, now: float) -> bool:
+        """Whether a message may pass now."""
+        if now < self._next:
+            return False
+        self._next = now + self._period
+        return True
+
+
+class Downsampler:
+    """One item of the configuration, at work on one flow of one face.
+
+    Of several rules whose keys intersect the key of a message the first one counts.
+    """
+
+    def __init__(self, item: DownsamplingItem) -> None:
+        self._messages = item.messages
+        self._slots = [Slot(rule.freq) for rule in item.rules]
+        self._rules: KeyTree[int] = KeyTree()
+        for number, rule in enumerate(item.rules):
+            self._rules.insert(rule.key_expr, number)
+
+    def slot(self, action: Action, key: str | None) -> Slot | None:
+        """What a message has to wait for; None if it may pass at any time."""
+        if action not in self._messages or key is None:
+            return None
+        found = [number for _, number in self._rules.intersecting(key)]
+        return self._slots[min(found)] if found else None

@@ -1,0 +1,173 @@
+"""What the configuration can say of interceptors: `access_control`, `downsampling`, `low_pass_filter`, `qos/network`.
+
+The names are zenohd's. What is not said covers everything: no list of interfaces means every interface, no list of
+flows both ways. A list that is there names something.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from zenspark.key import KeyExpr
+from zenspark.wire.values import ZenohId
+
+T = TypeVar("T")
+
+Flow: TypeAlias = Literal["ingress", "egress"]
+Data: TypeAlias = Literal["put", "delete", "query", "reply"]
+Action: TypeAlias = Literal[
+    "put",
+    "delete",
+    "declare_subscriber",
+    "query",
+    "declare_queryable",
+    "reply",
+    "liveliness_token",
+    "declare_liveliness_subscriber",
+    "liveliness_query",
+]
+Permission: TypeAlias = Literal["allow", "deny"]
+Protocol: TypeAlias = Literal["tcp", "udp", "tls", "quic", "serial", "unixpipe", "unixsock-stream", "vsock", "ws"]
+PriorityName: TypeAlias = Literal[
+    "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
+]
+CongestionName: TypeAlias = Literal["drop", "block", "block_first"]
+NodeId: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^[1-9a-f][0-9a-f]{0,31}$",
+        description="1 to 32 lower-case hexadecimal digits without a leading 0",
+    ),
+]
+SizeRange: TypeAlias = Annotated[
+    str, Meta(pattern=r"^\d*\.\.\d*$", description="a range of sizes such as 10..2000, 10.. or ..2000")
+]
+Some = Annotated[tuple[T, ...], Meta(min_length=1)]
+
+
+class Party(msgspec.Struct, frozen=True):
+    """What is known of a neighbour: who it says it is, who it proved to be, and how it is reached."""
+
+    zid: ZenohId
+    interfaces: tuple[str, ...] = ()
+    protocol: str = ""
+    username: str | None = None
+    common_name: str | None = None
+
+
+class Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One item of the configuration."""
+
+
+class Item(Stated, frozen=True, kw_only=True):
+    """An item that is about some neighbours and some flows."""
+
+    id: str | None = None
+    interfaces: Some[str] | None = None
+    link_protocols: Some[Protocol] | None = None
+    flows: Some[Flow] | None = None
+
+    def covers(self, party: Party, flow: Flow) -> bool:
+        """Whether it is about what comes from, or goes to, a neighbour."""
+        return (
+            (self.flows is None or flow in self.flows)
+            and (self.interfaces is None or not set(self.interfaces).isdisjoint(party.interfaces))
+            and (self.link_protocols is None or party.protocol in self.link_protocols)
+        )
+
+
+# -- access_control
+
+
+class AccessRule(Stated, frozen=True, kw_only=True):
+    """What is allowed or denied."""
+
+    id: str
+    key_exprs: Some[KeyExpr]
+    messages: Some[Action]
+    flows: Some[Flow] | None = None
+    permission: Permission
+
+
+class AccessSubject(Stated, frozen=True, kw_only=True):
+    """Who is meant: every combination of what the lists name."""
+
+    id: str
+    interfaces: Some[str] | None = None
+    cert_common_names: Some[str] | None = None
+    usernames: Some[str] | None = None
+    link_protocols: Some[Protocol] | None = None
+    zids: Some[NodeId] | None = None
+
+
+class AccessPolicy(Stated, frozen=True, kw_only=True):
+    """Which rules hold for whom."""
+
+    id: str | None = None
+    rules: tuple[str, ...]
+    subjects: tuple[str, ...]
+
+
+# -- downsampling
+
+
+class Rate(Stated, frozen=True, kw_only=True):
+    """How many messages a second may pass on a key; 0 for none."""
+
+    key_expr: KeyExpr
+    freq: float
+
+
+class DownsamplingItem(Item, frozen=True, kw_only=True):
+    """Messages of which some are left out."""
+
+    messages: Some[Data]
+    rules: Some[Rate]
+
+
+# -- low_pass_filter
+
+
+class LowPassItem(Item, frozen=True, kw_only=True):
+    """Messages that are left out if payload and attachment together are larger than a limit."""
+
+    messages: Some[Data]
+    key_exprs: Some[KeyExpr]
+    size_limit: Annotated[int, Meta(ge=0)]
+
+
+# -- qos/network
+
+
+class Treatment(Stated, frozen=True, kw_only=True):
+    """How messages are treated instead; a number is added to the priority."""
+
+    congestion_control: CongestionName | None = None
+    priority: PriorityName | Annotated[int, Meta(ge=-7, le=7)] | None = None
+    express: bool | None = None
+
+
+class Treated(Stated, frozen=True, kw_only=True):
+    """How messages wanted to be treated."""
+
+    congestion_control: CongestionName | None = None
+    priority: PriorityName | None = None
+    express: bool | None = None
+    reliability: Literal["reliable", "best_effort"] | None = None
+
+
+class OverwriteItem(Item, frozen=True, kw_only=True):
+    """Messages that are treated in another way than they wanted."""
+
+    zids: Some[NodeId] | None = None
+    messages: Some[Literal["put", "delete", "query"]]
+    key_exprs: Some[KeyExpr] | None = None
+    overwrite: Treatment
+    qos: Treated | None = None
+    payload_size: SizeRange | None = None
+
+    def covers(self, party: Party, flow: Flow) -> bool:
+        return super().covers(party, flow) and (self.zids is None or str(party.zid) in self.zids)
