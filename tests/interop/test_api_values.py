@@ -504,7 +504,7 @@ def sections(document: dict[str, Any], path: str = "") -> list[str]:
 
 
 KEYS = [key for key in sections(json.loads(str(zenoh.Config()))) if not key.startswith("listen/endpoints/")]
-KEPT_ONLY = ("access_control/", "gateway/south", "stats/filters", "transport_optimization/messages")
+KEPT_ONLY = ("gateway/south", "stats/filters", "transport_optimization/messages")
 ON_PURPOSE = {  # where the other one takes names that do not exist, lists for objects, or null for a number
     "{zzz: 1}": ("/retry", "autoconnect_strategy"),
     "['x']": ("auth/pubkey", "link/tls"),

@@ -61,15 +61,15 @@ def action_of(message: NetworkMessage) -> tuple[Action, WireExpr | None] | None:
         case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body):
             return _DECLARING[DECLARE[type(body)]], body.wire_expr
         case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
-            if body.ext_wire_expr is not None:
+            if body.ext_wire_expr is not None and (body.ext_wire_expr.scope or body.ext_wire_expr.suffix):
                 return _DECLARING[UNDECLARE[type(body)]], body.ext_wire_expr
     return None
 
 
 def declared_by(message: NetworkMessage) -> Name | None:
-    """What a message declares."""
+    """What a message declares. Number 0 is no name: what has it is never taken back, or by its key."""
     match message:
-        case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body):
+        case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body) if body.id:
             return DECLARE[type(body)], body.id
         case Interest(mode=mode, id=number) if mode is not InterestMode.FINAL:
             return None, number

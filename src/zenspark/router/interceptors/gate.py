@@ -81,12 +81,18 @@ class Gate:
         if found is None:
             return None if self._is_withheld(message) else message
         action, expr = found
-        passed = self._judged(
-            message, self._verdict(action, None if expr is None else self._resolve(expr)), reliable, now
-        )
-        if passed is None and self._flow == "egress":  # of what comes in, the router knows what there is to take back
-            self._withhold(message)
-        return passed
+        verdict = self._verdict(action, None if expr is None else self._resolve(expr))
+        passed = self._judged(message, verdict, reliable, now)
+        return self._kept(message) if passed is None else passed
+
+    def _kept(self, message: M) -> M | None:
+        """A message does not pass, unless it takes something back that was declared here: the router knows what was."""
+        if self._flow == "ingress":
+            return None if undeclared_by(message) is None else message
+        name = declared_by(message)
+        if name is not None:
+            self._withheld.add(name)
+        return None
 
     def _judged(self, message: M, verdict: Verdict, reliable: bool, now: float) -> M | None:
         for slot in verdict.slots:
@@ -116,11 +122,6 @@ class Gate:
             tuple(one for one in self._overwriting if one.concerns(action, key)),
             self._low_pass.limit(action, key),
         )
-
-    def _withhold(self, message: NetworkMessage) -> None:
-        name = declared_by(message)
-        if name is not None:
-            self._withheld.add(name)
 
     def _is_withheld(self, message: NetworkMessage) -> bool:
         name = undeclared_by(message)
