@@ -347,7 +347,7 @@ def test_certificates(write: Callable[[object], Path], tmp_path: Path) -> None:
     (tmp_path / "tls").mkdir()
     issued = Certificates(tmp_path / "tls")
     certificate, key = (str(path) for path in issued.files("localhost", "127.0.0.1"))
-    shown, proof = (str(path) for path in issued.files("client.example"))
+    shown, proof = (str(path) for path in issued.files("client.example", common_name="client.example"))
     tls = {"listen_certificate": certificate, "listen_private_key": key, "root_ca_certificate": str(issued.root)}
     link = {"transport": {"link": {"tls": {**tls, "enable_mtls": True}}}}
     own = {"root_ca_certificate": str(issued.root), "connect_certificate": shown, "connect_private_key": proof}

@@ -171,7 +171,7 @@ def _complaint(field: Field, value: Json, path: str, error: str = "") -> ConfigE
     """Says what is wrong, and where in the value."""
     hint, start = field.type, path
     what, _, place = error.partition(" - at `$")
-    for index, name in _STEP.findall(place):
+    for index, name in _STEP.findall(place.partition("[...]")[0]):  # which is in an object of any names
         hint, step = _inside(hint, name), int(index) if index else name
         value, path = value[step], f"{path}/{step}"
     if found := _UNKNOWN.search(what):

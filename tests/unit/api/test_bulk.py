@@ -253,3 +253,17 @@ def test_rows_that_nobody_takes_in_time_are_dropped_and_counted() -> None:
         assert 0 < dropped <= 2000
         release.set()
         subscriber.undeclare()
+
+
+def test_rows_that_may_not_leave_do_not() -> None:
+    rule = {"id": "r", "permission": "deny", "key_exprs": ["k/shut"], "messages": ["put"], "flows": ["egress"]}
+    policies = [{"rules": ["r"], "subjects": ["s"]}]
+    control = {"enabled": True, "default_permission": "allow", "rules": [rule], "policies": policies}
+    with (
+        listening("peer") as one,
+        connected("peer", one, access_control={**control, "subjects": [{"id": "s"}]}) as other,
+    ):
+        subscriber = subscribed(one, other)
+        keys = ["k/open", "k/shut", "k/shut", "k/open"]
+        assert other.put_batch(batch(key=keys, payload=[b"1", b"2", b"3", b"4"])) == 0
+        assert received(subscriber, 2).column("payload").to_pylist() == [b"1", b"4"]

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, pair, until
+from tests.unit.api.sessions import PATIENCE, connected, listening, pair, until
 from zenspark.api.entities import Publisher
-from zenspark.api.enums import CongestionControl, Locality
+from zenspark.api.enums import CongestionControl, Locality, Priority
 from zenspark.api.handlers import FifoChannel
 from zenspark.api.publishing import Publication, Publishing, targets_of
 from zenspark.api.session import Session
@@ -138,3 +138,37 @@ def test_everybody_gets_it_once(router: Session, client: Session) -> None:
         for subscriber in (*found, second):
             assert subscriber.recv(PATIENCE).payload == b"x"
             assert subscriber.try_recv() is None
+
+
+def test_what_may_not_leave_does_not_however_it_is_published() -> None:
+    """On both ways, the short one and the long one, and in the order of the others."""
+    limit = [{"messages": ["put"], "key_exprs": ["a"], "size_limit": 3, "flows": ["egress"]}]
+    with (
+        listening("router") as router,
+        connected("client", router, low_pass_filter=limit) as client,
+        router.declare_subscriber("**") as subscriber,
+        client.declare_publisher("a") as publisher,
+    ):
+        until(lambda: publisher.matching_status)
+        for number, size in enumerate((3, 4, 2, 5)):
+            publisher.put(b"%d" % number * size)
+            publisher.put(b"%d" % number * size, attachment=b"")
+            client.put("a", b"%d" % number * size)
+        client.put("b", b"as long as it is")
+        found = [subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(7)]
+        assert found == [b"000"] * 3 + [b"22"] * 3 + [b"as long as it is"]
+
+
+def test_what_leaves_is_treated_as_the_configuration_says() -> None:
+    item = {"messages": ["put"], "overwrite": {"priority": "background"}, "flows": ["egress"]}
+    with (
+        listening("router") as router,
+        connected("client", router, qos__network=[item]) as client,
+        router.declare_subscriber("**") as subscriber,
+        client.declare_publisher("a") as publisher,
+    ):
+        until(lambda: publisher.matching_status)
+        publisher.put(b"1")
+        assert subscriber.recv(PATIENCE).priority is Priority.BACKGROUND
+        publisher.delete()
+        assert subscriber.recv(PATIENCE).priority is Priority.DATA

@@ -19,11 +19,17 @@ from zenspark.api.schema import (
     resolved,
     unused,
 )
+from zenspark.key import KeyExpr
 
 
 class Pair(msgspec.Struct, frozen=True):
     left: int
     right: int
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    keys: Annotated[tuple[KeyExpr, ...], msgspec.Meta(min_length=1)]
+    pair: Pair | None = None
 
 
 class Inner(Section, frozen=True):
@@ -45,6 +51,8 @@ class Sample(Section, frozen=True):
     memory: Annotated[bool, Key(used=False, as_if=False)] = True
     extra: Annotated[Any, Key(hidden=True, used=False)] = None
     far: Annotated[Inner, UNUSED] = Inner()
+    rules: Annotated[tuple[Rule, ...] | None, Key(hidden=True)] = None
+    table: Annotated[dict[str, int] | None, Key(hidden=True)] = None
 
 
 def test_errors_have_their_parts() -> None:
@@ -66,6 +74,7 @@ def test_errors_have_their_parts() -> None:
         ({"ratio": {}}, {"ratio": {}}),
         ({"hosts": ["a", {"left": 1, "right": 2}]}, {"hosts": ["a", {"left": 1, "right": 2}]}),
         ({"extra": {"anything": [1]}}, {"extra": {"anything": [1]}}),
+        ({"rules": [{"keys": ["a/*"]}]}, {"rules": [{"keys": ["a/*"], "pair": None}]}),
     ],
 )
 def test_values_are_checked_and_kept(document: Document, result: Document) -> None:
@@ -85,6 +94,19 @@ def test_values_are_checked_and_kept(document: Document, result: Document) -> No
         ({"ratio": {"peer": "x"}}, "ratio/peer", "a number, or such a value for each mode", '"x"'),
         ({"hosts": ["a", 3]}, "hosts/1", "a text or an object with left and right", "3"),
         ({"even": 3}, "even", "an even number", "3"),
+        ({"rules": 3}, "rules", "a list, each item an object with keys and pair or null", "3"),
+        ({"rules": [{"keys": ["a", "a//b"]}]}, "rules/0/keys/1", "a key expression", '"a//b"'),
+        ({"rules": [{"keys": [3]}]}, "rules/0/keys/0", "a key expression", "3"),
+        ({"rules": [{"keys": []}]}, "rules/0/keys", "a list, each item a key expression; it must not be empty", "[]"),
+        (
+            {"rules": [{"keys": ["a"]}, {}]},
+            "rules/1/keys",
+            "a list, each item a key expression; it must not be empty",
+            "nothing",
+        ),
+        ({"rules": [{"keys": ["a"], "key": 1}]}, "rules/0/key", "a key such as keys", "a key that does not exist"),
+        ({"rules": [{"keys": ["a"], "pair": {"left": 1, "right": "x"}}]}, "rules/0/pair/right", "an integer", '"x"'),
+        ({"table": {"a": "x"}}, "table", "an object or null", '{"a": "x"}'),
         ({"color": "green"}, "color", "one of red, blue", '"green"'),
         ({"name": ["x" * 100]}, "name", "a text", f'["{"x" * 55}...'),
         ({"nam": 1}, "nam", "a key such as name", "a key that does not exist"),

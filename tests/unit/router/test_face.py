@@ -29,6 +29,14 @@ def test_numbers_of_both_sides_resolve_by_mapping(face: Face) -> None:
     assert face.resolve(WireExpr(0, "a/b", Mapping.RECEIVER)) == "a/b"
 
 
+def test_what_we_say_resolves_the_other_way_round(face: Face) -> None:
+    face.learn_key(learned(1, "theirs"))
+    face.bind("ours")
+    for key in ("theirs/x", "ours", "neither"):
+        assert face.resolve_own(face.express(key)) == key
+    assert face.resolve_own(WireExpr(3, "", Mapping.SENDER)) is None
+
+
 def test_a_key_is_said_by_its_longest_known_prefix(face: Face) -> None:
     assert face.express("a/b/c") == WireExpr(0, "a/b/c")
     face.bind("a")

@@ -112,7 +112,9 @@ class TestUserAndPassword:
     GUARDED = Offer(users={b"alice": b"secret"})
 
     def test_the_right_password_opens(self) -> None:
-        shake(Opening(CLIENT, self.ALICE), accepting(self.GUARDED))
+        opened, accepted = shake(Opening(CLIENT, self.ALICE), accepting(self.GUARDED))
+        assert (opened.user, accepted.user) == (None, b"alice")
+        assert shake(Opening(CLIENT, Offer()), accepting())[1].user is None
 
     def test_the_proof_is_the_captured_one(self) -> None:
         opening = Opening(CLIENT, self.ALICE)

@@ -1,0 +1,125 @@
+"""What messages do, what takes them back, what ends them, and how large they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.router.interceptors.said import declare, delete, failure, interest, put, query, reply
+from zenspark.router.face import Kind
+from zenspark.router.interceptors.actions import (
+    action_of,
+    declared_by,
+    payload_size,
+    refusal_of,
+    undeclared_by,
+    whole_size,
+)
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    DeclareKeyexpr,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    Del,
+    NetworkMessage,
+    NetworkOam,
+    Put,
+    ResponseFinal,
+    UndeclareKeyexpr,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+    UndeclareToken,
+)
+from zenspark.wire.values import BoundExpr, InterestMode, Mapping, QoS, WireExpr
+
+A = WireExpr(0, "a")
+NULL = WireExpr(0, "", Mapping.RECEIVER)
+
+
+@pytest.mark.parametrize(
+    ("message", "action"),
+    [
+        (put("a"), "put"),
+        (delete("a"), "delete"),
+        (query("a"), "query"),
+        (reply("a", Put(payload=b"")), "reply"),
+        (failure("a", b""), "reply"),
+        (declare(DeclareSubscriber(id=1, wire_expr=A)), "declare_subscriber"),
+        (declare(DeclareQueryable(id=1, wire_expr=A)), "declare_queryable"),
+        (declare(DeclareToken(id=1, wire_expr=A)), "liveliness_token"),
+        (declare(UndeclareSubscriber(id=0, ext_wire_expr=A)), "declare_subscriber"),
+        (declare(UndeclareQueryable(id=0, ext_wire_expr=A)), "declare_queryable"),
+        (declare(UndeclareToken(id=0, ext_wire_expr=A)), "liveliness_token"),
+        (interest(InterestMode.CURRENT, "a"), "liveliness_query"),
+        (interest(InterestMode.FUTURE, "a"), "declare_liveliness_subscriber"),
+        (interest(InterestMode.CURRENT_FUTURE, "a"), "declare_liveliness_subscriber"),
+    ],
+)
+def test_what_rules_are_about(message: NetworkMessage, action: str) -> None:
+    assert action_of(message) == (action, A)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        declare(DeclareKeyexpr(expr_id=1, wire_expr=BoundExpr(0, "a"))),
+        declare(UndeclareKeyexpr(expr_id=1)),
+        declare(DeclareFinal()),
+        declare(UndeclareSubscriber(id=1)),
+        declare(UndeclareToken(id=1, ext_wire_expr=NULL)),
+        interest(InterestMode.CURRENT, "a", tokens=False),
+        interest(InterestMode.FINAL, "a"),
+        ResponseFinal(request_id=1),
+        NetworkOam(id=1),
+    ],
+)
+def test_what_no_rule_is_about(message: NetworkMessage) -> None:
+    assert action_of(message) is None
+
+
+def test_an_interest_in_everything_has_no_key() -> None:
+    assert action_of(interest(InterestMode.CURRENT, None)) == ("liveliness_query", None)
+
+
+def test_what_takes_back_has_the_name_of_what_declares() -> None:
+    for made, ended, kind in (
+        (DeclareSubscriber(id=7, wire_expr=A), UndeclareSubscriber(id=7), Kind.SUBSCRIBER),
+        (DeclareQueryable(id=7, wire_expr=A), UndeclareQueryable(id=7), Kind.QUERYABLE),
+        (DeclareToken(id=7, wire_expr=A), UndeclareToken(id=7), Kind.TOKEN),
+    ):
+        assert declared_by(declare(made)) == undeclared_by(declare(ended)) == (kind, 7)
+        assert undeclared_by(declare(made)) is declared_by(declare(ended)) is None
+    begun, over = interest(InterestMode.FUTURE, "a", 7), interest(InterestMode.FINAL, None, 7)
+    assert declared_by(begun) == undeclared_by(over) == (None, 7)
+    assert undeclared_by(begun) is declared_by(over) is None
+    assert declared_by(put("a")) is undeclared_by(put("a")) is None
+    assert declared_by(declare(DeclareToken(id=0, wire_expr=A))) is None
+
+
+def test_questions_have_an_end() -> None:
+    assert refusal_of(query("a", number=3)) == ResponseFinal(request_id=3, qos=QoS.DEFAULT)
+    final = Declare(interest_id=4, qos=QoS.DECLARE, body=DeclareFinal())
+    assert refusal_of(interest(InterestMode.CURRENT, "a", 4)) == final
+    assert refusal_of(interest(InterestMode.FINAL, None, 4)) is None
+    assert refusal_of(put("a")) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "payload", "whole"),
+    [
+        (put("a", b"123"), 3, 3),
+        (put("a", b"123", b"45"), 3, 5),
+        (delete("a"), 0, 0),
+        (delete("a", b"45"), 0, 2),
+        (query("a"), 0, 0),
+        (query("a", b"123", b"4"), 3, 4),
+        (query("a", attachment=b"4"), 0, 1),
+        (reply("a", Put(payload=b"123", attachment=b"4")), 3, 4),
+        (reply("a", Del(attachment=b"4")), 0, 1),
+        (failure("a", b"123"), 3, 3),
+        (ResponseFinal(request_id=1), 0, 0),
+    ],
+)
+def test_sizes(message: NetworkMessage, payload: int, whole: int) -> None:
+    assert (payload_size(message), whole_size(message)) == (payload, whole)

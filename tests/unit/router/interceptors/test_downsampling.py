@@ -1,0 +1,38 @@
+"""How often messages pass."""
+
+from __future__ import annotations
+
+from zenspark.key import KeyExpr
+from zenspark.router.interceptors.downsampling import Downsampler, Slot
+from zenspark.router.interceptors.rules import DownsamplingItem, Rate
+
+
+def downsampler(*rates: tuple[str, float]) -> Downsampler:
+    rules = tuple(Rate(key_expr=KeyExpr(key), freq=frequency) for key, frequency in rates)
+    return Downsampler(DownsamplingItem(messages=("put", "query"), rules=rules))
+
+
+def test_the_first_passes_and_then_one_in_each_period() -> None:
+    slot = Slot(2.0)
+    passed = [now for now in (100.0, 100.2, 100.4, 100.5, 100.9, 101.3, 101.7, 101.8) if slot.take(now)]
+    assert passed == [100.0, 100.5, 101.3, 101.8]
+
+
+def test_never_and_always() -> None:
+    never, always = Slot(0), Slot(-1)
+    assert not any(never.take(now) for now in (0.0, 1e9))
+    assert all(always.take(0.0) for _ in range(3))
+
+
+def test_only_some_messages_on_some_keys() -> None:
+    found = downsampler(("a/**", 1))
+    assert found.slot("put", "a/b") is found.slot("query", "a") is not None
+    assert found.slot("delete", "a") is None
+    assert found.slot("put", "b") is None
+    assert found.slot("put", None) is None
+
+
+def test_the_first_rule_that_intersects_counts() -> None:
+    found = downsampler(("a/*", 1), ("**", 1), ("a/b", 1))
+    assert found.slot("put", "a/b") is found.slot("put", "a/**") is found.slot("put", "a/c")
+    assert found.slot("put", "b") is not found.slot("put", "a/b")
