@@ -195,8 +195,7 @@ def admitted(hub: Hub, guard: Guard | None, push: Push, reliable: bool) -> Push 
 def targets_of(hub: Hub, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr, Guard | None]]:
     """The links with somebody who wants a key, how to say it there, and who decides what may be said there.
 
-    Guarded by the node's lock.
-    A declared key is worth a number of its own on each.
+    Guarded by the node's lock. A declared key is worth a number of its own on each.
     """
     node = hub.node
     key = hub.namespace.outward(key)
