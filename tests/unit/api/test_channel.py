@@ -261,7 +261,8 @@ def test_however_much_the_loop_brings_it_calls_before_it_brings_more(turns: Turn
     calls: list[object] = []
     attached = use(calls.append, turns)
     assert attached.inlet.push_many(range(2 * CALLBACK_CAPACITY))
-    turns.turn()
+    while turns.work:  # more than once if the machine is busy
+        turns.turn()
     assert len(calls) == 2 * CALLBACK_CAPACITY
 
 
