@@ -140,12 +140,6 @@ class Channel:
             self._resume_if_room()
         return item
 
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __bool__(self) -> bool:
-        return True
-
     def __iter__(self) -> Channel:
         return self
 

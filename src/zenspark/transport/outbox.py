@@ -115,11 +115,6 @@ class Outbox:
         return not self._ready and not any(lane.batch for lane in self._lanes)
 
     @property
-    def ready(self) -> int:
-        """How many full batches wait."""
-        return len(self._ready)
-
-    @property
     def next_sns(self) -> tuple[tuple[int, int], ...]:
         """The reliable and the best-effort number that each priority uses next."""
         return tuple([(lane.sn[1], lane.sn[0]) for lane in self._lanes])
