@@ -83,7 +83,7 @@ $(COMPILED): $(LINKED) $(wildcard src/zenspark/*/*.py)
 .PHONY: lock
 lock: | $(CREATED) ## write requirements.lock anew: the newest versions that pyproject.toml allows
 	@$(PIP) install uv
-	@$(BIN)/python -m uv pip compile pyproject.toml --group dev --group build --output-file requirements.lock \
+	@$(BIN)/python -m uv pip compile pyproject.toml --extra spark --group dev --group build --output-file requirements.lock \
 	  --universal --python-version 3.11 --generate-hashes --upgrade --no-annotate --no-header --quiet
 
 .PHONY: clean
