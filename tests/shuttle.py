@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenspark.transport.connection import Asked, Connection, Event, Say, State
+from zenspark.transport.connection import Answered, Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.transport.hearing import Closed, Pushes, Received
 from zenspark.wire.codec import encode
@@ -59,6 +59,8 @@ def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]
                 moving += [(other, answer) for answer in feed(target, batch, cut)]
             case Asked():
                 moving += [(target, answer) for answer in other.admit()]
+            case Answered():
+                pass
             case Closed(farewell=farewell) if farewell:
                 found.append(event)
                 moving += [(other, answer) for answer in feed(target, farewell, cut)]

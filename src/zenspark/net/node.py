@@ -38,7 +38,7 @@ from zenspark.router.interceptors.gate import Interception
 from zenspark.router.interceptors.rules import Party
 from zenspark.router.memory import Memory
 from zenspark.router.router import Policy, Router
-from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Asked, Connection, Event
+from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Answered, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening, Terms
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
@@ -144,6 +144,10 @@ class Node:
         self._faces: dict[Driver, Face] = {}
         self._establishing: set[Link] = set()
         self._pending: dict[Driver, Watcher | None] = {}
+        self._crossed: dict[Driver, ZenohId] = {}
+        """Those who call while we call them, and whose fate depends on what becomes of our call. Of two nodes that call
+        each other the greater one refuses, so that not both wait. Letting them in at once is not enough: a node of
+        eclipse-zenoh that gets two sessions at the same moment may be left with one on which it never speaks."""
         self._watchers: dict[Driver, Watcher] = {}
         self._gatherings: list[Gathering] = []
         self._groups: dict[Face, Pump] = {}
@@ -337,6 +341,9 @@ class Node:
                     self.hear(self._faces[driver], message, reliable)
             case Asked(terms):
                 self._on_asked(driver, terms.peer.zid)
+            case Answered(zid):
+                if self.has_session(zid):
+                    self._refuse_second(driver, zid)
             case Opened():
                 self._on_opened(driver, event)
             case Closed():
@@ -347,16 +354,24 @@ class Node:
     def _on_asked(self, driver: Driver, zid: ZenohId) -> None:
         if len(self._drivers) >= self.limits.max_sessions:
             driver.close(CloseReason.INVALID, f"{self.limits.max_sessions} sessions are the limit")
-        elif self.has_session(zid) or self._prefers_own_call(zid):
-            driver.close(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
-        else:
+        elif self.has_session(zid):
+            self._refuse_second(driver, zid)
+        elif all(pending.connection.callee != zid for pending in self._pending):
             driver.admit()
+        elif self.identity.zid.value > zid.value:
+            self._refuse_second(driver, zid)
+        else:
+            self._crossed[driver] = zid
 
-    def _prefers_own_call(self, zid: ZenohId) -> bool:
-        """Whether we are calling who calls us, and are the one whose call counts: both ends must agree which."""
-        return self.identity.zid.value > zid.value and any(
-            pending.connection.callee == zid for pending in self._pending
-        )
+    def _refuse_second(self, driver: Driver, zid: ZenohId) -> None:
+        driver.close(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
+
+    def _uncross(self, zid: ZenohId | None) -> None:
+        """Our call of a node has come to its end: what becomes of the calls that came from there meanwhile?"""
+        for driver, caller in list(self._crossed.items()):
+            if caller == zid:
+                del self._crossed[driver]
+                self._on_asked(driver, caller)
 
     def _on_opened(self, driver: Driver, opened: Opened) -> None:
         peer = opened.terms.peer
@@ -382,6 +397,7 @@ class Node:
                 self._watchers[driver] = watcher
                 watcher(driver, opened)
             self._changed.notify_all()
+        self._uncross(peer.zid)
 
     def _on_closed(self, driver: Driver, closed: Closed) -> None:
         watcher = self._pending.pop(driver, None) or self._watchers.pop(driver, None)
@@ -402,6 +418,8 @@ class Node:
             self._changed.notify_all()
         if face is not None and self.on_lost is not None:
             self.on_lost(face.zid)
+        self._crossed.pop(driver, None)
+        self._uncross(driver.connection.callee)
 
     def _on_released(self, pump: Pump) -> None:
         self._leaving.discard(pump)

@@ -23,7 +23,7 @@ from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Rec
 from zenspark.transport.outbox import Outbox
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing
-from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
+from zenspark.wire.messages import Close, Join, KeepAlive, OpenSyn, TransportMessage
 from zenspark.wire.values import NextSns, Priority, ZenohId
 
 BUFFER_SIZE = 1 << 19
@@ -55,7 +55,13 @@ class Asked(msgspec.Struct, frozen=True):
     terms: Terms
 
 
-Event = Say | Asked | Opened | Received | Pushes | Lost | Closed
+class Answered(msgspec.Struct, frozen=True):
+    """The node we call has said who it is; unless the connection is closed now, it is asked for a session."""
+
+    zid: ZenohId
+
+
+Event = Say | Asked | Answered | Opened | Received | Pushes | Lost | Closed
 Step = Generator[Event, None, int]
 """Events, and at the end how many bytes they took."""
 
@@ -223,6 +229,11 @@ class Connection:
                 yield Closed(reason, text, by_peer=True)
             case Refused(reason, text):
                 yield self.close(reason, text)
+            case OpenSyn():
+                assert self.callee is not None
+                yield Answered(self.callee)
+                if self.state is not State.CLOSED:
+                    yield self._say(outcome)
             case message:
                 yield self._say(message)
 

@@ -21,8 +21,10 @@ from zenspark.net import protocols
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import Link, Listener
 from zenspark.net.node import Limits, identity
-from zenspark.transport.handshake import Offer, Opened
-from zenspark.wire.messages import Declare, DeclareFinal, Interest
+from zenspark.transport.framing import Framing
+from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
+from zenspark.wire.codec import decode_transport, encode
+from zenspark.wire.messages import Close, Declare, DeclareFinal, Interest, TransportMessage
 from zenspark.wire.values import InterestMode, Locator, WhatAmI, WireExpr, ZenohId
 
 A, B, C = 0xA1, 0xB1, 0xC1
@@ -128,6 +130,108 @@ def test_two_nodes_that_call_each_other_end_up_with_one_link(round_: int) -> Non
         alice.wait_for(B)
         bob.wait_for(A)
         assert len(alice.drivers) == len(bob.drivers) == 1
+
+
+class Bob:
+    """A node by hand, with two sockets: one on which alice calls it, one on which it calls alice."""
+
+    def __init__(self, stack: contextlib.ExitStack, alice: TestNode, zid: int) -> None:
+        identity = Identity(ZenohId(zid), WhatAmI.PEER)
+        self.accepting = Accepting(identity, Offer(), b"key", 7)
+        self.opening = Opening(identity, Offer())
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self.heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{listener.getsockname()[1]}"))
+        self.called = stack.enter_context(listener.accept()[0])
+        self.calling = stack.enter_context(raw(alice.place()))
+        for end in (self.called, self.calling):
+            end.settimeout(PATIENCE)
+
+    def say(self, end: socket.socket, message: object) -> None:
+        assert isinstance(message, TransportMessage)
+        end.sendall(Framing.U16.wrap(encode(message)))
+
+    def hear(self, end: socket.socket) -> TransportMessage:
+        size = int.from_bytes(end.recv(2, socket.MSG_WAITALL), "little")
+        return decode_transport(end.recv(size, socket.MSG_WAITALL))
+
+    def answer_call(self) -> None:
+        """Up to where alice has asked for a session,"""
+        self.say(self.called, self.accepting.receive(self.hear(self.called)))
+
+    def call(self) -> None:
+        """and where bob has."""
+        self.say(self.calling, self.opening.start())
+        self.say(self.calling, self.opening.receive(self.hear(self.calling)))
+
+    def accept_call(self) -> None:
+        opened = self.accepting.receive(self.hear(self.called))
+        assert isinstance(opened, Opened)
+        self.say(self.called, self.accepting.ack(opened.terms))
+
+
+def is_silent(end: socket.socket) -> bool:
+    return not select.select([end], [], [], 0.05)[0]
+
+
+def test_who_calls_while_we_call_waits_until_our_call_is_answered() -> None:
+    alice = TestNode(A)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, B)
+        bob.answer_call()
+        bob.call()
+        assert is_silent(bob.calling)
+        bob.accept_call()
+        refused = bob.hear(bob.calling)
+        assert isinstance(refused, Close)
+        assert refused.why is CloseReason.MAX_LINKS
+        alice.wait_for(B)
+
+
+def test_who_calls_while_we_call_is_let_in_when_our_call_is_refused() -> None:
+    alice = TestNode(A)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, B)
+        bob.answer_call()
+        bob.call()
+        bob.say(bob.called, Close(session=False, reason=CloseReason.MAX_LINKS))
+        assert isinstance(bob.opening.receive(bob.hear(bob.calling)), Opened)
+        alice.wait_for(B)
+
+
+def test_who_goes_away_while_it_waits_is_forgotten() -> None:
+    alice = TestNode(A)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, B)
+        bob.answer_call()
+        bob.call()
+        assert is_silent(bob.calling)
+        bob.calling.close()
+        alice.wait(lambda: not alice._crossed, PATIENCE)
+        bob.accept_call()
+        alice.wait_for(B)
+
+
+def test_the_greater_of_two_that_call_each_other_refuses() -> None:
+    alice = TestNode(B)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, A)
+        bob.answer_call()
+        bob.call()
+        assert isinstance(bob.hear(bob.calling), Close)
+        bob.accept_call()
+        alice.wait_for(A)
+
+
+def test_a_call_is_given_up_when_it_is_answered_by_who_called_meanwhile() -> None:
+    alice = TestNode(A)
+    with nodes(alice), contextlib.ExitStack() as stack:
+        bob = Bob(stack, alice, B)
+        bob.call()
+        assert isinstance(bob.opening.receive(bob.hear(bob.calling)), Opened)
+        bob.answer_call()
+        assert isinstance(bob.hear(bob.called), Close)
+        assert bob.heard.wait_closed().reason is CloseReason.MAX_LINKS
+        alice.wait_for(B)
 
 
 def raw(endpoint: Endpoint) -> socket.socket:

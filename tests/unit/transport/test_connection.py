@@ -6,7 +6,7 @@ import pytest
 
 from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shuttle, written
 from zenspark.errors import CloseReason
-from zenspark.transport.connection import SMALLEST_BATCH, Asked, Connection, Event, Say, State
+from zenspark.transport.connection import SMALLEST_BATCH, Answered, Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Offer, Opening
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
 from zenspark.wire.codec import encode
@@ -274,7 +274,8 @@ def test_the_owner_may_turn_away_who_asks() -> None:
     bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
     (init_syn,) = alice.start()
     (init_ack,) = feed(bob, said(init_syn))
-    (open_syn,) = feed(alice, said(init_ack))
+    answered, open_syn = feed(alice, said(init_ack))
+    assert answered == Answered(BOB.zid)
     (asked,) = feed(bob, said(open_syn))
     assert isinstance(asked, Asked)
     assert bob.state is State.ASKED
@@ -372,6 +373,20 @@ def test_who_is_called_is_known_when_it_has_answered() -> None:
     shake_hands(alice, bob)
     assert alice.callee == BOB.zid
     assert bob.callee is None
+
+
+def test_a_call_may_be_given_up_when_it_is_answered() -> None:
+    alice = Connection(Opening(ALICE, Offer()), 0.0)
+    bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+    (syn,) = alice.start()
+    assert isinstance(syn, Say)
+    (ack,) = feed(bob, syn.batch)
+    assert isinstance(ack, Say)
+    alice.buffer()[: len(ack.batch)] = ack.batch
+    events = alice.receive(len(ack.batch), 0.0)
+    assert next(events) == Answered(BOB.zid)
+    alice.close()
+    assert list(events) == [], "nothing is asked for"
 
 
 @pytest.mark.parametrize("name", OFFERS)
