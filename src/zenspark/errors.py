@@ -133,3 +133,64 @@ class EncodeError(UsageError):
 
 class SessionClosed(ZError):
     """Nothing more will happen here: the session was closed."""
+
+
+class JournalError(ZError):
+    """A journal cannot be read or written: which file or directory, and what is wrong with it."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class NoJournal(JournalError):
+    """There is no journal here, or one that this version cannot use."""
+
+
+class JournalLocked(JournalError):
+    """Somebody else writes this journal: `pid` says who, if it is known."""
+
+    def __init__(self, path: str, pid: int | None) -> None:
+        who = "another process" if pid is None else f"process {pid}"
+        super().__init__(path, f"{who} writes this journal, and only one may: end it, or choose another directory")
+        self.pid = pid
+
+    def __reduce__(self) -> tuple[type[JournalLocked], tuple[str, int | None]]:
+        return type(self), (self.path, self.pid)
+
+
+class JournalFull(JournalError):
+    """There is no room for more; what was not written is kept, and can be written when there is."""
+
+
+class CorruptJournal(JournalError):
+    """A file of a journal does not hold what was written: at which byte, what was expected, and which rows are lost."""
+
+    def __init__(self, path: str, position: int, expected: str, rows: tuple[int, int] | None = None) -> None:
+        lost = f"; the rows from offset {rows[0]} to {rows[1]} cannot be read" if rows else ""
+        hint = "restore the file from a copy, or read around it"
+        super().__init__(path, f"expected {expected} at byte {position}{lost}: {hint}")
+        self.position = position
+        self.expected = expected
+        self.rows = rows
+
+    def __reduce__(self) -> tuple[type[CorruptJournal], tuple[str, int, str, tuple[int, int] | None]]:
+        return type(self), (self.path, self.position, self.expected, self.rows)
+
+
+class OffsetOutOfRange(JournalError):
+    """Rows were asked for that a journal does not have: trimmed away, or not there yet."""
+
+    def __init__(self, path: str, offset: int, earliest: int, latest: int) -> None:
+        why = "was trimmed away" if offset < earliest else "is not there"
+        super().__init__(path, f"offset {offset} {why}: the journal has the rows from {earliest} up to before {latest}")
+        self.offset = offset
+        self.earliest = earliest
+        self.latest = latest
+
+    def __reduce__(self) -> tuple[type[OffsetOutOfRange], tuple[str, int, int, int]]:
+        return type(self), (self.path, self.offset, self.earliest, self.latest)

@@ -158,29 +158,66 @@ def _gathered(spans: Spans, where: slice) -> pa.Array:
 # -- to a record batch ---------------------------------------------------------------------------------------------
 
 
-def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
-    """One record batch of the schema from pieces, none of them empty."""
-    rows = sum(piece.num_rows for piece in pieces)
+class Gathered(msgspec.Struct, frozen=True):
+    """Many pieces as one: a value for each row where rows differ, and what they have in common only once.
+
+    A column that no row has anything in is None.
+    """
+
+    rows: int
+    values: dict[str, tuple[Value, ...]]
+    """By column what rows have in common,"""
+    index: pa.Array | None
+    """and for each row the place of its values there; None where all are alike."""
+    payload: pa.Array
+    attachment: pa.Array | None
+    ntp64: pa.Array | None
+    sn: pa.Array | None
+    received_at: pa.RunEndEncodedArray
+
+    def named(self, names: str, column: pa.Array | None) -> pa.Array | None:
+        """A column only where rows have a value of that name."""
+        has_name = [name is not None for name in self.values[names]]
+        if column is None or all(has_name):
+            return column
+        if self.index is None:
+            return None
+        return pc.if_else(pa.array(has_name).take(self.index), column, None)
+
+
+def gathered(pieces: Sequence[Piece]) -> Gathered:
+    """The rows of pieces, none of them empty, behind one another."""
     places: dict[Common, int] = {}
     for common in dict.fromkeys(common for piece in pieces for common in piece.commons):
         places[common] = len(places)
-    index = None if len(places) == 1 else pa.concat_arrays([_index(piece, places) for piece in pieces])
-    found = {
-        name: _spread(name, values, index, rows)
-        for name, values in zip(Common._fields, zip(*places, strict=True), strict=True)
-    }
-    found["payload"] = _joined(pieces, [piece.payload for piece in pieces])
-    found["attachment"] = _joined(pieces, [piece.attachment for piece in pieces])
-    ntp64 = _joined(pieces, [piece.ntp64 for piece in pieces])
+    return Gathered(
+        sum(piece.num_rows for piece in pieces),
+        dict(zip(Common._fields, zip(*places, strict=True), strict=True)),
+        None if len(places) == 1 else pa.concat_arrays([_index(piece, places) for piece in pieces]),
+        _joined(pieces, [piece.payload for piece in pieces]),
+        _joined(pieces, [piece.attachment for piece in pieces]),
+        _joined(pieces, [piece.ntp64 for piece in pieces]),
+        _joined(pieces, [piece.sn for piece in pieces]),
+        _times(pieces),
+    )
+
+
+def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
+    """One record batch of the schema from pieces, none of them empty."""
+    all_rows = gathered(pieces)
+    found = {name: _spread(name, values, all_rows) for name, values in all_rows.values.items()}
+    found["payload"] = all_rows.payload
+    found["attachment"] = all_rows.attachment
+    ntp64 = all_rows.named("timestamp_id", all_rows.ntp64)
     if ntp64 is not None:
-        readings = _only(found["timestamp_id"], ntp64)
-        found["timestamp_ntp64"] = readings.view(pa.int64())
-        found["timestamp"] = microseconds(readings)
-    sn = _joined(pieces, [piece.sn for piece in pieces])
+        found["timestamp_ntp64"] = ntp64.view(pa.int64())
+        found["timestamp"] = microseconds(ntp64)
+    sn = all_rows.named("source_zid", all_rows.sn)
     if sn is not None:
-        found["source_sn"] = _only(found["source_zid"], sn.cast(pa.int64()))
-    found["received_at"] = _times(pieces)
-    return pa.RecordBatch.from_arrays([_or_nulls(name, found.get(name), rows) for name in SCHEMA.names], schema=SCHEMA)
+        found["source_sn"] = sn.cast(pa.int64())
+    found["received_at"] = pc.run_end_decode(all_rows.received_at)
+    columns = [_or_nulls(field.type, found.get(field.name), all_rows.rows) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def _index(piece: Piece, places: dict[Common, int]) -> pa.Array:
@@ -200,39 +237,35 @@ def _joined(pieces: Sequence[Piece], arrays: list[pa.Array | None]) -> pa.Array 
     )
 
 
-def _times(pieces: Sequence[Piece]) -> pa.Array:
+def _times(pieces: Sequence[Piece]) -> pa.RunEndEncodedArray:
     """For each row when its piece came."""
     ends = pa.array(list(accumulate(piece.num_rows for piece in pieces)), pa.int32())
     times = pa.array([piece.received_at for piece in pieces], UTC)
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, times))
+    return pa.RunEndEncodedArray.from_arrays(ends, times)
 
 
-def _only(names: pa.Array, values: pa.Array) -> pa.Array:
-    """The values of rows with a name."""
-    return pc.if_else(pc.is_valid(names), values, None) if names.null_count else values
+def _or_nulls(kind: pa.DataType, array: pa.Array | None, rows: int) -> pa.Array:
+    return alike(kind, None, rows) if array is None else array
 
 
-def _or_nulls(name: str, array: pa.Array | None, rows: int) -> pa.Array:
-    return _alike(name, None, rows) if array is None else array
-
-
-def _spread(name: str, values: tuple[Value, ...], index: pa.Array | None, rows: int) -> pa.Array:
+def _spread(name: str, values: tuple[Value, ...], all_rows: Gathered) -> pa.Array:
     """A column from the values rows have in common."""
-    if index is None or len(set(values)) == 1:
-        return _alike(name, values[0], rows)
-    return pa.array(values, SCHEMA.field(name).type).take(index)
+    kind = SCHEMA.field(name).type
+    if all_rows.index is None or len(set(values)) == 1:
+        return alike(kind, values[0], all_rows.rows)
+    return pa.array(values, kind).take(all_rows.index)
 
 
-def _alike(name: str, value: Value, rows: int) -> pa.Array:
+def alike(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
     """A column of one value, part of one made before if that is not too much to keep."""
     if rows > SPREAD or (isinstance(value, str) and len(value) > LONGEST):
-        return pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows)
-    return _made_before(name, value, 1 << (rows - 1).bit_length() if rows else 0)[:rows]
+        return pa.repeat(pa.scalar(value, kind), rows)
+    return _made_before(kind, value, 1 << (rows - 1).bit_length() if rows else 0)[:rows]
 
 
 @lru_cache(maxsize=256)
-def _made_before(name: str, value: Value, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows)
+def _made_before(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), rows)
 
 
 def microseconds(ntp64: pa.Array) -> pa.Array:

@@ -1,0 +1,148 @@
+"""Rows as the bytes of a block, and back: most columns say the same in row after row, and need not say it again.
+
+A packed batch has the columns of the rows, each in the shortest of these forms, chosen block by block:
+
+- not there: no row has anything in it; or it is `timestamp`, and follows from `timestamp_ntp64`;
+- run-end encoded: all rows alike, or the times of reception, which change from read to read;
+- a dictionary: few values, as keys are;
+- as it is.
+
+`unpacked` gives the plain columns again, exactly equal to those that were packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenspark.arrow import SCHEMA
+from zenspark.arrow.incoming import Gathered, Piece, Value, alike, gathered, microseconds
+
+PROBE = 8192
+"""How many rows are looked at to tell whether a column has few values."""
+FEW = 4
+"""Values are few where there are so many times more rows."""
+ENDS = pa.int32()
+
+
+# --- to packed --------------------------------------------------------------------------------------------------------
+
+
+def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Plain rows of any schema, packed."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    found = {name: _shortest(array) for name, array in columns.items() if array.null_count < batch.num_rows}
+    readings = columns.get("timestamp_ntp64")
+    if "timestamp_ntp64" in found and readings is not None:
+        if microseconds(readings.view(pa.uint64())).equals(columns["timestamp"]):
+            del found["timestamp"]
+        else:
+            found.setdefault("timestamp", _run(columns["timestamp"].type, None, batch.num_rows))
+    return _batch(found, batch.schema, batch.num_rows)
+
+
+def _shortest(array: pa.Array) -> pa.Array:
+    kind, rows = array.type, len(array)
+    if pa.types.is_binary(kind):
+        return array
+    if array[0] == array[rows - 1] and _is_alike(array):
+        return _run(
+            kind, array[0].as_py() if not pa.types.is_timestamp(kind) else array[0].cast(pa.int64()).as_py(), rows
+        )
+    if pa.types.is_timestamp(kind):
+        runs = pc.run_end_encode(array)
+        return runs if len(runs.values) * FEW <= rows else array
+    if pa.types.is_string(kind) and len(pc.unique(array[:PROBE])) * FEW <= min(rows, PROBE):
+        values = pc.dictionary_encode(array)
+        return _dictionary(values.indices, values.dictionary) if len(values.dictionary) * FEW <= rows else array
+    return array
+
+
+def _is_alike(array: pa.Array) -> bool:
+    return not array.null_count and bool(pc.all(pc.equal(array, array[0])).as_py())
+
+
+def packed_pieces(pieces: Sequence[Piece]) -> pa.RecordBatch:
+    """Rows as they came from the network, packed without ever being plain columns."""
+    rows = gathered(pieces)
+    found = {name: _common(name, values, rows) for name, values in rows.values.items() if any_of(values)}
+    found["payload"] = rows.payload
+    found["attachment"] = rows.attachment
+    ntp64 = rows.named("timestamp_id", rows.ntp64)
+    found["timestamp_ntp64"] = None if ntp64 is None else ntp64.view(pa.int64())
+    sn = rows.named("source_zid", rows.sn)
+    found["source_sn"] = None if sn is None else sn.cast(pa.int64())
+    found["received_at"] = rows.received_at
+    there = {name: array for name, array in found.items() if array is not None and array.null_count < rows.rows}
+    return _batch(there, SCHEMA, rows.rows)
+
+
+def any_of(values: tuple[Value, ...]) -> bool:
+    return any(value is not None for value in values)
+
+
+def _common(name: str, values: tuple[Value, ...], rows: Gathered) -> pa.Array:
+    """A column that has few values."""
+    kind = SCHEMA.field(name).type
+    if rows.index is None or len(set(values)) == 1:
+        return _run(kind, values[0], rows.rows)
+    known = pa.array(values, kind)
+    if not pa.types.is_string(kind) or len(values) * FEW > rows.rows:
+        return known.take(rows.index)
+    return _dictionary(rows.index, known)
+
+
+def _run(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
+    return pa.RunEndEncodedArray.from_arrays(pa.array([rows], ENDS), pa.array([value], kind))
+
+
+def _dictionary(index: pa.Array, values: pa.Array) -> pa.DictionaryArray:
+    """With the narrowest index: one or two bytes for a row where that is enough."""
+    widths = [kind for kind, limit in ((pa.int8(), 1 << 7), (pa.int16(), 1 << 15)) if len(values) <= limit]
+    return pa.DictionaryArray.from_arrays(index.cast((widths or [pa.int32()])[0]), values)
+
+
+def _batch(found: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """The columns that are there, in the order of the schema; the first of all says how many rows there are."""
+    names = [name for name in schema.names if name in found]
+    if not names:
+        return pa.RecordBatch.from_arrays([pa.nulls(rows)], ["nothing"])
+    return pa.RecordBatch.from_arrays([found[name] for name in names], names)
+
+
+# --- to plain ---------------------------------------------------------------------------------------------------------
+
+
+def unpacked(batch: pa.RecordBatch, schema: pa.Schema, recorder: str, first: int) -> pa.RecordBatch:
+    """Plain rows of a schema that ends with `recorder` and `offset`, from a packed batch."""
+    rows = batch.num_rows
+    found = {name: _plain(array) for name, array in zip(batch.schema.names, batch.columns, strict=True)}
+    if "timestamp_ntp64" in found and "timestamp" not in found:
+        found["timestamp"] = microseconds(found["timestamp_ntp64"].view(pa.uint64()))
+    found["recorder"] = alike(pa.string(), recorder, rows)
+    found["offset"] = pc.add(_counted(rows), first)
+    columns = [alike(field.type, None, rows) if field.name not in found else found[field.name] for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    if isinstance(array, pa.DictionaryArray):
+        return array.dictionary.take(array.indices)
+    if not isinstance(array, pa.RunEndEncodedArray):
+        return array
+    if len(array.values) > 1 or pa.types.is_timestamp(array.type.value_type):
+        return pc.run_end_decode(array)
+    return alike(array.type.value_type, array.values[0].as_py(), len(array))
+
+
+def _counted(rows: int) -> pa.Array:
+    """0, 1, 2 and so on."""
+    return _counted_to(1 << (rows - 1).bit_length() if rows else 0)[:rows]
+
+
+@lru_cache(maxsize=32)
+def _counted_to(rows: int) -> pa.Array:
+    return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), 1)

@@ -1,0 +1,55 @@
+"""Policy: when rows are acknowledged, when they are safe, and how long they are kept.
+
+Every field is a flag of `zenspark record` too; what is said of it here is its help.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from zenspark.errors import UsageError
+
+MIB = 1 << 20
+
+Fsync: TypeAlias = float | Literal["never", "flush"]
+Compression: TypeAlias = Literal["none", "lz4", "zstd"]
+
+
+def _help(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a journal is written and kept. Durations are seconds, sizes bytes; None is no limit.
+
+    A crash of the process costs what was not flushed: at most `flush_interval` seconds, `flush_rows` rows or
+    `flush_bytes` bytes, whichever is least. A power loss costs the same with `fsync="flush"`, the last so many seconds
+    with a number, and with "never" whatever the system had not written by itself.
+    """
+
+    flush_interval: Annotated[float, _help("acknowledge rows at the latest after so long")] = 0.1
+    flush_rows: Annotated[int, _help("or after so many rows")] = 65_536
+    flush_bytes: Annotated[int, _help("or after so many bytes")] = 16 * MIB
+    fsync: Annotated[Fsync, _help("have the disk keep it: never, at every flush, or every so many seconds")] = 1.0
+    segment_bytes: Annotated[int, _help("begin another file after so many bytes")] = 256 * MIB
+    segment_age: Annotated[float, _help("or after so long")] = 3600.0
+    retain_age: Annotated[float | None, _help("remove rows older than that, segment by segment")] = None
+    retain_bytes: Annotated[int | None, _help("remove the oldest segments while there are more bytes")] = None
+    trim_unread: Annotated[bool, _help("remove also what attached readers have not committed")] = False
+    compression: Annotated[Compression, _help("compress what is written")] = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("flush_rows", "flush_bytes", "segment_bytes", "segment_age", "retain_age", "retain_bytes"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise UsageError(f"{name}: expected more than 0, found {value}")
+        for name in ("flush_interval", "fsync"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and value < 0:
+                raise UsageError(f"{name}: expected no negative time, found {value}")
+        if isinstance(self.fsync, str) and self.fsync not in ("never", "flush"):
+            raise UsageError(f"fsync: expected never, flush or seconds, found {self.fsync!r}")
+        if self.compression not in ("none", "lz4", "zstd"):
+            raise UsageError(f"compression: expected none, lz4 or zstd, found {self.compression!r}")

@@ -1,0 +1,249 @@
+"""Journal: reads the rows of a journal, in any process, while somebody writes it.
+
+Nothing is kept open between two calls, so a journal pickles, and works in threads and after a fork. What is kept is the
+list of segments once found. A reader at the end goes on from there: the name of the next segment is the end of the
+last, so nothing is listed again, however many segments there are.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenspark.errors import CorruptJournal, OffsetOutOfRange
+from zenspark.journal.commits import Commits
+from zenspark.journal.layout import TIMES, Entry, Manifest, read_schema, segment_file
+from zenspark.journal.packing import unpacked
+from zenspark.journal.segment import Index, listed, read_block
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Rows of a journal from one offset up to before another: small, pickles, and gives the same rows anywhere."""
+
+    path: str
+    recorder: str
+    rows: str
+    """What they are: samples, sessions or declarations."""
+    start: int
+    end: int
+    segment: int
+    """Where to look first, so that nothing has to be searched."""
+
+    @property
+    def num_rows(self) -> int:
+        return self.end - self.start
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, a record batch for each block."""
+        segment, offset = self.segment, self.start
+        while offset < self.end:
+            try:
+                index = Index(Path(self.path), segment)
+            except FileNotFoundError:
+                journal = Journal(self.path)
+                raise OffsetOutOfRange(self.path, offset, journal.earliest(), journal.latest()) from None
+            with index:
+                yield from self._of_segment(index, offset)
+                if index.end <= offset:
+                    raise OffsetOutOfRange(self.path, offset, segment, index.end)
+                segment = offset = index.end
+
+    def _of_segment(self, index: Index, offset: int) -> Iterator[pa.RecordBatch]:
+        path = segment_file(Path(self.path), index.first)
+        with open(path, "rb", buffering=0) as file:
+            for entry in index.entries(index.place_of(offset)):
+                if entry.block.first >= self.end:
+                    return
+                yield self._of_block(path, entry, read_block(file, path, entry))
+
+    def _of_block(self, path: Path, entry: Entry, raw: bytes) -> pa.RecordBatch:
+        block = entry.block
+        try:
+            packed = pa.ipc.open_stream(raw).read_next_batch()
+            rows = unpacked(packed, read_schema(self.rows), self.recorder, block.first)
+        except (pa.ArrowException, StopIteration, ValueError, TypeError) as error:
+            expected = f"rows of {self.rows} ({error})"
+            raise CorruptJournal(str(path), entry.position, expected, (block.first, block.end - 1)) from error
+        start, end = max(self.start - block.first, 0), min(self.end - block.first, block.rows)
+        return rows[start:end]
+
+
+class Journal:
+    """A journal to be read. Nothing is opened until it is needed."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._segments: list[int] = []
+        """First offsets of the segments seen so far, in order."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_segments": []}
+
+    def __repr__(self) -> str:
+        return f"Journal({str(self.path)!r})"
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What `journal.json` says; raises `NoJournal` if this is not a journal."""
+        return Manifest.read(self.path)
+
+    @property
+    def recorder(self) -> str:
+        """The name of who writes it."""
+        return self.manifest.recorder
+
+    @property
+    def rows(self) -> str:
+        """What its rows are: samples, sessions or declarations."""
+        return self.manifest.rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows that are read."""
+        return read_schema(self.rows)
+
+    # --- where it begins and ends
+
+    def earliest(self) -> int:
+        """The offset of the first row that is kept."""
+        known = self._known()
+        if known and not self._has(known[0]):
+            known = self._list()
+        return known[0] if known else 0
+
+    def latest(self) -> int:
+        """The offset behind the last row that is acknowledged."""
+        known = self._known()
+        if not known:
+            return 0
+        while True:
+            end = self._end(known[-1])
+            if end is None:  # it was trimmed away while nobody looked
+                known = self._list()
+            elif end > known[-1] and self._has(end):
+                known = self._segments = [*known, end]
+            else:
+                return end
+
+    def offset_at(self, time_us: int) -> int:
+        """The offset of the first row received at this time (microseconds since 1970) or later; `latest` if none is."""
+        self.earliest()  # looks again if the first segments known are gone
+        latest = self.latest()
+        for segment in self._segments:
+            with self._open(segment) as index:
+                place = index.place_at(time_us)
+                if place < index.count:
+                    block = index.entry(place).block
+                    break
+        else:
+            return latest
+        (batch,) = self._slice(block.first, block.end).batches()
+        times = batch.column(TIMES[self.rows]).cast(pa.int64())
+        return block.first + int(pc.index(pc.greater_equal(times, time_us), True).as_py())
+
+    # --- rows
+
+    def read(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Exactly the rows from one offset up to before another, as record batches."""
+        self._check(start, end)
+        return self._slice(start, end).batches()
+
+    def slices(self, start: int, end: int, count: int) -> list[Slice]:
+        """The same rows in at most so many parts of about equal size in bytes, cut between blocks."""
+        self._check(start, end)
+        blocks = list(self._blocks(start, end))
+        aim = sum(entry.block.length for _, entry in blocks) / max(count, 1)
+        found: list[Slice] = []
+        size, begun = 0, start
+        segment = blocks[0][0] if blocks else 0
+        for number, (place, entry) in enumerate(blocks):
+            size += entry.block.length
+            if size >= aim * (len(found) + 1) or number == len(blocks) - 1:
+                stop = min(entry.block.end, end)
+                found.append(Slice(str(self.path), self.recorder, self.rows, begun, stop, segment))
+                begun = stop
+                segment = blocks[number + 1][0] if number + 1 < len(blocks) else place
+        return found
+
+    def _blocks(self, start: int, end: int) -> Iterator[tuple[int, Entry]]:
+        """The blocks that have these rows, each with the segment it is in."""
+        offset = start
+        while offset < end:
+            segment = self._segment_of(offset)
+            with self._open(segment) as index:
+                for entry in index.entries(index.place_of(offset)):
+                    if entry.block.first >= end:
+                        return
+                    yield segment, entry
+                    offset = entry.block.end
+
+    def _slice(self, start: int, end: int) -> Slice:
+        segment = self._segment_of(start) if start < end else 0
+        return Slice(str(self.path), self.recorder, self.rows, start, end, segment)
+
+    def _check(self, start: int, end: int) -> None:
+        earliest, latest = self.earliest(), self.latest()
+        for offset in (start, end):
+            if not earliest <= offset <= latest:
+                raise OffsetOutOfRange(str(self.path), offset, earliest, latest)
+
+    # --- readers
+
+    def commit(self, reader: str, offset: int) -> None:
+        """Note that a reader needs nothing before this offset any more; it is attached from now on."""
+        self.manifest  # noqa: B018 - nothing is written where there is no journal
+        Commits(self.path).write(reader, offset)
+
+    def committed(self, reader: str) -> int | None:
+        """How far a reader has come; None if it is not attached."""
+        return Commits(self.path).read(reader)
+
+    def readers(self) -> dict[str, int]:
+        """All attached readers, and how far they have come."""
+        return Commits(self.path).all()
+
+    def forget(self, reader: str) -> None:
+        """Detach a reader: nothing is kept for it any more."""
+        Commits(self.path).remove(reader)
+
+    # --- segments
+
+    def _known(self) -> list[int]:
+        """The segments, listed only if none has been seen yet."""
+        self.manifest  # noqa: B018 - raises if there is no journal
+        return self._segments or self._list()
+
+    def _list(self) -> list[int]:
+        self._segments = listed(self.path)
+        return self._segments
+
+    def _has(self, segment: int) -> bool:
+        return self._end(segment) is not None
+
+    def _end(self, segment: int) -> int | None:
+        try:
+            with Index(self.path, segment) as index:
+                return index.end
+        except FileNotFoundError:
+            return None
+
+    def _open(self, segment: int) -> Index:
+        try:
+            return Index(self.path, segment)
+        except FileNotFoundError:
+            raise OffsetOutOfRange(str(self.path), segment, self.earliest(), self.latest()) from None
+
+    def _segment_of(self, offset: int) -> int:
+        """The first offset of the segment that has a row, which must be there."""
+        place = bisect_right(self._segments, offset)
+        if place == 0:
+            raise OffsetOutOfRange(str(self.path), offset, self.earliest(), self.latest())
+        return self._segments[place - 1]

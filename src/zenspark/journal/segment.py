@@ -1,0 +1,218 @@
+"""Segments: the files of a journal that hold its rows, each with its index beside it.
+
+A block counts when its entry is in the index. So a block is written first, then, if the policy wants that, made to stay
+on the disk, and then its entry is written. Whatever a crash leaves behind that is less than this is cut away before
+anything is written again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, NamedTuple, Self
+
+from zenspark.errors import CorruptJournal, JournalError, JournalFull
+from zenspark.journal.layout import ENTRY_SIZE, HEADER_SIZE, INDEX, Block, Entry, index_file, offset_in, segment_file
+from zenspark.journal.policy import Fsync
+
+CHUNK = 256
+"""How many entries are read at once."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def listed(path: Path, suffix: str = INDEX) -> list[int]:
+    """The first offsets of the segments in a directory, in order."""
+    found = (offset_in(entry.name, suffix) for entry in os.scandir(path))
+    return sorted(offset for offset in found if offset is not None)
+
+
+# --- to read ----------------------------------------------------------------------------------------------------------
+
+
+class Index:
+    """The entries of one segment, as many as there were when it was opened; read as they are needed."""
+
+    def __init__(self, path: Path, first: int) -> None:
+        self.path = index_file(path, first)
+        self.first = first
+        self._file: BinaryIO = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
+        self.count = os.fstat(self._file.fileno()).st_size // ENTRY_SIZE
+        """Half an entry at the end is not one yet."""
+        self._chunk: tuple[int, bytes] = (0, b"")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def entry(self, number: int) -> Entry:
+        """One of them; raises `CorruptJournal` if it is not what was written."""
+        start, raw = self._chunk
+        if not start <= number < start + len(raw) // ENTRY_SIZE:
+            start, raw = self._chunk = (number, self._read(number))
+        place = (number - start) * ENTRY_SIZE
+        entry = Entry.from_bytes(raw[place : place + ENTRY_SIZE])
+        if entry is None:
+            raise CorruptJournal(str(self.path), number * ENTRY_SIZE, "an entry of the index")
+        return entry
+
+    def _read(self, number: int) -> bytes:
+        self._file.seek(number * ENTRY_SIZE)
+        return self._file.read(min(CHUNK, self.count - number) * ENTRY_SIZE)
+
+    def entries(self, start: int = 0) -> Iterator[Entry]:
+        """All from one on."""
+        return (self.entry(number) for number in range(start, self.count))
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last row."""
+        return self.entry(self.count - 1).block.end if self.count else self.first
+
+    def place_of(self, offset: int) -> int:
+        """The number of the block that has a row; how many there are if none does."""
+        return self._bisect(lambda entry: entry.block.end > offset)
+
+    def place_at(self, time_us: int) -> int:
+        """The number of the first block with a row received at this time or later; how many there are if none has."""
+        return self._bisect(lambda entry: entry.block.received[1] >= time_us)
+
+    def _bisect(self, is_reached: Callable[[Entry], bool]) -> int:
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if is_reached(self.entry(middle)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+
+def read_block(file: BinaryIO, path: Path, entry: Entry) -> bytes:
+    """The bytes of a block behind its header; raises `CorruptJournal` unless they are those that were written."""
+    block = entry.block
+    rows = (block.first, block.end - 1)
+    if entry.stop > os.fstat(file.fileno()).st_size:  # looked at before so much memory is taken
+        raise CorruptJournal(str(path), entry.position, f"a block of {block.length} bytes", rows)
+    file.seek(entry.position)
+    header = file.read(HEADER_SIZE)
+    if header != block.to_bytes():
+        raise CorruptJournal(str(path), entry.position, "the header of a block as the index has it", rows)
+    raw = file.read(block.length)
+    if len(raw) != block.length or zlib.crc32(raw) != block.checksum:
+        expected = f"{block.length} bytes with the checksum {block.checksum:08x}"
+        raise CorruptJournal(str(path), entry.position + HEADER_SIZE, expected, rows)
+    return raw
+
+
+# --- to write ---------------------------------------------------------------------------------------------------------
+
+
+class Cut(NamedTuple):
+    """What was cut away at the end of a segment: bytes that were never acknowledged, and entries that did not fit."""
+
+    file: str
+    bytes: int
+    entries: int
+
+
+def whole_blocks(path: Path, first: int) -> tuple[int, int, int]:
+    """How much of a segment is whole: how many entries, the position behind their blocks, and the offset there."""
+    count, position, end = 0, 0, first
+    with Index(path, first) as index, open(segment_file(path, first), "rb", buffering=0) as file:
+        try:
+            for entry in index.entries():
+                if entry.position != position or entry.block.first != end:
+                    break
+                read_block(file, Path(file.name), entry)
+                count, position, end = count + 1, entry.stop, entry.block.end
+        except CorruptJournal:
+            pass  # from here on nothing is whole
+    return count, position, end
+
+
+class SegmentWriter:
+    """The segment that is written. What a crash left at its end is cut away; `cut` says what, if anything."""
+
+    def __init__(self, path: Path, first: int, fsync: Fsync = "never") -> None:
+        self.first = first
+        self._path = segment_file(path, first)
+        self._fsync = fsync
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        self._blocks = os.open(self._path, flags, 0o644)
+        try:
+            self._index = os.open(index_file(path, first), flags, 0o644)
+        except OSError:
+            os.close(self._blocks)
+            raise
+        if fsync != "never":
+            sync_directory(path)
+        self.count, self.position, self.end = whole_blocks(path, first)
+        bytes_more = os.fstat(self._blocks).st_size - self.position
+        index_more = os.fstat(self._index).st_size - self.count * ENTRY_SIZE
+        self.cut = None
+        if bytes_more or index_more:
+            self.cut = Cut(str(self._path), max(bytes_more, 0), -(-index_more // ENTRY_SIZE))
+        self._cut_back()
+
+    def append(self, block: Block, payload: memoryview) -> None:
+        """Write a block and acknowledge it: all of it, or nothing and an error."""
+        entry = Entry(self.position, block)
+        try:
+            _write(self._blocks, memoryview(block.to_bytes()))
+            _write(self._blocks, payload)
+            if self._fsync == "flush":  # before it is acknowledged
+                os.fsync(self._blocks)
+            _write(self._index, memoryview(entry.to_bytes()))
+        except OSError as error:
+            self._cut_back()
+            raise failure(str(self._path), error) from error
+        self.count, self.position, self.end = self.count + 1, entry.stop, block.end
+
+    def sync(self) -> None:
+        """Make all of it stay on the disk."""
+        os.fsync(self._blocks)
+        os.fsync(self._index)
+
+    def close(self) -> None:
+        os.close(self._blocks)
+        os.close(self._index)
+
+    def _cut_back(self) -> None:
+        """To what is acknowledged."""
+        for file, size in ((self._index, self.count * ENTRY_SIZE), (self._blocks, self.position)):
+            os.ftruncate(file, size)
+            os.lseek(file, size, os.SEEK_SET)
+
+
+def _write(file: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def failure(path: str, error: OSError) -> JournalError:
+    """What an error of the system means to a journal."""
+    if error.errno in NO_ROOM:
+        return JournalFull(path, f"no room for more ({error.strerror}): recording waits until there is")
+    return JournalError(path, f"cannot be written: {error.strerror or error}")
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory stay on the disk, where the system can do that."""
+    if os.name == "nt":
+        return
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

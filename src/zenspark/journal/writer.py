@@ -1,0 +1,293 @@
+"""JournalWriter: appends rows to a journal, one writer at a time.
+
+Rows that were appended wait until there are enough of them, or until `flush`: then they are one block, and
+acknowledged. An error while flushing, such as a full disk, loses nothing: the rows wait on, and `flush` tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenspark.arrow.incoming import Piece, microseconds
+from zenspark.errors import NoJournal, UsageError
+from zenspark.journal.layout import MANIFEST, NEVER, SAMPLES, SCHEMAS, TIMES, Block, Manifest
+from zenspark.journal.lock import Lock
+from zenspark.journal.packing import packed, packed_pieces
+from zenspark.journal.policy import Policy
+from zenspark.journal.retention import remove_orphans, trim
+from zenspark.journal.segment import Cut, SegmentWriter, failure, listed, sync_directory
+
+logger = logging.getLogger("zenspark.journal")
+
+TRIM_EVERY = 10.0
+"""Seconds between looks at whether something is to be removed."""
+MOST_BYTES = 1 << 30
+"""In one block: offsets into a column of Arrow are 32 bits with a sign."""
+
+
+class JournalWriter:
+    """Writes a journal, which is made if there is none. `cut` says what a crash had left unfinished, if anything."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        policy: Policy | None = None,
+        *,
+        recorder: str | None = None,
+        rows: str = SAMPLES,
+    ) -> None:
+        self.path = Path(path)
+        self.policy = policy or Policy()
+        self.manifest = _prepare(self.path, recorder, rows)
+        self._lock = Lock(self.path)
+        try:
+            self._segment = self._last_segment()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._batches: list[pa.RecordBatch] = []
+        self._pieces: list[Piece] = []
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self._waiting_since = 0.0
+        self._created = self._synced = self._trimmed = time.monotonic()
+        self._is_closed = False
+        self.bytes = 0
+        """How many this writer has written."""
+
+    @property
+    def cut(self) -> Cut | None:
+        """What was cut away when the journal was opened."""
+        return self._cut
+
+    def _last_segment(self) -> SegmentWriter:
+        remove_orphans(self.path)
+        segments = listed(self.path)
+        segment = SegmentWriter(self.path, segments[-1] if segments else 0, self.policy.fsync)
+        self._cut = segment.cut
+        if segment.cut is not None:
+            logger.warning(
+                "%s: cut back to offset %d: %d bytes and %d index entries at the end were not whole",
+                segment.cut.file,
+                segment.end,
+                segment.cut.bytes,
+                segment.cut.entries,
+            )
+        return segment
+
+    @property
+    def _syncs_at_all(self) -> bool:
+        return self.policy.fsync != "never"
+
+    # --- where it stands
+
+    @property
+    def acknowledged(self) -> int:
+        """The offset behind the last row that readers see."""
+        return self._segment.end
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last row that was appended."""
+        return self._segment.end + self._waiting
+
+    @property
+    def waiting_bytes(self) -> int:
+        """About how much waits to be acknowledged."""
+        return self._waiting_bytes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether rows have waited long enough."""
+        return bool(self._waiting) and time.monotonic() - self._waiting_since >= self.policy.flush_interval
+
+    # --- rows
+
+    def append(self, batch: pa.RecordBatch) -> int:
+        """Append rows; the offset of the first of them. They are acknowledged when enough have come, or by `flush`."""
+        self._check(batch.schema)
+        return self._take(batch.num_rows, batch.nbytes, batches=[batch])
+
+    def append_pieces(self, pieces: Sequence[Piece]) -> int:
+        """Append samples as a session received them, none of the pieces empty; as `append`, in a tenth of the time."""
+        if self.manifest.rows != SAMPLES:
+            raise UsageError(f"{self.path}: this journal is for {self.manifest.rows}, not for samples")
+        return self._take(sum(one.num_rows for one in pieces), sum(one.size for one in pieces), pieces=pieces)
+
+    def _take(self, rows: int, size: int, batches: Sequence[pa.RecordBatch] = (), pieces: Sequence[Piece] = ()) -> int:
+        if self._is_closed:
+            raise UsageError(f"{self.path}: this writer was closed")
+        is_other = (self._pieces and batches) or (self._batches and pieces)
+        if is_other or (self._waiting and self._waiting_bytes + size > self._most_bytes):
+            self.flush()
+        offset = self.end
+        if not rows:
+            return offset
+        if not self._waiting:
+            self._waiting_since = time.monotonic()
+        self._batches += batches
+        self._pieces += pieces
+        self._waiting += rows
+        self._waiting_bytes += size
+        is_enough = self._waiting >= self.policy.flush_rows or self._waiting_bytes >= self.policy.flush_bytes
+        if is_enough or self.is_due:
+            self.flush()
+        return offset
+
+    @property
+    def _most_bytes(self) -> int:
+        return min(self.policy.flush_bytes, MOST_BYTES)
+
+    def _check(self, schema: pa.Schema) -> None:
+        expected = SCHEMAS[self.manifest.rows]
+        if schema.equals(expected):
+            return
+        for field in expected:
+            found = schema.field(field.name).type if field.name in schema.names else None
+            if found != field.type:
+                what = "nothing" if found is None else str(found)
+                raise UsageError(f"{self.path}: column {field.name!r}: expected {field.type}, found {what}")
+        raise UsageError(f"{self.path}: expected the columns {', '.join(expected.names)}, found {schema.names}")
+
+    def flush(self) -> None:
+        """Acknowledge everything appended, on the disk if the policy says so.
+
+        Raises `JournalFull` if there is no room: nothing is lost, and what was appended can be flushed later.
+        """
+        if self._waiting:
+            self._write(packed_pieces(self._pieces) if self._pieces else packed(_joined(self._batches)))
+        self._keep_up(time.monotonic())
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        payload = memoryview(_encoded(rows, self.policy.compression))
+        self._rotate_if_due()
+        times = rows.column(TIMES[self.manifest.rows]) if TIMES[self.manifest.rows] in rows.schema.names else None
+        block = Block(
+            rows.num_rows,
+            len(payload),
+            self._segment.end,
+            NEVER if times is None else _range(times),
+            _stamped(rows),
+            zlib.crc32(payload),
+        )
+        self._segment.append(block, payload)
+        self.bytes += len(payload)
+        self._batches, self._pieces = [], []
+        self._waiting = self._waiting_bytes = 0
+
+    # --- files
+
+    def _rotate_if_due(self) -> None:
+        segment, now = self._segment, time.monotonic()
+        is_old = now - self._created >= self.policy.segment_age
+        if not segment.count or (segment.position < self.policy.segment_bytes and not is_old):
+            return
+        if self._syncs_at_all:
+            segment.sync()
+        try:
+            self._segment = SegmentWriter(self.path, segment.end, self.policy.fsync)
+        except OSError as error:
+            raise failure(str(self.path), error) from error
+        segment.close()
+        self._created = now
+        self._trim(now)
+
+    def _keep_up(self, now: float) -> None:
+        """Do what is due from time to time."""
+        fsync = self.policy.fsync
+        if fsync == "flush" or (isinstance(fsync, float | int) and now - self._synced >= fsync):
+            self._segment.sync()
+            self._synced = now
+        if now - self._trimmed >= TRIM_EVERY:
+            self._trim(now)
+
+    def _trim(self, now: float) -> None:
+        self._trimmed = now
+        trim(self.path, self.policy, time.time())
+
+    def close(self) -> None:
+        """Flush, and let others write it. What cannot be flushed is lost, and an error says so."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self.flush()
+            if self._syncs_at_all:
+                self._segment.sync()
+        finally:
+            self._segment.close()
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _prepare(path: Path, recorder: str | None, rows: str) -> Manifest:
+    """What the journal says of itself, which is written if there is none."""
+    if rows not in SCHEMAS:
+        raise UsageError(f"rows: expected one of {', '.join(SCHEMAS)}, found {rows!r}")
+    path.mkdir(parents=True, exist_ok=True)
+    if not (path / MANIFEST).exists():
+        if any(entry.name != "writer.lock" for entry in os.scandir(path)):
+            raise NoJournal(str(path), "the directory has files in it that are no journal: choose another, or empty it")
+        draft = path / f".{MANIFEST}"
+        draft.write_text(Manifest.new(recorder or f"{path.name}-{secrets.token_hex(4)}", rows).to_json())
+        os.replace(draft, path / MANIFEST)
+        sync_directory(path)
+    manifest = Manifest.read(path)
+    if manifest.rows != rows:
+        raise NoJournal(str(path), f"expected a journal of {rows}, found one of {manifest.rows}")
+    if recorder is not None and manifest.recorder != recorder:
+        problem = f"the recorder of this journal is {manifest.recorder!r}, not {recorder!r}"
+        raise NoJournal(str(path), f"{problem}: choose another directory, or that name")
+    return manifest
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
+
+
+def _encoded(rows: pa.RecordBatch, compression: str) -> pa.Buffer:
+    """One complete Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
+        stream.write_batch(rows)
+    return sink.getvalue()
+
+
+def _range(times: pa.Array) -> tuple[int, int]:
+    """The least and the greatest, in microseconds."""
+    values = times.values if isinstance(times, pa.RunEndEncodedArray) else times
+    found = pc.min_max(values.cast(pa.int64()))
+    least, greatest = found["min"].as_py(), found["max"].as_py()
+    return NEVER if least is None else (least, greatest)
+
+
+def _stamped(rows: pa.RecordBatch) -> tuple[int, int]:
+    """The range of the clock's times; readings order as their times do."""
+    if "timestamp" in rows.schema.names:
+        return _range(rows.column("timestamp"))
+    if "timestamp_ntp64" not in rows.schema.names:
+        return NEVER
+    readings = rows.column("timestamp_ntp64")
+    if isinstance(readings, pa.RunEndEncodedArray):
+        readings = readings.values
+    found = pc.min_max(readings.view(pa.uint64()))
+    return _range(microseconds(pa.array([found["min"].as_py(), found["max"].as_py()], pa.uint64())))

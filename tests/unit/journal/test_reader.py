@@ -1,0 +1,236 @@
+"""What readers find in a journal, while it grows and is trimmed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.journal.rows import START, batch, counted, payloads, read, row
+from zenspark.arrow import SCHEMA
+from zenspark.errors import CorruptJournal, NoJournal, OffsetOutOfRange
+from zenspark.journal import Journal, JournalWriter, Policy
+from zenspark.journal.layout import index_file, segment_file
+from zenspark.journal.retention import remove
+from zenspark.journal.segment import Index, listed
+
+SMALL = Policy(flush_rows=5, segment_bytes=1, fsync="never")
+"""A block for every five rows, and a segment for every block."""
+
+
+def written(path: Path, rows: int = 20, policy: Policy = SMALL) -> Journal:
+    with JournalWriter(path, policy, recorder="r") as writer:
+        for start in range(0, rows, 5):
+            writer.append(counted(start, min(start + 5, rows)))
+    return Journal(path)
+
+
+def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j")
+    table = read(journal)
+    assert table.schema.equals(journal.schema)
+    assert journal.schema.names == [*SCHEMA.names, "recorder", "offset"]
+    assert table.drop_columns(["recorder", "offset"]).equals(pa.Table.from_batches([counted(0, 20)]))
+    assert table["offset"].to_pylist() == list(range(20))
+    assert set(table["recorder"].to_pylist()) == {"r"} == {journal.recorder}
+
+
+def test_an_empty_journal_begins_and_ends_at_0(tmp_path: Path) -> None:
+    JournalWriter(tmp_path / "j").close()
+    journal = Journal(tmp_path / "j")
+    assert (journal.earliest(), journal.latest(), journal.offset_at(0)) == (0, 0, 0)
+    assert list(journal.read(0, 0)) == []
+    assert journal.slices(0, 0, 3) == []
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 20), (0, 1), (4, 6), (5, 10), (7, 19), (19, 20), (3, 3), (20, 20)])
+def test_any_range_is_exactly_those_rows(tmp_path: Path, start: int, end: int) -> None:
+    journal = written(tmp_path / "j")
+    assert payloads(journal, start, end) == [b"%d" % number for number in range(start, end)]
+    for count in (1, 2, 3, 100):
+        parts = journal.slices(start, end, count)
+        assert len(parts) <= count
+        rows = [number for part in parts for number in _payloads(part.batches())]
+        assert rows == [b"%d" % number for number in range(start, end)]
+
+
+def _payloads(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
+    return [value for one in batches for value in one.column("payload").to_pylist()]
+
+
+def test_slices_are_about_equal_and_travel_between_processes(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j", 60)
+    parts = journal.slices(0, 60, 4)
+    assert len(parts) == 4
+    assert all(10 <= part.num_rows <= 20 for part in parts)
+    raw = pickle.dumps(parts[2])
+    assert len(raw) < 1000
+    expected = [b"%d" % number for number in range(parts[2].start, parts[2].end)]
+    assert _payloads(pickle.loads(raw).batches()) == expected
+
+
+def test_a_journal_travels_between_processes(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j")
+    assert journal.latest() == 20
+    copy = pickle.loads(pickle.dumps(journal))
+    assert (copy.recorder, copy.latest()) == ("r", 20)
+    assert str(tmp_path) in repr(copy)
+
+
+def test_rows_are_found_by_the_time_they_were_received(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j")
+    for number in (0, 3, 5, 19):
+        assert journal.offset_at(START + number * 1_000_000) == number
+        assert journal.offset_at(START + number * 1_000_000 - 1) == number
+    assert journal.offset_at(0) == 0
+    assert journal.offset_at(START + 19_000_001) == 20
+
+
+def test_a_reader_at_the_end_goes_on_without_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = written(tmp_path / "j", 5)
+    assert journal.latest() == 5
+    opened: list[str] = []
+    real = open
+
+    def counting(file: str, *args: object, **options: object) -> object:
+        opened.append(str(file))
+        return real(file, *args, **options)  # type: ignore[call-overload]
+
+    def refuse(_: object) -> None:
+        raise AssertionError("the directory was listed")
+
+    with JournalWriter(tmp_path / "j", SMALL) as writer:
+        monkeypatch.setattr("builtins.open", counting)
+        costs = []
+        for start in range(5, 200, 5):
+            writer.append(counted(start, start + 5))
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "scandir", refuse)
+                patched.setattr(os, "listdir", refuse)
+                opened.clear()
+                assert journal.latest() == start + 5
+                assert payloads(journal, start, start + 5)[0] == b"%d" % start
+                costs.append(len(opened))
+    assert len(set(costs)) == 1, costs
+
+
+def test_trimmed_rows_are_named_as_such(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j")
+    part = journal.slices(0, 20, 1)[0]
+    remove(tmp_path / "j", 0)
+    assert journal.earliest() == 5
+    with pytest.raises(OffsetOutOfRange, match=r"offset 3 was trimmed away: .* from 5 up to before 20"):
+        journal.read(3, 8)
+    with pytest.raises(OffsetOutOfRange, match="offset 0 was trimmed"):
+        list(part.batches())
+    with pytest.raises(OffsetOutOfRange, match="offset 21 is not there"):
+        journal.slices(20, 21, 1)
+    assert journal.offset_at(0) == 5
+
+
+def test_a_reader_that_slept_through_the_trimming_finds_the_end(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j", 5)
+    assert journal.latest() == 5
+    written_more = JournalWriter(tmp_path / "j", SMALL)
+    for start in range(5, 20, 5):
+        written_more.append(counted(start, start + 5))
+    written_more.close()
+    for first in listed(tmp_path / "j")[:-1]:
+        remove(tmp_path / "j", first)
+    assert (journal.earliest(), journal.latest()) == (15, 20)
+
+
+def test_what_is_no_journal_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoJournal, match="no such directory"):
+        Journal(tmp_path / "nothing").latest()
+    with pytest.raises(NoJournal, match=r"no journal\.json"):
+        Journal(tmp_path).earliest()
+    (tmp_path / "file").touch()
+    with pytest.raises(NoJournal, match="found a file"):
+        Journal(tmp_path / "file").latest()
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"version": 2}, "has format version 2, and this zenspark reads version 1"),
+        ({"format": "other"}, "this is not a journal"),
+        ({"rows": "cows"}, "rows: expected one of samples, sessions, declarations, found 'cows'"),
+        ({"columns": {"key": "string"}}, "columns: expected"),
+        ({"recorder": 3}, "recorder"),
+    ],
+)
+def test_a_journal_that_cannot_be_used_is_refused(tmp_path: Path, change: dict[str, object], complaint: str) -> None:
+    written(tmp_path / "j")
+    manifest = tmp_path / "j" / "journal.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
+    with pytest.raises(NoJournal, match=complaint):
+        Journal(tmp_path / "j").latest()
+    with pytest.raises(NoJournal, match=complaint):
+        JournalWriter(tmp_path / "j")
+
+
+def test_a_manifest_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    written(tmp_path / "j")
+    (tmp_path / "j" / "journal.json").write_text("{")
+    with pytest.raises(NoJournal, match="expected JSON"):
+        Journal(tmp_path / "j").latest()
+
+
+@pytest.mark.parametrize("place", [0, 10, 64, 100, -1])
+def test_a_changed_byte_is_found_and_the_rest_can_be_read(tmp_path: Path, place: int) -> None:
+    journal = written(tmp_path / "j", 15, Policy(flush_rows=5, fsync="never"))
+    file = segment_file(tmp_path / "j", 0)
+    raw = bytearray(file.read_bytes())
+    with Index(tmp_path / "j", 0) as index:
+        second = index.entry(1)
+    raw[second.position + place if place >= 0 else second.stop - 1] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(CorruptJournal, match=r"rows from offset 5 to 9 cannot be read") as caught:
+        payloads(journal)
+    assert caught.value.rows == (5, 9)
+    assert payloads(journal, 0, 5) == [b"0", b"1", b"2", b"3", b"4"]
+    assert payloads(journal, 10, 15)[0] == b"10"
+
+
+def test_a_segment_that_is_too_short_is_found(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j", 10, Policy(flush_rows=5, fsync="never"))
+    os.truncate(segment_file(tmp_path / "j", 0), 100)
+    with pytest.raises(CorruptJournal, match="expected a block of"):
+        payloads(journal)
+
+
+def test_a_changed_index_is_found(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j", 10, Policy(flush_rows=5, fsync="never"))
+    file = index_file(tmp_path / "j", 0)
+    raw = bytearray(file.read_bytes())
+    raw[-1] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(CorruptJournal, match="expected an entry of the index at byte 72"):
+        journal.latest()
+
+
+def test_readers_commit_and_are_forgotten(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j")
+    assert journal.committed("spark/1") is None
+    journal.commit("spark/1", 7)
+    journal.commit("other", 3)
+    assert journal.committed("spark/1") == 7
+    assert journal.readers() == {"spark/1": 7, "other": 3}
+    journal.forget("other")
+    assert journal.readers() == {"spark/1": 7}
+    with pytest.raises(NoJournal):
+        Journal(tmp_path / "nothing").commit("a", 1)
+
+
+def test_rows_of_one_block_are_a_batch_of_the_declared_schema(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j") as writer:
+        writer.append(batch(row(0), row(1, payload=None, kind="DELETE")))
+    (found,) = Journal(tmp_path / "j").read(0, 2)
+    assert found.schema.equals(Journal(tmp_path / "j").schema)
+    assert all(not pa.types.is_dictionary(field.type) for field in found.schema)
