@@ -10,11 +10,11 @@ from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.handlers import Attached
 from zenspark.api.hub import Hub
 from zenspark.api.ids import ZenohId
-from zenspark.api.values import Link, LinkEvent, Transport, TransportEvent
+from zenspark.api.values import Declaration, Link, LinkEvent, NeighbourEvent, Transport, TransportEvent
 from zenspark.net.driver import Driver
 from zenspark.net.gathering import Seat
 from zenspark.net.node import Neighbour
-from zenspark.router.face import Face
+from zenspark.router.face import Face, Holder, Kind
 from zenspark.wire import values as wire
 
 H = TypeVar("H")
@@ -53,6 +53,11 @@ def link_of(face: Face, neighbour: Neighbour) -> Link:
         priorities=ALL_PRIORITIES if _is_qos(neighbour) else None,
         reliability=Reliability.RELIABLE if link.is_reliable else Reliability.BEST_EFFORT,
     )
+
+
+def _role(holder: Holder) -> WhatAmI:
+    """Only routers are known without being neighbours."""
+    return WhatAmI.from_wire(holder.whatami) if isinstance(holder, Face) else WhatAmI.ROUTER
 
 
 class EventsListener(Receiver[H]):
@@ -103,6 +108,16 @@ class LinkEventsListener(EventsListener[H]):
         return LinkEvent(kind, link_of(face, neighbour))
 
 
+class NeighbourEventsListener(EventsListener[H]):
+    """Receives an event when a neighbour comes or goes, with all that is known of it."""
+
+    _NAME = "neighbour events listener"
+
+    @staticmethod
+    def _event(kind: SampleKind, face: Face, neighbour: Neighbour) -> NeighbourEvent:
+        return NeighbourEvent(kind, transport_of(face, neighbour), link_of(face, neighbour))
+
+
 class SessionInfo:
     """What a session knows about its place in the network."""
 
@@ -135,6 +150,25 @@ class SessionInfo:
     def links(self) -> list[Link]:
         """The links below them."""
         return [link_of(face, neighbour) for face, neighbour in self._hub.node.neighbourhood.items()]
+
+    def declarations(self) -> list[Declaration]:
+        """What other nodes declared, as far as it came here; not in eclipse-zenoh."""
+        tables = self._hub.node.router.tables
+        with self._hub.lock:
+            return [
+                Declaration(kind.name.lower(), entry.key, ZenohId.from_wire(holder.zid), _role(holder))
+                for kind in Kind
+                for entry in tables[kind].matching(None)
+                for holder in entry.holders
+                if holder.zid != self._hub.node.identity.zid
+            ]
+
+    def declare_neighbour_events_listener(
+        self, handler: object = None, *, history: bool | None = None
+    ) -> NeighbourEventsListener[Any]:
+        """Be told when neighbours come and go; with `history` also of those that are there. Not in eclipse-zenoh."""
+        self._hub.check()
+        return NeighbourEventsListener(self._hub, self._hub.attach(handler), flag(history))
 
     def declare_transport_events_listener(
         self, handler: object = None, *, history: bool | None = None

@@ -99,6 +99,24 @@ class LinkEvent(Info, frozen=True):
     link: Link
 
 
+class NeighbourEvent(Info, frozen=True):
+    """A neighbour came (PUT) or went (DELETE): who, and over which link; not in eclipse-zenoh."""
+
+    kind: SampleKind
+    transport: Transport
+    link: Link
+
+
+class Declaration(Info, frozen=True):
+    """Something a node declared, as this one knows it; not in eclipse-zenoh."""
+
+    kind: str
+    """subscriber, queryable or token"""
+    key: str
+    zid: ZenohId
+    whatami: WhatAmI
+
+
 class MatchingStatus(Info, frozen=True):
     """Whether anybody listens to a publisher, or could answer a querier; true in an `if` when somebody does."""
 

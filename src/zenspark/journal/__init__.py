@@ -1,9 +1,17 @@
-"""Durable samples with offsets: segments that one recorder writes and any number of processes read."""
+"""Durable samples with offsets: segments that one recorder writes and any number of processes read.
+
+What only a recorder needs is imported when it is first used: processes that read are many, and start often.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from zenspark.errors import CorruptJournal, JournalError, JournalFull, JournalLocked, NoJournal, OffsetOutOfRange
 from zenspark.journal.policy import Policy
 from zenspark.journal.reader import Journal, Slice
 from zenspark.journal.writer import JournalWriter
+
+if TYPE_CHECKING:
+    from zenspark.journal.recorder import Recorder, State, Status
 
 __all__ = [
     "CorruptJournal",
@@ -15,5 +23,16 @@ __all__ = [
     "NoJournal",
     "OffsetOutOfRange",
     "Policy",
+    "Recorder",
     "Slice",
+    "State",
+    "Status",
 ]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from zenspark.journal import recorder
+
+    return getattr(recorder, name)

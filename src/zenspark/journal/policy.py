@@ -12,6 +12,8 @@ import msgspec
 from zenspark.errors import UsageError
 
 MIB = 1 << 20
+MOST_BYTES = 1 << 30
+"""In one block: offsets into a column of Arrow are 32 bits with a sign."""
 
 Fsync: TypeAlias = float | Literal["never", "flush"]
 Compression: TypeAlias = Literal["none", "lz4", "zstd"]
@@ -45,6 +47,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"{name}: expected more than 0, found {value}")
+        if self.flush_bytes > MOST_BYTES:
+            raise UsageError(f"flush_bytes: expected at most {MOST_BYTES}, found {self.flush_bytes}")
         for name in ("flush_interval", "fsync"):
             value = getattr(self, name)
             if not isinstance(value, str) and value < 0:

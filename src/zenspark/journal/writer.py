@@ -12,6 +12,7 @@ import secrets
 import time
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.arrow.incoming import Piece, microseconds
-from zenspark.errors import NoJournal, UsageError
+from zenspark.errors import JournalError, NoJournal, UsageError
 from zenspark.journal.layout import MANIFEST, NEVER, SAMPLES, SCHEMAS, TIMES, Block, Manifest
 from zenspark.journal.lock import Lock
 from zenspark.journal.packing import packed, packed_pieces
@@ -31,8 +32,6 @@ logger = logging.getLogger("zenspark.journal")
 
 TRIM_EVERY = 10.0
 """Seconds between looks at whether something is to be removed."""
-MOST_BYTES = 1 << 30
-"""In one block: offsets into a column of Arrow are 32 bits with a sign."""
 
 
 class JournalWriter:
@@ -114,7 +113,10 @@ class JournalWriter:
     # --- rows
 
     def append(self, batch: pa.RecordBatch) -> int:
-        """Append rows; the offset of the first of them. They are acknowledged when enough have come, or by `flush`."""
+        """Append rows; the offset of the first of them. They are acknowledged when enough have come, or by `flush`.
+
+        Raises `JournalFull` if earlier rows still wait for room: then these were not taken.
+        """
         self._check(batch.schema)
         return self._take(batch.num_rows, batch.nbytes, batches=[batch])
 
@@ -128,7 +130,8 @@ class JournalWriter:
         if self._is_closed:
             raise UsageError(f"{self.path}: this writer was closed")
         is_other = (self._pieces and batches) or (self._batches and pieces)
-        if is_other or (self._waiting and self._waiting_bytes + size > self._most_bytes):
+        is_too_much = bool(self._waiting) and self._waiting_bytes + size > self.policy.flush_bytes
+        if is_other or is_too_much or self._is_enough:
             self.flush()
         offset = self.end
         if not rows:
@@ -139,14 +142,14 @@ class JournalWriter:
         self._pieces += pieces
         self._waiting += rows
         self._waiting_bytes += size
-        is_enough = self._waiting >= self.policy.flush_rows or self._waiting_bytes >= self.policy.flush_bytes
-        if is_enough or self.is_due:
-            self.flush()
+        if self._is_enough or self.is_due:
+            with suppress(JournalError):  # the rows are taken: whoever comes next hears of it
+                self.flush()
         return offset
 
     @property
-    def _most_bytes(self) -> int:
-        return min(self.policy.flush_bytes, MOST_BYTES)
+    def _is_enough(self) -> bool:
+        return self._waiting >= self.policy.flush_rows or self._waiting_bytes >= self.policy.flush_bytes
 
     def _check(self, schema: pa.Schema) -> None:
         expected = SCHEMAS[self.manifest.rows]
@@ -209,6 +212,7 @@ class JournalWriter:
             self._segment.sync()
             self._synced = now
         if now - self._trimmed >= TRIM_EVERY:
+            self._rotate_if_due()
             self._trim(now)
 
     def _trim(self, now: float) -> None:

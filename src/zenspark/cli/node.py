@@ -1,0 +1,82 @@
+"""What the commands that run a node share: the flags that say where it stands, and what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
+
+from zenspark import __version__, build_kind
+from zenspark.api.config import Config
+from zenspark.api.schema import MODES
+from zenspark.api.session import Session
+from zenspark.cli.screen import Screen
+from zenspark.errors import UsageError
+
+Settings = Iterable[tuple[str, object]]
+"""Keys of the configuration, and their values."""
+
+CONFIGURATION = """\
+A configuration file is one of zenohd: JSON5 or YAML. Flags count more than the file, and --cfg more than flags.
+RUST_LOG says how much is logged on standard error: error, warn, info (the default), debug."""
+
+
+def add_node_flags(parser: ArgumentParser, *, mode: bool = True) -> None:
+    """The flags that every node has; `mode` if it may be chosen."""
+    add = parser.add_argument
+    add("-c", "--config", metavar="FILE", help="read this configuration file")
+    if mode:
+        add("-m", "--mode", choices=MODES, help="what the node is (default: peer)")
+    add("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here, e.g. tcp/0.0.0.0:7447; repeatable")
+    add("-e", "--connect", metavar="ENDPOINT", action="append", help="connect to this node; repeatable")
+    add("-i", "--id", metavar="ID", help="the id of this node, in hexadecimal; a random one by default")
+    add("--cfg", metavar="KEY:VALUE", action="append", default=[], help="set a key to a JSON5 value; repeatable")
+    add("--no-multicast-scouting", action="store_true", help="do not look for others by multicast, nor answer them")
+
+
+def configuration(given: Namespace, settings: Settings = (), mode: str | None = None) -> Config:
+    """The configuration that a command line means: the file, flags, settings of the command, --cfg.
+
+    `mode` counts where neither file nor flags say one.
+    """
+    config = Config() if given.config is None else Config.from_file(given.config)
+    if mode is not None and config.get_json("mode") == "null":
+        config.insert_json5("mode", json.dumps(mode))
+    for key, value in (*_settings(given), *settings):
+        config.insert_json5(key, json.dumps(value))
+    for pair in given.cfg:
+        key, colon, value = pair.partition(":")
+        if not colon:
+            raise UsageError(f"--cfg: expected KEY:VALUE, found {pair!r}")
+        config.insert_json5(key, value)
+    return config
+
+
+def _settings(given: Namespace) -> Iterator[tuple[str, object]]:
+    """The keys that flags set."""
+    if getattr(given, "mode", None) is not None:
+        yield "mode", given.mode
+    if given.id is not None:
+        yield "id", given.id
+    if given.listen is not None:
+        yield "listen/endpoints", given.listen
+    if given.connect is not None:
+        yield "connect/endpoints", given.connect
+    if given.no_multicast_scouting:
+        yield "scouting/multicast/enabled", False
+
+
+def end_by_signals() -> None:
+    """Ctrl-C and being terminated both raise KeyboardInterrupt."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+
+def announce(session: Session, screen: Screen, facts: Iterable[tuple[str, str]] = ()) -> None:
+    """Say who is there now, and where."""
+    known = [("id", str(session.zid())), *(("listens on", locator) for locator in session.info.locators()), *facts]
+    screen.write([screen.styled(f"zenspark {__version__} ({build_kind()})", "bold")])
+    screen.write(f"  {screen.styled(f'{name:<10}', 'cyan')} {value}" for name, value in known)
+    sys.stdout.flush()

@@ -1,0 +1,154 @@
+"""`zenspark record`: what is published under key expressions, written into a journal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from zenspark.api.logs import init_log_from_env_or
+from zenspark.api.opening import open as open_session
+from zenspark.cli import Parser, measures, node
+from zenspark.cli.measures import shown
+from zenspark.cli.screen import Screen
+from zenspark.errors import UsageError
+from zenspark.journal import JournalWriter, Policy, Recorder, Status
+from zenspark.journal.recorder import reduced
+
+DESCRIPTION = f"""\
+Record what is published under key expressions into a journal, until it is interrupted (Ctrl-C) or terminated: then
+what was received is written. Started again with the same directory, it continues.
+
+{node.CONFIGURATION}"""
+
+EVERY = 1.0
+"""Seconds between two status lines on a terminal."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command; the exit code."""
+    given = _parser().parse_args(arguments)
+    config = node.configuration(given)
+    policy = policy_of(given)
+    keys = reduced(given.key or ["**"])
+    init_log_from_env_or("info")
+    node.end_by_signals()
+    with JournalWriter(given.journal, policy, recorder=given.recorder) as writer, open_session(config) as session:
+        recorder = Recorder(session, keys, writer, observe=not given.no_observe)
+        try:
+            recorder.start()
+            facts = [("records", str(key)) for key in recorder.keys]
+            node.announce(session, Screen(), [*facts, ("journal", f"{given.journal} at offset {writer.end}")])
+            _watch(recorder, given.seconds)
+        except KeyboardInterrupt:
+            pass
+        began = time.monotonic()
+        status = recorder.stop()
+        _summarise(status, given.journal, time.monotonic() - began)
+    return 1 if status.lost else 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="zenspark record", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--key", metavar="KEYEXPR", action="append", help="what to record; repeatable (default: **)")
+    add("--journal", metavar="DIR", default="journal", help="where to write it (default: ./journal)")
+    add("--recorder", metavar="NAME", help="the name that rows carry; one is made up for a new journal")
+    add("--for", metavar="DURATION", dest="seconds", help="end by itself after so long, e.g. 90s or 1h")
+    add("--no-observe", action="store_true", help="do not write down neighbours and declarations")
+    node.add_node_flags(parser)
+    add_policy_flags(parser)
+    return parser
+
+
+# --- the policy -------------------------------------------------------------------------------------------------------
+
+
+def add_policy_flags(parser: argparse.ArgumentParser) -> None:
+    """A flag for every field of the policy."""
+    group = parser.add_argument_group("how the journal is written and kept (sizes such as 64MiB, durations such as 1h)")
+    for field in msgspec.structs.fields(Policy):
+        _, meta = _typed(field.name)
+        flag = "--" + field.name.replace("_", "-")
+        if field.default is False:
+            group.add_argument(flag, action="store_true", default=None, help=meta.description)
+            continue
+        default = "no limit" if field.default is None else field.default
+        group.add_argument(flag, metavar=_metavar(field.name), help=f"{meta.description} (default: {default})")
+
+
+def policy_of(given: argparse.Namespace) -> Policy:
+    """What the flags say."""
+    said = {field.name: getattr(given, field.name) for field in msgspec.structs.fields(Policy)}
+    return Policy(**{name: _read(name, value) for name, value in said.items() if value is not None})
+
+
+def _typed(name: str) -> tuple[Any, msgspec.Meta]:
+    hint = get_type_hints(Policy, include_extras=True)[name]
+    plain, meta = get_args(hint)[:2]
+    return plain, meta
+
+
+def _metavar(name: str) -> str:
+    return {"fsync": "never|flush|DURATION", "compression": "none|lz4|zstd"}.get(name, _reader(name)[0])
+
+
+def _reader(name: str) -> tuple[str, Callable[[str], Any]]:
+    """How a field is called and read on the command line."""
+    if name.endswith("_bytes"):
+        return "SIZE", measures.size
+    if name.endswith("_rows"):
+        return "ROWS", measures.size
+    plain, _ = _typed(name)
+    is_text = get_origin(plain) is not None and str in {type(one) for one in get_args(plain)}
+    return ("TEXT", str) if is_text else ("DURATION", measures.duration)
+
+
+def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the field holds
+    if not isinstance(value, str):
+        return value
+    try:
+        if name == "fsync":
+            return value if value in ("never", "flush") else measures.duration(value)
+        return _reader(name)[1](value)
+    except UsageError as error:
+        raise UsageError(f"--{name.replace('_', '-')}: {error}") from None
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def _watch(recorder: Recorder, limit: str | None) -> None:
+    """Until the time is over, or nothing more can come."""
+    ends_at = None if limit is None else time.monotonic() + measures.duration(limit)
+    is_terminal = sys.stdout.isatty()
+    while recorder.is_running:
+        left = EVERY if ends_at is None else min(EVERY, ends_at - time.monotonic())
+        if left <= 0:
+            return
+        time.sleep(left)
+        if is_terminal:
+            print(f"\r\x1b[K{line_of(recorder.status())}", end="", flush=True)
+
+
+def line_of(status: Status) -> str:
+    """One line on how it gets on."""
+    what = f"{status.state}: {shown(status.rate)} rows/s, {status.rows} rows, {shown(status.bytes, 'B')}"
+    return f"{what}, offset {status.offset}" + (f" ({status.error})" if status.error else "")
+
+
+def _summarise(status: Status, journal: str, seconds: float) -> None:
+    start = "\n" if sys.stdout.isatty() else ""
+    what = f"recorded {status.rows} rows ({shown(status.bytes, 'B')}) into {journal}, up to offset {status.offset}"
+    print(f"{start}{what}; what was left took {seconds:.1f} s", flush=True)
+    if status.lost:
+        print(
+            f"zenspark record: {status.lost} rows were received and could not be written: {status.error}",
+            file=sys.stderr,
+        )

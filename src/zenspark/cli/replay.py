@@ -1,0 +1,111 @@
+"""`zenspark replay`: a journal or a table, published again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+
+from zenspark.api.logs import init_log_from_env_or
+from zenspark.api.opening import open as open_session
+from zenspark.api.session import Session
+from zenspark.cli import Parser, node
+from zenspark.cli.measures import shown
+from zenspark.cli.screen import Screen
+from zenspark.errors import UsageError
+from zenspark.journal.remapping import Remapping, Rule
+from zenspark.journal.replay import Bound, Replay, Report, recorded, wait_for_subscribers
+from zenspark.key import KeyExpr
+
+DESCRIPTION = f"""\
+Publish what was recorded again: the rows of a journal, or of a Parquet file or directory with the columns of a sample.
+
+Keys: --key chooses, --map renames (the first that applies), --prefix comes before everything.
+  --map robot1=lab/robot1    robot1/state becomes lab/robot1/state; robot12 stays as it is
+  --map a/b=                 a/b/c becomes c
+  --prefix replay            a becomes replay/a
+
+{node.CONFIGURATION}"""
+
+EVERY = 1.0
+"""Seconds between two status lines on a terminal."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command; the exit code."""
+    given = _parser().parse_args(arguments)
+    replay = _replay(given)
+    config = node.configuration(given)
+    batches = recorded(given.source, given.start and Bound.parse(given.start), given.end and Bound.parse(given.end))
+    init_log_from_env_or("info")
+    node.end_by_signals()
+    report = Report(0, 0, 0.0)
+    try:
+        with open_session(config) as session:
+            node.announce(session, Screen(), [("replays", given.source)])
+            if given.wait:
+                _wait(session, replay.remapping)
+            shown_at = time.monotonic()
+            for report in replay.run(session, batches):
+                if time.monotonic() - shown_at >= EVERY and sys.stdout.isatty():
+                    shown_at = time.monotonic()
+                    print(f"\r\x1b[K{line_of(report)}", end="", flush=True)
+    except KeyboardInterrupt:
+        pass
+    print(("\n" if sys.stdout.isatty() else "") + line_of(report), flush=True)
+    return 0
+
+
+def line_of(report: Report) -> str:
+    """One line on how it gets on."""
+    rate = report.rows / report.seconds if report.seconds else 0.0
+    what = f"published {report.rows} rows in {report.seconds:.1f} s, {shown(rate)} rows/s"
+    return what + (f"; {report.dropped} were dropped where a link was full" if report.dropped else "")
+
+
+def _wait(session: Session, remapping: Remapping) -> None:
+    """Until somebody subscribes to what comes: to anything, where keys are renamed."""
+    keys = [] if remapping.rules or remapping.prefix else list(remapping.keys)
+    print("waits for a subscriber", flush=True)
+    wait_for_subscribers(session, keys or [KeyExpr("**")], threading.Event())
+
+
+def _replay(given: argparse.Namespace) -> Replay:
+    remapping = Remapping(
+        [KeyExpr.autocanonize(key) for key in given.key],
+        [Rule.parse(rule) for rule in given.map],
+        given.prefix,
+    )
+    return Replay(speed=_speed(given.speed), remapping=remapping, restamp=given.restamp, may_drop=given.may_drop)
+
+
+def _speed(text: str) -> float | None:
+    if text == "max":
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not speed > 0:
+        raise UsageError(f"--speed: expected max or a number more than 0, found {text!r}")
+    return speed
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="zenspark replay", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("source", metavar="SOURCE", help="the directory of a journal, or a Parquet file or directory")
+    add("--speed", default="1", help="so many times as fast as it was received, or max (default: 1)")
+    add("--from", metavar="BOUND", dest="start", help="begin here: an offset, or a time such as 2026-11-16T12:00:00Z")
+    add("--to", metavar="BOUND", dest="end", help="end before this offset or time")
+    add("--key", metavar="KEYEXPR", action="append", default=[], help="only keys that match; repeatable")
+    add("--map", metavar="OLD=NEW", action="append", default=[], help="rename keys that begin with OLD; repeatable")
+    add("--prefix", metavar="KEY", default="", help="put this before every key")
+    add("--restamp", action="store_true", help="forget the timestamps that rows have")
+    add("--may-drop", action="store_true", help="keep their congestion control, so that full links may drop rows")
+    add("--wait", action="store_true", help="begin when somebody subscribes")
+    node.add_node_flags(parser)
+    return parser

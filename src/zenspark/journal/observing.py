@@ -1,0 +1,144 @@
+"""What a node sees of its network over time: neighbours that come and go, and what nodes declare and undeclare.
+
+Two small journals inside that of the samples, `sessions` and `declarations`. Neighbours are written down as they come
+and go; declarations are looked at once a second, and what has changed is written down. What was there when the last
+recording ended is unknown when the next begins: so what is there is written as new, and what ends with the recording
+as gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from zenspark.api.enums import SampleKind
+from zenspark.api.session import Session
+from zenspark.api.values import Declaration, NeighbourEvent
+from zenspark.errors import JournalError
+from zenspark.journal.layout import DECLARATIONS, SCHEMAS, SESSIONS
+from zenspark.journal.policy import Policy
+from zenspark.journal.writer import JournalWriter
+
+logger = logging.getLogger("zenspark.journal")
+
+EVERY = 1.0
+"""Seconds between looks at the declarations,"""
+SHARE = 20
+"""and at least so many times as long as a look takes, because the node waits for it."""
+
+OPENED, CLOSED = "OPENED", "CLOSED"
+DECLARED, UNDECLARED = "DECLARED", "UNDECLARED"
+
+
+class Observer:
+    """Writes the two journals beside one of samples, under the same name, in a thread of its own."""
+
+    def __init__(self, session: Session, beside: JournalWriter) -> None:
+        policy = _quiet(beside.policy)
+        name = beside.manifest.recorder
+        self._session = session
+        self._writers = {
+            rows: JournalWriter(beside.path / rows, policy, recorder=name, rows=rows)
+            for rows in (SESSIONS, DECLARATIONS)
+        }
+        self._events: deque[tuple[int, NeighbourEvent]] = deque()
+        self._open: dict[tuple[str, str, str, str], None] = {}
+        self._declared: set[Declaration] = set()
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="zenspark-observer", daemon=True)
+        self._listener: Any = None
+
+    def start(self) -> None:
+        self._listener = self._session.info.declare_neighbour_events_listener(self._hear, history=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left to be told; at the end everything is closed."""
+        self._is_stopping.set()
+        self._thread.join()
+
+    def _hear(self, event: NeighbourEvent) -> None:
+        self._events.append((_now(), event))
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._is_stopping.wait(wait):
+            began = time.monotonic()
+            self._look()
+            wait = max(EVERY, (time.monotonic() - began) * SHARE)
+        self._listener.__exit__()
+        self._look()
+        self._end()
+
+    def _look(self) -> None:
+        self._tell_sessions()
+        declared = set() if self._session.is_closed() else set(self._session.info.declarations())
+        self._tell_declarations(declared)
+
+    def _end(self) -> None:
+        """Whatever is still there ends with the recording."""
+        self._write(SESSIONS, [(_now(), CLOSED, *one) for one in self._open])
+        self._tell_declarations(set())
+        for writer in self._writers.values():
+            try:
+                writer.close()
+            except JournalError as error:
+                logger.warning("what was observed last is lost: %s", error)
+
+    def _tell_sessions(self) -> None:
+        rows: list[tuple[Any, ...]] = []
+        while self._events:
+            at, event = self._events.popleft()
+            transport, link = event.transport, event.link
+            one = (str(transport.zid), str(transport.whatami), link.src, link.dst)
+            if event.kind is SampleKind.PUT:
+                self._open[one] = None
+            else:
+                self._open.pop(one, None)
+            rows.append((at, OPENED if event.kind is SampleKind.PUT else CLOSED, *one))
+        self._write(SESSIONS, rows)
+
+    def _tell_declarations(self, declared: set[Declaration]) -> None:
+        now = _now()
+        gone, new = self._declared - declared, declared - self._declared
+        rows = [*_declarations(now, UNDECLARED, gone), *_declarations(now, DECLARED, new)]
+        self._write(DECLARATIONS, rows)
+        self._declared = declared
+
+    def _write(self, rows: str, values: list[tuple[Any, ...]]) -> None:
+        """Append; what cannot be written waits in the writer for the next time."""
+        writer, schema = self._writers[rows], SCHEMAS[rows]
+        try:
+            if values:
+                columns = zip(*values, strict=True)
+                arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+                writer.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            writer.flush()
+        except JournalError as error:
+            logger.warning("what was observed waits: %s", error)
+
+
+def _declarations(now: int, event: str, found: Iterable[Declaration]) -> list[tuple[Any, ...]]:
+    ordered = sorted(found, key=lambda one: (one.kind, one.key, str(one.zid)))
+    return [(now, event, one.kind, one.key, str(one.zid), str(one.whatami)) for one in ordered]
+
+
+def _quiet(policy: Policy) -> Policy:
+    """The same care for rows that are few."""
+    return Policy(
+        fsync=policy.fsync,
+        segment_age=policy.segment_age,
+        retain_age=policy.retain_age,
+        trim_unread=policy.trim_unread,
+        compression=policy.compression,
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,215 @@
+"""Replay: publishes recorded rows again, at their pace, faster, or as fast as possible.
+
+Rows come from a journal or from Parquet files with the columns of a sample. Those that came at about the same time go
+out together, as one batch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import UTC as UTC_ZONE
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from zenspark.api.enums import CongestionControl
+from zenspark.api.session import Session
+from zenspark.arrow import SCHEMA
+from zenspark.errors import JournalError, NoJournal, UsageError
+from zenspark.journal.layout import MANIFEST, SAMPLES
+from zenspark.journal.reader import Journal
+from zenspark.journal.remapping import Remapping
+from zenspark.key import KeyExpr
+
+SLICE = 0.001
+"""Seconds of the recording that go out together: a message by itself costs a hundred times more."""
+LOOK_AGAIN = 0.05
+"""Seconds between looks at whether somebody subscribes."""
+STAMPS = ("timestamp", "timestamp_ntp64", "timestamp_id")
+NOT_PUBLISHED = ("received_at", "via")
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """Where to begin or end: at an offset, or at a time of reception in microseconds since 1970."""
+
+    offset: int | None = None
+    time_us: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> Bound:
+        """A number is an offset, anything else a time such as 2026-11-16T12:00:00Z; UTC unless it says otherwise."""
+        if text.isdigit():
+            return Bound(offset=int(text))
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(f"expected an offset or a time such as 2026-11-16T12:00:00Z, found {text!r}") from None
+        aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC_ZONE)
+        return Bound(time_us=round(aware.timestamp() * 1e6))
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was published."""
+
+    rows: int
+    dropped: int
+    """Counted for each neighbour whose link was full."""
+    seconds: float
+
+
+# --- where rows come from ---------------------------------------------------------------------------------------------
+
+
+def recorded(source: str, start: Bound | None = None, end: Bound | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a journal, or of a Parquet file or directory, between two bounds, in the order they came."""
+    path = Path(source)
+    if (path / MANIFEST).exists():
+        return _from_journal(Journal(path), start, end)
+    if not path.exists():
+        raise NoJournal(source, "there is no such journal, file or directory")
+    return _from_parquet(path, start, end)
+
+
+def _from_journal(journal: Journal, start: Bound | None, end: Bound | None) -> Iterator[pa.RecordBatch]:
+    if journal.rows != SAMPLES:
+        raise NoJournal(str(journal.path), f"expected a journal of samples, found one of {journal.rows}")
+
+    def offset(bound: Bound | None, otherwise: int) -> int:
+        if bound is None:
+            return otherwise
+        return bound.offset if bound.offset is not None else journal.offset_at(bound.time_us or 0)
+
+    first = offset(start, journal.earliest())
+    return journal.read(first, max(offset(end, journal.latest()), first))
+
+
+def _from_parquet(path: Path, start: Bound | None, end: Bound | None) -> Iterator[pa.RecordBatch]:
+    try:
+        found = ds.dataset(_files(path), format="parquet")
+    except (pa.ArrowException, OSError) as error:
+        raise NoJournal(str(path), f"neither a journal nor Parquet: {error}") from error
+    names = found.schema.names
+    for name in ("key", "payload", "received_at"):
+        if name not in names:
+            raise NoJournal(str(path), f"expected rows of samples, found no column {name!r}")
+    conditions = [
+        _condition(bound, names, path, is_start) for bound, is_start in ((start, True), (end, False)) if bound
+    ]
+    wanted = [name for name in (*SCHEMA.names, "recorder", "offset") if name in names]
+    order = [(name, "ascending") for name in ("received_at", "recorder", "offset") if name in names]
+    condition = None
+    for one in conditions:
+        condition = one if condition is None else condition & one
+    try:
+        table = found.to_table(wanted, filter=condition).sort_by(order)
+    except pa.ArrowException as error:
+        raise JournalError(str(path), f"cannot be read: {error}") from error
+    return iter(table.to_batches(max_chunksize=65_536))
+
+
+def _files(path: Path) -> str | list[str]:
+    """Of a Delta table only those that its log names; everything else as it is."""
+    if not (path / "_delta_log").is_dir():
+        return str(path)
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise NoJournal(str(path), "to read a Delta table, install zenspark[spark]") from None
+    return list(DeltaTable(str(path)).file_uris())
+
+
+def _condition(bound: Bound, names: list[str], path: Path, is_start: bool) -> ds.Expression:
+    if bound.offset is not None and "offset" not in names:
+        raise UsageError(f"{path}: its rows have no offsets; give a time")
+    if bound.offset is not None:
+        return ds.field("offset") >= bound.offset if is_start else ds.field("offset") < bound.offset
+    limit = pa.scalar(bound.time_us, SCHEMA.field("received_at").type)
+    return ds.field("received_at") >= limit if is_start else ds.field("received_at") < limit
+
+
+# --- publishing -------------------------------------------------------------------------------------------------------
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """How rows are published again."""
+
+    speed: float | None = 1.0
+    """So many times as fast as they came; None is as fast as possible."""
+    remapping: Remapping = Remapping()
+    restamp: bool = False
+    """Forget their timestamps, so that whoever stamps makes new ones."""
+    may_drop: bool = False
+    """Keep the congestion control they had; otherwise a full link makes the replay wait, and nothing is dropped."""
+
+    def run(
+        self, session: Session, batches: Iterator[pa.RecordBatch], stop: threading.Event | None = None
+    ) -> Iterator[Report]:
+        """Publish; what was published up to now, after each part. Ends early when `stop` is set."""
+        ending = stop or threading.Event()
+        began = time.monotonic()
+        pace = Pace(self.speed, began)
+        rows = dropped = 0
+        for batch in batches:
+            wanted = self.remapping.applied(batch)
+            for part in pace.parts(wanted, ending):
+                dropped += session.put_batch(self._ready(part), congestion_control=CongestionControl.BLOCK)
+                rows += part.num_rows
+                yield Report(rows, dropped, time.monotonic() - began)
+            if ending.is_set():
+                return
+
+    def _ready(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        left_out = {*NOT_PUBLISHED, *(STAMPS if self.restamp else ()), *(() if self.may_drop else ("congestion",))}
+        names = [name for name in batch.schema.names if name in SCHEMA.names and name not in left_out]
+        return batch.select(names)
+
+
+class Pace:
+    """When rows are due: as long after the first as they came, divided by the speed."""
+
+    def __init__(self, speed: float | None, began: float) -> None:
+        if speed is not None and not speed > 0:
+            raise UsageError(f"speed: expected more than 0, found {speed:g}")
+        self._speed = speed
+        self._began = began
+        self._first: int | None = None
+
+    def parts(self, batch: pa.RecordBatch, ending: threading.Event) -> Iterator[pa.RecordBatch]:
+        """A batch in parts, each when it is due."""
+        if self._speed is None or not batch.num_rows:
+            if batch.num_rows:
+                yield batch
+            return
+        times = memoryview(pc.cumulative_max(batch.column("received_at").cast(pa.int64())).buffers()[1]).cast("q")
+        if self._first is None:
+            self._first = times[0]
+        start = 0
+        while start < batch.num_rows and not ending.wait(self._left(times[start] - self._first)):
+            now = self._first + (time.monotonic() - self._began + SLICE) * self._speed * 1e6
+            stop = max(bisect_right(times, now, start, batch.num_rows), start + 1)
+            yield batch[start:stop]
+            start = stop
+
+    def _left(self, since_first: int) -> float:
+        """Seconds until a row is due that came so many microseconds after the first."""
+        return max(since_first / 1e6 / (self._speed or 1.0) - (time.monotonic() - self._began), 0.0)
+
+
+def wait_for_subscribers(session: Session, keys: list[KeyExpr], ending: threading.Event) -> bool:
+    """Wait until somebody subscribes to one of the keys; whether somebody did."""
+    publishers = [session.declare_publisher(key) for key in keys]
+    try:
+        while not any(publisher.matching_status.matching for publisher in publishers):
+            if ending.wait(LOOK_AGAIN):
+                return False
+        return True
+    finally:
+        for publisher in publishers:
+            publisher.undeclare()
