@@ -1,0 +1,1 @@
+"""Answers Zenoh queries from the journal and the lake, as a storage of zenohd would."""
