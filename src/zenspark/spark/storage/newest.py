@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
@@ -50,7 +51,7 @@ class Newest:
     """The newest sample of every key."""
 
     def __init__(self, lifespan: float = LIFESPAN) -> None:
-        self._lifespan = lifespan
+        self.lifespan = lifespan
         self._lock = threading.Lock()
         """Held while the tree, the columns and the pages do not fit together."""
         self._places: KeyTree[int] = KeyTree()
@@ -132,7 +133,7 @@ class Newest:
         change = _Change([names[i] for i in winners.tolist()], places[winners], stamps.take(winners), is_put)
         self._store(change, rows.take(pa.array(newest[is_put])), np.arange(np.count_nonzero(is_put)))
         for name, wild in late.items():
-            self._override([name], wild)
+            self._override([name], wild, is_later)  # recorded before, made later
 
     def _known(self, places: Numbers) -> Stamps:
         """What is known for keys; where there is no place, nothing."""
@@ -191,20 +192,20 @@ class Newest:
         keys = [key for key, _ in self._places.intersecting(name)]
         if stamp.clock[0] == UNSTAMPED and keys:
             known = self._stamps.take(np.array([self._places.get(key) for key in keys]))
-            earlier = known.ntp64[known.recorder == stamp.recorder[0]]
-            stamp.ntp64[0] = max(stamp.ntp64[0], *earlier, np.uint64(0))
+            is_earlier = (known.recorder == stamp.recorder[0]) & (known.offset < stamp.offset[0])
+            stamp.ntp64[0] = max(stamp.ntp64[0], known.ntp64[is_earlier].max(initial=0))
         wild = Wild(row, stamp, row.column("kind")[0].as_py() == "PUT", time.monotonic())
         before = self._wild.get(name)
         if before is None or is_later(stamp, before.stamp, self._clocks)[0]:
             self._wild.insert(name, wild)
-        self._override(keys, wild)
+        self._override(keys, wild, is_newer)
 
-    def _override(self, keys: list[str], wild: Wild) -> None:
+    def _override(self, keys: list[str], wild: Wild, replaces: Callable[[Stamps, Stamps, Clocks], Numbers]) -> None:
         """Give keys that have a value the one of a PUT on many, or none."""
         places = np.array([self._places.get(key) for key in keys], np.intp)
         stamps = wild.stamp.take(np.zeros(len(keys), np.intp))
         is_live = self._page[places] != NOWHERE
-        wins = np.flatnonzero(is_live & is_later(stamps, self._stamps.take(places), self._clocks))
+        wins = np.flatnonzero(is_live & replaces(stamps, self._stamps.take(places), self._clocks))
         is_put = np.full(len(wins), wild.is_put)
         change = _Change([keys[i] for i in wins.tolist()], places[wins], stamps.take(wins), is_put)
         self._store(change, wild.row, np.zeros(len(wins) if wild.is_put else 0, np.intp))
@@ -229,7 +230,7 @@ class Newest:
 
     def forget(self, now: float | None = None) -> None:
         """Forget what was deleted, or changed by wildcards, longer ago than the lifespan."""
-        limit = (time.monotonic() if now is None else now) - self._lifespan
+        limit = (time.monotonic() if now is None else now) - self.lifespan
         for key in [key for key, wild in self._wild.items() if wild.taken_at < limit]:
             self._wild.remove(key)
         while self._deleted and next(iter(self._deleted.values())) < limit:
