@@ -8,7 +8,7 @@ first time costs more. One thread at a time takes rows in; any number may look t
 * A PUT or DEL on a key expression with wildcards changes the keys that are there and match, and is kept for a while as
   well: what was made before it and comes later gets its value, or is deleted. It makes no keys.
 
-This is what storages of eclipse-zenoh do. What they forget and is kept here: attachments, and that a sample has no stamp.
+This is what storages of eclipse-zenoh do. Kept here and not there: attachments, and that a sample has no stamp.
 """
 
 from __future__ import annotations
