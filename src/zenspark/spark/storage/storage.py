@@ -112,7 +112,7 @@ class Storage:
         if parameters and "_time" in parameters:
             self._pool.submit(self._answer_past, owner, query)
         elif "*" not in key:
-            self._answer_newest(query, [key])
+            self._answer_newest(query, [key] if self.scope.owns(owner, key) else [])
         else:
             keys = [key for key in self.newest.matching(key) if self.scope.owns(owner, key)]
             if len(keys) <= MANY:
