@@ -1,15 +1,12 @@
-"""How the newest values are filled and kept up: from the table `latest`, then from the journals as they grow."""
+"""How the newest values are filled and kept up: from the lake, then from the journals as they grow."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from zenspark.journal import JournalError
 from zenspark.spark.storage.history import COLUMNS
@@ -62,13 +59,10 @@ class Following:
         return True
 
     def _fill(self) -> None:
-        landed = self._sources.landed()
-        for batch in self._sources.table("latest", COLUMNS):
+        landed = self._sources.newest()
+        for batch in landed.batches:
             self._take_in(batch)
-        since = datetime.now(UTC) - timedelta(seconds=self._newest.lifespan)
-        for batch in self._sources.table("samples", COLUMNS, _may_delete(since)):
-            self._take_in(batch)
-        self.offsets = landed
+        self.offsets = dict(landed.offsets)
 
     def step(self) -> int:
         """Take in what is new; how many rows."""
@@ -98,9 +92,3 @@ class Following:
             if time.monotonic() - forgotten > FORGET_EVERY:
                 forgotten = time.monotonic()
                 self._newest.forget()
-
-
-def _may_delete(since: datetime) -> ds.Expression:
-    """Samples that say something about others than themselves: what was deleted, and what has wildcards."""
-    is_young = (ds.field("day") >= pa.scalar(since.date(), pa.date32())) & (ds.field("received_at") >= pa.scalar(since))
-    return is_young & ((ds.field("kind") == "DELETE") | pc.match_substring(ds.field("key"), "*"))

@@ -23,7 +23,7 @@ from zenspark.arrow.outgoing import ntp64_of
 from zenspark.spark.storage.order import Numbers
 from zenspark.spark.storage.pages import encoding_of
 from zenspark.spark.storage.scope import Scope
-from zenspark.spark.storage.sources import Sources, before
+from zenspark.spark.storage.sources import Sources
 from zenspark.wire.messages import Del, Put
 from zenspark.wire.values import Timestamp, ZenohId
 
@@ -87,12 +87,12 @@ class History:
             yield from (rows if asked.limit is None else rows.newest(asked.limit)).in_order().messages()
 
     def _rows(self, asked: Asked, owner: int) -> Iterator[Rows]:
-        landed = self._sources.landed()
         start = _microseconds(asked.times.start)
         received = None if start is None else max(0, start - AHEAD // MICROSECOND)
-        for batch in self._sources.table("samples", COLUMNS, self._only(asked, received)):
-            yield from self._selected(before(batch, landed), asked, owner)
-        for batch in self._sources.tail(landed, received):
+        landed = self._sources.samples(COLUMNS, self._only(asked, received))
+        for batch in landed.batches:
+            yield from self._selected(batch, asked, owner)
+        for batch in self._sources.tail(landed.offsets, received):
             yield from self._selected(batch.select(COLUMNS), asked, owner)
 
     def _selected(self, batch: pa.RecordBatch, asked: Asked, owner: int) -> Iterator[Rows]:

@@ -1,49 +1,65 @@
 """Where the rows of a storage come from: the tables of a lake, and of the journals what has not landed there yet.
 
-A row is in exactly one of the two: up to where the lake says it reaches, rows are taken from there, from then on from
-the journal. That is asked first; a table that is read a moment later may hold more, and what is more is left out.
+A row is in exactly one of the two: a table is read as it is at one moment, and says up to which offset of each recorder
+it reaches; from there on rows are taken from the journals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from zenspark.journal import Journal, NoJournal
+
+
+class Snapshot(Protocol):
+    """A table at one moment."""
+
+    @property
+    def dataset(self) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """As pyarrow reads it."""
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """Up to where it has the rows of each recorder."""
 
 
 class Tables(Protocol):
     """What a storage needs of a lake."""
 
-    def dataset(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """A table as pyarrow reads it."""
+    def snapshot(self, name: str) -> Snapshot:
+        """A table as it is now."""
 
-    def landed(self) -> Mapping[str, int]:
-        """Up to which offset the rows of each recorder are in `samples`."""
+    def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
+        """Rows that together decide the newest sample of every key, and where the journals go on behind them."""
+
+
+class Landed(NamedTuple):
+    """Rows from a lake, and where the journals go on behind them."""
+
+    batches: Iterator[pa.RecordBatch]
+    offsets: dict[str, int]
 
 
 class Sources:
     """A lake, or none, and journals."""
 
     def __init__(self, lake: Tables | None, journals: Sequence[Journal]) -> None:
-        self.lake = lake
-        self.journals = list(journals)
+        self._lake = lake
+        self._journals = list(journals)
 
-    def landed(self) -> dict[str, int]:
-        """Up to which offset the rows of each recorder are in the lake."""
-        return {} if self.lake is None else dict(self.lake.landed())
+    def newest(self) -> Landed:
+        """Rows that decide what is newest."""
+        return Landed(iter(()), {}) if self._lake is None else Landed(*self._lake.newest())
 
-    def table(self, name: str, columns: Sequence[str], only: Any = None) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
-        """Rows of a table of the lake, if there is one; `only` is an expression that they fulfil."""
-        if self.lake is None:
-            return
-        for batch in self.lake.dataset(name).scanner(columns=list(columns), filter=only).to_batches():
-            if batch.num_rows:
-                yield batch
+    def samples(self, columns: Sequence[str], only: Any) -> Landed:  # noqa: ANN401 - pyarrow has no types
+        """All rows that fulfil an expression."""
+        if self._lake is None:
+            return Landed(iter(()), {})
+        snapshot = self._lake.snapshot("samples")
+        return Landed(snapshot.dataset.scanner(columns=list(columns), filter=only).to_batches(), snapshot.offsets)
 
     def ends(self) -> dict[str, int]:
         """Up to which offset each recorder has written."""
@@ -61,17 +77,9 @@ class Sources:
 
     def _written(self) -> Iterator[tuple[str, Journal]]:
         """The journals that exist; one may be about to be made."""
-        for journal in self.journals:
+        for journal in self._journals:
             try:
                 name = journal.recorder
             except NoJournal:
                 continue
             yield name, journal
-
-
-def before(rows: pa.RecordBatch, ends: Mapping[str, int]) -> pa.RecordBatch:
-    """The rows whose offset is before the end of their recorder."""
-    recorders = pc.dictionary_encode(rows.column("recorder"))
-    limits = np.array([ends.get(name, 0) for name in recorders.dictionary.to_pylist()], np.int64)
-    is_before = rows.column("offset").to_numpy() < limits[recorders.indices.to_numpy()]
-    return rows if is_before.all() else rows.filter(pa.array(is_before))

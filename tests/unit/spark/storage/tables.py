@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,16 +49,18 @@ class Files:
             return ds.dataset(schema.empty_table())
         return ds.dataset(self.path / name, schema=schema, partitioning=PARTITIONS)
 
-    def landed(self) -> dict[str, int]:
-        return self.ends
+    def snapshot(self, name: str) -> Snapshot:
+        return Snapshot(self.dataset(name), self.ends)
+
+    def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
+        return self.dataset("samples").to_batches(columns=RECORDED.names), self.ends
 
 
-def journal(path: Path, *batches: list[dict[str, Any]], recorder: str = "r") -> Iterator[JournalWriter]:
-    """A journal of these rows that is still written."""
-    with JournalWriter(path, recorder=recorder) as writer:
-        for rows in batches:
-            append(writer, rows)
-        yield writer
+class Snapshot(NamedTuple):
+    """A table as it is."""
+
+    dataset: Any
+    offsets: dict[str, int]
 
 
 def append(writer: JournalWriter, rows: list[dict[str, Any]]) -> None:

@@ -39,7 +39,6 @@ def test_it_is_filled_from_the_lake_and_from_what_has_not_landed(tmp_path: Path)
     with JournalWriter(tmp_path / "j", recorder="r") as writer:
         append(writer, rows)
         lake.land("samples", recorded(rows[:4]))
-        lake.land("latest", recorded(rows[:2]))
         newest, following_ = followed(lake, tmp_path / "j")
         following_.start()
         assert [value(newest, key) for key in "abc"] == [b"1", b"2", None]

@@ -55,12 +55,6 @@ def test_landed_and_not_landed_rows_are_each_told_once_in_order(past: Past) -> N
     assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
 
 
-def test_a_table_that_has_grown_since_tells_nothing_twice(past: Past) -> None:
-    past.record([row("a", b"1", 1), row("a", b"2", 2)], landed=2)
-    past.files.ends["r"] = 1
-    assert past.samples("a") == [("a", b"1"), ("a", b"2")]
-
-
 @pytest.mark.parametrize("landed", [0, 5])
 def test_ranges_of_time(past: Past, landed: int) -> None:
     rows = [row("a", b"%d" % second, second * DAY, received=second * DAY + 1) for second in range(1, 4)]

@@ -2,26 +2,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
 from tests.unit.spark.storage.made import recorded, row
 from tests.unit.spark.storage.tables import Files, append
 from zenspark.journal import Journal, JournalWriter
-from zenspark.spark.storage.sources import Sources, before
+from zenspark.spark.storage.sources import Sources
+
+EVERYTHING = pc.is_valid(ds.field("key"))
 
 
-def test_without_a_lake_nothing_has_landed(tmp_path: Path) -> None:
+def test_without_a_lake_nothing_has_landed() -> None:
     sources = Sources(None, [])
-    assert sources.landed() == {}
-    assert list(sources.table("samples", ["key"])) == []
+    for landed in (sources.newest(), sources.samples(["key"], EVERYTHING)):
+        assert (list(landed.batches), landed.offsets) == ([], {})
     assert list(sources.tail({})) == []
 
 
-def test_rows_of_a_table(tmp_path: Path) -> None:
+def test_rows_of_tables(tmp_path: Path) -> None:
     files = Files(tmp_path)
     files.land("samples", recorded([row("a", b"1", 1), row("b", b"2", 1)]))
     sources = Sources(files, [])
-    assert [batch.to_pydict() for batch in sources.table("samples", ["key"])] == [{"key": ["a"]}, {"key": ["b"]}]
-    assert sources.landed() == {"r": 2}
-    assert list(sources.table("latest", ["key"])) == []
+    landed = sources.samples(["key"], ds.field("key") == "b")
+    assert [batch.to_pylist() for batch in landed.batches if batch.num_rows] == [[{"key": "b"}]]
+    assert landed.offsets == {"r": 2}
+    newest = sources.newest()
+    assert [row["payload"] for batch in newest.batches for row in batch.to_pylist()] == [b"1", b"2"]
+    assert newest.offsets == {"r": 2}
 
 
 def test_a_journal_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
@@ -34,10 +42,3 @@ def test_a_journal_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) ->
         assert [batch.column("offset").to_pylist() for batch in sources.tail({"r": 1})] == [[1, 2]]
         assert list(sources.tail({"r": 3})) == []
         assert list(sources.tail({}, received_after=11_000_000)) == []
-
-
-def test_rows_before_an_offset() -> None:
-    rows = recorded([row("a", b"", 1)] * 3, first=5)
-    assert before(rows, {"r": 7}).column("offset").to_pylist() == [5, 6]
-    assert before(rows, {"r": 8}) is rows
-    assert before(rows, {}).num_rows == 0
