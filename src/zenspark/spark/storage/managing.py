@@ -21,21 +21,30 @@ from zenspark.spark.storage.settings import BACKEND, PLUGIN, StorageSettings
 from zenspark.spark.storage.sources import Tables
 from zenspark.spark.storage.storage import Storage
 
-OpenLake = Callable[[Path], Tables]
+
+def open_lake(path: Path) -> Tables:
+    """The tables in a directory."""
+    from zenspark.spark.lake import Lake  # here, as it loads Spark's packages, and not every storage has a lake
+
+    return Lake(path)
 
 
 class Storages:
     """Runs storages in a session, from `start` to `close`."""
 
     def __init__(
-        self, session: Session, settings: Sequence[StorageSettings], open_lake: OpenLake, policy: Policy | None = None
+        self,
+        session: Session,
+        settings: Sequence[StorageSettings],
+        policy: Policy | None = None,
+        lake_at: Callable[[Path], Tables] = open_lake,
     ) -> None:
         self.settings = list(settings)
         self.recorders: dict[Path, Recorder] = {}
         """By the path of their journal: storages may share one."""
         self.storages: dict[str, Storage] = {}
         self._session = session
-        self._open_lake = open_lake
+        self._lake_at = lake_at
         self._policy = policy
         self._writers: list[JournalWriter] = []
         node = session._hub.node.identity
@@ -53,7 +62,7 @@ class Storages:
             self.storages[each.name] = Storage(
                 self._session,
                 each.key_exprs,
-                None if each.lake is None else self._open_lake(each.lake),
+                None if each.lake is None else self._lake_at(each.lake),
                 [each.journal],
                 complete=each.complete,
                 strip_prefix=each.strip_prefix,
@@ -75,6 +84,12 @@ class Storages:
         self.stop_recording()
         for storage in self.storages.values():
             storage.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # -- the admin space
 
