@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import time
 from collections.abc import Iterator
 
 from zenspark.api.config import Config
 from zenspark.api.logs import init_log_from_env_or
 from zenspark.api.opening import open as open_session
+from zenspark.api.session import Session
 from zenspark.cli import Parser, node
 from zenspark.cli.screen import Screen
 from zenspark.errors import UsageError
@@ -21,6 +24,9 @@ Run a Zenoh router until it is interrupted (Ctrl-C) or terminated. It listens on
 PERMISSIONS = {"r": (True, False), "w": (False, True), "rw": (True, True), "none": (False, False)}
 """What others may do in the admin space: read, write."""
 
+STORAGES = "storage_manager"
+"""The plugin of zenohd whose section says which storages a router has."""
+
 A_DAY = 86_400.0
 
 
@@ -30,12 +36,28 @@ def run(arguments: list[str]) -> int:
     init_log_from_env_or("info")
     node.end_by_signals()
     try:
-        with open_session(config) as session:
+        with _opened(config) as session:
             node.announce(session, Screen())
             while True:
                 time.sleep(A_DAY)
     except KeyboardInterrupt:
         return 0
+
+
+@contextlib.contextmanager
+def _opened(config: Config) -> Iterator[Session]:
+    """A session as configured, with the storages that the configuration describes."""
+    if STORAGES not in json.loads(config.get_json("plugins")):
+        with open_session(config) as session:
+            yield session
+        return
+    # here, as a router without storages needs neither the time to load this nor the packages
+    from zenspark.spark.storage.managing import Storages
+    from zenspark.spark.storage.settings import storages_of
+
+    settings, rest = storages_of(config)
+    with open_session(rest) as session, Storages(session, settings):
+        yield session
 
 
 def _parser() -> Parser:

@@ -1,0 +1,199 @@
+"""How fast does a storage answer for the newest values of a million keys, beside a plain queryable in the same run?
+
+    make bench                                                  this and all others, compiled
+    python bench/bench_storage.py --json new.json               this one alone; --keys 100000 with fewer keys
+    python bench/compare.py old.json new.json                   two branches, each run with --json
+
+A good answer: the median latency of a get for one key is at most twice that of a plain queryable (ratio 2.0), and a
+million keys take some hundred bytes each.
+
+The node with both is one process, whoever asks is another, on loopback TCP. The plain queryable replies with a value it
+holds; both are asked by the same session, by turns, so a busy machine disturbs both alike. `take in` is how many rows a
+second the newest values are kept up with: for rows of a million different keys, and of a hundred.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+
+import zenspark
+from bench.compare import Report, Result
+from zenspark.arrow import SCHEMA
+from zenspark.spark.storage.newest import Newest
+from zenspark.spark.storage.scope import Scope
+
+TURNS = 7
+GETS = 400
+WILD = 1000
+"""How many keys a wildcard asks for."""
+ROWS = 65_536
+NTP64 = 1_700_000_000 << 32
+RECORDED = pa.schema([*SCHEMA, ("recorder", pa.string()), ("offset", pa.int64())])
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def key(number: int) -> str:
+    return f"fleet/{number // WILD}/sensor/{number % WILD}"
+
+
+def batch(first: int, keys: list[str]) -> pa.RecordBatch:
+    """Rows as a journal gives them: 8-byte payloads, stamped one after the other."""
+    rows = len(keys)
+    numbers = np.arange(first, first + rows)
+    columns = {
+        "key": pa.array(keys),
+        "kind": pa.repeat("PUT", rows),
+        "payload": pa.array([b"%08d" % (number % 10**8) for number in numbers.tolist()]),
+        "encoding": pa.repeat("zenoh/bytes", rows),
+        "timestamp_ntp64": pa.array(NTP64 + numbers),
+        "timestamp_id": pa.repeat("a1b2c3", rows),
+        "received_at": pa.array(1_700_000_000_000_000 + numbers, pa.timestamp("us", tz="UTC")),
+        "recorder": pa.repeat("bench", rows),
+        "offset": pa.array(numbers),
+    }
+    arrays = [columns.get(field.name, pa.nulls(rows, field.type)) for field in RECORDED]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORDED)
+
+
+def batches(first: int, keys: list[str]) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(keys), ROWS):
+        yield batch(first + start, keys[start : start + ROWS])
+
+
+def taken_in(newest: Newest, rows: list[pa.RecordBatch]) -> float:
+    """Rows a second."""
+    scope, began = Scope(["**"]), time.perf_counter()
+    for each in rows:
+        newest.apply(*scope.select(each))
+    return float(sum(each.num_rows for each in rows) / (time.perf_counter() - began))
+
+
+# --- the node that answers ----------------------------------------------------------------------------------------------
+
+
+def serve(count: int) -> None:
+    """Fill a storage, tell how that went, and answer until standard input ends."""
+    from zenspark.spark.storage import Storage
+
+    keys = [key(number) for number in range(count)]
+    first = list(batches(0, keys))
+    memory = psutil.Process().memory_info().rss
+    with opened("router", listen=["tcp/127.0.0.1:0"]) as session:
+        storage = Storage(session, "fleet/**")
+        told: dict[str, Any] = {"first": taken_in(storage.newest, first)}
+        told["memory"] = (psutil.Process().memory_info().rss - memory) / count
+        told["different"] = taken_in(storage.newest, list(batches(count, keys)))
+        few = [key(number % 100) for number in range(count)]
+        told["few"] = taken_in(storage.newest, list(batches(2 * count, few)))
+        with storage:
+            value = b"12345678"
+
+            def answer(query: zenspark.Query) -> None:
+                with query:
+                    query.reply("plain", value)
+
+            queryable = session.declare_queryable("plain", answer)
+            told["endpoint"] = session.info.locators()[0]
+            print(json.dumps(told), flush=True)
+            sys.stdin.read()
+            queryable.undeclare()
+
+
+def opened(mode: str, listen: list[str] | None = None, connect: list[str] | None = None) -> zenspark.Session:
+    config = zenspark.Config()
+    settings = {"mode": mode, "listen/endpoints": listen or [], "connect/endpoints": connect or []}
+    for name, value in (settings | {"scouting/multicast/enabled": False}).items():
+        config.insert_json5(name, json.dumps(value))
+    return zenspark.open(config)
+
+
+# --- who asks ---------------------------------------------------------------------------------------------------------
+
+
+def latencies(session: zenspark.Session, selectors: list[str], replies: int = 1) -> list[float]:
+    """Microseconds of each get, one after the other."""
+    found = []
+    for selector in selectors:
+        began = time.perf_counter()
+        count = sum(1 for _ in session.get(selector))
+        found.append((time.perf_counter() - began) * 1e6)
+        assert count == replies, (selector, count)
+    return found
+
+
+def ask(endpoint: str, count: int) -> list[Result]:
+    pick = random.Random(0)
+    ours: list[float] = []
+    plain: list[float] = []
+    rates: list[float] = []
+    wild: list[float] = []
+    with opened("client", connect=[endpoint]) as session:
+        latencies(session, ["plain"] * GETS)
+        for _ in range(TURNS):
+            took = latencies(session, [key(pick.randrange(count)) for _ in range(GETS)])
+            ours.append(statistics.median(took))
+            rates.append(len(took) / sum(took) * 1e6)
+            plain.append(statistics.median(latencies(session, ["plain"] * GETS)))
+            robots = [f"fleet/{pick.randrange(count // WILD)}/**" for _ in range(5)]
+            wild.append(statistics.median(latencies(session, robots, WILD)) / 1000)
+    ratios = [one / other for one, other in zip(ours, plain, strict=True)]
+    return [
+        Result.of("storage: get p50", ours, "us"),
+        Result.of("plain queryable: get p50", plain, "us"),
+        Result.of("storage / plain: get p50", ratios, "x"),
+        Result.of("storage: gets, one after the other", rates, "1/s"),
+        Result.of(f"storage: get of {WILD} keys by wildcard", wild, "ms"),
+    ]
+
+
+def measure(count: int) -> list[Result]:
+    command = [sys.executable, __file__, "--serve", "--keys", str(count)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            results = ask(told["endpoint"], count)
+        finally:
+            process.communicate()
+    single = {
+        "take in: first rows of keys": (told["first"], "rows/s"),
+        "take in: rows of different keys": (told["different"], "rows/s"),
+        "take in: rows of 100 keys": (told["few"], "rows/s"),
+        "memory": (told["memory"], "B/key"),
+    }
+    return results + [Result(name, value, unit, (value, value)) for name, (value, unit) in single.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="keep the results in this file")
+    parser.add_argument("--keys", type=int, default=1_000_000, help="how many keys the storage has")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve:
+        serve(args.keys)
+        return
+    results = measure(args.keys)
+    for result in results:
+        print(result)
+    if args.json is not None:
+        Report("storage", results).write(args.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""`zenspark up --demo`: a simulated fleet in a process of its own, and what a newcomer gets to see of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import datetime
+from typing import Any, Self
+
+from rich.table import Table
+
+from zenspark.api.config import Config
+from zenspark.api.opening import open as open_session
+from zenspark.api.sample import Sample
+from zenspark.cli.fleet import ROBOTS, VISIT
+from zenspark.cli.screen import Screen
+from zenspark.errors import UsageError
+from zenspark.spark.job import Job, Progress
+from zenspark.spark.lake import Lake
+
+ENOUGH = 3 * VISIT[1] + VISIT[1] // 2
+"""Rows after which there is something to see: the visitor has come and gone."""
+SAMPLE = ["key", "payload", "encoding", "timestamp"]
+TRAFFIC = ["prefix", "minute", "messages", "bytes", "latency_avg_us"]
+READABLE = ("application/json", "text/plain")
+ROWS = 5
+MOST = 12
+HISTORY = 3
+"""Seconds of history to ask for."""
+
+SCRIPT = """\
+import zenoh
+session = zenoh.open(zenoh.Config.from_json5('{{mode: "client", connect: {{endpoints: ["{endpoint}"]}}}}'))
+for reply in session.get("fleet/*/pose"): print(reply.ok.key_expr, reply.ok.payload.to_string())"""
+
+
+class Demo:
+    """The fleet while it drives, and once what became of it."""
+
+    def __init__(self, job: Job, screen: Screen) -> None:
+        locators = job.session.info.locators()
+        if not locators:
+            raise UsageError("--demo: the fleet needs a node that listens; give --listen too")
+        self._endpoint = locators[0]
+        self._job = job
+        self._screen = screen
+        self._process: subprocess.Popen[bytes] | None = None
+        self._was_shown = False
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "zenspark.cli.fleet", self._endpoint], stdin=subprocess.PIPE
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        self._process.communicate()
+
+    def is_due(self, progress: Progress) -> bool:
+        """Whether it is time to show something, which is once."""
+        return progress.landed >= ENOUGH and not self._was_shown
+
+    def show(self) -> None:
+        """Rows of the tables, answers to queries, and what to try next."""
+        self._was_shown = True
+        for lake in self._job.landings:
+            self._show_tables(Lake(lake))
+        self._show_answers()
+        self._show_next()
+
+    # -- tables
+
+    def _show_tables(self, lake: Lake) -> None:
+        spark = self._job.spark
+        assert spark is not None
+        samples = lake.dataset("samples")
+        recent = samples.sort_by([("received_at", "descending"), ("offset", "descending")]).head(ROWS, columns=SAMPLE)
+        self._show(f"samples: every message, as it was published ({samples.count_rows()} rows)", recent.to_pylist())
+        latest = lake.read(spark, "latest").orderBy("key").select(SAMPLE)
+        self._show("latest: the newest of each key", [row.asDict() for row in latest.limit(MOST).collect()])
+        traffic = lake.read(spark, "traffic").orderBy("minute").select(TRAFFIC)
+        self._show("traffic: per prefix and minute", [row.asDict() for row in traffic.limit(MOST).collect()])
+
+    def _show(self, title: str, rows: list[dict[str, Any]]) -> None:
+        table = Table(box=None, pad_edge=False, header_style="cyan")
+        for name in rows[0] if rows else []:
+            table.add_column(name, no_wrap=True, overflow="ellipsis")
+        for row in rows:
+            table.add_row(*(_shown(row, name) for name in row))
+        self._screen.write(["", self._screen.styled(title, "bold")])
+        self._screen.print(table)
+
+    # -- queries
+
+    def _show_answers(self) -> None:
+        config = Config.from_json5('{mode: "client", scouting: {multicast: {enabled: false}}}')
+        config.insert_json5("connect/endpoints", json.dumps([self._endpoint]))
+        robot = ROBOTS[0]
+        with open_session(config) as session:
+            for selector, answers in (
+                ("fleet/*/pose", "the storage, from memory"),
+                (
+                    f"fleet/{robot}/pose?_time=[now(-{HISTORY}s)..];_limit=4",
+                    "the storage, from the tables and the journal",
+                ),
+                (f"fleet/{robot}/diagnosis", "the robot itself"),
+            ):
+                replies = [reply.ok for reply in session.get(selector, timeout=10) if reply.ok is not None]
+                self._show_replies(selector, answers, replies)
+
+    def _show_replies(self, selector: str, who: str, replies: list[Sample]) -> None:
+        rows = [
+            {"key": str(each.key_expr), "payload": each.payload.to_bytes(), "encoding": str(each.encoding)}
+            | {"timestamp": None if each.timestamp is None else each.timestamp.get_time()}
+            for each in replies
+        ]
+        self._show(f'session.get("{selector}")\n  answered by {who}', rows)
+
+    # -- what next
+
+    def _show_next(self) -> None:
+        styled = self._screen.styled
+        lines = ["", styled("Try next, from another terminal, while this runs:", "bold")]
+        for lake in self._job.landings:
+            query = "select key, count(*) from samples group by key order by key"
+            lines.append(f'  {sys.argv[0]} sql --lake {lake} "{query}"')
+        script = SCRIPT.format(endpoint=self._endpoint)
+        lines += [
+            styled("or from a plain eclipse-zenoh script:", "bold"),
+            *(f"  {line}" for line in script.splitlines()),
+            "",
+        ]
+        self._screen.write(lines)
+        sys.stdout.flush()
+
+
+def _shown(row: dict[str, Any], name: str) -> str:
+    """A cell as people read it."""
+    value = row[name]
+    match value:
+        case None:
+            return ""
+        case bytes() | bytearray():
+            return value.decode() if row["encoding"] in READABLE else f"{len(value)} bytes"
+        case datetime():
+            return f"{value:%H:%M}" if name == "minute" else f"{value:%H:%M:%S.%f}"[:-3]
+        case float():
+            return f"{value:.0f}"
+    return str(value)

@@ -1,0 +1,114 @@
+"""A small simulated fleet, for `zenspark up --demo`: what it publishes a real one could.
+
+Run as `python -m zenspark.cli.fleet ENDPOINT`, in a process of its own, connected by TCP as any publisher. It ends
+when its standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+
+from zenspark.api.config import Config
+from zenspark.api.encoding import Encoding
+from zenspark.api.ids import SourceInfo
+from zenspark.api.opening import open as open_session
+from zenspark.api.query import Query
+from zenspark.api.serialization import Float32, z_serialize
+from zenspark.api.session import Session
+
+ROBOTS = ("ant", "bee", "cat")
+HERTZ = 20
+CAMERA_EVERY = 10
+BATTERY_EVERY = 20
+VISIT = (20, 80)
+"""From which to which tick a visitor is there, whose key is deleted afterwards."""
+PICTURE = 4096
+
+
+class Robot:
+    """Drives in circles."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
+        self._random = random.Random(name)
+        self._name = name
+        self._radius = self._random.uniform(2, 5)
+        self._sn = 0
+
+    def tick(self, number: int) -> None:
+        """Publish what is due."""
+        angle = number / HERTZ / self._radius
+        pose = {"x": round(self._radius * math.cos(angle), 3), "y": round(self._radius * math.sin(angle), 3)}
+        self._put("pose", json.dumps(pose).encode(), Encoding.APPLICATION_JSON, json.dumps({"tick": number}).encode())
+        if number % CAMERA_EVERY == 0:
+            self._put("camera", self._random.randbytes(PICTURE), Encoding.IMAGE_JPEG)
+        if number % BATTERY_EVERY == 0:
+            level = z_serialize(Float32(100 - number / HERTZ / 60)).to_bytes()
+            self._put("battery", level, Encoding.ZENOH_SERIALIZED)
+
+    def _put(self, what: str, payload: bytes, encoding: Encoding, attachment: bytes | None = None) -> None:
+        source = SourceInfo(self._session.id, self._sn)
+        self._sn += 1
+        self._session.put(
+            f"fleet/{self._name}/{what}",
+            payload,
+            encoding=encoding,
+            attachment=attachment,
+            timestamp=self._session.new_timestamp(),
+            source_info=source,
+        )
+
+    def diagnose(self, query: Query) -> None:
+        """Answer a question in person."""
+        with query:
+            query.reply(f"fleet/{self._name}/diagnosis", "all fine", encoding=Encoding.TEXT_PLAIN)
+
+
+def drive(endpoint: str, ends: threading.Event) -> None:
+    """Publish until it ends."""
+    with _session(endpoint) as session:
+        robots = [Robot(session, name) for name in ROBOTS]
+        visitor = Robot(session, "visitor")
+        asked = session.declare_queryable(f"fleet/{ROBOTS[0]}/diagnosis", robots[0].diagnose)
+        for number in _ticks(ends):
+            for robot in robots:
+                robot.tick(number)
+            if VISIT[0] <= number < VISIT[1]:
+                visitor.tick(number)
+            elif number == VISIT[1]:
+                session.delete("fleet/visitor/**", timestamp=session.new_timestamp())
+        asked.undeclare()
+
+
+def _ticks(ends: threading.Event) -> Iterator[int]:
+    number = 0
+    while not ends.wait(1 / HERTZ):
+        yield number
+        number += 1
+
+
+def _session(endpoint: str) -> Session:
+    config = Config.from_json5('{mode: "client", scouting: {multicast: {enabled: false}}}')
+    config.insert_json5("connect/endpoints", json.dumps([endpoint]))
+    return open_session(config)
+
+
+def main() -> None:
+    """Drive until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this
+    ends = threading.Event()
+    driving = threading.Thread(target=drive, args=(sys.argv[1], ends))
+    driving.start()
+    sys.stdin.read()
+    ends.set()
+    driving.join()
+
+
+if __name__ == "__main__":
+    main()

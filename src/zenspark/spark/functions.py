@@ -1,0 +1,89 @@
+"""SQL functions on keys, payloads and clock readings, as Arrow UDFs: one call registers them all.
+
+    from zenspark.spark.functions import register
+    register(spark)
+    spark.sql("select key from samples where zenoh_key_match(key, 'fleet/*/pose')")
+
+They are columns in Python too: `df.where(zenoh_key_match("key", lit("fleet/*/pose")))`. A null gives a null. A key
+expression need not be canonical; one that does not parse in any spelling is an error that names it.
+
+What is done row by row in Python is done once for each pair of values that occurs in an Arrow batch: keys repeat, and
+an expression is mostly the same in all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import arrow_udf
+from pyspark.sql.types import BooleanType, StringType, TimestampType
+
+from zenspark.arrow import UTC
+from zenspark.arrow.incoming import microseconds
+from zenspark.key import canonise
+from zenspark.key.match import includes, intersects
+from zenspark.spark.decoding import decoded
+
+_canonical = lru_cache(maxsize=100_000)(canonise)
+"""Expressions come back in every batch; the size bounds what ever new keys may take."""
+
+
+@arrow_udf(BooleanType())
+def zenoh_intersects(a: pa.Array, b: pa.Array) -> pa.Array:
+    """Whether some key matches both expressions."""
+    return related(a, b, intersects)
+
+
+@arrow_udf(BooleanType())
+def zenoh_includes(a: pa.Array, b: pa.Array) -> pa.Array:
+    """Whether every key that matches `b` also matches `a`."""
+    return related(a, b, includes)
+
+
+@arrow_udf(BooleanType())
+def zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
+    """Whether the expression takes this key; all keys of it, if it has wildcards itself, as that of a DELETE may."""
+    return related(keyexpr, key, includes)
+
+
+@arrow_udf(StringType())
+def zenoh_decode_payload(encoding: pa.Array, payload: pa.Array) -> pa.Array:
+    """The payload as text, by its encoding: `zenspark.spark.decoding` has the table. Null if it cannot be decoded."""
+    return decoded(encoding, payload)
+
+
+@arrow_udf(TimestampType())
+def zenoh_ntp64_to_timestamp(ntp64: pa.Array) -> pa.Array:
+    """The time of a clock reading (`timestamp_ntp64`), in microseconds."""
+    return microseconds(ntp64.view(pa.uint64())).cast(UTC)
+
+
+FUNCTIONS = (
+    zenoh_intersects,
+    zenoh_includes,
+    zenoh_key_match,
+    zenoh_decode_payload,
+    zenoh_ntp64_to_timestamp,
+)
+
+
+def register(spark: SparkSession) -> None:
+    """Makes all of them known to SQL in this session."""
+    for function in FUNCTIONS:
+        spark.udf.register(function.func.__name__, function)
+
+
+def related(a: pa.Array, b: pa.Array, relation: Callable[[str, str], bool]) -> pa.Array:
+    """Whether a relation holds between the key expressions of each row."""
+    left, right = pc.dictionary_encode(a), pc.dictionary_encode(b)
+    lefts = [_canonical(text) for text in left.dictionary.to_pylist()]
+    rights = [_canonical(text) for text in right.dictionary.to_pylist()]
+    pairs = pc.dictionary_encode(
+        pc.add(pc.multiply(left.indices.cast(pa.int64()), len(rights)), right.indices.cast(pa.int64()))
+    )
+    found = [relation(lefts[code // len(rights)], rights[code % len(rights)]) for code in pairs.dictionary.to_pylist()]
+    return pa.array(found, pa.bool_()).take(pairs.indices)

@@ -1,0 +1,151 @@
+"""The stream source: at least once from the journal on, and exactly once with a checkpoint; best effort before.
+
+An offset is a dictionary from recorder to row: between the same two offsets are the same rows, in any process, for as
+long as the journal keeps them. Spark builds the reader in several processes. One of them lives as long as the query and
+asks where it is; only there a recorder runs, if the stream records by itself. Others are built to be sent to workers,
+which read slices of journals and need nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from zenspark.journal.layout import SAMPLES, read_schema
+from zenspark.spark.journals import Journals, Places
+from zenspark.spark.options import StreamOptions
+
+if TYPE_CHECKING:
+    from zenspark.spark.recording import Recording
+
+
+def schema_of(options: StreamOptions) -> pa.Schema:
+    """The columns of the rows; a journal that will be recorded need not exist yet."""
+    return read_schema(SAMPLES) if options.subscribe else Journals(options.journal).schema
+
+
+class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one or several journals as they grow."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self.options = options
+        self._target: Places | None = None
+        """Up to where to read, if the query is to end by itself."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options, "_target": None}
+
+    @cached_property
+    def recording(self) -> Recording | None:
+        """Writes the journal, if this stream does; exists only where offsets are asked for."""
+        if not self.options.subscribe:
+            return None
+        from zenspark.spark.recording import Recording  # here, so that no worker that only reads loads a recorder
+
+        return Recording(self.options)
+
+    @cached_property
+    def journals(self) -> Journals:
+        if self.recording is not None:
+            self.recording.check()
+        return Journals(self.options.journal)
+
+    @property
+    def reader(self) -> str:
+        """The name under which progress is noted: the same whenever a query with these options is started."""
+        said = msgspec.json.encode(self.options, order="deterministic")
+        return self.options.reader or f"spark-{hashlib.sha256(said).hexdigest()[:16]}"
+
+    # --- where it is
+
+    def initialOffset(self) -> Places:
+        """Where a new query begins. From now on the journals keep what it has not read."""
+        options = self.options
+        places = self.journals.places(options.starting_offsets, options.starting_timestamp)
+        start = self.journals.kept(places, options.fail_on_data_loss)
+        self.commit(start)
+        return start
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self.options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: Places, limit: ReadLimit) -> Places:
+        """The end of the next batch."""
+        if self.recording is not None:
+            self.recording.check()
+        start = self._begun(start)
+        there = self._target or self.journals.latest()
+        # a target that was set before the journal lost rows may lie behind the start
+        end = {name: max(offset, there.get(name, offset)) for name, offset in start.items()}
+        match limit:
+            case ReadMaxRows():
+                return limited(start, end, limit.max_rows)
+            case ReadMinRows() if sum(end.values()) - sum(start.values()) < limit.min_rows and self._target is None:
+                return start
+            case _:
+                return end
+
+    def _begun(self, start: Mapping[str, int]) -> Places:
+        """A start with all recorders of now: one that joined is read from its beginning."""
+        kept = self.journals.kept(start, self.options.fail_on_data_loss)
+        return {name: kept[name] if name in kept else journal.earliest() for name, journal in self._each()}
+
+    def _each(self) -> list[tuple[str, Any]]:
+        return list(self.journals.by_recorder.items())
+
+    def reportLatestOffset(self) -> Places:
+        """For the progress of the query: how far it could be."""
+        return self.journals.latest()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self.journals.latest()
+
+    # --- rows
+
+    def partitions(self, start: Places, end: Places) -> list[InputPartition]:
+        """The parts of one batch, for a task each."""
+        begun = {name: offset for name, offset in self._begun(start).items() if name in end}
+        return [InputPartition(part) for part in self.journals.slices(begun, end, self.options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+        batches: Iterator[pa.RecordBatch] = partition.value.batches()
+        return batches
+
+    def commit(self, end: Places) -> None:
+        """Notes in the journals what is done, so that they may be trimmed up to there."""
+        for name, journal in self._each():
+            if name in end:
+                journal.commit(self.reader, end[name])
+
+    def stop(self) -> None:
+        """Ends the recorder, if there is one."""
+        if "recording" in self.__dict__ and self.recording is not None:
+            self.recording.stop()
+
+
+def limited(start: Places, end: Places, most: int) -> Places:
+    """An end with at most so many rows behind the start, from each recorder in proportion to what it has."""
+    rows = {name: offset - start[name] for name, offset in end.items()}
+    total = sum(rows.values())
+    if total <= most:
+        return end
+    found = {name: count * most // total for name, count in rows.items()}
+    rest = most - sum(found.values())
+    for name in sorted(rows, key=lambda each: rows[each] - found[each], reverse=True)[:rest]:
+        found[name] += 1
+    return {name: start[name] + count for name, count in found.items()}

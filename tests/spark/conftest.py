@@ -1,0 +1,41 @@
+"""One Spark for all tests of this folder, and journals to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.rows import samples
+from zenspark.journal import JournalWriter, Policy
+from zenspark.spark.engine import spark_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, and small batches of Arrow nowhere: what users get from `spark_session`."""
+    session = spark_session("local[2]", config={"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))})
+    yield session
+    session.stop()
+
+
+Recorded = Callable[..., Path]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recorded:
+    """Makes a journal of so many rows, as blocks of so many; or adds to it."""
+
+    def record(rows: int, *, name: str = "robot", block: int = 100, first: int = 0, policy: Policy | None = None) -> Path:
+        path = tmp_path / f"journal-{name}"
+        with JournalWriter(path, policy, recorder=name) as writer:
+            for start in range(first, first + rows, block):
+                writer.append(samples(start, min(start + block, first + rows)))
+                writer.flush()
+        return path
+
+    return record
+
+

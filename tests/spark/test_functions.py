@@ -1,0 +1,93 @@
+"""The SQL functions in SQL, beside what they are made of."""
+
+from __future__ import annotations
+
+import cbor2
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, lit
+
+from zenspark.clock import ntp64_from_ns
+from zenspark.key.match import includes, intersects
+from zenspark.spark.functions import FUNCTIONS, register, zenoh_decode_payload, zenoh_key_match
+
+pytestmark = pytest.mark.spark
+
+KEYS = ["a/b", "a/b/c", "a/@x/c", "b", "a/bc", None]
+EXPRESSIONS = ["a/**", "a/*", "a/b$*", "**/c", "@x", "a/@x/*", "b", None]
+
+
+def test_one_call_registers_all_of_them(spark: SparkSession) -> None:
+    register(spark)
+    for function in FUNCTIONS:
+        assert spark.catalog.functionExists(function.func.__name__)
+
+
+def test_relations_are_those_of_key_expressions(spark: SparkSession) -> None:
+    register(spark)
+    keys = spark.createDataFrame([(key,) for key in KEYS], "key string")
+    expressions = spark.createDataFrame([(text,) for text in EXPRESSIONS], "keyexpr string")
+    rows = keys.crossJoin(expressions).selectExpr(
+        "key",
+        "keyexpr",
+        "zenoh_intersects(key, keyexpr) i",
+        "zenoh_includes(keyexpr, key) c",
+        "zenoh_key_match(key, keyexpr) m",
+    )
+    found = {(row["key"], row["keyexpr"]): (row["i"], row["c"], row["m"]) for row in rows.collect()}
+    assert len(found) == len(KEYS) * len(EXPRESSIONS)
+    for (key, text), answers in found.items():
+        if key is None or text is None:
+            assert answers == (None, None, None)
+        else:
+            assert answers == (intersects(key, text), includes(text, key), includes(text, key))
+
+
+def test_columns_do_the_same_as_sql(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("a/b", "text/plain", bytearray(b"x"))], "key string, encoding string, payload binary")
+    found = rows.select(zenoh_key_match("key", lit("a//b".replace("//", "/"))), zenoh_decode_payload(col("encoding"), col("payload")))
+    assert tuple(found.first() or ()) == (True, "x")
+
+
+def test_payloads_become_texts(spark: SparkSession) -> None:
+    register(spark)
+    rows = [
+        ("text/plain", b"h\xc3\xa9"),
+        ("application/json", b'{"a": 1}'),
+        ("application/cbor", cbor2.dumps({"a": [1, b"\x00"]})),
+        ("zenoh/serialized;int32", (-5).to_bytes(4, "little", signed=True)),
+        ("zenoh/serialized;float64", b"\x00\x00\x00\x00\x00\x00\xf8\x3f"),
+        ("zenoh/serialized", b"\x00"),
+        ("image/png", b"\x89PNG"),
+        ("text/plain", b"\xff"),
+        (None, b"x"),
+        ("text/plain", None),
+    ]
+    table = spark.createDataFrame([(n, e, p) for n, (e, p) in enumerate(rows)], "n int, e string, p binary")
+    found = table.selectExpr("n", "zenoh_decode_payload(e, p) text").orderBy("n").collect()
+    assert [row["text"] for row in found] == [
+        "hé",
+        '{"a": 1}',
+        '{"a":[1,"AA"]}',
+        "-5",
+        "1.5",
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]
+
+
+def test_clock_readings_become_times(spark: SparkSession) -> None:
+    register(spark)
+    reading = ntp64_from_ns(1_700_000_000_123_456_789)
+    (row,) = spark.sql(f"select cast(zenoh_ntp64_to_timestamp({reading}L) as string) t").collect()
+    assert row["t"] == "2023-11-14 22:13:20.123457"
+
+
+def test_a_key_expression_that_does_not_parse_is_named(spark: SparkSession) -> None:
+    register(spark)
+    with pytest.raises(PySparkException, match="key expression 'a//b', position 2: expected a chunk that is not empty"):
+        spark.sql("select zenoh_key_match('a', 'a//b')").collect()

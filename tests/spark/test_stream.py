@@ -1,0 +1,162 @@
+"""Streams of journals with real Spark: every row once, through restarts, limits and losses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamReader, StreamingQuery
+
+from tests.interop.reference import eventually
+from tests.spark.conftest import Recorded
+from tests.spark.rows import EPOCH, numbers
+from zenspark.journal import Journal, Policy
+from zenspark.journal.retention import trim
+
+pytestmark = pytest.mark.spark
+
+
+def stream(spark: SparkSession, *paths: Path, **options: object) -> DataStreamReader:
+    source = spark.readStream.format("zenoh").option("journal", json.dumps([str(path) for path in paths]))
+    return source.options(**options)  # type: ignore[arg-type]  # Spark's hint is narrow
+
+
+class Landing:
+    """A table of what a stream brings, and the checkpoint of the query."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self.spark = spark
+        self.table, self.checkpoint = str(path / "table"), str(path / "checkpoint")
+
+    def start(self, source: DataStreamReader, **trigger: object) -> StreamingQuery:
+        writer = source.load().writeStream.format("parquet").option("checkpointLocation", self.checkpoint)
+        return writer.trigger(**trigger).start(self.table)  # type: ignore[arg-type]  # as above
+
+    def run(self, source: DataStreamReader) -> StreamingQuery:
+        """Lands what there is."""
+        query = self.start(source, availableNow=True)
+        assert query.awaitTermination(120)
+        return query
+
+    def numbers(self) -> list[int]:
+        return numbers(self.spark.read.parquet(self.table).collect())
+
+
+@pytest.fixture
+def landing(spark: SparkSession, tmp_path: Path) -> Landing:
+    return Landing(spark, tmp_path)
+
+
+def batch_sizes(query: StreamingQuery) -> list[int]:
+    return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+
+
+def test_a_query_that_is_started_again_goes_on_where_it_was(
+    spark: SparkSession, recorded: Recorded, landing: Landing
+) -> None:
+    path = recorded(500)
+    landing.run(stream(spark, path))
+    assert landing.numbers() == list(range(500))
+    recorded(250, first=500)
+    landing.run(stream(spark, path))
+    assert landing.numbers() == list(range(750))
+
+
+def test_a_running_query_follows_a_journal(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+    path = recorded(100)
+    query = landing.start(stream(spark, path), processingTime="100 milliseconds")
+    try:
+        assert eventually(lambda: sum(batch_sizes(query)) == 100)
+        recorded(100, first=100)
+        assert eventually(lambda: sum(batch_sizes(query)) == 200)
+        assert json.loads(query.lastProgress.sources[0].latestOffset) == {"robot": 200}
+    finally:
+        query.stop()
+    assert landing.numbers() == list(range(200))
+
+
+def test_a_batch_has_at_most_as_many_rows_as_allowed(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+    paths = [recorded(300), recorded(100, name="other", first=1000)]
+    query = landing.run(stream(spark, *paths, maxOffsetsPerTrigger=150))
+    assert batch_sizes(query) == [150, 150, 100]
+    assert landing.numbers() == [*range(300), *range(1000, 1100)]
+
+
+def test_where_a_new_query_begins(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
+    path = recorded(300)
+    starts: list[dict[str, object]] = [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": '{"robot": 120}'},
+        {"startingTimestamp": EPOCH // 1000 + 200},
+    ]
+    landings = [Landing(spark, tmp_path / f"landing{place}") for place in range(len(starts))]
+    for each, options in zip(landings, starts, strict=True):
+        each.run(stream(spark, path, **options))
+    recorded(10, first=300)
+    for each, options in zip(landings, starts, strict=True):
+        each.run(stream(spark, path, **options))
+    assert [each.numbers() for each in landings] == [
+        list(range(300, 310)),
+        list(range(120, 310)),
+        list(range(200, 310)),
+    ]
+
+
+def test_a_recorder_that_joins_is_read_from_its_beginning(
+    spark: SparkSession, recorded: Recorded, landing: Landing
+) -> None:
+    path = recorded(100)
+    landing.run(stream(spark, path))
+    other = recorded(50, name="other", first=1000)
+    recorded(10, first=100)
+    landing.run(stream(spark, path, other))
+    assert landing.numbers() == [*range(110), *range(1000, 1050)]
+
+
+def test_progress_is_noted_in_the_journal(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+    path = recorded(300)
+    landing.run(stream(spark, path, reader="lander", maxOffsetsPerTrigger=100))
+    noted = Journal(path).committed("lander")
+    assert noted is not None
+    assert noted >= 200  # Spark tells of a batch when it plans the next one
+
+
+def test_rows_that_were_trimmed_unread_end_the_query_or_are_left_out(
+    spark: SparkSession, recorded: Recorded, landing: Landing
+) -> None:
+    path = recorded(100)
+    landing.run(stream(spark, path))
+    recorded(300, first=100, policy=Policy(segment_bytes=1))
+    trim(path, Policy(retain_bytes=1, trim_unread=True), 0.0)
+    assert Journal(path).earliest() == 300
+    with pytest.raises(PySparkException, match="offset 100 was trimmed away.* with failOnDataLoss=false"):
+        landing.run(stream(spark, path))
+    landing.run(stream(spark, path, failOnDataLoss=False))
+    assert landing.numbers() == [*range(100), *range(300, 400)]
+
+
+def test_a_journal_keeps_what_a_query_has_not_read(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+    path = recorded(100, policy=Policy(segment_bytes=1))
+    landing.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="lander"))
+    recorded(300, first=100, policy=Policy(segment_bytes=1, retain_bytes=1))
+    trim(path, Policy(retain_bytes=1), 0.0)
+    assert Journal(path).earliest() <= 100
+    landing.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="lander"))
+    assert landing.numbers() == list(range(50, 400))
+
+
+def test_a_journal_that_is_gone_is_named(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+    paths = [recorded(10), recorded(10, name="other", first=1000)]
+    landing.run(stream(spark, *paths))
+    with pytest.raises(PySparkException, match="the query has read from recorder 'other'"):
+        landing.run(stream(spark, paths[0]))
+    landing.run(stream(spark, paths[0], failOnDataLoss=False))
+    assert landing.numbers() == [*range(10), *range(1000, 1010)]
+
+
+def test_an_option_that_does_not_exist_is_named(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+    with pytest.raises(PySparkException, match="did you mean maxOffsetsPerTrigger"):
+        landing.run(stream(spark, recorded(1), maxOffsetPerTrigger=5))

@@ -1,0 +1,212 @@
+"""`zenspark up` as users run it: a process beside real publishers, ended by time or by Ctrl-C, and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import zenspark
+from tests.interop.reference import eventually, ours, unused
+from zenspark.spark.lake import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
+
+PATIENCE = 300.0
+PUBLISHER = """
+import json, sys, zenoh
+config = zenoh.Config()
+for key, value in json.loads(sys.argv[1]).items():
+    config.insert_json5(key, json.dumps(value))
+session = zenoh.open(config)
+block = zenoh.CongestionControl.BLOCK
+publishers = [session.declare_publisher(f"up/{at}", congestion_control=block) for at in range(10)]
+print("open", flush=True)
+number = int(sys.argv[2])
+for line in sys.stdin:
+    for _ in range(int(line)):
+        publishers[number % 10].put(str(number), attachment=str(number))
+        number += 1
+    print(number, flush=True)
+session.close()
+"""
+
+
+class Up:
+    """The command in a process of its own, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._said = threading.Condition()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._said:
+                self.lines.append(line.rstrip())
+                self._said.notify_all()
+        with self._said:
+            self.lines.append("")
+            self._said.notify_all()
+
+    def wait_for(self, text: str) -> None:
+        with self._said:
+            assert self._said.wait_for(lambda: any(text in line for line in self.lines), PATIENCE), self.lines
+
+    def ended(self) -> int:
+        code = self.process.wait(PATIENCE)
+        self._reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+@contextlib.contextmanager
+def up(endpoint: str, lake: Path, *flags: str) -> Iterator[Up]:
+    command = [sys.executable, "-m", "zenspark", "up", "-l", endpoint, "--lake", str(lake), "--master", "local[2]"]
+    process = subprocess.Popen(
+        [*command, "--no-multicast-scouting", *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    running = Up(process)
+    try:
+        yield running
+    finally:
+        if process.poll() is None:
+            process.kill()
+        running.ended()
+
+
+@contextlib.contextmanager
+def publisher(endpoint: str, first: int = 0) -> Iterator[subprocess.Popen[str]]:
+    settings = {
+        "mode": "client",
+        "connect/endpoints": [endpoint],
+        "scouting/multicast/enabled": False,
+        "transport/shared_memory/enabled": False,
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", PUBLISHER, json.dumps(settings), str(first)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def publish(process: subprocess.Popen[str], count: int) -> int:
+    """Have so many published; how many there are then."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{count}\n")
+    process.stdin.flush()
+    return int(process.stdout.readline())
+
+
+def got(endpoint: str, selector: str) -> list[tuple[str, str]]:
+    with zenspark.open(ours(mode="client", connect__endpoints=[endpoint])) as session:
+        replies = list(session.get(selector, timeout=60))
+    assert all(reply.ok is not None for reply in replies)
+    return [(str(reply.ok.key_expr), reply.ok.payload.to_string()) for reply in replies]
+
+
+def samples(lake: Path) -> list[dict[str, Any]]:
+    table: pa.Table = (
+        Lake(lake).dataset("samples").to_table(columns=["key", "payload", "attachment", "offset", "recorder"])
+    )
+    rows: list[dict[str, Any]] = table.sort_by("offset").to_pylist()
+    return rows
+
+
+def newest(sent: int) -> dict[str, str]:
+    return {f"up/{at}": str(sent - 10 + at) for at in range(10)}
+
+
+def test_what_is_published_is_in_tables_and_can_be_asked_for_and_a_new_start_continues(tmp_path: Path) -> None:
+    endpoint, lake = unused(), tmp_path / "lake"
+    with up(endpoint, lake) as first:
+        first.wait_for("listens on")
+        with publisher(endpoint) as process:
+            publish(process, 5000)
+            first.wait_for("Spark is there")
+            sent = publish(process, 5000)
+            assert eventually(lambda: dict(got(endpoint, "up/*")) == newest(sent))
+            past = got(endpoint, "up/3?_time=[now(-1h)..];_limit=3")
+            assert past == [("up/3", str(sent - 10 * back + 3)) for back in (3, 2, 1)]
+            assert process.stdin is not None
+            process.stdin.write("1000000\n")  # more than it can send before the end
+            process.stdin.flush()
+            assert eventually(lambda: int(got(endpoint, "up/0")[0][1]) > sent)
+            os.kill(first.process.pid, signal.SIGINT)
+            assert first.ended() == 0, first.lines
+    rows = samples(lake)
+    count = len(rows)
+    assert sent < count < 1_000_000
+    assert f"{count} messages recorded" in "\n".join(first.lines)
+    assert [int(row["payload"]) for row in rows] == list(range(count))
+
+    with up(endpoint, lake, "--for", "1s") as second:
+        second.wait_for("listens on")
+        assert dict(got(endpoint, "up/*")) == {row["key"]: row["payload"].decode() for row in rows[-10:]}
+        with publisher(endpoint, count) as process:
+            sent = publish(process, 1000)
+            assert eventually(lambda: dict(got(endpoint, "up/*")) == newest(sent))
+            assert second.ended() == 0, second.lines
+    rows = samples(lake)
+    assert [int(row["payload"]) for row in rows] == list(range(sent))
+    assert [row["offset"] for row in rows] == list(range(sent))
+    assert all(row["payload"] == row["attachment"] for row in rows)
+
+
+def test_the_demo_shows_tables_answers_and_what_to_try_next(tmp_path: Path) -> None:
+    with up(unused(), tmp_path / "lake", "--demo", "--for", "10m") as shown:
+        shown.wait_for("Try next")
+        shown.wait_for("fleet/*/pose")
+        os.kill(shown.process.pid, signal.SIGTERM)
+        assert shown.ended() == 0
+    text = "\n".join(shown.lines)
+    for wanted in ("samples: every message", "latest: the newest", "traffic: per prefix", "all fine", "rows landed"):
+        assert wanted in text
+    latest = [line for line in shown.lines if line.startswith("fleet/")]
+    assert any("image/jpeg" in line for line in latest)
+    assert not any("visitor" in line for line in latest if "latest" in line)
+
+
+def test_it_runs_on_the_java_from_pypi(tmp_path: Path) -> None:
+    """Where no Java is installed."""
+    environ = {**os.environ, "PATH": str(Path(sys.executable).parent) + ":/usr/bin:/bin", "JAVA_HOME": ""}
+    hidden = tmp_path / "bin"
+    hidden.mkdir()
+    for directory in environ["PATH"].split(":"):
+        for program in Path(directory).iterdir():
+            if program.name != "java" and not (hidden / program.name).is_symlink():
+                (hidden / program.name).symlink_to(program)
+    environ["PATH"] = str(hidden)
+    command = [sys.executable, "-m", "zenspark", "up", "-l", unused(), "--lake", str(tmp_path / "lake")]
+    ended = subprocess.run(
+        [*command, "--no-multicast-scouting", "--master", "local[1]", "--for", "0s"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "Spark is there" in ended.stdout

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.spark.storage.made import recorded, row
+from tests.unit.spark.storage.tables import Files, append
+from zenspark.journal import Journal, JournalError, JournalWriter
+from zenspark.spark.storage import following
+from zenspark.spark.storage.following import Following
+from zenspark.spark.storage.newest import Newest
+from zenspark.spark.storage.scope import Scope
+from zenspark.spark.storage.sources import Sources
+
+
+def followed(lake: Files | None, path: Path) -> tuple[Newest, Following]:
+    newest = Newest()
+    return newest, Following(newest, Scope(["**"]), Sources(lake, [Journal(path)]))
+
+
+def value(newest: Newest, key: str) -> bytes | None:
+    found = newest.find(key)
+    return None if found is None else found.payload
+
+
+def test_it_is_filled_from_the_lake_and_from_what_has_not_landed(tmp_path: Path) -> None:
+    lake = Files(tmp_path / "lake")
+    now = time.time()
+    rows = [
+        row("a", b"1", now),
+        row("b", b"1", now),
+        row("c", b"1", now),
+        row("c", None, now + 1),
+        row("b", b"2", now + 2),
+    ]
+    with JournalWriter(tmp_path / "j", recorder="r") as writer:
+        append(writer, rows)
+        lake.land("samples", recorded(rows[:4]))
+        newest, following_ = followed(lake, tmp_path / "j")
+        following_.start()
+        assert [value(newest, key) for key in "abc"] == [b"1", b"2", None]
+        append(writer, [row("c", b"older", now + 0.5), row("a", b"3", now + 3)])
+        assert following_.wait(10)
+        assert [value(newest, key) for key in "abc"] == [b"3", b"2", None]
+        assert following_.offsets == {"r": 7}
+        following_.stop()
+
+
+def test_it_follows_journals_as_they_grow(tmp_path: Path) -> None:
+    newest, following_ = followed(None, tmp_path / "j")
+    following_.start()
+    with JournalWriter(tmp_path / "j", recorder="r") as writer:
+        for second in range(1, 20):
+            append(writer, [row("a", b"%d" % second, second)])
+            assert following_.wait(10)
+            assert value(newest, "a") == b"%d" % second
+    following_.stop()
+
+
+def test_it_gives_up_waiting(tmp_path: Path) -> None:
+    _, following_ = followed(None, tmp_path / "j")
+    with JournalWriter(tmp_path / "j") as writer:
+        append(writer, [row("a", b"1", 1)])
+        assert not following_.wait(0)
+    following_.stop()
+
+
+def test_large_batches_are_taken_in_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "ROWS", 3)
+    with JournalWriter(tmp_path / "j") as writer:
+        append(writer, [row(f"k/{at}", b"", 1) for at in range(10)])
+        newest, following_ = followed(None, tmp_path / "j")
+        assert following_.step() == 10
+    assert len(newest) == 10
+
+
+def test_a_journal_that_cannot_be_read_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(following, "REST", 0.01)
+    newest, following_ = followed(None, tmp_path / "j")
+    take = following_.step
+    failures = [JournalError(str(tmp_path), "broken")]
+
+    def step() -> int:
+        if failures:
+            raise failures.pop()
+        return take()
+
+    following_.start()
+    monkeypatch.setattr(following_, "step", step)
+    with caplog.at_level(logging.ERROR), JournalWriter(tmp_path / "j") as writer:
+        append(writer, [row("a", b"1", 1)])
+        assert following_.wait(10)
+    following_.stop()
+    assert "broken" in caplog.text
+    assert value(newest, "a") == b"1"
+
+
+def test_what_was_deleted_is_forgotten_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "FORGET_EVERY", 0.0)
+    newest = Newest(lifespan=0.0)
+    following_ = Following(newest, Scope(["**"]), Sources(None, [Journal(tmp_path / "j")]))
+    with JournalWriter(tmp_path / "j") as writer:
+        append(writer, [row("a", None, 1)])
+        following_.start()
+        assert following_.wait(10)
+        deadline = time.monotonic() + 10
+        while newest.matching("**") and time.monotonic() < deadline:
+            time.sleep(0.01)
+    following_.stop()
+    assert newest.matching("**") == []
