@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.interop.reference import eventually, ours, reference, unused
-from tests.spark.conftest import Recorded
 from tests.rows import sample
+from tests.spark.conftest import Recorded
 from zenspark.api.opening import open as open_session
 from zenspark.api.sample import Sample
 

@@ -13,8 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tests.interop.reference import eventually
-from tests.spark.conftest import Recorded
 from tests.rows import EPOCH, numbers
+from tests.spark.conftest import Recorded
 from zenspark.journal import Journal, Policy
 from zenspark.journal.retention import trim
 
