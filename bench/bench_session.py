@@ -333,7 +333,7 @@ class Process:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write("\n")
-            self._process.stdin.flush()
+            self._process.stdin.close()
             self._process.wait(10)
         except (BrokenPipeError, subprocess.TimeoutExpired):
             self._process.kill()
