@@ -32,17 +32,17 @@ from zenspark.net.links import Link, Listener
 from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
 from zenspark.router.face import Face, Out, Region
+from zenspark.router.forwarding import Course, Forwarding, shares
 from zenspark.router.gossip import Found, Gossip
 from zenspark.router.interceptors.checkpoint import Checkpoint
 from zenspark.router.interceptors.gate import Interception
 from zenspark.router.interceptors.rules import Party
-from zenspark.router.memory import Memory
 from zenspark.router.router import Policy, Router
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Answered, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening, Terms
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
-from zenspark.wire.columns import Columns, Shape
+from zenspark.wire.columns import Columns, Relay
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import (
     Declare,
@@ -155,8 +155,8 @@ class Node:
         self._seats: dict[Face, Seat] = {}
         self._leaving: set[Pump] = set()
         self._held = HoldingBack(self.loop, limits.patience.block)
-        self._stays_here: Memory[bool] = Memory()
-        """Of the shapes of what neighbours publish, whether anybody else wants it."""
+        self._forwarding = Forwarding(self.router, self.local_face)
+        self._zid = identity.zid.to_bytes()
         self._timer_at = float("inf")
         self._is_closed = False
         self._is_closing = False
@@ -456,34 +456,28 @@ class Node:
     # -- what is heard, with the lock
 
     def hear_pushes(self, face: Face, pushes: Pushes) -> None:
-        """A neighbour published something."""
-        columns = pushes.columns
-        if face.ingress is not None:
+        """A neighbour published something: it goes on in columns, unless somebody looks at every message."""
+        courses = self._forwarding.courses(face, pushes.columns, pushes.start, pushes.stop)
+        if courses is None:
             self._hear_each(face, pushes)
             return
-        known = self._stays_here.of(face, (self.router.routes.version, face.vocabulary))
-        stays = True
-        for index in range(columns.shape_count):
-            signature = columns.signature(index)
-            if signature not in known:
-                known[signature] = self._stays(face, columns.shape_at(index))
-            stays = stays and known[signature]
-        if not stays:
-            self._hear_each(face, pushes)
-        elif self._local is not None:
+        if self._local is not None and any(course.is_local for course in courses):
             self._local.receive_pushes(face, pushes)
+        self._relay(face, pushes, courses)
 
     def _hear_each(self, face: Face, pushes: Pushes) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
             self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
 
-    def _stays(self, face: Face, shape: Shape) -> bool:
-        """Whether nobody but this node's session wants what a neighbour publishes, and it may have it as it is."""
-        key, tree = face.resolve(shape.wire_expr), self.router.tree(face, shape.node_id)
-        if tree is None or self.router.stamping is not None:
-            return False
-        return key is None or all(target is self.local_face for target in self.router.routes.push(face, key, tree))
+    def _relay(self, face: Face, pushes: Pushes, courses: list[Course]) -> None:
+        source = self.driver(face)
+        assert source is not None, "it was heard over a link"
+        for target, share in shares(courses):
+            pump = self.driver(target)
+            if pump is not None:
+                lanes = self._held.sharing(source, pump, share)
+                pump.relay(Relay(pushes.columns, pushes.start, pushes.stop, lanes, share.heads, self._zid))
 
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""

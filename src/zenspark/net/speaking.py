@@ -24,7 +24,7 @@ from zenspark.net.links import Link
 from zenspark.net.loop import Loop, hand_over, in_callback
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Rows
+from zenspark.wire.columns import Relay, Rows
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Congestion, QoS
 
@@ -157,6 +157,20 @@ class Speaker(ABC):
                         self._flush_soon()
         except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
             logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+
+    def relay(self, rows: Relay) -> None:
+        """Say rows that are passed on; in the loop, which writes them in its next turn."""
+        outbox = self.connection.outbox
+        if outbox is None:
+            return
+        with self._lock:
+            while rows.lane >= 0 and not self._closed:
+                try:
+                    outbox.relay(rows)
+                except ZError as error:  # too large for this session
+                    logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+            self._said = True
+            self._flush_soon()
 
     def flush(self) -> None:
         """Write what was said and not yet written, unless there is a run of messages, which is written in its time."""

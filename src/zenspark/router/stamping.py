@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zenspark.clock import HybridClock
+from zenspark.wire.columns import Columns
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import Push, Put
 from zenspark.wire.values import Timestamp, ZenohId
@@ -36,3 +37,13 @@ class Stamping:
                 return None
         stamp = Timestamp(self.clock.stamp(now), self._zid)
         return replace(push, body=replace(body, timestamp=stamp))
+
+    def stamp_rows(self, columns: Columns, start: int, stop: int, wanted: bytes) -> bool:
+        """The same for the rows of `wanted` shapes, all at once; False, and nothing done, if one is of the future."""
+        now = self._wall()
+        newest, missing = columns.stamps(start, stop, wanted)
+        if newest and not self.clock.observe(newest, now):
+            return False
+        if missing:
+            columns.stamp(start, stop, wanted, self.clock.stamps(missing, now).start)
+        return True

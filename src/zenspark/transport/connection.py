@@ -28,6 +28,9 @@ from zenspark.wire.values import NextSns, Priority, ZenohId
 
 BUFFER_SIZE = 1 << 19
 """What one read may bring: several of the largest batches, and little enough to stay in the processor's cache."""
+SMALL_BUFFER, DATAGRAM_BUFFER = 1 << 13, 1 << 17
+"""What there is room for to begin with, on a stream, where there is twice as much when it was all used; and for
+datagrams, which have to fit. A router has hundreds of sessions, most of which say little at a time."""
 ROWS = 1 << 15
 """How many publications are handed over at once: about what the buffer holds of the smallest ones."""
 SMALLEST_BATCH = 64
@@ -85,7 +88,7 @@ class Connection:
         self._message_limit = message_limit
         self._prefix = 2 if is_streamed else 0
         """What of the length before a batch counts as part of it: a datagram has none of its own."""
-        self._buffer = bytearray(BUFFER_SIZE)
+        self._buffer = bytearray(SMALL_BUFFER if is_streamed else DATAGRAM_BUFFER)
         self._filled = 0
         self._columns = columns
         self._keep_alives = keep_alives
@@ -151,6 +154,7 @@ class Connection:
         """So many bytes came into `buffer()`: what they mean. Each event must be handled before the next."""
         self._heard = now
         self._filled += count
+        is_full = self._filled == len(self._buffer)
         try:
             consumed = 0
             while consumed < self._filled and self.state is not State.CLOSED:
@@ -164,6 +168,8 @@ class Connection:
                     break
                 consumed += step
             self._keep(consumed)
+            if is_full and len(self._buffer) < BUFFER_SIZE:
+                self._buffer = self._buffer + bytearray(len(self._buffer))
         except ProtocolError as error:
             yield self._fail(error)
 
