@@ -295,10 +295,12 @@ ROLES = {name[5:]: role for name, role in list(globals().items()) if name.starts
 
 
 class Process:
-    """One role, played by one package."""
+    """One role of a benchmark, played by one package."""
 
-    def __init__(self, package: str, role: str, locator: str, size: int, count: int) -> None:
-        command = [sys.executable, "-m", "bench.bench_session", "--role", role, package, locator, str(size), str(count)]
+    def __init__(
+        self, package: str, role: str, locator: str, size: int, count: int, bench: str = "bench.bench_session"
+    ) -> None:
+        command = [sys.executable, "-m", bench, "--role", role, package, locator, str(size), str(count)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._timer = threading.Timer(PATIENCE, self._process.kill)
         self._timer.start()
