@@ -194,3 +194,13 @@ class OffsetOutOfRange(JournalError):
 
     def __reduce__(self) -> tuple[type[OffsetOutOfRange], tuple[str, int, int, int]]:
         return type(self), (self.path, self.offset, self.earliest, self.latest)
+class LakeError(ZError):
+    """A lake cannot be used as it is: which table, and what is wrong with it."""
+
+    def __init__(self, table: str, problem: str) -> None:
+        super().__init__(table, problem)
+        self.table = table
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.problem}"

@@ -1,0 +1,82 @@
+"""The lake: tables of what was on the network, in Parquet with a Delta log, that many tools read.
+
+    lake = Lake("./lake")
+    lake.register(spark)
+    spark.sql("select key, payload from latest where key like 'fleet/%'")
+
+docs/lake.md says what each table holds and promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame, SparkSession
+
+from zenspark.errors import UsageError
+from zenspark.spark.lake.derived import Derivation, Derived
+from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.latest import Latest
+from zenspark.spark.lake.offsets import offsets, recorders
+from zenspark.spark.lake.reading import frame
+from zenspark.spark.lake.shapes import SAMPLES, Shape
+from zenspark.spark.lake.table import Table
+from zenspark.spark.lake.traffic import Traffic
+
+__all__ = ["Lake"]
+
+DERIVATIONS: dict[str, Derivation] = {"latest": Latest(), "traffic": Traffic()}
+SHAPES: dict[str, Shape] = {"samples": SAMPLES} | {name: found.shape for name, found in DERIVATIONS.items()}
+
+
+class Lake:
+    """A directory of tables. Nothing is read or made before it is needed."""
+
+    def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+        """Takes a path or a URI; `storage_options` is what deltalake needs to reach a filesystem that is not this machine's."""
+        self.folder = Folder.at(path, storage_options)
+
+    def tables(self) -> list[str]:
+        """The names of the tables."""
+        return list(SHAPES)
+
+    def table(self, name: str) -> Table:
+        """The files of a table and its log, as they are now."""
+        shape = SHAPES.get(name)
+        if shape is None:
+            raise UsageError(f"a lake has no table {name!r}; there are: {', '.join(SHAPES)}")
+        return Table(self.folder / name, shape)
+
+    def derived(self, name: str) -> Derived:
+        """A table that follows from samples. Itself it is read first: so it is never ahead of them."""
+        table = self.table(name)
+        return Derived(DERIVATIONS[name], table, self.table("samples"))
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        """A table as it is now: what is added later, this DataFrame does not have."""
+        if name in DERIVATIONS:
+            return self.derived(name).read(spark)
+        table = self.table(name)
+        return frame(spark, table, table.files)
+
+    def register(self, spark: SparkSession) -> None:
+        """Makes the tables known to SQL, under their names, as they are now."""
+        for name in self.tables():
+            self.read(spark, name).createOrReplaceTempView(name)
+
+    def fold(self, spark: SparkSession) -> None:
+        """Lets the derived tables take in what landed since the last time, so that reading them costs less."""
+        for name in DERIVATIONS:
+            self.derived(name).fold(spark)
+            self.derived(name).merge(spark)
+
+    def dataset(self, name: str) -> ds.Dataset:
+        """The files of a table for Arrow, without Spark; those of a derived table are as they are stored, not resolved."""
+        return self.table(name).delta().to_pyarrow_dataset()
+
+    def landed(self) -> dict[str, int]:
+        """Up to before which offset the rows of each recorder are in `samples`."""
+        table = self.table("samples")
+        return offsets(table, recorders(table))

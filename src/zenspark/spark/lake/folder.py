@@ -1,0 +1,156 @@
+"""Directories of a lake, wherever they are: the one place that lists, reads and removes files.
+
+An address is a path of this machine, a `file://` URI, or the URI of a filesystem that Arrow reaches by itself or through
+fsspec. Spark, Arrow and the Delta log each spell the same address in their own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import fs
+
+from zenspark.errors import UsageError
+
+HADOOP_SCHEMES = {"s3": "s3a", "gs": "gs", "abfs": "abfss"}
+"""What Spark's filesystems call what the others call by the name on the left."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file in a folder: its path there, and its size."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One directory; it need not exist before something is written there."""
+
+    address: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What deltalake needs to reach it, as `storage_options`; Arrow and Spark have their own configuration."""
+
+    @classmethod
+    def at(cls, address: str | Path, options: Mapping[str, str] | None = None) -> Folder:
+        """The folder an address names; paths become absolute, `file://` URIs paths."""
+        text = str(address)
+        if text.startswith("file:"):
+            text = unquote(urlsplit(text).path)
+        if "://" not in text:
+            text = str(Path(text).absolute())
+        return cls(text.rstrip("/"), options or {})
+
+    @property
+    def local(self) -> bool:
+        return "://" not in self.address
+
+    @property
+    def spark(self) -> str:
+        """The address for Spark, which takes names as they are, without percent signs for other characters."""
+        if self.local:
+            return f"file://{self.address}"
+        scheme, rest = self.address.split("://", 1)
+        return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+
+    def __truediv__(self, name: str) -> Folder:
+        return Folder(f"{self.address}/{name}", self.options)
+
+    @cached_property
+    def _arrow(self) -> tuple[fs.FileSystem, str]:
+        if self.local:
+            return fs.LocalFileSystem(), self.address
+        try:
+            found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(self.address)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            found = _through_fsspec(self.address, error)
+        return found
+
+    def _at(self, path: str) -> tuple[fs.FileSystem, str]:
+        system, root = self._arrow
+        return system, f"{root}/{path}" if path else root
+
+    def exists(self, path: str = "") -> bool:
+        system, where = self._at(path)
+        return bool(system.get_file_info(where).type != fs.FileType.NotFound)
+
+    def files(self, path: str = "", suffix: str = "") -> list[Found]:
+        """All files below a directory, by path; none if there is no such directory."""
+        system, where = self._at(path)
+        _, root = self._arrow
+        found = system.get_file_info(fs.FileSelector(where, allow_not_found=True, recursive=True))
+        return sorted(
+            (Found(info.path[len(root) + 1 :], info.size) for info in found if _is_file(info, suffix)),
+            key=lambda file: file.path,
+        )
+
+    def names(self, path: str = "") -> list[str]:
+        """What stands directly in a directory; nothing if there is none."""
+        system, where = self._at(path)
+        found = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
+        return sorted(info.base_name for info in found)
+
+    def open(self, path: str) -> pa.NativeFile:
+        """Opens a file to read anywhere in it."""
+        system, where = self._at(path)
+        return system.open_input_file(where)
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a small file, or None if there is none."""
+        system, where = self._at(path)
+        try:
+            with system.open_input_stream(where) as stream:
+                content: bytes = stream.read()
+        except FileNotFoundError:
+            return None
+        return content
+
+    def write(self, path: str, content: bytes) -> None:
+        """Writes a small file whole: whoever reads it finds the old content or the new."""
+        system, where = self._at(path)
+        system.create_dir(where.rsplit("/", 1)[0], recursive=True)
+        written = f"{where}.{uuid4().hex}.tmp" if self.local else where  # elsewhere a file appears when it is closed
+        with system.open_output_stream(written) as stream:
+            stream.write(content)
+        if written != where:
+            system.move(written, where)
+
+    def sink(self, path: str) -> pa.NativeFile:
+        """Opens a new file to write, and makes its directory."""
+        system, where = self._at(path)
+        system.create_dir(where.rsplit("/", 1)[0], recursive=True)
+        return system.open_output_stream(where)
+
+    def remove(self, path: str) -> None:
+        """Removes a file, or a directory with everything in it; nothing if it is not there."""
+        system, where = self._at(path)
+        match system.get_file_info(where).type:
+            case fs.FileType.Directory:
+                system.delete_dir(where)
+            case fs.FileType.File:
+                system.delete_file(where)
+
+    def prune(self, path: str) -> None:
+        """Removes a directory if there is no file in it."""
+        if not self.files(path):
+            self.remove(path)
+
+
+def _is_file(info: fs.FileInfo, suffix: str) -> bool:
+    return bool(info.type == fs.FileType.File and info.path.endswith(suffix))
+
+
+def _through_fsspec(address: str, error: Exception) -> tuple[fs.FileSystem, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise UsageError(f"{address}: {error}; with the package fsspec more kinds of address are known") from None
+    system, path = url_to_fs(address)
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), path.rstrip("/")

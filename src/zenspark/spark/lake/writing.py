@@ -1,0 +1,25 @@
+"""Rows into the files of a table, by Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from zenspark.spark.lake.table import Table
+
+SETTINGS = {
+    # INT96, which is Spark's default, has no statistics in Parquet's footers, and other readers cannot prune by it
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # without this, each task sorts its rows, payloads and all, only to write one partition after the other
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+}
+"""How files are written, whatever the session's configuration says."""
+
+
+def write(rows: DataFrame, table: Table, directory: str) -> None:
+    """Lets Spark write rows into a directory of a table, one file per task and partition."""
+    for name, value in SETTINGS.items():
+        rows.sparkSession.conf.set(name, value)
+    names = table.shape.partitions.names
+    writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.partitionBy(*names).parquet(f"{table.folder.spark}/{directory}")
