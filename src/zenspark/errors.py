@@ -194,6 +194,8 @@ class OffsetOutOfRange(JournalError):
 
     def __reduce__(self) -> tuple[type[OffsetOutOfRange], tuple[str, int, int, int]]:
         return type(self), (self.path, self.offset, self.earliest, self.latest)
+
+
 class LakeError(ZError):
     """A lake cannot be used as it is: which table, and what is wrong with it."""
 

@@ -9,9 +9,11 @@ docs/lake.md says what each table holds and promises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,14 +23,22 @@ from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.latest import Latest
 from zenspark.spark.lake.offsets import offsets, recorders
 from zenspark.spark.lake.reading import frame
-from zenspark.spark.lake.shapes import SAMPLES, Shape
+from zenspark.spark.lake.shapes import JOURNAL, SAMPLES, Shape
 from zenspark.spark.lake.table import Table
 from zenspark.spark.lake.traffic import Traffic
 
-__all__ = ["Lake"]
+__all__ = ["Lake", "Snapshot"]
 
 DERIVATIONS: dict[str, Derivation] = {"latest": Latest(), "traffic": Traffic()}
 SHAPES: dict[str, Shape] = {"samples": SAMPLES} | {name: found.shape for name, found in DERIVATIONS.items()}
+
+
+class Snapshot(NamedTuple):
+    """A table at one moment."""
+
+    dataset: ds.Dataset
+    offsets: dict[str, int]
+    """Up to before which offset it has the rows of each recorder, or what follows from them."""
 
 
 class Lake:
@@ -74,9 +84,39 @@ class Lake:
 
     def dataset(self, name: str) -> ds.Dataset:
         """The files of a table for Arrow, without Spark; those of a derived table are as they are stored, not resolved."""
-        return self.table(name).delta().to_pyarrow_dataset()
+        return self.snapshot(name).dataset
+
+    def snapshot(self, name: str) -> Snapshot:
+        """The same, with the offsets up to which it has taken in the rows of each recorder."""
+        return _snapshot(self.table(name), self.table("samples"))
 
     def landed(self) -> dict[str, int]:
         """Up to before which offset the rows of each recorder are in `samples`."""
         table = self.table("samples")
         return offsets(table, recorders(table))
+
+    def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
+        """Rows that together decide the newest sample of every key, without Spark; and where the journals go on behind them.
+
+        First those that `latest` has stored, DELETEs and keys with wildcards among them, then those of `samples` that it has
+        not taken in yet. A key may come several times: `zenspark.spark.lake.latest` says which row counts.
+        """
+        table = self.table("latest")
+        samples = self.table("samples")
+        stored, landed = _snapshot(table, samples), _snapshot(samples, samples)
+        return _decisive(stored, landed), landed.offsets
+
+
+def _snapshot(table: Table, samples: Table) -> Snapshot:
+    return Snapshot(table.delta().to_pyarrow_dataset(), offsets(table, recorders(samples)))
+
+
+def _decisive(stored: Snapshot, landed: Snapshot) -> Iterator[pa.RecordBatch]:
+    yield from stored.dataset.to_batches(columns=JOURNAL.names)
+    behind = ds.scalar(False)
+    for recorder, offset in landed.offsets.items():
+        start = stored.offsets.get(recorder, 0)
+        if start < offset:
+            behind |= (ds.field("recorder") == recorder) & (ds.field("offset") >= start)
+    if stored.offsets != landed.offsets:
+        yield from landed.dataset.to_batches(columns=JOURNAL.names, filter=behind)
