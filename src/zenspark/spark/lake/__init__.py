@@ -9,7 +9,8 @@ docs/lake.md says what each table holds and promises.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +19,11 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from zenspark.errors import UsageError
+from zenspark.journal import Journal
+from zenspark.spark.lake import maintenance, observed
 from zenspark.spark.lake.derived import Derivation, Derived
 from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.gaps import Gaps
 from zenspark.spark.lake.latest import Latest
 from zenspark.spark.lake.offsets import offsets, recorders
 from zenspark.spark.lake.reading import frame
@@ -29,8 +33,12 @@ from zenspark.spark.lake.traffic import Traffic
 
 __all__ = ["Lake", "Snapshot"]
 
-DERIVATIONS: dict[str, Derivation] = {"latest": Latest(), "traffic": Traffic()}
-SHAPES: dict[str, Shape] = {"samples": SAMPLES} | {name: found.shape for name, found in DERIVATIONS.items()}
+DERIVATIONS: dict[str, Derivation] = {"latest": Latest(), "gaps": Gaps(), "traffic": Traffic()}
+SHAPES: dict[str, Shape] = (
+    {"samples": SAMPLES} | {name: found.shape for name, found in DERIVATIONS.items()} | observed.SHAPES
+)
+GRACE = timedelta(hours=1)
+"""How long files that no longer count stay on disk for those who still read them."""
 
 
 class Snapshot(NamedTuple):
@@ -76,11 +84,41 @@ class Lake:
         for name in self.tables():
             self.read(spark, name).createOrReplaceTempView(name)
 
+    # --- what keeps it in shape
+
     def fold(self, spark: SparkSession) -> None:
         """Lets the derived tables take in what landed since the last time, so that reading them costs less."""
         for name in DERIVATIONS:
             self.derived(name).fold(spark)
             self.derived(name).merge(spark)
+
+    def observe(self, journals: Iterable[Journal], reader: str) -> None:
+        """Brings in what the recorders of these journals saw of sessions and declarations."""
+        for journal in journals:
+            for name in observed.SHAPES:
+                observed.bring(self.table(name), journal, reader)
+
+    def compact(self, spark: SparkSession) -> int:
+        """Puts small files of `samples` together; how many fewer there are."""
+        return maintenance.compact(spark, self.table("samples"), self._taken_in(), datetime.now(UTC).date())
+
+    def retain(self, age: timedelta | None = None, most: int | None = None) -> int:
+        """Takes days from `samples` that are older than an age, and the oldest while it is larger than `most` bytes; how many files.
+
+        Only what the derived tables have taken in: they keep what they made of it.
+        """
+        return maintenance.retain(self.table("samples"), self._taken_in(), age, most, datetime.now(UTC))
+
+    def sweep(self, grace: timedelta = GRACE) -> int:
+        """Removes files from disk that no longer count, the second time it meets them, if that is a grace later; how many."""
+        return sum(maintenance.sweep(self.table(name), grace, datetime.now(UTC)) for name in SHAPES)
+
+    def _taken_in(self) -> list[dict[str, int]]:
+        """How far each derived table has come."""
+        known = recorders(self.table("samples"))
+        return [offsets(self.table(name), known) for name in DERIVATIONS]
+
+    # --- without Spark
 
     def dataset(self, name: str) -> ds.Dataset:
         """The files of a table for Arrow, without Spark; those of a derived table are as they are stored, not resolved."""

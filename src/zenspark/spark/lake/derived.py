@@ -45,6 +45,8 @@ class Derivation(Protocol):
     """What makes one derived table out of samples."""
 
     shape: Shape
+    needs: str
+    """Rows without a value in this column mean nothing to it."""
 
     def step(self, rows: DataFrame, state: DataFrame) -> DataFrame:
         """What new samples mean for the table, in its own columns and parts; the state they meet is replaced by that in the result."""
@@ -105,7 +107,8 @@ class Derived:
         return offsets(self.table, known), offsets(self.samples, known)
 
     def _tail(self, spark: SparkSession, start: Mapping[str, int]) -> DataFrame:
-        files = [file for file in self.samples.files if reaches(file, start)]
+        needed = self.derivation.needs
+        files = [file for file in self.samples.files if reaches(file, start) and file.greatest[needed] is not None]
         rows = frame(spark, self.samples, files)
         return rows.where(F.col("offset") >= _by_recorder(start)) if start else rows
 

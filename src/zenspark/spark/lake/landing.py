@@ -26,7 +26,7 @@ from zenspark.errors import LakeError, UsageError, ZError
 from zenspark.journal import Journal
 from zenspark.spark.lake import Lake
 from zenspark.spark.lake.samples import Landed, Samples
-from zenspark.spark.lake.upkeep import Upkeep
+from zenspark.spark.lake.upkeep import Care, Upkeep
 
 log = logging.getLogger("zenspark.spark")
 
@@ -77,11 +77,11 @@ class Landing:
         lake: Lake,
         trigger: str | None = "1 second",
         options: Mapping[str, str] | None = None,
-        upkeep_every: float = 5.0,
+        care: Care | None = None,
     ) -> None:
         """`trigger` is the time between batches; with None the query lands what there is and ends by itself.
 
-        `options` go to the source, such as maxOffsetsPerTrigger; `upkeep_every` is in seconds.
+        `options` go to the source, such as maxOffsetsPerTrigger; `care` says how the tables are kept in shape.
         """
         if not journals:
             raise UsageError("a landing needs a journal")
@@ -94,7 +94,7 @@ class Landing:
         self._counts = _Counts()
         self._landing = threading.Lock()  # held while a batch lands
         self._failure: ZError | None = None
-        self._upkeep = Upkeep(spark, lake, self.journals, upkeep_every)
+        self._upkeep = Upkeep(spark, lake, self.journals, self._reader, care or Care())
 
     # --- life
 
@@ -121,7 +121,7 @@ class Landing:
             time.sleep(LOOK_EVERY)
         with self._landing:  # a batch that is under way ends; one that begins now has done nothing yet
             self._running.stop()
-        self._upkeep.stop()
+        self._upkeep.stop(fold=self._trigger is None)
         if self._failure is not None:
             raise self._failure
         if self._running.exception() is not None and not self._has_landed(target):
@@ -144,6 +144,11 @@ class Landing:
         )
 
     @property
+    def _reader(self) -> str:
+        """The name under which the journals know how far this lake has come."""
+        return f"lake-{hashlib.sha256(self.lake.folder.address.encode()).hexdigest()[:16]}"
+
+    @property
     def _running(self) -> StreamingQuery:
         if self._query is None:
             raise UsageError("this landing was not started")
@@ -163,7 +168,7 @@ class Landing:
             "journal": json.dumps([str(journal.path.absolute()) for journal in self.journals]),
             # only for a new checkpoint: it goes on where the table ends
             "startingOffsets": json.dumps(self._beginnings()),
-            "reader": f"lake-{hashlib.sha256(self.lake.folder.address.encode()).hexdigest()[:16]}",
+            "reader": self._reader,
         }
         rows = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
         writer = rows.writeStream.foreachBatch(self._land).option("checkpointLocation", folder.spark)

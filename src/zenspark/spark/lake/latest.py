@@ -30,6 +30,7 @@ class Latest:
     """Makes `latest` out of samples."""
 
     shape = LATEST
+    needs = "key"
 
     def step(self, rows: DataFrame, state: DataFrame) -> DataFrame:
         part = F.when(is_wild("key"), F.lit(WILD)).otherwise(F.lit(NEW))

@@ -35,7 +35,7 @@ SAMPLES = Shape(
     "samples",
     JOURNAL,
     partitions=pa.schema([("day", pa.date32()), ("prefix", pa.string())]),
-    described=("key", "timestamp", "received_at", "recorder", "offset"),
+    described=("key", "timestamp", "source_sn", "received_at", "recorder", "offset"),
 )
 LATEST = Shape("latest", JOURNAL, partitions=pa.schema([("part", pa.string())]), described=("key",))
 GAPS = Shape(

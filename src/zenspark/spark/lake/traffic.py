@@ -19,6 +19,7 @@ class Traffic:
     """Makes `traffic` out of samples."""
 
     shape = TRAFFIC
+    needs = "key"
 
     def step(self, rows: DataFrame, state: DataFrame) -> DataFrame:
         latency = F.unix_micros("received_at") - F.unix_micros("timestamp")

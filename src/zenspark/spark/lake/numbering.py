@@ -1,0 +1,147 @@
+"""Which numbers of a source are missing and which came twice: sets of numbers, whatever the order they come in.
+
+A source numbers what it publishes, one after the other, in 32 bits that wrap around. Between the lowest and the highest number
+seen, every number is either seen or *missing*; what comes before the lowest is not missed, because nobody knows whether it was for
+us. A number that comes again is *repeated*. A missing number that comes late is no longer missing. So what is missing in the end
+depends on the numbers only, not on their order, and not on how they are cut into batches.
+
+What is remembered of a source must not grow for ever: of its missing ranges the newest `OPEN` stay open. Older ones are settled:
+they stay missing, and numbers below the last of them are no longer judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+WRAP = 2**32
+OPEN = 256
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `first` to `last`, and when it was noticed that they are missing or repeated."""
+
+    first: int
+    last: int
+    noticed: int
+    times: int = 1
+    """How often a repeated number came again."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is remembered of a source. Its numbers are counted on behind the wrap-around, so that they have an order."""
+
+    lowest: int
+    highest: int
+    heard: int
+    """When something came from it last."""
+    settled: bool = False
+    """Nothing below `lowest` is judged any more."""
+    open: tuple[Range, ...] = field(default=())
+    """Missing ranges, in order."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What new numbers of a source mean."""
+
+    source: Source
+    repeated: list[Range]
+    settled: list[Range]
+    """Missing ranges that will stay so."""
+
+
+def judge(known: Source | None, numbers: Numbers, times: Numbers) -> Verdict:
+    """Takes in numbers of one source in the order they came, each with the time it came at."""
+    counted = unwrapped(known.highest if known else int(numbers[0]), numbers)
+    order = np.argsort(counted, kind="stable")
+    counted, came = counted[order], times[order]
+    is_first = np.concatenate([[True], counted[1:] != counted[:-1]])
+    again = list(zip(counted[~is_first].tolist(), came[~is_first].tolist(), strict=True))
+    fresh, came_first = counted[is_first], came[is_first]
+    heard = int(times.max())
+    if known is None:
+        source = Source(int(fresh[0]), int(fresh[-1]), heard, open=tuple(_between(fresh, came_first)))
+    else:
+        source, repeated = _extended(replace(known, heard=max(known.heard, heard)), fresh, came_first)
+        again += repeated
+    return _settled(source, _counted(again))
+
+
+def unwrapped(reference: int, numbers: Numbers) -> Numbers:
+    """The numbers counted on from a reference: each is the one of its kind that is nearest to it."""
+    found: Numbers = reference + (numbers - reference + WRAP // 2) % WRAP - WRAP // 2
+    return found
+
+
+def _extended(known: Source, fresh: Numbers, came: Numbers) -> tuple[Source, list[tuple[int, int]]]:
+    """A source with numbers it did not have in this batch yet; and those of them that it had before."""
+    above, below = fresh > known.highest, (fresh < known.lowest) & (not known.settled)
+    inside = (fresh >= known.lowest) & (fresh <= known.highest)
+    open_ranges, repeated = _filled(known.open, fresh[inside], came[inside])
+    upper = _between(np.append(known.highest, fresh[above]), np.append(0, came[above]))
+    lower = _between(np.append(fresh[below], known.lowest), np.append(came[below], 0))
+    lowest = int(fresh[below][0]) if below.any() else known.lowest
+    highest = int(fresh[above][-1]) if above.any() else known.highest
+    return replace(known, lowest=lowest, highest=highest, open=(*lower, *open_ranges, *upper)), repeated
+
+
+def _between(numbers: Numbers, came: Numbers) -> list[Range]:
+    """What is missing between numbers in order; noticed when the later one of its neighbours came."""
+    places = np.flatnonzero(np.diff(numbers) > 1)
+    noticed = np.maximum(came[places], came[places + 1])
+    return [
+        Range(first + 1, last - 1, time)
+        for first, last, time in zip(
+            numbers[places].tolist(), numbers[places + 1].tolist(), noticed.tolist(), strict=True
+        )
+    ]
+
+
+def _filled(missing: tuple[Range, ...], late: Numbers, came: Numbers) -> tuple[list[Range], list[tuple[int, int]]]:
+    """Missing ranges without the numbers that came late; and the numbers that were not missing at all."""
+    firsts = np.array([gap.first for gap in missing], np.int64)
+    lasts = np.array([gap.last for gap in missing], np.int64)
+    place = np.searchsorted(firsts, late, side="right") - 1
+    was_missing = np.zeros(len(late), bool)
+    if missing:
+        was_missing = (place >= 0) & (late <= lasts[place])
+    found: dict[int, list[int]] = {}
+    for index, number in zip(place[was_missing].tolist(), late[was_missing].tolist(), strict=True):
+        found.setdefault(index, []).append(number)
+    left = [part for index, gap in enumerate(missing) for part in _without(gap, found.get(index, []))]
+    return left, list(zip(late[~was_missing].tolist(), came[~was_missing].tolist(), strict=True))
+
+
+def _without(gap: Range, numbers: list[int]) -> list[Range]:
+    parts = []
+    first = gap.first
+    for number in numbers:
+        if first < number:
+            parts.append(replace(gap, first=first, last=number - 1))
+        first = number + 1
+    if first <= gap.last:
+        parts.append(replace(gap, first=first))
+    return parts
+
+
+def _counted(again: list[tuple[int, int]]) -> list[Range]:
+    found: dict[int, Range] = {}
+    for number, time in sorted(again):
+        before = found.get(number)
+        found[number] = replace(before, times=before.times + 1) if before else Range(number, number, time)
+    return list(found.values())
+
+
+def _settled(source: Source, repeated: list[Range]) -> Verdict:
+    surplus = len(source.open) - OPEN
+    if surplus <= 0:
+        return Verdict(source, repeated, [])
+    old, kept = source.open[:surplus], source.open[surplus:]
+    return Verdict(replace(source, lowest=old[-1].last + 1, settled=True, open=kept), repeated, list(old))
