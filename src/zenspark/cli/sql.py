@@ -94,7 +94,11 @@ def problem_of(error: PySparkException) -> str:
         case "TABLE_OR_VIEW_NOT_FOUND":
             name = str(parameters.get("relationName", "")).replace("`", "")
             near = get_close_matches(name, ["samples", "latest", "gaps", "traffic", "sessions", "declarations"], 1)
-            hint = f"did you mean {near[0]}?" if near else "there are samples, latest, gaps, traffic, sessions, declarations"
+            hint = (
+                f"did you mean {near[0]}?"
+                if near
+                else "there are samples, latest, gaps, traffic, sessions, declarations"
+            )
             return f"there is no table {name}: {hint}"
         case "UNRESOLVED_COLUMN":
             name = str(parameters.get("objectName", "")).replace("`", "")
@@ -146,7 +150,9 @@ def as_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
     more = next(left, None) is not None
     screen = Screen()
     screen.print(table)
-    screen.print(f"the first {count} rows; --format csv gives all" if more else f"{count} row{'' if count == 1 else 's'}")
+    screen.print(
+        f"the first {count} rows; --format csv gives all" if more else f"{count} row{'' if count == 1 else 's'}"
+    )
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Line]) -> None:

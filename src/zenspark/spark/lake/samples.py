@@ -6,7 +6,7 @@ recorder the table now reaches. Until the transaction nobody sees the files, and
 directory, which the next attempt removes. After it the batch is found to be done, by its number, and not done again.
 
 The offsets are the second guard: a batch that does not start where the table ends is refused, so a checkpoint that belongs to
-another lake puts nothing in twice.
+another lake puts nothing in twice. And only who began last can land: a driver that was thought dead and wakes up cannot commit.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from zenspark.spark.lake.writing import write
 log = logging.getLogger("zenspark.spark")
 
 ATTEMPT = "_attempt.json"
+TURN = "landing"
+"""The mark that whoever begins to land moves: a transaction of somebody who began before fails."""
 MICROSECONDS_PER_DAY = 86_400_000_000
 
 
@@ -81,6 +83,9 @@ class Samples:
     def __init__(self, table: Table, query: str) -> None:
         self.table = table
         self._query_mark = f"query:{query}"
+        self._turn = (table.mark(TURN) or 0) + 1
+        # from here on nobody who landed before can commit any more, so what they left undone can be removed
+        table.commit(Change(marks={TURN: self._turn}))
         self._clear_leftovers()
 
     def land(self, rows: DataFrame, batch: int) -> Landed | None:
@@ -96,7 +101,7 @@ class Samples:
         reached = {recorder: span.end for recorder, span in spans.items()}
         if files:
             remember(self.table, spans)
-            self.table.commit(Change(add=files, marks={self._query_mark: batch} | marks(reached)))
+            self.table.commit(Change(add=files, marks={self._query_mark: batch, TURN: self._turn} | marks(reached)))
         newest: datetime = max((file.greatest["received_at"] for file in files), default=None)  # type: ignore[type-var, assignment]
         return Landed(batch, sum(file.rows for file in files), sum(file.size for file in files), newest, reached)
 
