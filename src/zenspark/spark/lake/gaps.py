@@ -73,7 +73,9 @@ def judged(rows: pa.Table, state: pa.Table) -> pa.Table:
     now = max((source.heard for source in known.values()), default=0)
     for name, source in known.items():
         found += _remember(name, source, now)
-    columns = list(zip(*found, strict=True)) if found else [[] for _ in GAPS.schema]
+    if not found:
+        return GAPS.schema.empty_table()
+    columns = zip(*found, strict=True)
     arrays = [pa.array(column, each.type) for column, each in zip(columns, GAPS.schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=GAPS.schema)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from zenspark.errors import LakeError, UsageError, ZError
 from zenspark.journal import Journal

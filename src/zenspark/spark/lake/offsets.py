@@ -23,7 +23,7 @@ def remember(table: Table, recorders: Iterable[str]) -> None:
 
 def recorders(table: Table) -> list[str]:
     """Everybody whose rows are in this table, or may be soon."""
-    return [unquote(name) for name in table.folder.names(NAMES) if not name.endswith(".tmp")]
+    return sorted(unquote(name) for name in table.folder.names(NAMES) if not name.endswith(".tmp"))
 
 
 def offsets(table: Table, recorders: Iterable[str]) -> dict[str, int]:

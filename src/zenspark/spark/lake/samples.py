@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from zenspark.errors import LakeError
@@ -61,13 +61,13 @@ class Landed:
     """Up to before which offset of its recorders the table has come."""
 
 
-def day_of(received_at: str) -> F.Column:
+def day_of(received_at: str) -> Column:
     """The UTC day of a time, whatever the session's time zone is."""
     days = F.floor(F.unix_micros(received_at) / F.lit(MICROSECONDS_PER_DAY)).cast("int")
     return F.date_from_unix_date(days)
 
 
-def prefix_of(key: str) -> F.Column:
+def prefix_of(key: str) -> Column:
     """The first chunk of a key."""
     return F.substring_index(key, "/", 1)
 

@@ -155,7 +155,7 @@ class Table:
     def commit(self, change: Change) -> None:
         """Makes a change count, all of it or nothing. Fails if somebody else moved one of its marks or took one of its files."""
         now = int(time.time() * 1000)
-        actions = [
+        actions: list[AddAction | RemoveAction] = [
             *(RemoveAction(f.path, not change.rearranges, now, f.size, dict(f.partition)) for f in change.remove),
             *(_add_action(file, now, not change.rearranges) for file in change.add),
         ]
@@ -192,7 +192,9 @@ def _add_action(file: File, now: int, data_change: bool) -> AddAction:
         "minValues": {name: _plain(value) for name, value in file.least.items() if value is not None},
         "maxValues": {name: _plain(value) for name, value in file.greatest.items() if value is not None},
     }
-    return AddAction(file.path, file.size, dict(file.partition), now, data_change, json.dumps(stats))
+    # characters as they are: readers have been seen to take the two halves of an escaped one for another character
+    told = json.dumps(stats, ensure_ascii=False)
+    return AddAction(file.path, file.size, dict(file.partition), now, data_change, told)
 
 
 def _plain(value: object) -> object:
