@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.rows import sample
+from tests.rows import sample
 from zenspark.spark.lake import Lake
 from zenspark.spark.lake.samples import Landed, Samples
 from zenspark.spark.lake.shapes import JOURNAL

@@ -24,7 +24,8 @@ def publication(zid: str, eid: int, number: int) -> Row:
 def found(lake: Lake, spark: SparkSession) -> set[tuple[object, ...]]:
     rows = plain(lake.read(spark, "gaps"))
     return {
-        (row["source_zid"], row["source_eid"], row["kind"], row["first_sn"], row["last_sn"], row["count"]) for row in rows
+        (row["source_zid"], row["source_eid"], row["kind"], row["first_sn"], row["last_sn"], row["count"])
+        for row in rows
     }
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.lakes import everything, expected, rows_from
 from tests.spark.conftest import Recorded
+from tests.spark.lakes import everything, expected, rows_from
 from zenspark.errors import LakeError, NoJournal, UsageError
 from zenspark.journal import JournalWriter
 from zenspark.journal.layout import SCHEMAS, SESSIONS

@@ -27,9 +27,8 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def put(key: str, value: str, ntp64: int | None, clock: str | None = "1", **more: object) -> Row:
-    return {
-        "key": key, "kind": "PUT", "payload": value.encode(), "timestamp_ntp64": ntp64, "timestamp_id": clock, "received_at": NOW,
-    } | more  # fmt: skip
+    stamp = {"timestamp_ntp64": ntp64, "timestamp_id": clock}
+    return {"key": key, "kind": "PUT", "payload": value.encode(), "received_at": NOW} | stamp | more
 
 
 def delete(key: str, ntp64: int | None, clock: str | None = "1", **more: object) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,7 +48,8 @@ def run(arguments: list[str]) -> int:
     folder = Path(given.lake)
     if "://" not in given.lake and not (folder / "samples").exists():
         raise UsageError(f"{given.lake}: there is no lake here; zenspark up makes one, --lake names another directory")
-    spark = spark_session(given.master, "zenspark sql", {"spark.log.level": "OFF"})
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # what Spark finds wrong is said below, in one line
+    spark = spark_session(given.master, "zenspark sql")
     try:
         with one_line():
             answer = asked(spark, Lake(given.lake), given.query)
@@ -144,9 +146,9 @@ def as_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
     """For eyes."""
     left = iter(rows)
     table = Table(*columns)
-    count = 0
-    for count, row in enumerate(islice(left, MOST_ROWS), 1):
+    for row in islice(left, MOST_ROWS):
         table.add_row(*map(shown, row))
+    count = table.row_count
     more = next(left, None) is not None
     screen = Screen()
     screen.print(table)

@@ -1,10 +1,12 @@
 """`gaps`: numbers of a source (`source_zid`, `source_eid`) that are missing, and those that came again.
 
-numbering.py says what that means. The state of the table is what is remembered of every source: a row of kind SOURCE with the lowest
-and highest number (SETTLED if nothing below is judged any more), and its missing ranges that may still be filled. It is written
-anew by each fold, and forgets a source that was silent for `SILENCE`: if it comes back, it starts anew.
+numbering.py says what that means. The state of the table is what is remembered of every source: a row of kind SOURCE
+with the lowest and highest number (SETTLED if nothing below is judged any more), and its missing ranges that may
+still be filled. It is written anew by each fold, and forgets a source that was silent for `SILENCE`: if it comes
+back, it starts anew.
 
-A source is one publisher, across all keys and recorders: who records only some of the keys it publishes under sees the others as missing.
+A source is one publisher, across all keys and recorders: who records only some of the keys it publishes under sees
+the others as missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Landing: the streaming query that brings journals into a lake, and the upkeep beside it.
 
-One query reads all journals. Each of its batches goes into `samples` (samples.py says how); nothing else is done on this way. A
-thread beside it folds what landed into the derived tables, brings in what the recorders observed, and keeps files few. Whatever
-of it is missed, through a crash or an error that passes, is made up for the next time.
+One query reads all journals. Each of its batches goes into `samples` (samples.py says how); nothing else is done on
+this way. A thread beside it folds what landed into the derived tables, brings in what the recorders observed, and
+keeps files few. Whatever of it is missed, through a crash or an error that passes, is made up for the next time.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Landing:
         self._upkeep.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the query has ended by itself, and raises what ended it; False if it has not in so many seconds."""
+        """Waits until the query has ended by itself; False if it goes on after so many seconds. Raises what ended it."""
         query = self._running
         try:
             ended = query.awaitTermination(timeout)  # type: ignore[arg-type]  # None is for ever
@@ -173,7 +173,7 @@ class Landing:
         rows = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
         writer = rows.writeStream.foreachBatch(self._land).option("checkpointLocation", folder.spark)
         timed = {"availableNow": True} if self._trigger is None else {"processingTime": self._trigger}
-        return writer.queryName("landing").trigger(**timed).start()  # type: ignore[arg-type]
+        return writer.queryName(self._reader).trigger(**timed).start()  # type: ignore[arg-type]
 
     def _beginnings(self) -> dict[str, int]:
         return {

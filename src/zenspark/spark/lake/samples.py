@@ -1,12 +1,14 @@
 """How rows of a journal become rows of `samples`, exactly once.
 
-One batch: Spark writes its rows as Parquet into a directory that is this attempt's own; the driver reads the footers of these
-files, and commits one transaction that adds them, says which batch of which query this was, and up to which offset of every
-recorder the table now reaches. Until the transaction nobody sees the files, and whatever happens before it leaves nothing but a
-directory, which the next attempt removes. After it the batch is found to be done, by its number, and not done again.
+One batch: Spark writes its rows as Parquet into a directory that is this attempt's own; the driver reads the footers
+of these files, and commits one transaction that adds them, says which batch of which query this was, and up to which
+offset of every recorder the table now reaches. Until the transaction nobody sees the files, and whatever happens
+before it leaves nothing but a directory, which the next attempt removes. After it the batch is found to be done, by
+its number, and not done again.
 
-The offsets are the second guard: a batch that does not start where the table ends is refused, so a checkpoint that belongs to
-another lake puts nothing in twice. And only who began last can land: a driver that was thought dead and wakes up cannot commit.
+The offsets are the second guard: a batch that does not start where the table ends is refused, so a checkpoint that
+belongs to another lake puts nothing in twice. And only who began last can land: a driver that was thought dead and
+wakes up cannot commit.
 """
 
 from __future__ import annotations
@@ -146,8 +148,8 @@ class Samples:
             if end is not None and span.start < end:
                 raise LakeError(
                     self.table.folder.address,
-                    f"batch {batch} brings rows of recorder {recorder!r} from offset {span.start} on, but up to {end} they"
-                    " are there: is this the checkpoint of another lake, or does another job land in this one?",
+                    f"batch {batch} brings rows of recorder {recorder!r} from offset {span.start} on, but up to {end}"
+                    " they are there: is this the checkpoint of another lake, or does another job land in this one?",
                 )
             if span.rows != span.end - span.start or (end is not None and span.start > end):
                 log.warning("recorder %s: rows before offset %d were not in the journal", recorder, span.end)
