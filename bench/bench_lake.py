@@ -146,7 +146,9 @@ class Place:
 
 def measured(place: Place) -> Iterator[Result]:
     """What one size of payload gives."""
-    journal, parquet, tables = [], [], []
+    journal: list[float] = []
+    parquet: list[float] = []
+    tables: list[float] = []
     for turn in range(TURNS + 1):
         found = place.landing(place.from_journal), place.landing(place.from_parquet), place.tables()
         if turn:  # the first one warms up

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -105,7 +106,7 @@ class Landing:
         self._upkeep.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the query has ended by itself; False if it goes on after so many seconds. Raises what ended it."""
+        """Waits until the query has ended by itself, and raises what ended it; False if that takes too many seconds."""
         query = self._running
         try:
             ended = query.awaitTermination(timeout)  # type: ignore[arg-type]  # None is for ever
@@ -172,8 +173,8 @@ class Landing:
         }
         rows = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
         writer = rows.writeStream.foreachBatch(self._land).option("checkpointLocation", folder.spark)
-        timed = {"availableNow": True} if self._trigger is None else {"processingTime": self._trigger}
-        return writer.queryName(self._reader).trigger(**timed).start()  # type: ignore[arg-type]
+        timed: dict[str, Any] = {"availableNow": True} if self._trigger is None else {"processingTime": self._trigger}
+        return writer.queryName(self._reader).trigger(**timed).start()
 
     def _beginnings(self) -> dict[str, int]:
         return {
