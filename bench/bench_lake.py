@@ -37,11 +37,11 @@ from zenspark.spark.lake.landing import Landing
 from zenspark.spark.lake.samples import Samples
 from zenspark.spark.lake.upkeep import Care
 
-ROWS = {8: 2_000_000, 1024: 200_000, 65536: 4_000}
+ROWS = {8: 1_000_000, 1024: 100_000, 65536: 2_000}
 BLOCKS = 32
 KEYS = 1_000
 PREFIXES = 4
-TURNS = 5
+TURNS = 3
 TASKS = 2
 BATCHES = 200
 EARLY, LATE = slice(5, 25), slice(BATCHES - 20, BATCHES)
@@ -92,10 +92,10 @@ def _same(text: str, count: int) -> pa.Array:
 class Place:
     """A journal and the same rows as Parquet, and lakes to land them in."""
 
-    def __init__(self, spark: SparkSession, path: Path, size: int) -> None:
+    def __init__(self, spark: SparkSession, path: Path, size: int, scale: float) -> None:
         self.spark = spark
         self.size = size
-        self.rows = ROWS[size]
+        self.rows = int(ROWS[size] * scale) // BLOCKS * BLOCKS
         self.journal, self.parquet = path / "journal", path / "parquet"
         self._lakes = (path / f"lake{number}" for number in range(1_000_000))
         with JournalWriter(self.journal, recorder="bench") as writer:
@@ -193,13 +193,18 @@ def batches(spark: SparkSession, path: Path) -> Iterator[Result]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--scale", type=float, default=1.0, help="with how many times as many rows")
     parser.add_argument("--only", default="8,1024,65536,batches", help="which parts to run, with commas between")
     options = parser.parse_args()
     spark = spark_session(f"local[{TASKS}]", "bench lake", {"spark.driver.memory": "4g"})
     results: list[Result] = []
     for part in options.only.split(","):
         with tempfile.TemporaryDirectory() as path:
-            found = batches(spark, Path(path)) if part == "batches" else measured(Place(spark, Path(path), int(part)))
+            found = (
+                batches(spark, Path(path))
+                if part == "batches"
+                else measured(Place(spark, Path(path), int(part), options.scale))
+            )
             for result in found:
                 print(result, flush=True)
                 results.append(result)
