@@ -106,13 +106,9 @@ class Journals:
 
 
 def _place(journal: Journal, offset: int) -> int:
-    match offset:
-        case int() if offset == EARLIEST:
-            return journal.earliest()
-        case int() if offset == LATEST:
-            return journal.latest()
-        case _:
-            return offset
+    if offset == EARLIEST:
+        return journal.earliest()
+    return journal.latest() if offset == LATEST else offset
 
 
 def _lose(error: Exception, fail: bool) -> None:
