@@ -20,7 +20,7 @@ import argparse
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,11 +81,12 @@ def seconds(work: Callable[[], object]) -> float:
 # --- sources --------------------------------------------------------------------------------------------------------
 
 
-def sources(spark: SparkSession, rows: int, place: Path) -> list[Result]:
-    return [result for size, less in SIZES.items() for result in source(spark, max(rows // less, 1), size, place)]
+def sources(spark: SparkSession, rows: int, place: Path) -> Iterator[Result]:
+    for size, less in SIZES.items():
+        yield from source(spark, max(rows // less, 1), size, place)
 
 
-def source(spark: SparkSession, rows: int, size: int, place: Path) -> list[Result]:
+def source(spark: SparkSession, rows: int, size: int, place: Path) -> Iterator[Result]:
     journal, parquet, out = (str(place / f"{name}-{size}") for name in ("journal", "parquet", "out"))
     record(Path(journal), rows, size)
     spark.read.format("zenoh").load(journal).write.parquet(parquet)
@@ -93,18 +94,16 @@ def source(spark: SparkSession, rows: int, size: int, place: Path) -> list[Resul
         "journal": lambda: spark.read.format("zenoh").load(journal),
         "parquet": lambda: spark.read.parquet(parquet),
     }
-    results = []
     for name, sink in (("noop", noop), ("Parquet", lambda table: table.write.mode("overwrite").parquet(out))):
         took: dict[str, list[float]] = {reader: [] for reader in readers}
         for _ in range(TURNS):
             for reader, load in readers.items():
                 took[reader].append(seconds(lambda load=load, sink=sink: sink(load())))  # type: ignore[misc]
         label = f"{size} B, journal to {name}"
-        results.append(Result.of(label, [rows / each for each in took["journal"]], "rows/s"))
+        yield Result.of(label, [rows / each for each in took["journal"]], "rows/s")
         ratios = [other / own for own, other in zip(took["journal"], took["parquet"], strict=True)]
-        results.append(Result.of(f"{size} B, against Parquet to {name}", ratios, "x"))
+        yield Result.of(f"{size} B, against Parquet to {name}", ratios, "x")
     shutil.rmtree(place)
-    return results
 
 
 def noop(table: DataFrame) -> None:
@@ -127,8 +126,7 @@ def expressions_of(spark: SparkSession, count: int, kind: str) -> DataFrame:
     return spark.range(count).selectExpr(f"{by_kind[kind]} keyexpr")
 
 
-def joins(spark: SparkSession, keys: int, expressions: int) -> list[Result]:
-    results = []
+def joins(spark: SparkSession, keys: int, expressions: int) -> Iterator[Result]:
     for kind in ("many prefixes", "one prefix"):
         left, right = keys_of(spark, keys).cache(), expressions_of(spark, expressions, kind).cache()
         left.count(), right.count()
@@ -141,13 +139,12 @@ def joins(spark: SparkSession, keys: int, expressions: int) -> list[Result]:
             cross.append(seconds(pairs.count))
         shape = f"{keys:.0e} keys x {expressions:.0e} expressions, {kind}".replace("e+0", "e")
         scaled = keys * expressions / crossed
-        results.append(Result.of(f"match_keys, {shape}", own, "s"))
-        results.append(Result.of(f"cross join of {CROSS} keys, scaled, {kind}", [each * scaled for each in cross], "s"))
+        yield Result.of(f"match_keys, {shape}", own, "s")
+        yield Result.of(f"cross join of {CROSS} keys, scaled, {kind}", [each * scaled for each in cross], "s")
         ratios = [theirs * scaled / ours for ours, theirs in zip(own, cross, strict=True)]
-        results.append(Result.of(f"match_keys against a cross join, {kind}", ratios, "x"))
+        yield Result.of(f"match_keys against a cross join, {kind}", ratios, "x")
         for table in (left, right, sample):
             table.unpersist()
-    return results
 
 
 def main() -> None:
@@ -158,19 +155,19 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--expressions", type=int, default=10_000)
     given = parser.parse_args()
-    chosen = given.only.split(",")
     spark = spark_session("local[2]", "bench")
     results: list[Result] = []
     try:
         with tempfile.TemporaryDirectory() as place:
-            if "source" in chosen:
-                results += sources(spark, given.rows, Path(place, "source"))
-        if "match" in chosen:
-            results += joins(spark, given.keys, given.expressions)
+            runs = {
+                "source": lambda: sources(spark, given.rows, Path(place, "source")),
+                "match": lambda: joins(spark, given.keys, given.expressions),
+            }
+            for result in (result for name in given.only.split(",") for result in runs[name]()):
+                print(result, flush=True)
+                results.append(result)
     finally:
         spark.stop()
-    for result in results:
-        print(result)
     if given.json is not None:
         Report("spark", results).write(given.json)
 

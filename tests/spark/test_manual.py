@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_python_prints_what_is_shown(spark: SparkSession, recorded: Recorded, tm
     shown = 0
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as network:
         network.declare_queryable("fleet/*/name", answer)
-        for (language, code), (following, text) in zip(blocks, blocks[1:], strict=False):
+        for (language, code), (following, text) in pairwise(blocks):
             if language == "python":
                 printed = io.StringIO()
                 with contextlib.redirect_stdout(printed):
