@@ -31,6 +31,7 @@ from zenspark.net.holding import HoldingBack
 from zenspark.net.links import Link, Listener
 from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
+from zenspark.net.staying import Stay, stamped
 from zenspark.router.face import Face, Out, Region
 from zenspark.router.gossip import Found, Gossip
 from zenspark.router.interceptors.checkpoint import Checkpoint
@@ -155,7 +156,7 @@ class Node:
         self._seats: dict[Face, Seat] = {}
         self._leaving: set[Pump] = set()
         self._held = HoldingBack(self.loop, limits.patience.block)
-        self._stays_here: Memory[bool] = Memory()
+        self._stays_here: Memory[Stay | None] = Memory()
         """Of the shapes of what neighbours publish, whether anybody else wants it."""
         self._timer_at = float("inf")
         self._is_closed = False
@@ -462,28 +463,35 @@ class Node:
             self._hear_each(face, pushes)
             return
         known = self._stays_here.of(face, (self.router.routes.version, face.vocabulary))
-        stays = True
+        found: list[Stay] = []
         for index in range(columns.shape_count):
             signature = columns.signature(index)
             if signature not in known:
                 known[signature] = self._stays(face, columns.shape_at(index))
-            stays = stays and known[signature]
-        if not stays:
+            stay = known[signature]
+            if stay is None:
+                self._hear_each(face, pushes)
+                return
+            found.append(stay)
+        stamping = self.router.stamping
+        heard = pushes if stamping is None else stamped(pushes, found, stamping)
+        if heard is None:
             self._hear_each(face, pushes)
         elif self._local is not None:
-            self._local.receive_pushes(face, pushes)
+            self._local.receive_pushes(face, heard)
 
     def _hear_each(self, face: Face, pushes: Pushes) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
             self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
 
-    def _stays(self, face: Face, shape: Shape) -> bool:
-        """Whether nobody but this node's session wants what a neighbour publishes, and it may have it as it is."""
+    def _stays(self, face: Face, shape: Shape) -> Stay | None:
+        """How what a neighbour publishes stays with this node's session; None if others want it too."""
         key, tree = face.resolve(shape.wire_expr), self.router.tree(face, shape.node_id)
-        if tree is None or self.router.stamping is not None:
-            return False
-        return key is None or all(target is self.local_face for target in self.router.routes.push(face, key, tree))
+        if tree is None:
+            return None
+        targets = () if key is None else self.router.routes.push(face, key, tree)
+        return Stay.of(shape) if all(target is self.local_face for target in targets) else None
 
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""

@@ -19,7 +19,7 @@ class Stamping:
 
     def __init__(self, zid: ZenohId, clock: HybridClock, wall: Callable[[], int], drops_future: bool = False) -> None:
         self.clock = clock
-        self._zid = zid
+        self.zid = zid
         self._wall = wall
         self._drops_future = drops_future
 
@@ -34,5 +34,13 @@ class Stamping:
                 return push
             if self._drops_future:
                 return None
-        stamp = Timestamp(self.clock.stamp(now), self._zid)
+        stamp = Timestamp(self.clock.stamp(now), self.zid)
         return replace(push, body=replace(body, timestamp=stamp))
+
+    def accepts(self, reading: int) -> bool:
+        """Whether the greatest reading of many publications is plausible, so that all are; the clock learns from it."""
+        return self.clock.observe(reading, self._wall())
+
+    def readings(self, count: int) -> range:
+        """Stamps for many publications."""
+        return self.clock.stamps(count, self._wall())

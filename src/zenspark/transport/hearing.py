@@ -16,10 +16,10 @@ import msgspec
 from zenspark.errors import CloseReason, LimitExceeded, ProtocolError
 from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
 from zenspark.wire.codec import decode_network
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
-from zenspark.wire.values import NextSns, Priority
+from zenspark.wire.values import NextSns, Priority, ZenohId
 
 RELIABLE, CONTINUED = 0x08, 0x10
 """Bits of a frame's lane in the columns."""
@@ -32,6 +32,15 @@ class Received(msgspec.Struct, frozen=True):
     reliable: bool
 
 
+class Stamps(msgspec.Struct, frozen=True):
+    """Clock readings for publications that came without."""
+
+    id: ZenohId
+    """Whose clock it is."""
+    readings: memoryview
+    """Of all rows up to the last that is meant; of one that came with a reading, that one."""
+
+
 class Pushes(msgspec.Struct, frozen=True):
     """Publications: rows `start` to `stop` of columns that are good until the next event is asked for."""
 
@@ -40,6 +49,25 @@ class Pushes(msgspec.Struct, frozen=True):
     stop: int
     is_lasting: bool = False
     """Whether there is one row, joined from fragments, whose bytes are good for ever."""
+    stamps: Stamps | None = None
+    """The readings that PUTs got here; none if they are as they came."""
+
+    def shape_at(self, index: int) -> Shape:
+        """What the rows of a shape have in common, the clock that stamped them here included."""
+        shape = self.columns.shape_at(index)
+        if self.stamps is None or not needs_stamp(shape):
+            return shape
+        return msgspec.structs.replace(shape, timestamp_id=self.stamps.id)
+
+    @property
+    def timestamp(self) -> memoryview:
+        """The clock readings of rows, as far as their shape names a clock."""
+        return self.columns.timestamp if self.stamps is None else self.stamps.readings
+
+
+def needs_stamp(shape: Shape) -> bool:
+    """Whether publications of a shape get a clock reading from a node that stamps: a DEL never does."""
+    return shape.timestamp_id is None and shape.kind is Kind.PUT
 
 
 class Lost(msgspec.Struct, frozen=True):

@@ -56,3 +56,20 @@ def test_a_timestamp_from_the_future_is_replaced_or_the_sample_dropped() -> None
 def test_deletions_are_left_as_they_are() -> None:
     deletion = Push(wire_expr=WireExpr(0, "a"), body=Del())
     assert stamping().stamp(deletion) is deletion
+
+
+def test_many_are_stamped_at_once_one_after_the_other() -> None:
+    clock = stamping()
+    readings = clock.readings(3)
+    assert len(readings) == 3
+    assert readings[0] >> 32 == NOW // 10**9
+    last = stamp_of(clock.stamp(push()))
+    assert last is not None
+    assert last.ntp64 > readings[-1]
+
+
+def test_of_many_the_greatest_stamp_is_judged() -> None:
+    clock = stamping()
+    assert clock.accepts(ntp64_from_ns(NOW + 100_000_000))
+    assert clock.readings(1)[0] > ntp64_from_ns(NOW + 100_000_000)
+    assert not clock.accepts(ntp64_from_ns(NOW + HOUR))

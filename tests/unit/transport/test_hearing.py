@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from zenspark.errors import LimitExceeded, ProtocolError
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received, Spoken
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received, Spoken, Stamps
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing
 from zenspark.wire.messages import (
     Close,
     Declare,
     DeclareFinal,
+    Del,
     Fragment,
     Frame,
     Join,
@@ -92,3 +93,20 @@ def test_priorities_must_have_been_announced() -> None:
     hearing = Hearing(Lanes(qos=False, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8))
     with pytest.raises(ProtocolError, match="priority"):
         walk(hearing, frame(push(), sn=10, priority=Priority.REAL_TIME))
+
+
+def test_what_is_stamped_here_is_seen_in_shape_and_readings() -> None:
+    put, deletion = (
+        Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"1")),
+        Push(wire_expr=WireExpr(0, "a"), body=Del()),
+    )
+    raw = encode(Frame(reliable=True, sn=5, msgs=(put, deletion)))
+    columns = Columns(2)
+    Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
+    plain = Pushes(columns, 0, 2)
+    assert plain.shape_at(0) == columns.shape_at(0)
+    assert plain.timestamp.tolist() == columns.timestamp.tolist()
+    readings = memoryview(bytes(16)).cast("Q")
+    stamped = Pushes(columns, 0, 2, stamps=Stamps(ZenohId(7), readings))
+    assert [stamped.shape_at(index).timestamp_id for index in range(2)] == [ZenohId(7), None]
+    assert stamped.timestamp is readings
