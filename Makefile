@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := pytest -n 2 -m "not (spark or browser or soak)"
+# One after the other: a second Spark on the same machine would make both slower.
+SPARK := pytest -m "spark and not soak" tests/spark
 PURE := ZENSPARK_PURE=1 ZENSPARK_REQUIRE_COMPILED=0
 
 CODE := $(wildcard src tests tools bench fuzz)
@@ -35,8 +37,9 @@ run: setup ## Zenoh to tables and back with a simulated fleet, for a while: make
 	@$(BIN)/zenspark up --demo --lake build/lake --for $(or $(SECONDS),45)
 
 .PHONY: test
-test: setup ## the fast tests, compiled, then the tests of the core again, interpreted
+test: setup ## all tests that take minutes, compiled, then the tests of the core again, interpreted
 	$(BIN)/python -m $(PYTEST)
+	$(BIN)/python -m $(SPARK)
 	$(PURE) $(BIN)/python -m $(PYTEST) $(CORE_TESTS)
 
 # --- the environment ------------------------------------------------------------------------------
@@ -106,6 +109,10 @@ codec: $(LINKED) ## write src/zenspark/wire/codec.py from the declarations
 .PHONY: test-pure
 test-pure: setup ## only the second half of make test: the tests of the core, interpreted
 	$(PURE) $(BIN)/python -m $(PYTEST) $(CORE_TESTS)
+
+.PHONY: spark
+spark: setup ## only the tests that start Spark
+	$(BIN)/python -m $(SPARK)
 
 .PHONY: coverage
 coverage: setup ## branch coverage of the core by its own tests; less than 100 % fails

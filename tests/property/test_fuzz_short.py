@@ -22,7 +22,7 @@ import zenspark
 
 ROOT = Path(__file__).parents[2]
 TARGETS = sorted(file.stem.removeprefix("fuzz_") for file in (ROOT / "fuzz").glob("fuzz_*.py"))
-COST = {"connection": 20, "conversation": 10}
+COST = {"connection": 20, "conversation": 10, "journal": 40}
 """How many times longer than the others a target takes for one input: it gets so many times fewer."""
 BUILDS = ["interpreted"] if zenspark.build_kind() == "interpreted" else ["compiled", "interpreted"]
 

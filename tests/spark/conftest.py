@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.rows import samples
+from tests.rows import samples
 from zenspark.journal import JournalWriter, Policy
 from zenspark.spark.engine import spark_session
 
@@ -28,7 +28,9 @@ Recorded = Callable[..., Path]
 def recorded(tmp_path: Path) -> Recorded:
     """Makes a journal of so many rows, as blocks of so many; or adds to it."""
 
-    def record(rows: int, *, name: str = "robot", block: int = 100, first: int = 0, policy: Policy | None = None) -> Path:
+    def record(
+        rows: int, *, name: str = "robot", block: int = 100, first: int = 0, policy: Policy | None = None
+    ) -> Path:
         path = tmp_path / f"journal-{name}"
         with JournalWriter(path, policy, recorder=name) as writer:
             for start in range(first, first + rows, block):
@@ -37,5 +39,3 @@ def recorded(tmp_path: Path) -> Recorded:
         return path
 
     return record
-
-

@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.interop.reference import ours, reference, unused
+from tests.rows import EPOCH, numbers, samples
 from tests.spark.conftest import Recorded
-from tests.spark.rows import EPOCH, numbers, samples
 from zenspark.api.opening import open as open_session
 from zenspark.api.query import Query
 from zenspark.journal import Journal

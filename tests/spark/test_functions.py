@@ -45,8 +45,12 @@ def test_relations_are_those_of_key_expressions(spark: SparkSession) -> None:
 
 
 def test_columns_do_the_same_as_sql(spark: SparkSession) -> None:
-    rows = spark.createDataFrame([("a/b", "text/plain", bytearray(b"x"))], "key string, encoding string, payload binary")
-    found = rows.select(zenoh_key_match("key", lit("a//b".replace("//", "/"))), zenoh_decode_payload(col("encoding"), col("payload")))
+    rows = spark.createDataFrame(
+        [("a/b", "text/plain", bytearray(b"x"))], "key string, encoding string, payload binary"
+    )
+    found = rows.select(
+        zenoh_key_match("key", lit("a//b".replace("//", "/"))), zenoh_decode_payload(col("encoding"), col("payload"))
+    )
     assert tuple(found.first() or ()) == (True, "x")
 
 

@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.interop.reference import eventually, ours, reference, unused
+from tests.rows import sample
 from tests.spark.conftest import Recorded
-from tests.spark.rows import sample
 from zenspark.api.opening import open as open_session
 from zenspark.api.sample import Sample
 
@@ -39,7 +39,9 @@ def test_rows_reach_a_subscriber_of_eclipse_zenoh(spark: SparkSession) -> None:
     endpoint = unused()
     with reference(mode="router", listen__endpoints=[endpoint]) as router:
         router.tell("sub robots/**")
-        rows = spark.createDataFrame([(f"r{number}/name", f"robot {number}") for number in range(50)], "key string, payload string")
+        rows = spark.createDataFrame(
+            [(f"r{number}/name", f"robot {number}") for number in range(50)], "key string, payload string"
+        )
         rows.write.format("zenoh").mode("append").options(connect=endpoint, keyPrefix="robots").save()
         heard = sorted(router.line() for _ in range(50))
     assert heard == sorted(f"heard robots/r{number}/name robot {number}" for number in range(50))

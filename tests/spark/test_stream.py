@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import DataStreamReader, StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tests.interop.reference import eventually
+from tests.rows import EPOCH, numbers
 from tests.spark.conftest import Recorded
-from tests.spark.rows import EPOCH, numbers
 from zenspark.journal import Journal, Policy
 from zenspark.journal.retention import trim
 
@@ -31,9 +33,9 @@ class Landing:
         self.spark = spark
         self.table, self.checkpoint = str(path / "table"), str(path / "checkpoint")
 
-    def start(self, source: DataStreamReader, **trigger: object) -> StreamingQuery:
+    def start(self, source: DataStreamReader, **trigger: Any) -> StreamingQuery:  # noqa: ANN401 - one of several types
         writer = source.load().writeStream.format("parquet").option("checkpointLocation", self.checkpoint)
-        return writer.trigger(**trigger).start(self.table)  # type: ignore[arg-type]  # as above
+        return writer.trigger(**trigger).start(self.table)
 
     def run(self, source: DataStreamReader) -> StreamingQuery:
         """Lands what there is."""
@@ -72,7 +74,7 @@ def test_a_running_query_follows_a_journal(spark: SparkSession, recorded: Record
         assert eventually(lambda: sum(batch_sizes(query)) == 100)
         recorded(100, first=100)
         assert eventually(lambda: sum(batch_sizes(query)) == 200)
-        assert json.loads(query.lastProgress.sources[0].latestOffset) == {"robot": 200}
+        assert json.loads(query.recentProgress[-1].sources[0].latestOffset) == {"robot": 200}
     finally:
         query.stop()
     assert landing.numbers() == list(range(200))
@@ -132,7 +134,7 @@ def test_rows_that_were_trimmed_unread_end_the_query_or_are_left_out(
     recorded(300, first=100, policy=Policy(segment_bytes=1))
     trim(path, Policy(retain_bytes=1, trim_unread=True), 0.0)
     assert Journal(path).earliest() == 300
-    with pytest.raises(PySparkException, match="offset 100 was trimmed away.* with failOnDataLoss=false"):
+    with pytest.raises(PySparkException, match=r"offset 100 was trimmed away.* with failOnDataLoss=false"):
         landing.run(stream(spark, path))
     landing.run(stream(spark, path, failOnDataLoss=False))
     assert landing.numbers() == [*range(100), *range(300, 400)]

@@ -57,3 +57,9 @@ def test_package_that_only_names_things_needs_no_test(tree: Path) -> None:
 def test_package_with_code_needs_one(tree: Path, code: str) -> None:
     write(tree / "src/wire/__init__.py", code)
     assert found(tree) == ["src/wire/__init__.py has no test tests/wire/test_init.py"]
+
+
+def test_folders_of_other_packages_are_left_out(tree: Path) -> None:
+    write(tree / "tests/other/test_init.py")
+    assert found(tree) == ["tests/other/test_init.py tests no file under src"]
+    assert orphans(tree / "src", tree / "tests", frozenset({"other"})) == []

@@ -4,11 +4,17 @@ import pytest
 
 from zenspark.errors import (
     CloseReason,
+    CorruptJournal,
     DecodeError,
     EncodeError,
     HandshakeError,
+    JournalError,
+    JournalFull,
+    JournalLocked,
     LimitExceeded,
     LinkError,
+    NoJournal,
+    OffsetOutOfRange,
     ProtocolError,
     UnknownExtension,
     UsageError,
@@ -23,6 +29,13 @@ ERRORS = [
     LimitExceeded(70_000, 65_535),
     LinkError("tcp/127.0.0.1:7447", "connection refused"),
     EncodeError("-1 does not fit 8 bits", "version", "HELLO"),
+    NoJournal("here", "nothing"),
+    JournalFull("here", "no room"),
+    JournalLocked("here", 12),
+    JournalLocked("here", None),
+    CorruptJournal("file", 7, "a block", (3, 5)),
+    CorruptJournal("file", 7, "a block"),
+    OffsetOutOfRange("here", 3, 5, 9),
 ]
 
 
@@ -34,6 +47,8 @@ def test_fault_decides_the_branch() -> None:
     assert issubclass(UsageError, ZError)
     assert issubclass(ProtocolError, ZError)
     assert issubclass(LinkError, ZError)
+    for journal in (NoJournal, JournalFull, JournalLocked, CorruptJournal, OffsetOutOfRange):
+        assert issubclass(journal, JournalError)
     assert not issubclass(UsageError, ProtocolError)
 
 
@@ -55,6 +70,32 @@ def test_the_peer_is_told_that_what_it_said_is_invalid() -> None:
         (HandshakeError("version 8 instead of 9", CloseReason.INVALID), "version 8 instead of 9"),
         (LimitExceeded(70_000, 65_535), "message: 70000 is more than the 65535 allowed"),
         (LinkError("tcp/127.0.0.1:7447", "connection refused"), "tcp/127.0.0.1:7447: connection refused"),
+        (NoJournal("here", "nothing"), "here: nothing"),
+        (
+            JournalLocked("here", 12),
+            "here: process 12 writes this journal, and only one may: end it, or choose another directory",
+        ),
+        (
+            JournalLocked("here", None),
+            "here: another process writes this journal, and only one may: end it, or choose another directory",
+        ),
+        (
+            CorruptJournal("file", 7, "a block", (3, 5)),
+            "file: expected a block at byte 7; the rows from offset 3 to 5 cannot be read: "
+            "restore the file from a copy, or read around it",
+        ),
+        (
+            CorruptJournal("file", 7, "an entry"),
+            "file: expected an entry at byte 7: restore the file from a copy, or read around it",
+        ),
+        (
+            OffsetOutOfRange("here", 3, 5, 9),
+            "here: offset 3 was trimmed away: the journal has the rows from 5 up to before 9",
+        ),
+        (
+            OffsetOutOfRange("here", 10, 5, 9),
+            "here: offset 10 is not there: the journal has the rows from 5 up to before 9",
+        ),
         (EncodeError("-1 does not fit 8 bits", "version"), "version: -1 does not fit 8 bits"),
         (EncodeError("-1 does not fit 8 bits", "version", "HELLO"), "HELLO.version: -1 does not fit 8 bits"),
     ],

@@ -26,6 +26,13 @@ def size(text: str) -> int:
     return int(_measured(text, SIZES, "a size such as 1000, 64KiB or 2GB"))
 
 
+def number(text: str) -> int:
+    """Of things."""
+    if not text.isdigit():
+        raise UsageError(f"expected a number, found {text!r}")
+    return int(text)
+
+
 def duration(text: str) -> float:
     """Seconds."""
     return _measured(text, DURATIONS, "a duration such as 10, 500ms, 90s, 5m, 1h or 7d")

@@ -104,7 +104,7 @@ def _reader(name: str) -> tuple[str, Callable[[str], Any]]:
     if name.endswith("_bytes"):
         return "SIZE", measures.size
     if name.endswith("_rows"):
-        return "ROWS", measures.size
+        return "ROWS", measures.number
     plain, _ = _typed(name)
     is_text = get_origin(plain) is not None and str in {type(one) for one in get_args(plain)}
     return ("TEXT", str) if is_text else ("DURATION", measures.duration)

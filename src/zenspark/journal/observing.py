@@ -11,13 +11,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
+from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.enums import SampleKind
+from zenspark.api.handlers import Handler
+from zenspark.api.info import NeighbourEventsListener
 from zenspark.api.session import Session
 from zenspark.api.values import Declaration, NeighbourEvent
 from zenspark.errors import JournalError
@@ -47,39 +49,39 @@ class Observer:
             rows: JournalWriter(beside.path / rows, policy, recorder=name, rows=rows)
             for rows in (SESSIONS, DECLARATIONS)
         }
-        self._events: deque[tuple[int, NeighbourEvent]] = deque()
         self._open: dict[tuple[str, str, str, str], None] = {}
         self._declared: set[Declaration] = set()
-        self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zenspark-observer", daemon=True)
-        self._listener: Any = None
+        self._listener: NeighbourEventsListener[Handler[NeighbourEvent]] | None = None
 
     def start(self) -> None:
-        self._listener = self._session.info.declare_neighbour_events_listener(self._hear, history=True)
+        self._listener = self._session.info.declare_neighbour_events_listener(history=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Write what is left to be told; at the end everything is closed."""
-        self._is_stopping.set()
-        self._thread.join()
-
-    def _hear(self, event: NeighbourEvent) -> None:
-        self._events.append((_now(), event))
+        if self._listener is not None:
+            self._listener.__exit__()
+            self._thread.join()
 
     def _run(self) -> None:
-        wait = 0.0
-        while not self._is_stopping.wait(wait):
-            began = time.monotonic()
-            self._look()
-            wait = max(EVERY, (time.monotonic() - began) * SHARE)
-        self._listener.__exit__()
+        assert self._listener is not None, "it was started"
+        events = self._listener.handler
+        look_at = time.monotonic()
+        while True:
+            try:
+                self._tell_session(events.recv(max(look_at - time.monotonic(), 0.0)))
+            except ReceiveTimeout:
+                began = time.monotonic()
+                self._look()
+                look_at = began + max(EVERY, (time.monotonic() - began) * SHARE)
+            except ChannelClosed:
+                break
         self._look()
         self._end()
 
     def _look(self) -> None:
-        self._tell_sessions()
-        declared = set() if self._session.is_closed() else set(self._session.info.declarations())
-        self._tell_declarations(declared)
+        self._tell_declarations(set() if self._session.is_closed() else set(self._session.info.declarations()))
 
     def _end(self) -> None:
         """Whatever is still there ends with the recording."""
@@ -91,18 +93,14 @@ class Observer:
             except JournalError as error:
                 logger.warning("what was observed last is lost: %s", error)
 
-    def _tell_sessions(self) -> None:
-        rows: list[tuple[Any, ...]] = []
-        while self._events:
-            at, event = self._events.popleft()
-            transport, link = event.transport, event.link
-            one = (str(transport.zid), str(transport.whatami), link.src, link.dst)
-            if event.kind is SampleKind.PUT:
-                self._open[one] = None
-            else:
-                self._open.pop(one, None)
-            rows.append((at, OPENED if event.kind is SampleKind.PUT else CLOSED, *one))
-        self._write(SESSIONS, rows)
+    def _tell_session(self, event: NeighbourEvent) -> None:
+        transport, link = event.transport, event.link
+        one = (str(transport.zid), str(transport.whatami), link.src, link.dst)
+        if event.kind is SampleKind.PUT:
+            self._open[one] = None
+        else:
+            self._open.pop(one, None)
+        self._write(SESSIONS, [(_now(), OPENED if event.kind is SampleKind.PUT else CLOSED, *one)])
 
     def _tell_declarations(self, declared: set[Declaration]) -> None:
         now = _now()

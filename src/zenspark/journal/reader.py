@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from zenspark.errors import CorruptJournal, OffsetOutOfRange
 from zenspark.journal.commits import Commits
-from zenspark.journal.layout import TIMES, Entry, Manifest, read_schema, segment_file
+from zenspark.journal.layout import ENTRY_SIZE, TIMES, Entry, Manifest, read_schema, segment_file
 from zenspark.journal.packing import unpacked
 from zenspark.journal.segment import Index, listed, read_block
 
@@ -50,19 +50,11 @@ class Slice(msgspec.Struct, frozen=True):
             except FileNotFoundError:
                 journal = Journal(self.path)
                 raise OffsetOutOfRange(self.path, offset, journal.earliest(), journal.latest()) from None
-            with index:
-                yield from self._of_segment(index, offset)
-                if index.end <= offset:
-                    raise OffsetOutOfRange(self.path, offset, segment, index.end)
-                segment = offset = index.end
-
-    def _of_segment(self, index: Index, offset: int) -> Iterator[pa.RecordBatch]:
-        path = segment_file(Path(self.path), index.first)
-        with open(path, "rb", buffering=0) as file:
-            for entry in index.entries(index.place_of(offset)):
-                if entry.block.first >= self.end:
-                    return
-                yield self._of_block(path, entry, read_block(file, path, entry))
+            path = segment_file(Path(self.path), segment)
+            with index, open(path, "rb", buffering=0) as file:
+                for entry in blocks_of(index, offset, self.end):
+                    yield self._of_block(path, entry, read_block(file, path, entry))
+                    segment = offset = entry.block.end
 
     def _of_block(self, path: Path, entry: Entry, raw: bytes) -> pa.RecordBatch:
         block = entry.block
@@ -74,6 +66,24 @@ class Slice(msgspec.Struct, frozen=True):
             raise CorruptJournal(str(path), entry.position, expected, (block.first, block.end - 1)) from error
         start, end = max(self.start - block.first, 0), min(self.end - block.first, block.rows)
         return rows[start:end]
+
+
+def blocks_of(index: Index, start: int, end: int) -> Iterator[Entry]:
+    """The blocks of a segment that have rows from one offset up to before another; there must be one.
+
+    Raises `CorruptJournal` where one does not follow from the one before.
+    """
+    offset = start
+    for number in range(index.place_of(start), index.count):
+        entry = index.entry(number)
+        if not entry.block.first <= offset < entry.block.end:
+            raise CorruptJournal(str(index.path), number * ENTRY_SIZE, f"the block that has offset {offset}")
+        yield entry
+        offset = entry.block.end
+        if offset >= end:
+            return
+    if offset == start:
+        raise CorruptJournal(str(index.path), index.count * ENTRY_SIZE, f"the block that has offset {offset}")
 
 
 class Journal:
@@ -179,9 +189,7 @@ class Journal:
         while offset < end:
             segment = self._segment_of(offset)
             with self._open(segment) as index:
-                for entry in index.entries(index.place_of(offset)):
-                    if entry.block.first >= end:
-                        return
+                for entry in blocks_of(index, offset, end):
                     yield segment, entry
                     offset = entry.block.end
 

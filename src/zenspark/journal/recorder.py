@@ -8,10 +8,11 @@ memory stays bounded, and recording goes on by itself when there is room.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Self
@@ -147,6 +148,7 @@ class Recorder:
         self._channels: list[ShareChannel] = []
         self._thread = threading.Thread(target=self._run, name="zenspark-recorder", daemon=True)
         self._is_stopping = threading.Event()
+        self._gives_up_at = math.inf
         self._state = State.READY
         self._error: str | None = None
         self._lost = 0
@@ -174,12 +176,15 @@ class Recorder:
     def stop(self) -> Status:
         """End the subscription, append what was received, and acknowledge it; the writer stays open."""
         if self._state is not State.READY and not self._is_stopping.is_set():
+            self._gives_up_at = time.monotonic() + PATIENCE
             self._is_stopping.set()
             for subscriber in self._subscribers:
                 subscriber.__exit__()  # undeclares it unless its session did
             if self._observer is not None:
                 self._observer.stop()
             self._thread.join()
+            if self._lost:
+                logger.error("%d rows that were received are lost: %s", self._lost, self._error)
         self._state = State.STOPPED
         return self.status()
 
@@ -222,10 +227,8 @@ class Recorder:
         try:
             while pieces := self._gathered():
                 self._append(pieces)
-            self._write(self._writer.flush)
-        except JournalError as error:
-            logger.error("recording ends: %s", error)
-            self._error = str(error)
+            if not self._write(self._writer.flush):
+                self._lost += self._writer.end - self._writer.acknowledged
         except Exception:
             logger.exception("recording ends")
             self._error = "an unexpected error: see the log"
@@ -233,28 +236,25 @@ class Recorder:
             self._state = State.STOPPED
 
     def _append(self, pieces: list[Piece]) -> None:
-        rows = sum(piece.num_rows for piece in pieces)
         if not self._write(lambda: self._writer.append_pieces(pieces)):
-            self._lost += rows
+            self._lost += sum(piece.num_rows for piece in pieces)
             return
         self._write(self._writer.flush)
         now = time.monotonic()
         if now - self._history[-1][0] >= 1.0:
             self._history.append((now, self._writer.acknowledged))
 
-    def _write(self, act: Any) -> bool:  # noqa: ANN401 - what it returns is not looked at
+    def _write(self, act: Callable[[], object]) -> bool:
         """Do something with the writer, again and again while there is no room; whether it was done."""
-        gives_up_at: float | None = None
         while True:
             try:
                 act()
             except JournalError as error:
                 self._complain(error)
+                if time.monotonic() >= self._gives_up_at:
+                    return False
                 if self._is_stopping.wait(RETRY):
                     time.sleep(RETRY)
-                    gives_up_at = gives_up_at or time.monotonic() + PATIENCE
-                    if time.monotonic() > gives_up_at:
-                        return self._give_up(error)
             else:
                 self._relax()
                 return True
@@ -269,11 +269,7 @@ class Recorder:
         if self._state is State.WAITING:
             logger.warning("recording goes on at offset %d", self._writer.acknowledged)
             self._state = State.RECORDING
-            self._error = None
-
-    def _give_up(self, error: JournalError) -> bool:
-        logger.error("rows that were received are lost: %s", error)
-        return False
+            self._error = self._error if self._lost else None
 
     # --- what is received
 

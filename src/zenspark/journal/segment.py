@@ -11,6 +11,7 @@ import errno
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self
@@ -126,19 +127,33 @@ class Cut(NamedTuple):
     entries: int
 
 
-def whole_blocks(path: Path, first: int) -> tuple[int, int, int]:
-    """How much of a segment is whole: how many entries, the position behind their blocks, and the offset there."""
-    count, position, end = 0, 0, first
+class Whole(NamedTuple):
+    """How much of a segment is kept: so many entries, up to a position and an offset; when the first row came."""
+
+    entries: int = 0
+    position: int = 0
+    end: int = 0
+    received: int = 0
+    damaged: int = 0
+    """How many of its blocks are not as they were written. They stay where they are, with whole ones behind them."""
+
+
+def whole_blocks(path: Path, first: int) -> Whole:
+    """Everything in a segment up to its last whole block."""
+    kept, damaged = Whole(end=first), 0
     with Index(path, first) as index, open(segment_file(path, first), "rb", buffering=0) as file:
-        try:
-            for entry in index.entries():
-                if entry.position != position or entry.block.first != end:
-                    break
+        for number in range(index.count):
+            try:
+                entry = index.entry(number)
                 read_block(file, Path(file.name), entry)
-                count, position, end = count + 1, entry.stop, entry.block.end
-        except CorruptJournal:
-            pass  # from here on nothing is whole
-    return count, position, end
+            except CorruptJournal:
+                damaged += 1
+                continue
+            if entry.position < kept.position or entry.block.first < kept.end:
+                damaged += 1  # whole, but not where it belongs
+                continue
+            kept = Whole(number + 1, entry.stop, entry.block.end, kept.received or entry.block.received[0], damaged)
+    return kept
 
 
 class SegmentWriter:
@@ -146,10 +161,10 @@ class SegmentWriter:
 
     def __init__(self, path: Path, first: int, fsync: Fsync = "never") -> None:
         self.first = first
-        self._path = segment_file(path, first)
+        self.path = segment_file(path, first)
         self._fsync = fsync
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        self._blocks = os.open(self._path, flags, 0o644)
+        self._blocks = os.open(self.path, flags, 0o644)
         try:
             self._index = os.open(index_file(path, first), flags, 0o644)
         except OSError:
@@ -157,13 +172,19 @@ class SegmentWriter:
             raise
         if fsync != "never":
             sync_directory(path)
-        self.count, self.position, self.end = whole_blocks(path, first)
+        self.count, self.position, self.end, self._first_received, self.damaged = whole_blocks(path, first)
         bytes_more = os.fstat(self._blocks).st_size - self.position
         index_more = os.fstat(self._index).st_size - self.count * ENTRY_SIZE
         self.cut = None
         if bytes_more or index_more:
-            self.cut = Cut(str(self._path), max(bytes_more, 0), -(-index_more // ENTRY_SIZE))
+            self.cut = Cut(str(self.path), max(bytes_more, 0), -(-index_more // ENTRY_SIZE))
         self._cut_back()
+
+    def age(self, now: float) -> float:
+        """Seconds since its first row was received."""
+        if not self.count:
+            return 0.0
+        return max(now - self._first_received / 1e6, 0.0)
 
     def append(self, block: Block, payload: memoryview) -> None:
         """Write a block and acknowledge it: all of it, or nothing and an error."""
@@ -176,23 +197,27 @@ class SegmentWriter:
             _write(self._index, memoryview(entry.to_bytes()))
         except OSError as error:
             self._cut_back()
-            raise failure(str(self._path), error) from error
+            raise failure(str(self.path), error) from error
         self.count, self.position, self.end = self.count + 1, entry.stop, block.end
 
     def sync(self) -> None:
         """Make all of it stay on the disk."""
-        os.fsync(self._blocks)
-        os.fsync(self._index)
+        try:
+            os.fsync(self._blocks)
+            os.fsync(self._index)
+        except OSError as error:
+            raise failure(str(self.path), error) from error
 
     def close(self) -> None:
         os.close(self._blocks)
         os.close(self._index)
 
     def _cut_back(self) -> None:
-        """To what is acknowledged."""
+        """To what is acknowledged; what cannot be cut away now is written over."""
         for file, size in ((self._index, self.count * ENTRY_SIZE), (self._blocks, self.position)):
-            os.ftruncate(file, size)
             os.lseek(file, size, os.SEEK_SET)
+            with suppress(OSError):
+                os.ftruncate(file, size)
 
 
 def _write(file: int, data: memoryview) -> None:

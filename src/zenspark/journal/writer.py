@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from zenspark.arrow.incoming import Piece, microseconds
 from zenspark.errors import JournalError, NoJournal, UsageError
-from zenspark.journal.layout import MANIFEST, NEVER, SAMPLES, SCHEMAS, TIMES, Block, Manifest
+from zenspark.journal.layout import LOCK, MANIFEST, NEVER, SAMPLES, SCHEMAS, TIMES, Block, Manifest
 from zenspark.journal.lock import Lock
 from zenspark.journal.packing import packed, packed_pieces
 from zenspark.journal.policy import Policy
@@ -30,6 +30,7 @@ from zenspark.journal.segment import Cut, SegmentWriter, failure, listed, sync_d
 
 logger = logging.getLogger("zenspark.journal")
 
+DRAFT = f".{MANIFEST}"
 TRIM_EVERY = 10.0
 """Seconds between looks at whether something is to be removed."""
 
@@ -47,9 +48,10 @@ class JournalWriter:
     ) -> None:
         self.path = Path(path)
         self.policy = policy or Policy()
-        self.manifest = _prepare(self.path, recorder, rows)
+        _prepare(self.path, rows)
         self._lock = Lock(self.path)
         try:
+            self.manifest = _manifest(self.path, recorder, rows)
             self._segment = self._last_segment()
         except BaseException:
             self._lock.release()
@@ -59,7 +61,8 @@ class JournalWriter:
         self._waiting = 0
         self._waiting_bytes = 0
         self._waiting_since = 0.0
-        self._created = self._synced = self._trimmed = time.monotonic()
+        self._synced = self._trimmed = time.monotonic()
+        self._created = self._synced - self._segment.age(time.time())
         self._is_closed = False
         self.bytes = 0
         """How many this writer has written."""
@@ -82,6 +85,8 @@ class JournalWriter:
                 segment.cut.bytes,
                 segment.cut.entries,
             )
+        if segment.damaged:
+            logger.error("%s: %d blocks before its end cannot be read", segment.path, segment.damaged)
         return segment
 
     @property
@@ -217,7 +222,10 @@ class JournalWriter:
 
     def _trim(self, now: float) -> None:
         self._trimmed = now
-        trim(self.path, self.policy, time.time())
+        try:
+            trim(self.path, self.policy, time.time())
+        except (OSError, JournalError) as error:
+            logger.warning("%s: nothing is removed: %s", self.path, error)
 
     def close(self) -> None:
         """Flush, and let others write it. What cannot be flushed is lost, and an error says so."""
@@ -239,17 +247,25 @@ class JournalWriter:
         self.close()
 
 
-def _prepare(path: Path, recorder: str | None, rows: str) -> Manifest:
-    """What the journal says of itself, which is written if there is none."""
+def _prepare(path: Path, rows: str) -> None:
+    """Make the directory, or make sure that it is empty or has a journal in it."""
     if rows not in SCHEMAS:
         raise UsageError(f"rows: expected one of {', '.join(SCHEMAS)}, found {rows!r}")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NoJournal(str(path), f"the directory cannot be made: {error.strerror}") from error
+    others = {entry.name for entry in os.scandir(path)} - {LOCK, DRAFT}
+    if others and MANIFEST not in others:
+        raise NoJournal(str(path), "the directory has files in it that are no journal: choose another, or empty it")
+
+
+def _manifest(path: Path, recorder: str | None, rows: str) -> Manifest:
+    """What the journal says of itself, which is written if it says nothing yet."""
     if not (path / MANIFEST).exists():
-        if any(entry.name != "writer.lock" for entry in os.scandir(path)):
-            raise NoJournal(str(path), "the directory has files in it that are no journal: choose another, or empty it")
-        draft = path / f".{MANIFEST}"
-        draft.write_text(Manifest.new(recorder or f"{path.name}-{secrets.token_hex(4)}", rows).to_json())
-        os.replace(draft, path / MANIFEST)
+        made = Manifest.new(recorder or f"{path.resolve().name}-{secrets.token_hex(4)}", rows)
+        (path / DRAFT).write_text(made.to_json())
+        os.replace(path / DRAFT, path / MANIFEST)
         sync_directory(path)
     manifest = Manifest.read(path)
     if manifest.rows != rows:

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.api.serialization import Int128, UInt128, ZDeserializeError, z_deserialize
+from zenspark.api.serialization import Int128, UInt128, ZDeserializeError, z_deserialize, z_serialize
 from zenspark.api.zbytes import ZBytes
 
 Decoder: TypeAlias = Callable[[pa.Array], pa.Array]
@@ -134,14 +134,20 @@ def _numbers(payloads: pa.Array, kind: pa.DataType) -> pa.Array:
     return payloads.cast(pa.binary(width)).view(kind).cast(pa.string())
 
 
-def _serialized(tp: type) -> Decoder:
-    return _each(lambda payload: str(z_deserialize(tp, ZBytes(payload))))
+def _serialized(tp: type, spelled: Callable[[Any], str] = str) -> Decoder:
+    def text_of(payload: bytes) -> str:
+        value = z_deserialize(tp, ZBytes(payload))
+        if z_serialize(value).to_bytes() != payload:  # there is more behind it: it is something else
+            raise ValueError
+        return spelled(value)
+
+    return _each(text_of)
 
 
 _SERIALIZED = {
     "int128": _serialized(Int128),
     "uint128": _serialized(UInt128),
-    "bool": _each(lambda payload: json.dumps(z_deserialize(bool, ZBytes(payload)))),
+    "bool": _serialized(bool, json.dumps),
     "string": _serialized(str),
 }
 
@@ -152,10 +158,14 @@ _SERIALIZED = {
 def _from_cbor(payload: bytes) -> str:
     import cbor2  # only where it is needed: few payloads are CBOR
 
-    return json.dumps(_as_json(cbor2.loads(payload)), ensure_ascii=False, separators=(",", ":"))
+    try:
+        value = cbor2.loads(payload)
+    except (cbor2.CBORError, TypeError) as error:  # the latter for keys of maps that Python cannot have as such
+        raise ValueError from error
+    return json.dumps(_as_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def _as_json(value: Any) -> Any:  # noqa: ANN401, C901 - whatever CBOR has; one case per kind of value
+def _as_json(value: Any) -> Any:  # noqa: ANN401 - whatever CBOR has; one case per kind of value
     match value:
         case None | bool() | int() | str():
             return value

@@ -1,4 +1,4 @@
-"""Filters that Spark hands down: which of them are applied while a journal is read, and what need not be read at all."""
+"""Filters that Spark hands down: which are applied while a journal is read, and what need not be read at all."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class Pushed(msgspec.Struct, frozen=True):
 
 def taken(given: Filter, columns: Sequence[str]) -> Pushed | None:
     """A filter in the form it is applied in; None if Spark has to."""
-    path = getattr(given, "attribute", ())
-    if len(path) != 1 or path[0] not in columns:
+    path: tuple[str, ...] = getattr(given, "attribute", ())
+    column = path[0] if len(path) == 1 else ""
+    if column not in columns:
         return None
-    (column,) = path
-    value = getattr(given, "value", None)
+    value: Any = getattr(given, "value", None)
     if column in TEXTS and type(given) in ON_TEXTS:
         return Pushed(type(given), column, list(value) if isinstance(given, In) else value)
     if column in NUMBERS and type(given) in ON_VALUES:

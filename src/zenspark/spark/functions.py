@@ -19,7 +19,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # it is there, but not in its types
 from pyspark.sql.types import BooleanType, StringType, TimestampType
 
 from zenspark.arrow import UTC

@@ -70,9 +70,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 def version_of(executable: Path) -> int | None:
     """The main version a Java says it is; None if it does not start."""
     try:
-        told = subprocess.run(
-            [executable, "-version"], capture_output=True, text=True, timeout=PATIENCE, check=True
-        )
+        told = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     version = _VERSION.search(told.stderr + told.stdout)

@@ -42,7 +42,9 @@ class Journals:
         for path in sorted(self._paths):
             journal = Journal(path)
             if journal.recorder in found:
-                raise UsageError(f"{path} and {found[journal.recorder].path} have the same recorder, {journal.recorder!r}")
+                raise UsageError(
+                    f"{path} and {found[journal.recorder].path} have the same recorder, {journal.recorder!r}"
+                )
             found[journal.recorder] = journal
         kinds = {journal.rows: journal.path for journal in found.values()}
         if len(kinds) > 1:
@@ -71,7 +73,7 @@ class Journals:
         return {name: _place(journal, offsets.of(name)) for name, journal in self.by_recorder.items()}
 
     def kept(self, start: Mapping[str, int], fail: bool) -> Places:
-        """Where the rows from a start on begin that are still there: other rows are lost, which is an error if told so."""
+        """A start, or where rows begin if those before are gone: they are lost, which is an error if told so."""
         return {name: self._kept(name, offset, fail) for name, offset in start.items() if self._knows(name, fail)}
 
     def _knows(self, name: str, fail: bool) -> bool:

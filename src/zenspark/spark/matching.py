@@ -66,7 +66,9 @@ def matches(keys: DataFrame, expressions: DataFrame, buckets: int | None = None)
     if buckets is None:
         expressions = expressions.cache()
         buckets = 1 + expressions.count() // BUCKET
-    left = keys.select(KEY, F.explode(_buckets(buckets)).alias(BUCKETS), F.pmod(F.hash(KEY), F.lit(shares)).alias(SHARE))
+    left = keys.select(
+        KEY, F.explode(_buckets(buckets)).alias(BUCKETS), F.pmod(F.hash(KEY), F.lit(shares)).alias(SHARE)
+    )
     placed = expressions.mapInArrow(_placed, f"{EXPRESSION} string, {CANONICAL} string, {PREFIX} string")
     right = placed.select(
         EXPRESSION,

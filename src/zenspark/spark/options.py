@@ -100,7 +100,8 @@ class Network(Options, frozen=True, kw_only=True, rename="camel"):
         _says("what kind of node to be; `client` unless it listens, then `peer`"),
     ] = None
     config: Annotated[
-        str | None, _says("path of a configuration file as zenohd reads it, for TLS and the like; it must be on every node")
+        str | None,
+        _says("path of a configuration file as zenohd reads it, for TLS and the like; it must be on every node"),
     ] = None
 
     @property
@@ -117,7 +118,8 @@ class StreamOptions(Network, frozen=True, kw_only=True, rename="camel"):
 
     journal: Annotated[Names, _says("directories of journals to read; `load(directory)` is the same")] = ()
     subscribe: Annotated[
-        Names, _says("key expressions: the stream records them itself, into its one `journal`, from `connect` or `listen`")
+        Names,
+        _says("key expressions: the stream records them itself, into its one `journal`, from `connect` or `listen`"),
     ] = ()
     starting_offsets: Annotated[
         Offsets, _says("where a new query begins: `earliest`, `latest`, or JSON with an offset for each recorder")
@@ -130,7 +132,8 @@ class StreamOptions(Network, frozen=True, kw_only=True, rename="camel"):
         Positive | None, _says("into how many tasks a batch is divided at least; without it, as few as its rows need")
     ] = None
     fail_on_data_loss: Annotated[
-        bool, _says("whether rows that were trimmed before they were read end the query, or are left out with a warning")
+        bool,
+        _says("whether rows that were trimmed before they were read end the query, or are left out with a warning"),
     ] = True
     reader: Annotated[
         str | None, _says("the name under which progress is noted in the journal; name it if two queries are alike")

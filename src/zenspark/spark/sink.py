@@ -99,7 +99,9 @@ def writing_of(options: SinkOptions, columns: Sequence[str]) -> Writing:
     made = {"none": (), "attachment": ("attachment",), "sourceInfo": SOURCE}[options.identity]
     for name in columns:
         if name in made and name != options.identity_column:
-            raise UsageError(f"identity={options.identity} fills the column {name!r}, which the rows have: drop it first")
+            raise UsageError(
+                f"identity={options.identity} fills the column {name!r}, which the rows have: drop it first"
+            )
         if name not in (options.key_column, options.identity_column, *OF_JOURNALS, *SCHEMA.names):
             near = difflib.get_close_matches(name, SCHEMA.names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(SCHEMA.names)}"

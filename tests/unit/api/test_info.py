@@ -80,3 +80,33 @@ def test_only_the_kinds_of_listeners_make_events(router: Session, client: Sessio
 def test_it_knows_where_others_reach_it(router: Session, client: Session) -> None:
     assert router.info.locators() == [address(router)]
     assert client.info.locators() == []
+
+
+def test_what_nodes_declared_is_known(router: Session, client: Session) -> None:
+    assert router.info.declarations() == []
+    with client.declare_subscriber("a/*"), client.declare_queryable("q"), client.liveliness().declare_token("t"):
+        until(lambda: len(router.info.declarations()) == 3)
+        found = {(one.kind, one.key, one.zid, one.whatami) for one in router.info.declarations()}
+        zid = client.zid()
+        assert found == {
+            ("subscriber", "a/*", zid, WhatAmI.CLIENT),
+            ("queryable", "q", zid, WhatAmI.CLIENT),
+            ("token", "t", zid, WhatAmI.CLIENT),
+        }
+    until(lambda: not router.info.declarations())
+
+
+def test_routers_declare_too(router: Session) -> None:
+    with connected("router", router) as other, other.declare_subscriber("far/away"):
+        until(lambda: router.info.declarations())
+        (found,) = router.info.declarations()
+        assert (found.key, found.zid, found.whatami) == ("far/away", other.zid(), WhatAmI.ROUTER)
+
+
+def test_neighbours_come_and_go_with_their_links(router: Session) -> None:
+    listener = router.info.declare_neighbour_events_listener(history=True)
+    with connected("client", router) as client:
+        event = listener.recv(PATIENCE)
+        assert (event.kind, event.transport.zid, event.link.zid) == (SampleKind.PUT, client.zid(), client.zid())
+    assert listener.recv(PATIENCE).kind is SampleKind.DELETE
+    listener.undeclare()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import signal
 import socket
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from zenspark.cli import main, router
-from zenspark.cli.screen import Screen
 
 PATIENCE = 30.0
 
@@ -140,22 +138,3 @@ def test_sessions_that_open_and_close_are_logged() -> None:
         process.kill()
     assert "INFO zenspark.net: session with router a2 over tcp/127.0.0.1:" in opened
     assert "INFO zenspark.net: the link to tcp/127.0.0.1:" in closed
-
-
-def test_the_banner_is_plain_outside_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Named:
-        def zid(self) -> str:
-            return "a1"
-
-        def locators(self) -> list[str]:
-            return ["tcp/127.0.0.1:1"]
-
-        @property
-        def info(self) -> Named:
-            return self
-
-    printed = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", printed)
-    router.announce(Named(), Screen())  # type: ignore[arg-type]  # all it asks of a session
-    assert printed.getvalue().splitlines()[1:] == ["  id         a1", "  listens on tcp/127.0.0.1:1"]
-    assert "\x1b" not in printed.getvalue()

@@ -1,0 +1,222 @@
+"""`zenspark record` and `zenspark replay` as processes beside eclipse-zenoh: what was sent is found, row by row."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.reference import eventually, unused
+from tests.unit.net.ends import PATIENCE
+from zenspark.journal import Journal
+
+zenoh = pytest.importorskip("zenoh")
+
+pytestmark = pytest.mark.interop
+
+ROWS = 20_000
+Theirs = Any
+"""eclipse-zenoh has no types that could be checked here."""
+PRIORITIES = ["REAL_TIME", "INTERACTIVE_HIGH", "INTERACTIVE_LOW", "DATA_HIGH", "DATA", "DATA_LOW", "BACKGROUND"]
+
+
+@contextlib.contextmanager
+def command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    whole = [sys.executable, "-m", "zenspark", *arguments, "--no-multicast-scouting"]
+    process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextlib.contextmanager
+def recording(path: Path, mode: str, *keys: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A recorder, and where it listens."""
+    arguments = [argument for key in keys for argument in ("--key", key)]
+    with command("record", "--journal", str(path), "-m", mode, "-l", "tcp/127.0.0.1:0", *arguments) as process:
+        assert process.stdout is not None
+        locator = ""
+        while not (line := process.stdout.readline()).startswith("  journal"):
+            assert line, "it ended"
+            locator = line.split()[-1] if "listens on" in line else locator
+        yield process, locator
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    return str(said)
+
+
+@contextlib.contextmanager
+def theirs(mode: str, listen: str | None = None, connect: str | None = None) -> Iterator[Theirs]:
+    config = zenoh.Config()
+    settings = {
+        "mode": mode,
+        "listen/endpoints": [listen] if listen else [],
+        "connect/endpoints": [connect] if connect else [],
+        "scouting/multicast/enabled": False,
+        "transport/shared_memory/enabled": False,
+        "timestamping/enabled": False,
+    }
+    for key, value in settings.items():
+        config.insert_json5(key, json.dumps(value))
+    with zenoh.open(config) as session:
+        yield session
+
+
+def publish(session: Theirs, count: int) -> list[dict[str, Any]]:
+    """Puts of every kind; what rows they should become."""
+    source = session.declare_publisher("other").id
+    expected = []
+    for number in range(count):
+        priority = PRIORITIES[number % len(PRIORITIES)]
+        key, payload = f"fleet/{number % 97}/state", f"value {number}".encode()
+        stamp = session.new_timestamp() if number % 3 == 0 else None
+        attachment = f"note {number}".encode() if number % 4 == 0 else None
+        encoding = "application/json;v1" if number % 5 == 0 else "zenoh/bytes"
+        info = zenoh.SourceInfo(source, number) if number % 2 == 0 else None
+        quality = {
+            "priority": getattr(zenoh.Priority, priority),
+            "congestion_control": zenoh.CongestionControl.BLOCK,
+            "express": False,
+        }
+        extras = {"timestamp": stamp, "attachment": attachment, "source_info": info}
+        if number % 50 == 49:
+            session.delete(key, **quality, **extras)
+            payload, encoding = None, "zenoh/bytes"  # type: ignore[assignment]
+        else:
+            session.put(key, payload, encoding=zenoh.Encoding(encoding), **quality, **extras)
+        expected.append(
+            {
+                "key": key,
+                "kind": "DELETE" if payload is None else "PUT",
+                "payload": payload,
+                "encoding": encoding,
+                "timestamp_id": str(stamp.get_id()) if stamp else None,
+                "timestamp_ntp64": None if stamp is None else int(str(stamp).split("/")[0]),
+                "attachment": attachment,
+                "source_zid": str(source.zid) if info else None,
+                "source_eid": source.eid if info else None,
+                "source_sn": number if info else None,
+                "priority": priority,
+                "congestion": "BLOCK",
+                "express": False,
+                "reliable": True,
+                "via": str(session.zid()),
+            }
+        )
+    return expected
+
+
+def by_priority(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Zenoh keeps the order of what has the same priority; others may overtake."""
+    return {name: [row for row in rows if row["priority"] == name] for name in PRIORITIES}
+
+
+@pytest.mark.parametrize("mode", ["peer", "router"])
+def test_rows_are_what_their_publisher_sent(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "j"
+    with recording(path, mode, "fleet/**", "fleet/*/state", "*/1/*") as (process, locator):
+        with theirs("client", connect=locator) as session:
+            count = ROWS if mode == "peer" else ROWS // 10
+            expected = publish(session, count)
+            journal = Journal(path)
+            assert eventually(lambda: journal.latest() == count), journal.latest()
+        said = ended(process)
+    assert f"recorded {count} rows" in said
+    found = [row for batch in journal.read(0, journal.latest()) for row in batch.to_pylist()]
+    assert [row["offset"] for row in found] == list(range(count))
+    names = list(expected[0])
+    if mode == "router":  # which stamps what is not, and hands it to its session as its own
+        assert all(row["timestamp_id"] for row in found if row["kind"] == "PUT")
+        names = [name for name in names if name not in ("timestamp_id", "timestamp_ntp64", "via")]
+    assert by_priority(_only(found, names)) == by_priority(_only(expected, names))
+
+
+def _only(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def test_neighbours_and_declarations_of_theirs_are_written_down(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with recording(path, "router", "a") as (process, locator):
+        with theirs("client", connect=locator) as session:
+            zid = str(session.zid())
+            kept = [session.declare_subscriber("s/*"), session.declare_queryable("q")]
+            assert eventually(lambda: Journal(path / "declarations").latest() == len(kept))
+        assert eventually(lambda: Journal(path / "declarations").latest() == 4)
+        assert eventually(lambda: Journal(path / "sessions").latest() == 2)
+        ended(process)
+    rows = {
+        name: [row for batch in Journal(path / name).read(0, end) for row in batch.to_pylist()]
+        for name, end in (("sessions", 2), ("declarations", 4))
+    }
+    assert [(row["event"], row["zid"], row["whatami"]) for row in rows["sessions"]] == [
+        ("OPENED", zid, "client"),
+        ("CLOSED", zid, "client"),
+    ]
+    assert {(row["event"], row["kind"], row["key"], row["zid"]) for row in rows["declarations"]} == {
+        (event, kind, key, zid)
+        for event in ("DECLARED", "UNDECLARED")
+        for kind, key in (("subscriber", "s/*"), ("queryable", "q"))
+    }
+
+
+@pytest.mark.parametrize("through_parquet", [False, True], ids=["journal", "parquet"])
+def test_their_subscriber_hears_what_was_recorded(tmp_path: Path, through_parquet: bool) -> None:
+    path = tmp_path / "j"
+    with recording(path, "peer", "fleet/**") as (process, locator):
+        with theirs("client", connect=locator) as session:
+            publish(session, 1000)
+            assert eventually(lambda: Journal(path).latest() == 1000)
+        ended(process)
+    rows = [row for batch in Journal(path).read(0, 1000) for row in batch.to_pylist()]
+    source = path
+    if through_parquet:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        source = tmp_path / "rows.parquet"
+        pq.write_table(pa.Table.from_batches(Journal(path).read(0, 1000)), source)
+    heard: queue.Queue[Theirs] = queue.Queue()
+    locator = unused()
+    with theirs("peer", listen=locator) as session:
+        subscriber = session.declare_subscriber("again/**", heard.put)
+        where = ["-m", "client", "-e", locator, "--map", "fleet=again/fleet", "--speed", "max", "--wait"]
+        with command("replay", str(source), *where) as process:
+            said, _ = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0
+        assert "published 1000 rows" in said
+        found = [_row(heard.get(timeout=PATIENCE)) for _ in range(1000)]
+        subscriber.undeclare()
+    names = list(found[0])
+    expected = [{name: row[name] for name in names} | {"key": f"again/{row['key']}"} for row in rows]
+    assert by_priority(found) == by_priority(expected)
+
+
+def _row(sample: Theirs) -> dict[str, Any]:
+    """What a sample of theirs would be as a row."""
+    is_put = sample.kind == zenoh.SampleKind.PUT
+    stamp, info = sample.timestamp, sample.source_info
+    return {
+        "key": str(sample.key_expr),
+        "kind": "PUT" if is_put else "DELETE",
+        "payload": sample.payload.to_bytes() if is_put else None,
+        "encoding": str(sample.encoding),
+        "timestamp_id": str(stamp.get_id()) if stamp else None,
+        "attachment": sample.attachment.to_bytes() if sample.attachment is not None else None,
+        "source_sn": info.source_sn if info is not None else None,
+        "priority": str(sample.priority).split(".")[-1],
+    }

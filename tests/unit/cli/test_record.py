@@ -1,0 +1,148 @@
+"""What the command line of a recorder means, and how it ends. `tests/interop` runs it beside eclipse-zenoh."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.api.sessions import config
+from zenspark.api.opening import open as open_session
+from zenspark.cli import main, record
+from zenspark.journal import Journal, Policy, State, Status
+
+PATIENCE = 30.0
+QUIET = ["--no-multicast-scouting", "-l", "tcp/127.0.0.1:0"]
+
+
+def meant(*arguments: str) -> Policy:
+    return record.policy_of(record._parser().parse_args(arguments))
+
+
+def test_every_field_of_the_policy_is_a_flag() -> None:
+    assert meant() == Policy()
+    policy = meant(
+        *("--flush-interval", "50ms", "--flush-rows", "10", "--flush-bytes", "1MiB", "--fsync", "flush"),
+        *("--segment-bytes", "64MiB", "--segment-age", "5m", "--retain-age", "7d", "--retain-bytes", "10GB"),
+        *("--trim-unread", "--compression", "zstd"),
+    )
+    assert policy == Policy(
+        flush_interval=0.05,
+        flush_rows=10,
+        flush_bytes=1 << 20,
+        fsync="flush",
+        segment_bytes=64 << 20,
+        segment_age=300.0,
+        retain_age=7 * 86400.0,
+        retain_bytes=10 * 10**9,
+        trim_unread=True,
+        compression="zstd",
+    )
+    defaults = Policy()
+    for field in msgspec.structs.fields(Policy):
+        assert getattr(policy, field.name) != getattr(defaults, field.name), field.name
+    assert meant("--fsync", "10s").fsync == 10.0
+    assert meant("--fsync", "never").fsync == "never"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--flush-rows", "many"], "--flush-rows: expected a number, found 'many'"),
+        (["--fsync", "always"], "--fsync: expected a duration"),
+        (["--retain-age", "0"], "retain_age: expected more than 0"),
+        (["--compression", "gzip"], "compression: expected none, lz4 or zstd"),
+        (["--key", "a//b"], "a//b"),
+        (["--cfg", "mode"], "--cfg: expected KEY:VALUE"),
+        (["-e", "nonsense"], "expected an endpoint"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["record", "--journal", str(tmp_path / "j"), *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("zenspark record: ")
+    assert line in said.err
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "j").exists()
+
+
+def test_a_directory_that_is_no_journal_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "letter").touch()
+    assert main(["record", "--journal", str(tmp_path), *QUIET]) == 2
+    assert "files in it that are no journal" in capsys.readouterr().err
+
+
+class Recording:
+    """`zenspark record` in a process of its own."""
+
+    def __init__(self, path: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "zenspark", "record", "--journal", str(path), *QUIET, *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self.process.stdout is not None
+        self.facts: dict[str, str] = {}
+        while "journal" not in self.facts:
+            line = self.process.stdout.readline()
+            assert line, "it ended"
+            self.facts[line[:12].strip()] = line[12:].strip()
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self, number: int | None = None) -> str:
+        if number is not None:
+            self.process.send_signal(number)
+        said, _ = self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == 0
+        return str(said)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_writes_what_was_received_and_continues_when_started_again(tmp_path: Path, number: int) -> None:
+    for turn in range(2):
+        with Recording(tmp_path / "j", "--key", "a/**", "--key", "a/b", "--flush-interval", "1h") as recording:
+            assert recording.facts["records"] == "a/**"
+            assert recording.facts["journal"].endswith(f"at offset {turn * 10}")
+            with open_session(config("client", connect=[recording.facts["listens on"]])) as session:
+                for count in range(10):
+                    session.put("a/b", f"{turn}{count}")
+                assert list(session.get("nobody/answers", timeout=1.0)) == []  # behind what was published
+            said = recording.end(number)
+        assert "recorded 10 rows (" in said
+        assert f"up to offset {turn * 10 + 10}" in said
+    rows = [row for batch in Journal(tmp_path / "j").read(0, 20) for row in batch.column("payload").to_pylist()]
+    assert rows == [f"{turn}{count}".encode() for turn in range(2) for count in range(10)]
+
+
+def test_it_ends_by_itself(tmp_path: Path) -> None:
+    with Recording(tmp_path / "j", "--for", "200ms", "--no-observe") as recording:
+        assert recording.facts["records"] == "**"
+        assert "recorded 0 rows (0 B)" in recording.end()
+    assert not (tmp_path / "j" / "sessions").exists()
+
+
+def status(**changes: Any) -> Status:  # noqa: ANN401
+    known: dict[str, Any] = {"state": State.RECORDING, "rows": 10, "bytes": 2000, "rate": 1234.0, "offset": 30}
+    known |= {"backlog": 0, "lost": 0, "error": None, "cut": None}
+    return Status(**known | changes)
+
+
+def test_the_status_is_one_line() -> None:
+    assert record.line_of(status()) == "recording: 1.23 k rows/s, 10 rows, 2 kB, offset 30"
+    waiting = record.line_of(status(state=State.WAITING, error="no room"))
+    assert waiting == "waiting for room: 1.23 k rows/s, 10 rows, 2 kB, offset 30 (no room)"
+
+
+def test_lost_rows_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    record._summarise(status(lost=3, error="no room"), "j", 0.1)
+    assert "3 rows were received and could not be written: no room" in capsys.readouterr().err

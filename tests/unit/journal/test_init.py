@@ -1,0 +1,26 @@
+"""The names users import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import zenspark.journal
+
+
+@pytest.mark.parametrize("name", zenspark.journal.__all__)
+def test_every_name_is_there(name: str) -> None:
+    assert getattr(zenspark.journal, name).__name__ == name
+
+
+def test_other_names_are_not() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = zenspark.journal.nonsense
+
+
+def test_who_only_reads_loads_no_session() -> None:
+    script = "import sys, zenspark.journal; print([name for name in sys.modules if name.startswith('zenspark.api')])"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"

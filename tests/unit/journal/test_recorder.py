@@ -1,0 +1,270 @@
+"""Recording a session: everything once, in order, and through a full disk."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.api.sessions import connected, listening, until
+from tests.unit.journal.rows import payloads, read
+from zenspark.api.session import Session
+from zenspark.errors import JournalError, JournalFull, UsageError
+from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State
+from zenspark.journal.recorder import reduced
+
+QUICK = Policy(flush_interval=0.01, fsync="never")
+
+
+@pytest.fixture
+def node() -> Iterator[Session]:
+    with listening("peer") as session:
+        yield session
+
+
+@pytest.fixture
+def publisher(node: Session) -> Iterator[Session]:
+    with connected("client", node) as session:
+        yield session
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[JournalWriter]:
+    with JournalWriter(tmp_path / "j", QUICK) as opened:
+        yield opened
+
+
+def found(writer: JournalWriter) -> list[tuple[str, bytes]]:
+    table = read(Journal(writer.path))
+    return list(zip(table["key"].to_pylist(), table["payload"].to_pylist(), strict=True))
+
+
+def test_what_others_publish_and_what_the_session_says_itself(
+    node: Session, publisher: Session, writer: JournalWriter
+) -> None:
+    with Recorder(node, ["a/**"], writer, observe=False) as recorder:
+        assert recorder.is_running
+        for number in range(100):
+            publisher.put("a/b", b"%d" % number)
+        publisher.put("b", b"not wanted")
+        until(lambda: recorder.status().rows == 100)
+        node.put("a/own", b"own")
+        node.delete("a/own")
+        until(lambda: recorder.status().rows == 102)
+    assert not recorder.is_running
+    assert found(writer) == [
+        *(("a/b", b"%d" % number) for number in range(100)),
+        ("a/own", b"own"),
+        ("a/own", None),
+    ]
+
+
+def test_without_keys_it_records_everything(node: Session, writer: JournalWriter) -> None:
+    with Recorder(node, [], writer, observe=False) as recorder:
+        node.put("any/key", b"1")
+        until(lambda: recorder.status().rows == 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["a", "a"], ["a"]),
+        (["a/b", "a/*", "a/**"], ["a/**"]),
+        (["*/x", "a/*"], ["*/x", "a/*"]),
+        (["a/**/**", "b"], ["a/**", "b"]),
+        ([], []),
+    ],
+)
+def test_key_expressions_that_others_include_are_left_out(given: list[str], kept: list[str]) -> None:
+    assert [str(key) for key in reduced(given)] == kept
+
+
+def test_a_key_that_several_expressions_match_is_recorded_once(
+    node: Session, publisher: Session, writer: JournalWriter
+) -> None:
+    keys = ["*/x", "a/*", "*/*/**", "c"]
+    with Recorder(node, keys, writer, observe=False) as recorder:
+        sent = [("a/x", b"1"), ("b/x", b"2"), ("a/y", b"3"), ("a/b/c", b"4"), ("c", b"5"), ("a/*", b"6")]
+        for who in (publisher, node):
+            for key, payload in sent:
+                who.put(key, payload)
+        until(lambda: recorder.status().rows >= 2 * len(sent))
+    assert sorted(found(writer)) == sorted(2 * sent)
+
+
+def test_stopping_writes_what_was_received(node: Session, publisher: Session, tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j", Policy(flush_interval=1000.0)) as writer:
+        recorder = Recorder(node, ["a"], writer, observe=False).start()
+        for number in range(50):
+            publisher.put("a", b"%d" % number)
+        until(lambda: recorder.status().backlog or recorder._writer.end or recorder._thread.is_alive())
+        node.put("a", b"last")
+        status = recorder.stop()
+        assert (status.state, status.lost, status.error) == (State.STOPPED, 0, None)
+        assert status.rows == writer.acknowledged == writer.end
+        assert b"last" in payloads(Journal(tmp_path / "j"))
+        assert recorder.stop().rows == status.rows
+
+
+def test_a_recorder_starts_once(node: Session, writer: JournalWriter) -> None:
+    recorder = Recorder(node, ["a"], writer, observe=False)
+    assert recorder.status().state is State.READY
+    assert recorder.status().rate == 0.0
+    recorder.start()
+    with pytest.raises(UsageError, match="started before"):
+        recorder.start()
+    recorder.stop()
+
+
+def test_when_its_session_ends_it_ends(writer: JournalWriter) -> None:
+    with listening("peer") as session:
+        recorder = Recorder(session, ["a"], writer, observe=False).start()
+        session.put("a", b"1")
+    until(lambda: not recorder.is_running)
+    assert recorder.status().state is State.STOPPED
+    assert recorder.stop().rows == 1
+
+
+def test_what_goes_wrong_beyond_the_journal_is_told(
+    node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    recorder = Recorder(node, ["a"], writer, observe=False).start()
+    monkeypatch.setattr(writer, "append_pieces", refuse)
+    node.put("a", b"1")
+    until(lambda: not recorder.is_running)
+    assert recorder.status().error == "an unexpected error: see the log"
+    assert "a mistake of ours" in caplog.text
+    recorder.stop()
+
+
+def test_it_waits_for_room_and_goes_on(
+    node: Session, publisher: Session, writer: JournalWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = iter([False, False, True])
+
+    def append(pieces: object) -> int:
+        if not next(room, True):
+            raise JournalFull("j", "no room")
+        return real(pieces)  # type: ignore[arg-type]
+
+    real = writer.append_pieces
+    writer.append_pieces = append  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING), Recorder(node, ["a"], writer, observe=False) as recorder:
+        publisher.put("a", b"1")
+        until(lambda: recorder.status().state is State.WAITING)
+        assert recorder.status().error == "j: no room"
+        until(lambda: recorder.status().rows == 1)
+        assert (recorder.status().state, recorder.status().error) == (State.RECORDING, None)
+    assert caplog.text.count("recording waits: j: no room") == 1
+    assert "recording goes on at offset" in caplog.text
+
+
+def test_stopping_does_not_wait_for_room_for_ever(
+    node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise JournalError("j", "nothing works")
+
+    monkeypatch.setattr("zenspark.journal.recorder.PATIENCE", 0.0)
+    monkeypatch.setattr("zenspark.journal.recorder.RETRY", 0.01)
+    monkeypatch.setattr(writer, "append_pieces", refuse)
+    recorder = Recorder(node, ["a"], writer, observe=False).start()
+    node.put("a", b"1")
+    until(lambda: recorder.status().state is State.WAITING)
+    status = recorder.stop()
+    assert (status.rows, status.lost, status.error) == (0, 1, "j: nothing works")
+
+
+def test_rows_that_were_taken_and_not_written_are_lost_too(
+    node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise JournalFull("j", "no room")
+
+    monkeypatch.setattr("zenspark.journal.recorder.PATIENCE", 0.0)
+    monkeypatch.setattr("zenspark.journal.recorder.RETRY", 0.01)
+    monkeypatch.setattr("zenspark.journal.segment.SegmentWriter.append", refuse)
+    writer = JournalWriter(tmp_path / "j", QUICK)
+    recorder = Recorder(node, ["a"], writer, observe=False).start()
+    node.put("a", b"1")
+    until(lambda: recorder.status().state is State.WAITING)
+    status = recorder.stop()
+    assert (status.rows, status.lost, status.error) == (0, 1, "j: no room")
+    with pytest.raises(JournalFull):
+        writer.close()
+
+
+FULL = """
+import sys, threading
+from pathlib import Path
+from tests.unit.api.sessions import connected, listening, until
+from tests.unit.journal.rows import payloads
+from zenspark.api.enums import CongestionControl
+from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State
+
+path = Path(sys.argv[1])
+if sys.argv[2] == "disk":
+    ballast = path / "ballast"
+    ballast.write_bytes(bytes(int(sys.argv[3])))
+    make_room = ballast.unlink
+else:
+    import resource
+    limit = lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    limit(1 << 20)
+    make_room = lambda: limit(resource.RLIM_INFINITY)
+
+rows = 6000
+with listening("peer") as node, connected("client", node) as publisher:
+    with JournalWriter(path / "j", Policy(flush_rows=64, flush_interval=0.01, fsync="never")) as writer:
+        recorder = Recorder(node, ["a"], writer, observe=False).start()
+        sent = []
+        def publish():
+            declared = publisher.declare_publisher("a", congestion_control=CongestionControl.BLOCK)
+            for number in range(rows):
+                declared.put(b"%d" % number + bytes(1000))
+                sent.append(number)
+        thread = threading.Thread(target=publish)
+        thread.start()
+        until(lambda: recorder.status().state is State.WAITING)
+        status = recorder.status()
+        assert "no room for more" in status.error, status
+        size = (path / "j" / ("0" * 20 + ".segment")).stat().st_size
+        journal = Journal(path / "j")
+        assert len(payloads(journal)) == journal.latest() == status.rows < rows
+        make_room()
+        thread.join()
+        until(lambda: recorder.status().rows == rows)
+        assert recorder.stop().error is None
+    found = [int(payload.rstrip(bytes(1))) for payload in payloads(Journal(path / "j"))]
+    assert found == list(range(rows))
+print("done", flush=True)
+"""
+
+
+def run_full(command: list[str]) -> None:
+    run = subprocess.run(command, capture_output=True, text=True, cwd=Path.cwd(), check=False)
+    assert (run.returncode, run.stdout) == (0, "done\n"), run.stdout + run.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of this kind")
+def test_a_file_that_may_not_grow_stops_recording_until_it_may(tmp_path: Path) -> None:
+    run_full([sys.executable, "-c", FULL, str(tmp_path), "limit"])
+
+
+def test_a_full_disk_stops_recording_until_there_is_room(tmp_path: Path) -> None:
+    unshare = shutil.which("unshare")
+    own = [unshare or "unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = 'mount -t tmpfs -o size=8m none "$0"'
+    if unshare is None or subprocess.run([*own, mount, str(tmp_path)], capture_output=True, check=False).returncode:
+        pytest.skip("no file system of one's own may be mounted here")
+    run_full(
+        [*own, f'{mount} && exec "$@"', str(tmp_path), sys.executable, "-c", FULL, str(tmp_path), "disk", "6000000"]
+    )

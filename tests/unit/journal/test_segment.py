@@ -1,0 +1,158 @@
+"""Segments: what is whole, what is cut away, and what is left alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from zenspark.errors import CorruptJournal, JournalError, JournalFull
+from zenspark.journal.layout import ENTRY_SIZE, HEADER_SIZE, NEVER, Block, Entry, index_file, segment_file
+from zenspark.journal.segment import Index, SegmentWriter, listed, read_block, whole_blocks
+
+PAYLOAD = b"twelve bytes"
+
+
+def block(first: int, payload: bytes = PAYLOAD, received: int = 0) -> Block:
+    return Block(2, len(payload), first, (received, received), NEVER, zlib.crc32(payload))
+
+
+def append(writer: SegmentWriter, received: int = 0) -> None:
+    writer.append(block(writer.end, received=received), memoryview(PAYLOAD))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Three blocks of two rows."""
+    writer = SegmentWriter(tmp_path, 0, "flush")
+    for received in (10, 20, 30):
+        append(writer, received)
+    writer.close()
+    return tmp_path
+
+
+@pytest.fixture
+def index(path: Path) -> Iterator[Index]:
+    with Index(path, 0) as opened:
+        yield opened
+
+
+def test_an_index_finds_rows_and_times(index: Index) -> None:
+    assert (index.count, index.end) == (3, 6)
+    assert [index.place_of(offset) for offset in range(7)] == [0, 0, 1, 1, 2, 2, 3]
+    assert [index.place_at(time) for time in (0, 10, 11, 30, 31)] == [0, 0, 1, 2, 3]
+    assert [entry.block.first for entry in index.entries(1)] == [2, 4]
+
+
+def test_blocks_are_read_as_they_were_written(path: Path, index: Index) -> None:
+    with open(segment_file(path, 0), "rb", buffering=0) as file:
+        assert [read_block(file, path, entry) for entry in index.entries()] == [PAYLOAD] * 3
+
+
+def test_it_goes_on_where_it_ended(path: Path) -> None:
+    writer = SegmentWriter(path, 0)
+    assert (writer.count, writer.end, writer.cut, writer.damaged) == (3, 6, None, 0)
+    assert writer.age(0.00003) == pytest.approx(0.00002)
+    append(writer)
+    writer.sync()
+    writer.close()
+    assert whole_blocks(path, 0)[:3] == (4, 4 * (HEADER_SIZE + len(PAYLOAD)), 8)
+    assert listed(path) == [0]
+
+
+def test_a_segment_may_be_cut_at_any_byte(path: Path) -> None:
+    """Whatever a crash left of the last block, all before it is there, and what is not whole is cut away."""
+    blocks, entries = segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()
+    whole = len(blocks) // 3
+    for end in range(2 * whole, len(blocks)):
+        for entries_end in (2 * ENTRY_SIZE, 2 * ENTRY_SIZE + 1, 3 * ENTRY_SIZE - 1, 3 * ENTRY_SIZE):
+            segment_file(path, 0).write_bytes(blocks[:end])
+            index_file(path, 0).write_bytes(entries[:entries_end])
+            writer = SegmentWriter(path, 0)
+            assert (writer.count, writer.end) == (2, 4)
+            is_torn = end > 2 * whole or entries_end > 2 * ENTRY_SIZE
+            assert (writer.cut is not None) is is_torn
+            if writer.cut is not None:
+                assert (writer.cut.bytes, writer.cut.entries) == (end - 2 * whole, entries_end > 2 * ENTRY_SIZE)
+            writer.close()
+            assert segment_file(path, 0).read_bytes() == blocks[: 2 * whole]
+            assert index_file(path, 0).read_bytes() == entries[: 2 * ENTRY_SIZE]
+
+
+def test_an_index_may_be_cut_at_any_byte(path: Path) -> None:
+    blocks, entries = segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()
+    for end in range(len(entries)):
+        segment_file(path, 0).write_bytes(blocks)
+        index_file(path, 0).write_bytes(entries[:end])
+        writer = SegmentWriter(path, 0)
+        assert writer.end == end // ENTRY_SIZE * 2
+        append(writer)
+        writer.close()
+        assert whole_blocks(path, 0).end == end // ENTRY_SIZE * 2 + 2
+
+
+@pytest.mark.parametrize("what", [segment_file, index_file])
+def test_damage_before_the_end_costs_nothing_behind_it(path: Path, what: object) -> None:
+    file: Path = what(path, 0)  # type: ignore[operator]
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+    writer = SegmentWriter(path, 0)
+    assert (writer.count, writer.end, writer.cut, writer.damaged) == (3, 6, None, 1)
+    writer.close()
+    assert file.read_bytes() == bytes(raw)
+
+
+def test_a_whole_block_in_the_wrong_place_does_not_count(path: Path) -> None:
+    stray = Entry(0, block(0))
+    with open(index_file(path, 0), "ab") as file:
+        file.write(stray.to_bytes())
+    writer = SegmentWriter(path, 0)
+    assert (writer.count, writer.end) == (3, 6)
+    writer.close()
+
+
+def test_an_entry_that_promises_too_much_takes_no_memory(path: Path, index: Index) -> None:
+    huge = Entry(0, block(0)._replace(length=1 << 60))
+    with open(segment_file(path, 0), "rb", buffering=0) as file, pytest.raises(CorruptJournal):
+        read_block(file, path, huge)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_write_that_fails_leaves_nothing(
+    path: Path, failing: int, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = SegmentWriter(path, 0)
+    real, calls = os.write, iter(range(1, 10))
+
+    def write(file: int, data: memoryview) -> int:
+        if next(calls) == failing:
+            real(file, data[:3])
+            raise OSError(number, os.strerror(number))
+        return real(file, data)
+
+    before = segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write)
+        with pytest.raises(JournalFull if number == errno.ENOSPC else JournalError, match=r"\.segment"):
+            append(writer)
+    assert (segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()) == before
+    append(writer)
+    writer.close()
+    assert whole_blocks(path, 0).end == 8
+
+
+def test_a_disk_that_does_not_keep_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, "nothing works")
+
+    writer = SegmentWriter(path, 0)
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(JournalError, match="nothing works"):
+        writer.sync()
+    writer.close()

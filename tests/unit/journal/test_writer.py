@@ -1,0 +1,393 @@
+"""What a writer takes, when it is acknowledged, and what a crash or a full disk costs."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.journal.rows import START, batch, counted, payloads, piece, read, row
+from zenspark.arrow import SCHEMA
+from zenspark.arrow.incoming import batch_of
+from zenspark.errors import JournalFull, JournalLocked, NoJournal, UsageError
+from zenspark.journal import Journal, JournalWriter, Policy
+from zenspark.journal.layout import NEVER, index_file, segment_file
+from zenspark.journal.policy import Fsync
+from zenspark.journal.segment import Index, SegmentWriter, listed
+
+
+def entries(path: Path, first: int = 0) -> list[Any]:
+    with Index(path, first) as index:
+        return [entry.block for entry in index.entries()]
+
+
+def numbers(stop: int) -> list[bytes]:
+    return [b"%d" % number for number in range(stop)]
+
+
+# --- when ---------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_acknowledged_when_flushed_and_not_before(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    with JournalWriter(tmp_path / "j", Policy(flush_interval=1e9)) as writer:
+        assert [writer.append(counted(0, 3)), writer.append(counted(3, 5))] == [0, 3]
+        assert (writer.acknowledged, writer.end, journal.latest()) == (0, 5, 0)
+        assert writer.waiting_bytes > 0
+        writer.flush()
+        assert (writer.acknowledged, writer.waiting_bytes, journal.latest()) == (5, 0, 5)
+    assert payloads(journal) == numbers(5)
+    assert len(entries(tmp_path / "j")) == 1
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy(flush_rows=2, flush_interval=1e9), Policy(flush_bytes=200, flush_interval=1e9)]
+)
+def test_enough_rows_or_bytes_are_acknowledged_by_themselves(tmp_path: Path, policy: Policy) -> None:
+    with JournalWriter(tmp_path / "j", policy) as writer:
+        writer.append(counted(0, 3))
+        assert writer.acknowledged == 3
+
+
+def test_rows_that_have_waited_long_enough_are_due(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j", Policy(flush_interval=0.0)) as writer:
+        assert not writer.is_due
+        writer.append(counted(0, 1))
+        assert writer.acknowledged == 1
+    with JournalWriter(tmp_path / "j", Policy(flush_interval=1e9)) as writer:
+        writer.append(counted(1, 2))
+        assert not writer.is_due
+
+
+def test_many_small_batches_become_one_block_and_much_becomes_several(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j", Policy(flush_bytes=1000, flush_interval=1e9)) as writer:
+        for number in range(20):
+            writer.append(batch(row(number, payload=b"x" * 100)))
+    blocks = entries(tmp_path / "j")
+    assert 2 <= len(blocks) <= 10
+    assert sum(block.rows for block in blocks) == 20
+
+
+def test_nothing_is_nothing(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j") as writer:
+        assert writer.append(counted(0, 0)) == 0
+        writer.flush()
+    assert entries(tmp_path / "j") == []
+
+
+# --- what ---------------------------------------------------------------------------------------------------------
+
+
+def test_pieces_and_batches_follow_one_another(tmp_path: Path) -> None:
+    pieces = [piece(0), piece(3, timestamp_id="clock")]
+    with JournalWriter(tmp_path / "j", Policy(flush_interval=1e9)) as writer:
+        assert writer.append_pieces(pieces) == 0
+        assert writer.append(counted(6, 8)) == 6
+        assert writer.append_pieces([piece(8)]) == 8
+    table = read(Journal(tmp_path / "j")).drop_columns(["recorder", "offset"])
+    expected = pa.Table.from_batches([batch_of(pieces), counted(6, 8), batch_of([piece(8)])])
+    assert table.equals(expected)
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_compressed_rows_are_the_same_rows_in_fewer_bytes(tmp_path: Path, compression: Any) -> None:  # noqa: ANN401
+    rows = batch(*(row(number, payload=b"x" * 1000) for number in range(100)))
+    sizes = {}
+    for name in ("none", compression):
+        with JournalWriter(tmp_path / name, Policy(compression=name)) as writer:
+            writer.append(rows)
+        sizes[name] = segment_file(tmp_path / name, 0).stat().st_size
+        assert read(Journal(tmp_path / name)).drop_columns(["recorder", "offset"]).to_batches()[0].equals(rows)
+    assert sizes[compression] < sizes["none"] / 10
+
+
+def test_a_header_has_the_range_of_times(tmp_path: Path) -> None:
+    stamp = {"timestamp_id": "a"}
+    early, late = 1_600_000_000, 1_800_000_000
+    with JournalWriter(tmp_path / "j") as writer:
+        writer.append(counted(3, 7))
+        writer.flush()
+        ntp64 = [{"timestamp_ntp64": at << 32, "timestamp": at * 10**6} for at in (late, early)]
+        writer.append(batch(row(0, **stamp, **ntp64[0]), row(1, **stamp, **ntp64[1]), row(2)))
+        writer.flush()
+        writer.append(batch(row(0, timestamp=early * 10**6)))
+        writer.flush()
+        writer.append_pieces([piece(5), piece(2, timestamp_id="clock")])
+    plain, stamped, odd, pieces = entries(tmp_path / "j")
+    assert plain.received == (START + 3_000_000, START + 6_000_000)
+    assert plain.stamped == NEVER
+    assert stamped.stamped == (early * 10**6, late * 10**6)
+    assert odd.stamped == (early * 10**6, early * 10**6)
+    assert pieces.received == (START + 2, START + 5)
+    assert pieces.stamped == (1_700_000_000 * 10**6, 1_700_000_002 * 10**6)
+
+
+def test_other_columns_are_refused_and_named(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j") as writer:
+        with pytest.raises(UsageError, match="column 'payload': expected binary, found nothing"):
+            writer.append(pa.RecordBatch.from_pydict({"key": ["a"], "kind": ["PUT"]}))
+        changed = SCHEMA.set(0, pa.field("key", pa.large_string()))
+        with pytest.raises(UsageError, match="column 'key': expected string, found large_string"):
+            writer.append(pa.RecordBatch.from_pylist([], changed))
+        with pytest.raises(UsageError, match="expected the columns key, kind"):
+            writer.append(pa.RecordBatch.from_pylist([], SCHEMA.append(pa.field("more", pa.string()))))
+        assert writer.end == 0
+    with JournalWriter(tmp_path / "s", rows="sessions") as writer, pytest.raises(UsageError, match="not for samples"):
+        writer.append_pieces([piece(0)])
+
+
+# --- where --------------------------------------------------------------------------------------------------------
+
+
+def test_only_one_writes(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j"), pytest.raises(JournalLocked, match=f"process {os.getpid()}"):
+        JournalWriter(tmp_path / "j")
+    JournalWriter(tmp_path / "j").close()
+
+
+def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").touch()
+    with pytest.raises(NoJournal, match="files in it that are no journal"):
+        JournalWriter(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+    with pytest.raises(NoJournal, match="cannot be made"):
+        JournalWriter(tmp_path / "letter.txt" / "j")
+
+
+def test_a_journal_keeps_its_name_and_its_kind(tmp_path: Path) -> None:
+    JournalWriter(tmp_path / "j", recorder="one").close()
+    JournalWriter(tmp_path / "j").close()
+    assert Journal(tmp_path / "j").recorder == "one"
+    with pytest.raises(NoJournal, match="the recorder of this journal is 'one', not 'two'"):
+        JournalWriter(tmp_path / "j", recorder="two")
+    with pytest.raises(NoJournal, match="expected a journal of sessions, found one of samples"):
+        JournalWriter(tmp_path / "j", rows="sessions")
+    with pytest.raises(UsageError, match="rows: expected one of samples"):
+        JournalWriter(tmp_path / "k", rows="cows")
+    assert not (tmp_path / "k").exists()
+
+
+def test_journals_get_names_of_their_own(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        JournalWriter(tmp_path / name / "journal").close()
+    names = {Journal(tmp_path / name / "journal").recorder for name in ("a", "b")}
+    assert len(names) == 2
+
+
+def test_a_closed_writer_takes_nothing(tmp_path: Path) -> None:
+    writer = JournalWriter(tmp_path / "j")
+    writer.close()
+    writer.close()
+    with pytest.raises(UsageError, match="was closed"):
+        writer.append(counted(0, 1))
+
+
+# --- segments -----------------------------------------------------------------------------------------------------
+
+
+def test_a_segment_ends_when_it_is_large(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1, segment_bytes=4000)) as writer:
+        for number in range(12):
+            writer.append(batch(row(number, payload=b"%d" % number)))
+    firsts = listed(tmp_path / "j")
+    assert len(firsts) > 2
+    for first, end in pairwise(firsts):
+        assert entries(tmp_path / "j", first)[-1].end == end
+    assert payloads(Journal(tmp_path / "j")) == numbers(12)
+
+
+def test_a_segment_ends_when_it_is_old_also_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("zenspark.journal.writer.time.monotonic", lambda: now)
+    monkeypatch.setattr("zenspark.journal.writer.time.time", lambda: START / 1e6 + now)
+    policy = Policy(flush_rows=1, segment_age=100.0, retain_age=50.0)
+    with JournalWriter(tmp_path / "j", policy) as writer:
+        writer.append(batch(row(0, received_at=START + int(now * 1e6))))
+        now += 99
+        writer.append(batch(row(1, received_at=START + int(now * 1e6))))
+        assert listed(tmp_path / "j") == [0]
+    now += 1
+    with JournalWriter(tmp_path / "j", policy) as writer:
+        writer.append(batch(row(2, received_at=START + int(now * 1e6))))
+        assert listed(tmp_path / "j") == [0, 2]
+        now += 200
+        writer.flush()  # nothing came, and yet what is old is removed
+        assert listed(tmp_path / "j") == [3]
+    assert Journal(tmp_path / "j").earliest() == Journal(tmp_path / "j").latest() == 3
+
+
+def test_what_cannot_be_removed_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EACCES, "not allowed")
+
+    monkeypatch.setattr("zenspark.journal.writer.trim", refuse)
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1, segment_bytes=1)) as writer:
+        writer.append(counted(0, 1))
+        writer.append(counted(1, 2))
+    assert "nothing is removed" in caplog.text
+
+
+@pytest.mark.parametrize(("fsync", "flushed", "least"), [("never", 0, 0), ("flush", 3, 3), (1e9, 0, 1), (0.0, 1, 3)])
+def test_the_disk_is_asked_as_often_as_the_policy_says(
+    tmp_path: Path,
+    fsync: Fsync,
+    flushed: int,
+    least: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    JournalWriter(tmp_path / "j").close()
+    asked: list[int] = []
+    real = os.fsync
+
+    def counting(file: int) -> None:
+        asked.append(file)
+        real(file)
+
+    with JournalWriter(tmp_path / "j", Policy(fsync=fsync, flush_interval=1e9)) as writer:
+        monkeypatch.setattr(os, "fsync", counting)
+        for number in range(3):
+            writer.append(counted(number, number + 1))
+            writer.flush()
+        assert len(asked) >= flushed
+        if fsync in ("never", 1e9):
+            assert asked == []
+    assert len(asked) >= least
+
+
+def test_before_a_flush_is_acknowledged_the_disk_has_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with JournalWriter(tmp_path / "j", Policy(fsync="flush")) as writer:
+        sizes: list[int] = []
+        real = os.fsync
+
+        def watching(file: int) -> None:
+            sizes.append(index_file(tmp_path / "j", 0).stat().st_size)
+            real(file)
+
+        monkeypatch.setattr(os, "fsync", watching)
+        writer.append(counted(0, 1))
+        writer.flush()
+    assert sizes[0] == 0
+    assert sizes[1] > 0
+
+
+# --- crashes ------------------------------------------------------------------------------------------------------
+
+
+def test_a_torn_tail_is_cut_back_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
+        writer.append(counted(0, 1))
+        assert writer.cut is None
+    with open(segment_file(tmp_path / "j", 0), "ab") as file:
+        file.write(b"half a block")
+    with caplog.at_level(logging.WARNING), JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
+        assert writer.cut is not None
+        assert writer.cut.bytes == 12
+        assert writer.append(counted(1, 2)) == 1
+    assert "cut back to offset 1: 12 bytes" in caplog.text
+    assert payloads(Journal(tmp_path / "j")) == numbers(2)
+
+
+def test_damage_before_the_end_is_reported_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
+        for number in range(3):
+            writer.append(counted(number, number + 1))
+    raw = bytearray(segment_file(tmp_path / "j", 0).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    segment_file(tmp_path / "j", 0).write_bytes(raw)
+    with JournalWriter(tmp_path / "j") as writer:
+        assert writer.append(counted(3, 4)) == 3
+    assert "1 blocks before its end cannot be read" in caplog.text
+    assert payloads(Journal(tmp_path / "j"), 2, 4) == [b"2", b"3"]
+
+
+WRITING = """
+import sys
+from pathlib import Path
+from tests.unit.journal.rows import counted
+from zenspark.journal import JournalWriter, Policy
+with JournalWriter(sys.argv[1], Policy(fsync="never", flush_interval=1e9, segment_bytes=20000)) as writer:
+    while True:
+        start = writer.end
+        writer.append(counted(start, start + 7))
+        writer.append(counted(start + 7, start + 9))
+        writer.flush()
+        print(writer.acknowledged, flush=True)
+"""
+
+
+def test_what_was_acknowledged_survives_being_killed(tmp_path: Path) -> None:
+    """At random moments, several times, each time going on with the same journal."""
+    chance = random.Random(5)
+    acknowledged = 0
+    for _ in range(4):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITING, str(tmp_path / "j")], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+        )
+        try:
+            assert process.stdout is not None
+            for _ in range(chance.randrange(1, 60)):
+                process.stdout.readline()
+        finally:
+            process.send_signal(signal.SIGKILL)
+            said, _ = process.communicate()
+        lines = [line for line in said.splitlines(keepends=True) if line.endswith("\n")]
+        acknowledged = int(lines[-1]) if lines else acknowledged
+        journal = Journal(tmp_path / "j")
+        assert journal.latest() >= acknowledged
+        assert payloads(journal) == numbers(journal.latest())
+    with JournalWriter(tmp_path / "j") as writer:
+        assert writer.end == journal.latest()
+
+
+# --- a full disk --------------------------------------------------------------------------------------------------
+
+
+def test_rows_for_which_there_is_no_room_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_full = True
+    real = SegmentWriter.append
+
+    def append(self: SegmentWriter, *arguments: Any) -> None:  # noqa: ANN401
+        if is_full:
+            raise JournalFull("j", "no room")
+        real(self, *arguments)
+
+    monkeypatch.setattr(SegmentWriter, "append", append)
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=5, flush_interval=1e9)) as writer:
+        assert writer.append(counted(0, 5)) == 0
+        with pytest.raises(JournalFull):
+            writer.append(counted(5, 10))
+        with pytest.raises(JournalFull):
+            writer.flush()
+        assert (writer.acknowledged, writer.end) == (0, 5)
+        is_full = False
+        assert writer.append(counted(5, 10)) == 5
+    assert payloads(Journal(tmp_path / "j")) == numbers(10)
+
+
+def test_a_new_segment_for_which_there_is_no_room_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1, segment_bytes=1)) as writer:
+        writer.append(counted(0, 1))
+        writer.append(counted(1, 2))
+        with monkeypatch.context() as patched:
+            patched.setattr("zenspark.journal.segment.whole_blocks", refuse)
+            writer.append(counted(2, 3))
+            with pytest.raises(JournalFull):
+                writer.flush()
+    assert payloads(Journal(tmp_path / "j")) == numbers(3)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
+
+from pyspark_zenoh import DefaultSource
+from tests.unit.spark.journaled import journal
+from zenspark.errors import UsageError
+from zenspark.spark.batch import JournalReader
+from zenspark.spark.query import QueryReader
+from zenspark.spark.sink import BatchWriter, StreamWriter
+from zenspark.spark.stream import ZenohStreamReader
+
+ENDPOINT = "tcp/127.0.0.1:1"
+
+
+def source(**options: str) -> DefaultSource:
+    return DefaultSource(CaseInsensitiveDict(options))
+
+
+def test_the_options_tell_what_is_to_be_done(tmp_path: Path) -> None:
+    path = journal(tmp_path / "j", 1)
+    schema = StructType().add("key", "string").add("payload", "binary")
+    assert DefaultSource.name() == "zenoh"
+    assert isinstance(source(journal=path).reader(schema), JournalReader)
+    assert isinstance(source(selector="a", connect=ENDPOINT).reader(schema), QueryReader)
+    assert isinstance(source(journal=path).streamReader(schema), ZenohStreamReader)
+    assert isinstance(source(connect=ENDPOINT).writer(schema, False), BatchWriter)
+    assert isinstance(source(connect=ENDPOINT).streamWriter(schema, False), StreamWriter)
+
+
+def test_schemas(tmp_path: Path) -> None:
+    path = journal(tmp_path / "j", 1)
+    samples = source(journal=path).schema().names
+    assert samples[0] == "key"
+    assert samples[-2:] == ["recorder", "offset"]
+    assert source(journal=path, reader="me").schema().names == samples
+    assert source(journal="/new", subscribe="a", connect=ENDPOINT).schema().names == samples
+    assert source(selector="a", connect=ENDPOINT).schema().names == samples[:-2]
+    assert source(selector="a", connect=ENDPOINT, onError="row").schema().names == [*samples[:-2], "error"]
+    with pytest.raises(UsageError, match="did you mean journal"):
+        source(journals=path).schema()

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+
+from tests.interop.reference import eventually, ours, unused
+from zenspark.api.opening import open as open_session
+from zenspark.api.sample import Sample
+from zenspark.api.session import Session
+from zenspark.errors import LinkError, UsageError
+from zenspark.spark.options import SinkOptions
+from zenspark.spark.sink import BatchWriter, Outlet, StreamWriter, Written, writing_of
+
+ENDPOINT = "tcp/127.0.0.1:1"
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[Sample], Session]]:
+    endpoint, heard = unused(), list[Sample]()
+    with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
+        session.declare_subscriber("**", heard.append)
+        yield endpoint, heard, session
+
+
+def rows(first: int, count: int) -> pa.RecordBatch:
+    numbers = range(first, first + count)
+    return pa.record_batch(
+        {"name": [f"n{number}" for number in numbers], "payload": [f"v{number}" for number in numbers]}
+    )
+
+
+def test_a_task_publishes_its_rows_and_counts_them() -> None:
+    with listening() as (endpoint, heard, _):
+        options = SinkOptions.of(
+            {"connect": endpoint, "keyColumn": "name", "keyPrefix": "a/b", "encoding": "text/plain"}
+        )
+        writer = pickle.loads(pickle.dumps(BatchWriter.of(options, ["name", "payload"], overwrite=False)))
+        assert writer.write(iter([rows(0, 3), rows(3, 2)])) == Written(rows=5, dropped=0)
+        assert eventually(lambda: len(heard) == 5)
+    assert [(str(each.key_expr), each.payload.to_string(), str(each.encoding)) for each in heard] == [
+        (f"a/b/n{number}", f"v{number}", "text/plain") for number in range(5)
+    ]
+
+
+def identities(options: dict[str, str], batch: pa.RecordBatch) -> list[Sample]:
+    """What is heard of rows that are published twice by the same writer."""
+    with listening() as (endpoint, heard, _):
+        writer = StreamWriter.of(SinkOptions.of({"connect": endpoint, **options}), batch.schema.names)
+        for _ in range(2):
+            writer.write(iter([batch]))
+        assert eventually(lambda: len(heard) == 2 * batch.num_rows)
+    return heard
+
+
+def test_identities_are_the_same_each_time() -> None:
+    batch = rows(0, 3).rename_columns(["key", "payload"])
+    heard = identities({"identity": "attachment"}, batch)
+    texts = [each.attachment.to_string() for each in heard if each.attachment]
+    assert texts[:3] == texts[3:]
+    assert [text.split("/")[1:] for text in texts[:3]] == [["0", "0", "0"], ["0", "0", "1"], ["0", "0", "2"]]
+    heard = identities({"identity": "sourceInfo"}, batch)
+    sources = [each.source_info for each in heard]
+    assert sources[:3] == sources[3:]
+    assert [each.source_sn for each in sources[:3] if each] == [0, 1, 2]
+
+
+def test_an_identity_of_the_rows_own() -> None:
+    batch = rows(0, 2).rename_columns(["key", "payload"]).append_column("id", pa.array(["x", "y"]))
+    heard = identities({"identity": "attachment", "identityColumn": "id"}, batch)
+    assert [each.attachment.to_string() for each in heard if each.attachment] == ["x", "y", "x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("given", "columns", "complaint"),
+    [
+        ({}, ["payload"], "option keyColumn: the rows have no column 'key'"),
+        ({"keyColumn": "name"}, ["name", "key"], "the rows have a column 'key' too"),
+        ({}, ["key", "paylaod"], "no sample has a column 'paylaod': did you mean 'payload'?"),
+        ({}, ["key", "zzz"], "no sample has a column 'zzz': there are key, kind"),
+        ({"identity": "sourceInfo"}, ["key", "source_sn"], "identity=sourceInfo fills the column 'source_sn'"),
+        (
+            {"identity": "attachment", "identityColumn": "id"},
+            ["key"],
+            "option identityColumn: the rows have no column 'id'",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_published_are_refused_before(
+    given: dict[str, str], columns: list[str], complaint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        writing_of(SinkOptions.of({"connect": ENDPOINT, **given}), columns)
+    assert complaint in str(caught.value)
+
+
+def test_what_a_journal_added_is_not_published_and_refused_is_overwriting() -> None:
+    options = SinkOptions.of({"connect": ENDPOINT})
+    writing_of(options, ["key", "payload", "recorder", "offset"])
+    with pytest.raises(UsageError, match="cannot be overwritten"):
+        BatchWriter.of(options, ["key"], overwrite=True)
+
+
+def test_a_connection_that_is_lost_fails_the_task() -> None:
+    with listening() as (endpoint, _, session), Outlet(SinkOptions(connect=(endpoint,), timeout=5.0)) as outlet:
+        outlet.publish(rows(0, 1).rename_columns(["key", "payload"]))
+        outlet.finish()
+        lost = threading.Event()
+        outlet._session.info.declare_transport_events_listener(lambda _: lost.set())
+        session.close()
+        assert lost.wait(10)
+        with pytest.raises(LinkError, match="what this task published may not have arrived"):
+            outlet.finish()
