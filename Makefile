@@ -19,7 +19,6 @@ CODE := $(wildcard src tests tools bench fuzz)
 CORE := clock errors key wire router transport capture arrow
 CORE_TESTS := $(wildcard $(CORE:%=tests/unit/%) tests/unit/test_*.py tests/property tests/vectors tests/conformance)
 ASAN_TESTS := $(wildcard tests/unit/wire tests/unit/key tests/property)
-STREAMS := tests/vectors/streams
 
 # Stamps: each is younger than everything its step reads.
 CREATED := $(VENV)/.created
@@ -34,12 +33,8 @@ help: ## list the targets (make alone does this)
 # --- to use it ------------------------------------------------------------------------------------
 
 .PHONY: run
-run: setup ## decode the sample conversations that come with the code, as tables
-	@for sample in pubsub_client_router queries_client_router; do \
-	  echo "== $$sample"; \
-	  $(BIN)/zenspark decode --c2s $(STREAMS)/$$sample.c2s.bin --s2c $(STREAMS)/$$sample.s2c.bin || exit 1; \
-	  echo; \
-	done
+run: setup ## Zenoh to tables and back with a simulated fleet, for a while: make run [SECONDS=45]
+	@$(BIN)/zenspark up --demo --lake build/lake --for $(or $(SECONDS),45)
 
 .PHONY: test
 test: setup ## all tests that take minutes, compiled, then the tests of the core again, interpreted

@@ -177,10 +177,10 @@ class InColumns(World):
             for row in range(len(columns)):
                 self.receive(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
             return
+        pushes = Pushes(columns, 0, len(columns), stamped_by=None if self.router.stamping is None else OWN)
         for row in range(len(columns)):
             if courses[columns.shape[row]].is_local:
-                push = replace(columns.push(row), wire_expr=WireExpr(0, "local"), node_id=0)
-                self.heard.append((push, columns.shape_at(columns.shape[row]).reliable))
+                self.heard.append(local_row(pushes, row))
         for target, share in shares(courses):
             relay = Relay(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
             while relay.lane >= 0:
@@ -188,6 +188,16 @@ class InColumns(World):
                     self.outboxes[target].relay(relay)
                 except LimitExceeded:
                     continue
+
+
+def local_row(pushes: Pushes, row: int) -> tuple[Push, bool]:
+    """What the session makes of a row."""
+    shape = pushes.shape_at(pushes.columns.shape[row])
+    push = replace(pushes.columns.push(row), wire_expr=WireExpr(0, "local"), node_id=0)
+    if isinstance(push.body, Put) and shape.timestamp_id is not None:
+        stamp = Timestamp(pushes.columns.timestamp[row], shape.timestamp_id)
+        push = replace(push, body=replace(push.body, timestamp=stamp))
+    return push, shape.reliable
 
 
 def batches(run: Run) -> Iterator[bytes]:

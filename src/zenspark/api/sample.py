@@ -21,8 +21,9 @@ from zenspark.api.timestamps import Timestamp
 from zenspark.api.values import ReplyError
 from zenspark.api.zbytes import ZBytes
 from zenspark.key import KeyExpr
+from zenspark.transport.hearing import Pushes
 from zenspark.wire import values as wire
-from zenspark.wire.columns import Columns, Shape
+from zenspark.wire.columns import Shape
 from zenspark.wire.messages import Del, Push, Put
 
 
@@ -188,10 +189,11 @@ def head_of(shape: Shape, key_expr: KeyExpr) -> Head:
     )
 
 
-def samples_of(
-    columns: Columns, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, heads: list[Head | None], attached: bool
-) -> list[Sample]:
+def samples_of(pushes: Pushes, heads: list[Head | None], attached: bool) -> list[Sample]:
     """The samples of the rows whose shape has a head; the others are for somebody else."""
+    columns = pushes.columns
+    start: cython.Py_ssize_t = pushes.start
+    stop: cython.Py_ssize_t = pushes.stop
     if start == stop:
         return []
     data: cython.const[cython.uchar][::1] = columns.data  # type: ignore[valid-type]

@@ -127,7 +127,7 @@ class Subscriptions:
             signature = columns.signature(index)
             wanted = known.get(signature)
             if wanted is None:
-                wanted = known[signature] = self._find(face, columns.shape_at(index))
+                wanted = known[signature] = self._find(face, pushes.shape_at(index))
             found.append(wanted)
         if len(found) == 1:
             for one in found[0].route:
@@ -150,6 +150,6 @@ class Subscriptions:
             has_room = one.columns.push_columns(pushes, keys, str(face.zid))
         else:
             attached = any(each.attached for each in wanted)
-            has_room = one.inlet.push_many(samples_of(pushes.columns, pushes.start, pushes.stop, heads, attached))
+            has_room = one.inlet.push_many(samples_of(pushes, heads, attached))
         if not has_room:
             self._room.missing(one.inlet, face)

@@ -118,7 +118,7 @@ def piece_of(pushes: Pushes, keys: list[str | None], via: str, now_us: int) -> P
     """The rows whose shape has a key, copied unless they last; the others are for somebody else."""
     columns = pushes.columns
     where = slice(pushes.start, pushes.stop)
-    shapes = [columns.shape_at(index) for index in range(len(keys))]
+    shapes = [pushes.shape_at(index) for index in range(len(keys))]
     is_whole = pushes.is_lasting and shapes[0].kind is Kind.PUT
     payload = _lasting(columns) if is_whole else _gathered(columns.payloads(), where)
     piece = Piece(

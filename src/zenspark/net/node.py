@@ -462,7 +462,8 @@ class Node:
             self._hear_each(face, pushes)
             return
         if self._local is not None and any(course.is_local for course in courses):
-            self._local.receive_pushes(face, pushes)
+            stamped_by = None if self.router.stamping is None else self.identity.zid
+            self._local.receive_pushes(face, msgspec.structs.replace(pushes, stamped_by=stamped_by))
         self._relay(face, pushes, courses)
 
     def _hear_each(self, face: Face, pushes: Pushes) -> None:

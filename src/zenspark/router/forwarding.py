@@ -1,8 +1,7 @@
 """Forwarding: where publications go that came in columns, and the words for them there, found once for each shape.
 
 It comes to the same as `Router.receive` with each of them. Where that cannot be known from the shape alone, because
-somebody looks at every message or because the session of this node wants it stamped, the answer is None: they have to
-be received one by one.
+somebody looks at every message, the answer is None: they have to be received one by one.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Course(msgspec.Struct, frozen=True, eq=False):
 
     ways: tuple[Way, ...] = ()
     is_local: bool = False
-    """Whether the session of this node wants them as they are."""
+    """Whether the session of this node wants them."""
     lane: int = NO_LANE
     may_drop: bool = False
     is_by_shape: bool = True
@@ -81,7 +80,7 @@ class Forwarding:
         stamping = self._router.stamping
         if found is None or stamping is None:
             return found
-        wanted = bytes([bool(course.ways) for course in found])
+        wanted = bytes([course.is_local or bool(course.ways) for course in found])
         return found if stamping.stamp_rows(columns, start, stop, wanted) else None
 
     def _found(self, face: Face, columns: Columns) -> list[Course] | None:
@@ -104,12 +103,11 @@ class Forwarding:
         if tree is None:
             return ONE_BY_ONE
         targets = () if key is None else self._router.routes.push(face, key, tree)
-        is_local = self._local in targets
-        if any(target.egress is not None for target in targets) or (is_local and self._router.stamping is not None):
+        if any(target.egress is not None for target in targets):
             return ONE_BY_ONE
         return Course(
             tuple(_way(target, key or "", shape.qos, tree) for target in targets if target is not self._local),
-            is_local,
+            self._local in targets,
             shape.qos.priority | (RELIABLE if shape.reliable else 0),
             shape.qos.congestion is not Congestion.BLOCK,
         )

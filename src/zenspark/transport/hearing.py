@@ -16,10 +16,10 @@ import msgspec
 from zenspark.errors import CloseReason, LimitExceeded, ProtocolError
 from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
 from zenspark.wire.codec import decode_network
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
-from zenspark.wire.values import NextSns, Priority
+from zenspark.wire.values import NextSns, Priority, ZenohId
 
 RELIABLE, CONTINUED = 0x08, 0x10
 """Bits of a frame's lane in the columns."""
@@ -40,6 +40,15 @@ class Pushes(msgspec.Struct, frozen=True):
     stop: int
     is_lasting: bool = False
     """Whether there is one row, joined from fragments, whose bytes are good for ever."""
+    stamped_by: ZenohId | None = None
+    """Whose clock gave the PUTs among them that came without a timestamp one, if any."""
+
+    def shape_at(self, index: int) -> Shape:
+        """What the rows of a shape have in common, the clock that stamped them here included."""
+        shape = self.columns.shape_at(index)
+        if self.stamped_by is None or shape.timestamp_id is not None or shape.kind is not Kind.PUT:
+            return shape
+        return msgspec.structs.replace(shape, timestamp_id=self.stamped_by)
 
 
 class Lost(msgspec.Struct, frozen=True):

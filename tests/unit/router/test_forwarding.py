@@ -140,17 +140,21 @@ def test_a_member_that_is_heard_elsewhere_too_is_left_to_the_router() -> None:
     assert place.courses(push(), face=member) is None
 
 
-def test_the_session_of_this_node_gets_columns_unless_they_have_to_be_stamped() -> None:
-    for stamps in (False, True):
-        place = Place(stamps)
-        assert not place.course(push()).is_local
-        place.subscribe(place.local, "a/*")
-        if stamps:
-            assert place.courses(push()) is None
-        else:
-            course = place.course(push())
-            assert course.is_local
-            assert said(course).keys() == {2}
+def test_the_session_of_this_node_gets_columns_too() -> None:
+    place = Place()
+    assert not place.course(push()).is_local
+    place.subscribe(place.local, "a/*")
+    course = place.course(push())
+    assert course.is_local
+    assert said(course).keys() == {2}
+
+
+def test_what_only_the_session_of_this_node_wants_is_stamped() -> None:
+    place = Place(stamps=True)
+    place.subscribe(place.local, "only/here")
+    columns = columns_of(push("only/here"))
+    assert place.forwarding.courses(place.source, columns, 0, 1) is not None
+    assert columns.timestamp[0] >> 32 == NOW // 10**9
 
 
 @pytest.mark.parametrize("ahead", [0, HOUR])

@@ -12,6 +12,7 @@ from zenspark.wire.messages import (
     Close,
     Declare,
     DeclareFinal,
+    Del,
     Fragment,
     Frame,
     Join,
@@ -92,3 +93,17 @@ def test_priorities_must_have_been_announced() -> None:
     hearing = Hearing(Lanes(qos=False, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8))
     with pytest.raises(ProtocolError, match="priority"):
         walk(hearing, frame(push(), sn=10, priority=Priority.REAL_TIME))
+
+
+def test_whose_clock_stamped_puts_here_is_seen_in_their_shape() -> None:
+    put, deletion = (
+        Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"1")),
+        Push(wire_expr=WireExpr(0, "a"), body=Del()),
+    )
+    raw = encode(Frame(reliable=True, sn=5, msgs=(put, deletion)))
+    columns = Columns(2)
+    Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
+    plain = Pushes(columns, 0, 2)
+    assert plain.shape_at(0) == columns.shape_at(0)
+    stamped = Pushes(columns, 0, 2, stamped_by=ZenohId(7))
+    assert [stamped.shape_at(index).timestamp_id for index in range(2)] == [ZenohId(7), None]

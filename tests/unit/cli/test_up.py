@@ -1,0 +1,98 @@
+"""What the command line of `zenspark up` means, and how it tells of its progress. `tests/spark` runs it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from zenspark.cli import main, up
+from zenspark.spark.job import Progress
+
+
+def meant(*arguments: str) -> dict[str, object]:
+    config = up._configuration(up._parser().parse_args(arguments))
+    keys = ("mode", "listen/endpoints", "connect/endpoints", "adminspace/enabled", "scouting/multicast/enabled")
+    return {key: json.loads(config.get_json(key)) for key in keys}
+
+
+def test_without_flags_it_is_a_router_on_the_usual_port() -> None:
+    assert meant()["mode"] == "router"
+    config = up._configuration(up._parser().parse_args([]))
+    assert config.settings().listen.endpoints == ("tcp/[::]:7447",)
+    assert meant()["adminspace/enabled"] is True
+
+
+def test_to_connect_is_to_be_a_client_unless_it_listens_or_says_otherwise() -> None:
+    assert meant("-e", "tcp/127.0.0.1:1")["mode"] == "client"
+    assert meant("-e", "tcp/127.0.0.1:1", "-l", "tcp/127.0.0.1:2")["mode"] == "router"
+    assert meant("-e", "tcp/127.0.0.1:1", "-m", "peer")["mode"] == "peer"
+
+
+def test_the_demo_stays_on_loopback_and_takes_another_port_if_it_must(capsys: pytest.CaptureFixture[str]) -> None:
+    found = meant("--demo")
+    assert found["scouting/multicast/enabled"] is False
+    assert str(found["listen/endpoints"]).startswith("['tcp/127.0.0.1:")
+    assert meant("--demo", "-l", "tcp/127.0.0.1:5")["listen/endpoints"] == ["tcp/127.0.0.1:5"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        capsys.readouterr()
+        assert up.demo_endpoint(port) == "tcp/127.0.0.1:0"
+        assert f"port {port} is in use" in capsys.readouterr().out
+    assert up.demo_endpoint(port) == f"tcp/127.0.0.1:{port}"
+
+
+def test_keys_lake_and_journal() -> None:
+    given = up._parser().parse_args(["--key", "a/**", "--key", "a/b", "--key", "c", "--lake", "l", "--complete"])
+    (own,) = up._own_storage(given, has_others=True)
+    assert (own.key_exprs, own.complete) == (("a/**", "c"), True)
+    assert (own.lake, own.journal) == (Path("l"), Path("l/_journal"))
+    given = up._parser().parse_args(["--journal", "j"])
+    (own,) = up._own_storage(given, has_others=False)
+    assert (own.key_exprs, own.lake, own.journal) == (("**",), Path("lake"), Path("j"))
+    assert up._own_storage(given, has_others=True) == []
+
+
+def test_a_line_of_progress() -> None:
+    nothing = Progress(0, 0.0, 0, 0, 0, None, None, 0, None)
+    assert up.line_of(nothing) == "0 messages/s | 0 rows landed | 0 waiting | lag - | no batch yet | 0 keys"
+    some = Progress(5, 12_345.6, 4, 1, 100, 0.84, 0.25, 3, "the disk is full")
+    assert up.line_of(some) == (
+        "12.3 k messages/s | 4 rows landed | 1 waiting | lag 0.8 s | last batch 0.25 s | 3 keys | the disk is full"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--key", "a//b"], "a//b"),
+        (["--for", "soon"], "soon"),
+        (["--fsync", "maybe"], "maybe"),
+        (["--demo", "-e", "tcp/127.0.0.1:1", "-m", "peer", "--cfg", "listen/endpoints:[]"], "--demo"),
+        (["-c", "none.json5"], "none.json5"),
+        (["-l", "tcp/127.0.0.1"], "tcp/127.0.0.1"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    arguments: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--no-multicast-scouting", "--lake", str(tmp_path / "lake"), *arguments]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("zenspark up: ")
+    assert problem in told
+    assert told.count("\n") == 1
+
+
+def test_a_port_in_use_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        endpoint = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["up", "--no-multicast-scouting", "--lake", str(tmp_path / "lake"), "-l", endpoint]) == 2
+    told = capsys.readouterr().err
+    assert endpoint in told
+    assert told.count("\n") == 1
