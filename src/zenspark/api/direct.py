@@ -17,9 +17,11 @@ from functools import partial
 import msgspec
 
 from zenspark.api.enums import ConsolidationMode, Locality
+from zenspark.api.ids import EntityGlobalId
 from zenspark.api.namespace import Namespace
 from zenspark.api.replies import Gathering, reply_of
 from zenspark.api.room import Room
+from zenspark.api.sample import Head, Reply, Sample
 from zenspark.key import KeyExpr
 from zenspark.net.driver import Pump
 from zenspark.net.node import Node
@@ -76,6 +78,53 @@ class Question(msgspec.Struct, eq=False):
         )
 
 
+class Known(msgspec.Struct, eq=False, frozen=True):
+    """A question of a neighbour that only this session is asked."""
+
+    face: Face
+    vocabulary: int
+    version: int
+    request: messages.Request
+    pump: Pump
+    key_expr: KeyExpr
+
+    def is_like(self, face: Face, request: messages.Request, version: int) -> bool:
+        """Whether another question goes the same way: who repeats one repeats the very objects in it."""
+        like = self.request
+        return (
+            face is self.face
+            and request.wire_expr is like.wire_expr
+            and request.target is like.target
+            and request.node_id == like.node_id
+            and version == self.version
+            and face.vocabulary == self.vocabulary
+        )
+
+
+class Heard(msgspec.Struct, eq=False, frozen=True):
+    """What answers with values have in common, and what that means."""
+
+    face: Face
+    vocabulary: int
+    expr: wire.WireExpr
+    responder: wire.EntityId | None
+    encoding: wire.Encoding
+    qos: wire.QoS
+    head: Head
+    replier: EntityGlobalId | None
+
+    def is_like(self, face: Face, response: messages.Response, put: messages.Put, qos: wire.QoS) -> bool:
+        """Whether another answer has the same in common: who repeats one repeats the very objects in it."""
+        return (
+            response.wire_expr is self.expr
+            and put.encoding is self.encoding
+            and response.responder is self.responder
+            and qos is self.qos
+            and face is self.face
+            and face.vocabulary == self.vocabulary
+        )
+
+
 class Spoken(msgspec.Struct, eq=False, frozen=True):
     """The bytes of an answer before and behind its number, up to its payload, and what they depend on."""
 
@@ -90,11 +139,12 @@ class Spoken(msgspec.Struct, eq=False, frozen=True):
 class Served:
     """A question of a neighbour that queryables of this session answer."""
 
-    __slots__ = ("_direct", "_is_over", "_number", "_pump", "_qos", "_timer")
+    __slots__ = ("_direct", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
 
-    def __init__(self, direct: Direct, pump: Pump, request: messages.Request, timeout: float) -> None:
+    def __init__(self, direct: Direct, known: Known, request: messages.Request, timeout: float) -> None:
+        self.key_expr = known.key_expr
         self._direct = direct
-        self._pump = pump
+        self._pump = pump = known.pump
         self._number = request.request_id
         self._qos = request.qos
         self._is_over = False
@@ -116,18 +166,11 @@ class Served:
             head = spoken.header + vle(self._number) + spoken.rest
             self._pump.tell(head, put.payload, self._qos.priority)
         else:
-            self._say(
-                messages.Response(
-                    request_id=self._number,
-                    wire_expr=wire.WireExpr(0, key),
-                    qos=self._qos,
-                    responder=responder,
-                    body=body,
-                )
+            expr = wire.WireExpr(0, key)
+            response = messages.Response(
+                request_id=self._number, wire_expr=expr, qos=self._qos, responder=responder, body=body
             )
-
-    def _say(self, message: messages.Response | messages.ResponseFinal) -> None:
-        self._pump.say(message, self._qos)
+            self._pump.say(response, self._qos)
 
     def _write(self) -> None:
         if not self._pump.loop.is_mine:  # the loop does so at the end of its turn
@@ -139,7 +182,8 @@ class Served:
             if self._is_over:
                 return
             self._is_over = True
-            self._say(messages.ResponseFinal(request_id=self._number, qos=self._qos))
+            header, rest = self._direct.final(self._qos)
+            self._pump.tell(header + vle(self._number) + rest, None, self._qos.priority)
         self._timer.cancel()
         self._write()
 
@@ -147,7 +191,7 @@ class Served:
         """Wait no longer for the queryables."""
         with self._direct.lock:
             if not self._is_over:
-                self._say(timeout_error(self._number, self._qos, self._direct.zid))
+                self._pump.say(timeout_error(self._number, self._qos, self._direct.zid), self._qos)
         self.finish()
 
 
@@ -164,8 +208,12 @@ class Direct:
         self._namespace = namespace
         self._is_offered = is_offered
         self._routes = node.router.routes
+        self._timeout = node.router.policy.query_timeout
         self._asked: dict[Face, dict[int, tuple[Gathering, wire.QoS]]] = {}
         self._spoken = Spoken("", None, wire.QoS.DEFAULT, wire.Encoding.BYTES, b"", b"")
+        self._final = (wire.QoS.DEFAULT, *_around_number(messages.ResponseFinal(request_id=0)))
+        self._known: Known | None = None
+        self._heard: Heard | None = None
         self.offers = 0
         """Changes whenever a queryable of this session comes or goes."""
 
@@ -193,8 +241,7 @@ class Direct:
         pump = self.pump(face)
         if pump is None:
             return None
-        whole = encode(question.request(0, face.express(key)))
-        return End(face, pump, face.vocabulary, whole[:1], whole[2:])
+        return End(face, pump, face.vocabulary, *_around_number(question.request(0, face.express(key))))
 
     def pump(self, face: Face) -> Pump | None:
         """How to speak to a neighbour, if nobody looks at what is said there and heard from there."""
@@ -222,12 +269,26 @@ class Direct:
             del self._asked[face][number]
             gathering.source_done()
             return True
-        key = face.resolve(message.wire_expr)
-        if key is not None:
-            reply = reply_of(key, message.body, message.responder, qos, message.ts_stack)
-            if not gathering.add(reply):
-                self._room.missing(gathering.inlet, face, own_questions=1)
+        reply = self._reply(face, message, qos)
+        if reply is not None and not gathering.add(reply):
+            self._room.missing(gathering.inlet, face, own_questions=1)
         return True
+
+    def _reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:
+        """What an answer says; None if nobody knows the key it is about."""
+        put = _plain_value(response)
+        if put is not None and self._heard is not None and self._heard.is_like(face, response, put, qos):
+            return Reply(Sample(self._heard.head, put.payload, 0, put.attachment), self._heard.replier)
+        key = face.resolve(response.wire_expr)
+        if key is None:
+            return None
+        if put is not None:
+            head = Head(KeyExpr(key), encoding=put.encoding, qos=qos)
+            replier = None if response.responder is None else EntityGlobalId.from_wire(response.responder)
+            self._heard = Heard(
+                face, face.vocabulary, response.wire_expr, response.responder, put.encoding, qos, head, replier
+            )
+        return reply_of(key, response.body, response.responder, qos, response.ts_stack)
 
     def closed(self, face: Face) -> None:
         """A neighbour is gone: it will answer nothing."""
@@ -238,17 +299,23 @@ class Direct:
 
     def served(self, face: Face, request: messages.Request) -> Served | None:
         """A question that only this session is asked, as it goes past the router; None if it may not."""
+        known = self._known
+        if known is None or not known.is_like(face, request, self._routes.request_version):
+            known = self._known = self._find(face, request)
+        if known is None or request.ts_stack is not None or request.budget:
+            return None
+        timeout = self._timeout if request.timeout_ms is None else request.timeout_ms / 1000
+        return Served(self, known, request, timeout)
+
+    def _find(self, face: Face, request: messages.Request) -> Known | None:
         pump = self.pump(face)
         key, tree = face.resolve(request.wire_expr), self._node.router.tree(face, request.node_id)
-        if pump is None or key is None or tree is None:
+        if pump is None or key is None or tree is None or self._namespace.is_used:
             return None
-        if self._namespace.is_used or request.ts_stack is not None or request.budget:
-            return None
+        version = self._routes.request_version
         if self._routes.request(face, key, request.target, tree) != (self._node.local_face,):
             return None
-        policy = self._node.router.policy
-        timeout = policy.query_timeout if request.timeout_ms is None else request.timeout_ms / 1000
-        return Served(self, pump, request, timeout)
+        return Known(face, face.vocabulary, version, request, pump, KeyExpr(key))
 
     def spoken(self, key: str, responder: wire.EntityId, qos: wire.QoS, encoding: wire.Encoding) -> Spoken:
         """An answer up to its payload: most often it is the same as the last time."""
@@ -256,6 +323,27 @@ class Direct:
         if key != last.key or responder != last.responder or qos != last.qos or encoding != last.encoding:
             body = messages.Reply(body=messages.Put(encoding=encoding, payload=b""))
             expr = wire.WireExpr(0, key)
-            whole = encode(messages.Response(request_id=0, wire_expr=expr, qos=qos, responder=responder, body=body))
-            last = self._spoken = Spoken(key, responder, qos, encoding, whole[:1], whole[2:-1])
+            response = messages.Response(request_id=0, wire_expr=expr, qos=qos, responder=responder, body=body)
+            header, rest = _around_number(response)
+            last = self._spoken = Spoken(key, responder, qos, encoding, header, rest[:-1])  # the payload's length
         return last
+
+    def final(self, qos: wire.QoS) -> tuple[bytes, bytes]:
+        """The end of answers, before and behind its number."""
+        if qos != self._final[0]:
+            self._final = (qos, *_around_number(messages.ResponseFinal(request_id=0, qos=qos)))
+        return self._final[1:]
+
+
+def _around_number(message: messages.NetworkMessage) -> tuple[bytes, bytes]:
+    """The bytes of a message before and behind its number, which is 0."""
+    whole = encode(message)
+    return whole[:1], whole[2:]
+
+
+def _plain_value(response: messages.Response) -> messages.Put | None:
+    """The value in an answer, if all answers with such a value may have the same head."""
+    put = response.body.body if isinstance(response.body, messages.Reply) else None
+    if not isinstance(put, messages.Put) or response.ts_stack is not None:
+        return None
+    return put if put.timestamp is None and put.source_info is None else None

@@ -367,6 +367,10 @@ class Querier(Matcher):
 def pose(hub: Hub, question: Question, handler: object, token: CancellationToken | None) -> Any:  # noqa: ANN401 - as above
     """Ask a question: a channel of replies, or whatever was given with a callback."""
     hub.check()
+    if token is None:
+        attached = hub.attach(handler)
+        hub.ask(question, attached.inlet)
+        return attached.handler
     cancelling = Cancelling(hub, token, handler)
     attached = hub.attach(cancelling.handler)
     cancelling.watch(hub.ask(question, attached.inlet))

@@ -232,17 +232,16 @@ class Hub:
             self.room.missing(full, face)
 
     def takes(self, face: Face, message: messages.NetworkMessage) -> bool:
-        if isinstance(message, messages.Response | messages.ResponseFinal):
+        if isinstance(message, (messages.Response, messages.ResponseFinal)):
             return self._direct.takes(face, message)
         return isinstance(message, messages.Request) and self._takes_request(face, message)
 
     def _takes_request(self, face: Face, request: messages.Request) -> bool:
         served = self._direct.served(face, request)
-        key = face.resolve(request.wire_expr)
-        if served is None or key is None:
+        if served is None:
             return False
-        answering = Answering(request, KeyExpr(key), served.answer, served.finish, self.later)
-        for full in self._hand_out(answering, self._offers(key, request.target, False)):
+        answering = Answering(request, served.key_expr, served.answer, served.finish, self.later)
+        for full in self._hand_out(answering, self._offers(str(served.key_expr), request.target, False)):
             self.room.missing(full, face)
         return True
 
@@ -417,8 +416,8 @@ class Hub:
         gathering = Gathering(None if question.any_key else question.key_expr, question.mode, inlet, sources)
         self._gatherings[number] = gathering
         timer = self.node.loop.call_at(self.node.loop.now() + question.timeout, partial(self._end, number, TIMEOUT))
-        gathering.at_end(partial(self._forget, number, timer))
-        self._await_replies(gathering)
+        self.room.asked()
+        gathering.at_end(partial(self._forget, number, timer, inlet))
         return gathering, number
 
     def _await_replies(self, gathering: Gathering) -> None:
@@ -489,9 +488,11 @@ class Hub:
         if gathering is not None:
             gathering.source_done()
 
-    def _forget(self, number: int, timer: Timer) -> None:
+    def _forget(self, number: int, timer: Timer, inlet: Inlet[Reply]) -> None:
         self._gatherings.pop(number, None)
         timer.cancel()
+        self.room.answered()
+        self.room.forget(inlet)
 
     def _end(self, number: int, error: ReplyError | None = None) -> None:
         with self.lock:

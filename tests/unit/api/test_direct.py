@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.api.sessions import PATIENCE, connected, listening, pair, until
 from zenspark.api.direct import Served
-from zenspark.api.enums import ConsolidationMode, Locality
+from zenspark.api.enums import ConsolidationMode, Locality, Priority
 from zenspark.api.instrumentation import TimestampInstrumentationBuilder
 from zenspark.api.query import Query
 from zenspark.api.replies import Gathering
@@ -68,6 +68,8 @@ def test_an_answer_is_the_same_whatever_was_answered_before(router: Session, cli
         query.reply("q/a", b"5")
 
     router.declare_queryable("q/*", answer)
+    asked(client, "q/*", priority=Priority.REAL_TIME)
+    asked(client, "q/*")
     found = list(client.get("q/*?_anyke", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
     samples = [reply.ok for reply in found]
     assert [(str(one.key_expr), bytes(one.payload), str(one.encoding)) for one in samples] == [
@@ -160,6 +162,34 @@ def test_whoever_answers_late_is_not_heard(router: Session, client: Session) -> 
     query.reply("q", b"late")
     query.drop()
     assert router._hub._direct._spoken is before
+
+
+@pytest.mark.parametrize("priority", [Priority.REAL_TIME, Priority.DATA, Priority.BACKGROUND])
+def test_answers_have_the_priority_of_the_question(router: Session, client: Session, priority: Priority) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+    for _ in range(2):
+        (reply,) = client.get("q", priority=priority, timeout=PATIENCE)
+        assert reply.ok.priority is priority
+
+
+def test_an_answer_means_what_its_number_means_now(router: Session, client: Session) -> None:
+    """A neighbour may give a number to another key."""
+    direct, face = client._hub._direct, next(iter(client._hub.node.drivers))
+    expr = wire.WireExpr(55, "", wire.Mapping.SENDER)
+    body = messages.Reply(body=messages.Put(payload=b"1"))
+    answer = messages.Response(request_id=999, wire_expr=expr, body=body)
+    found: list[str] = []
+    with client._hub.lock:
+        for key in ("a", "a", "b"):
+            face.learn_key(messages.DeclareKeyexpr(expr_id=55, wire_expr=wire.BoundExpr(0, key)))
+            for _ in range(2):
+                reply = direct._reply(face, answer, wire.QoS.DEFAULT)
+                assert reply is not None
+                assert reply.ok is not None
+                found.append(str(reply.ok.key_expr))
+            face.forget_key(55)
+        assert direct._reply(face, answer, wire.QoS.DEFAULT) is None
+    assert found == ["a", "a", "a", "a", "b", "b"]
 
 
 def asked_briefly(session: Session) -> list[bytes]:
