@@ -75,6 +75,9 @@ class Local(Protocol):
     def receive(self, message: NetworkMessage) -> None:
         """A message for the session."""
 
+    def takes(self, face: Face, message: NetworkMessage) -> bool:
+        """Whether the session deals with a message of a neighbour by itself; if not, the router hears it."""
+
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         """Publications from a neighbour; good only during the call."""
 
@@ -338,7 +341,9 @@ class Node:
                     self.hear_pushes(self._faces[driver], event)
             case Received(message, reliable):
                 with self.lock:
-                    self.hear(self._faces[driver], message, reliable)
+                    face = self._faces[driver]
+                    if self._local is None or not self._local.takes(face, message):
+                        self.hear(face, message, reliable)
             case Asked(terms):
                 self._on_asked(driver, terms.peer.zid)
             case Answered(zid):

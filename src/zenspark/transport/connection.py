@@ -247,6 +247,8 @@ class Connection:
         self.terms = terms
         self.state = State.OPEN
         self._is_plain = terms.low_latency or not terms.compression
+        self._framing = Framing.BARE if terms.low_latency else Framing.STREAM
+        self._limit = terms.batch_size if terms.low_latency else terms.batch_size - self._prefix
         first = NextSns(((terms.peer_initial_sn,) * 2,) * len(Priority))
         lanes = Lanes(terms.qos, terms.sn_mask, terms.patch, first, self._message_limit)
         self._hearing = Hearing(lanes, Columns(ROWS) if self._columns is None else self._columns)
@@ -258,10 +260,7 @@ class Connection:
     # -- the session
 
     def _cursor(self, start: int) -> Cursor:
-        assert self.terms is not None
-        framing = Framing.BARE if self.terms.low_latency else Framing.STREAM
-        limit = self.terms.batch_size if self.terms.low_latency else self.terms.batch_size - self._prefix
-        return Cursor(self._buffer, framing, limit, start, self._filled)
+        return Cursor(self._buffer, self._framing, self._limit, start, self._filled)
 
     def _flow_compressed(self, start: int) -> Step:
         assert self.terms is not None

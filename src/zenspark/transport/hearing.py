@@ -19,6 +19,7 @@ from zenspark.wire.codec import decode_network
 from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
+from zenspark.wire.repeats import Repeats
 from zenspark.wire.values import NextSns, Priority, ZenohId
 
 RELIABLE, CONTINUED = 0x08, 0x10
@@ -90,6 +91,7 @@ class Hearing:
         self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
         self._by_number: dict[int, ReceivingLane] = {}
         """The same lanes, by what the columns call them."""
+        self._repeats = Repeats()
         self._is_new = True  # whether the frame at hand is, and not a repetition
 
     def walk(self, cursor: Cursor) -> Iterator[Spoken]:
@@ -111,7 +113,11 @@ class Hearing:
                 raise LimitExceeded(_length_at(cursor), cursor.limit, "length of a batch")
             if outcome is Outcome.MESSAGE:
                 reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
-                yield from self._on_message(cursor.message(), reliable, is_new)
+                message = self._repeats.read(cursor)
+                if not isinstance(message, NetworkMessage):
+                    yield from self._on_message(message)
+                elif is_new:
+                    yield _received(message, reliable)
 
     def _rows(self, columns: Columns) -> Iterator[Pushes]:
         """The rows of every frame that is not a repetition."""
@@ -146,11 +152,8 @@ class Hearing:
             lane = self._lanes[priority, reliable] = ReceivingLane.beginning(first, pieces)
         return lane
 
-    def _on_message(self, message: Message, reliable: bool, is_new: bool) -> Iterator[Spoken]:
+    def _on_message(self, message: Message) -> Iterator[Spoken]:
         match message:
-            case NetworkMessage():
-                if is_new:
-                    yield _received(message, reliable)
             case Fragment():
                 yield from self._on_fragment(message)
             case Frame():  # only the object codec could read its head

@@ -1521,6 +1521,12 @@ class Cursor:
         self.pos = reader.pos
         return message
 
+    def skip(self, pos: cython.Py_ssize_t) -> None:
+        """Go on at a place in the same batch: the message before it was read in another way."""
+        if not self.pos <= pos <= self.batch_end:
+            raise IndexError(f"position {pos} is not in the rest of this batch, {self.pos} to {self.batch_end}")
+        self.pos = pos
+
     @cython.cfunc
     def _at_network_message(self) -> cython.bint:
         return (self._bare or self.in_frame) and self._data[self.pos] & 0x1F > _LAST_TRANSPORT
