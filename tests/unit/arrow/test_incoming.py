@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import LONGEST, SPREAD, Piece, batch_of, piece_of
+from zenspark.arrow.incoming import LONGEST, NTP64, SN, SPREAD, Piece, batch_of, piece_of
 from zenspark.transport.hearing import Pushes
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
@@ -200,3 +200,10 @@ def test_a_removal_that_lasts_has_no_payload_either() -> None:
 def test_long_keys_are_not_kept_for_later() -> None:
     long = Push(wire_expr=WireExpr(0, "k" * (LONGEST + 1)), body=Put(payload=b""))
     assert batch(long, long).column("key").to_pylist() == ["k" * (LONGEST + 1)] * 2
+
+
+def test_readings_and_numbers_mean_nothing_where_nobody_is_named() -> None:
+    bare = piece(PLAIN)
+    odd = Piece(bare.commons, None, bare.payload, None, pa.array([7], NTP64), pa.array([8], SN), 0, 1)
+    (row,) = batch_of([odd]).to_pylist()
+    assert (row["timestamp"], row["timestamp_ntp64"], row["source_sn"]) == (None, None, None)
