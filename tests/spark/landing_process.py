@@ -15,8 +15,8 @@ if __name__ == "__main__":
         [journal],
         Lake(lake),
         trigger="0 seconds",
-        options={"maxOffsetsPerTrigger": "40"},
-        care=Care(fold_every=0.1, compact_every=0.5),
+        options={"maxOffsetsPerTrigger": "20"},
+        care=Care(fold_every=1.0, compact_every=5.0),
     )
     landing.start()
     while True:

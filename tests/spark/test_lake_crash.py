@@ -22,8 +22,8 @@ from zenspark.spark.lake.landing import Landing
 
 pytestmark = pytest.mark.spark
 
-KILLS = 3
-ROWS = 2_000
+KILLS = 2
+ROWS = 600
 BOUND = 240.0
 
 
@@ -44,7 +44,7 @@ def test_the_table_equals_the_journal_after_kills_at_any_moment(
     dice = random.Random(4)
     journal, lake = recorded(ROWS), Lake(tmp_path / "lake")
     for _ in range(KILLS):
-        aim = lake.landed().get("robot", 0) + dice.randrange(40, 200)
+        aim = lake.landed().get("robot", 0) + dice.randrange(20, 80)
         deadline = time.monotonic() + BOUND
         with landing_process(journal, tmp_path / "lake") as process:
             while lake.landed().get("robot", 0) < aim:
