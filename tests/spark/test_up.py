@@ -136,7 +136,8 @@ def samples(lake: Path) -> list[dict[str, Any]]:
 
 
 def newest(sent: int) -> dict[str, str]:
-    return {f"up/{at}": str(sent - 10 + at) for at in range(10)}
+    """What is newest when so many were sent."""
+    return {f"up/{number % 10}": str(number) for number in range(sent - 10, sent)}
 
 
 def test_what_is_published_is_in_tables_and_can_be_asked_for_and_a_new_start_continues(tmp_path: Path) -> None:
