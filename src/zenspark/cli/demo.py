@@ -19,8 +19,8 @@ from zenspark.errors import UsageError
 from zenspark.spark.job import Job, Progress
 from zenspark.spark.lake import Lake
 
-ENOUGH = 3 * VISIT[1] + VISIT[1] // 2
-"""Rows after which there is something to see: the visitor has come and gone."""
+ENOUGH = 6 * VISIT[1]
+"""Rows after which there is something to see: four robots make fewer until the visitor is gone."""
 SAMPLE = ["key", "payload", "encoding", "timestamp"]
 TRAFFIC = ["prefix", "minute", "messages", "bytes", "latency_avg_us"]
 READABLE = ("application/json", "text/plain")

@@ -165,7 +165,8 @@ class Run:
             self._job.check()
             progress = self._job.progress()
             if self._is_terminal:
-                print(f"\r\x1b[K{line_of(progress)}", end="", flush=True)
+                line = line_of(progress)[: self._screen.width - 1]  # a longer one would not be overwritten
+                print(f"\r\x1b[K{line}", end="", flush=True)
             elif self._demo is None:
                 print(line_of(progress), flush=True)
             if self._demo is not None and self._demo.is_due(progress):
