@@ -25,6 +25,7 @@ COMPILED = [
     "zenspark/wire/buffer.py",
     "zenspark/wire/codec.py",
     "zenspark/wire/columns.py",
+    "zenspark/wire/repeats.py",
 ]
 
 EXTENSION = ".pyd" if sys.platform == "win32" else ".so"

@@ -295,13 +295,31 @@ ROLES = {name[5:]: role for name, role in list(globals().items()) if name.starts
 
 
 class Process:
-    """One role, played by one package."""
+    """One role, played by one package; it is in `module`, and has an end after `patience` seconds."""
 
-    def __init__(self, package: str, role: str, locator: str, size: int, count: int) -> None:
-        command = [sys.executable, "-m", "bench.bench_session", "--role", role, package, locator, str(size), str(count)]
+    def __init__(
+        self,
+        package: str,
+        role: str,
+        *arguments: object,
+        module: str = "bench.bench_session",
+        patience: float = PATIENCE,
+    ) -> None:
+        command = [sys.executable, "-m", module, "--role", role, package, *map(str, arguments)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._timer = threading.Timer(PATIENCE, self._process.kill)
+        self._timer = threading.Timer(patience, self._process.kill)
         self._timer.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self) -> Measured:
+        """Say a word, and hear what it answers."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return self.hear()
 
     def hear(self) -> Measured:
         assert self._process.stdout is not None
@@ -315,7 +333,7 @@ class Process:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write("\n")
-            self._process.stdin.flush()
+            self._process.stdin.close()
             self._process.wait(10)
         except (BrokenPipeError, subprocess.TimeoutExpired):
             self._process.kill()

@@ -47,9 +47,10 @@ def prepared(choice: int) -> Connection:
 
 def fed(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Message]:
     """What a stream that arrives in pieces of this size means, publications as messages; whoever asks is let in."""
-    for start in range(0, len(data), cut):
-        piece = data[start : start + cut]
-        connection.buffer()[: len(piece)] = piece
+    while data:
+        room = connection.buffer()
+        piece, data = data[: min(cut, len(room))], data[min(cut, len(room)) :]
+        room[: len(piece)] = piece
         for event in connection.receive(len(piece), 0.0):
             match event:
                 case Pushes(columns, first, stop):

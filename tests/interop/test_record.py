@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from tests.interop.reference import eventually, unused
-from tests.unit.net.ends import PATIENCE
 from zenspark.journal import Journal
 
 zenoh = pytest.importorskip("zenoh")
 
 pytestmark = pytest.mark.interop
 
+PATIENCE = 30.0
 ROWS = 20_000
 Theirs = Any
 """eclipse-zenoh has no types that could be checked here."""

@@ -1,7 +1,8 @@
 """Networks of our routers and those of eclipse-zenoh on loopback: lines, rings and stars, with clients of either kind.
 
 Every router has a client, which subscribes, answers and is alive; when each of them knows of all the others, what one
-publishes must reach every other once, and every query all it is meant for, before and after a node is lost.
+publishes must reach every other once, and every query all it is meant for, before and after a node is killed. Where
+that parts the network, the parts must go on by themselves.
 """
 
 from __future__ import annotations
@@ -72,15 +73,19 @@ class Member:
         connect: Iterable[str],
         listen: Iterable[str] = (),
         gossip: bool = True,
+        complete: bool = False,
     ) -> None:
         self.api = api
         self.name = name
+        self.place = next(iter(connect))
+        self.complete = complete
         self.heard: list[str] = []
         self.lock = threading.Lock()
         self.session = api.open(config(api, mode, listen, connect, gossip))
         self.kept = [
             self.session.declare_subscriber("net/**", self.hear),
             self.session.declare_queryable(f"q/{name}", self.answer),
+            self.session.declare_queryable("all/*", self.answer_for_all, complete=complete),
             self.session.liveliness().declare_token(f"live/{name}"),
         ]
 
@@ -92,12 +97,16 @@ class Member:
         with query:
             query.reply(f"q/{self.name}", self.name)
 
+    def answer_for_all(self, query: Found) -> None:
+        with query:
+            query.reply(f"all/{self.name}", self.name)
+
     def alive(self) -> set[str]:
         replies = self.session.liveliness().get("live/*", timeout=2)
         return {str(reply.ok.key_expr).removeprefix("live/") for reply in replies if reply.ok}
 
-    def ask(self, target: Found) -> list[str]:
-        replies = self.session.get("q/*", target=target, timeout=5)
+    def ask(self, key: str, target: Found) -> list[str]:
+        replies = self.session.get(key, target=target, timeout=5)
         return sorted(reply.ok.payload.to_string() for reply in replies if reply.ok)
 
     def close(self) -> None:
@@ -105,63 +114,84 @@ class Member:
 
 
 class Net:
-    """Routers joined in a shape, a client at each."""
+    """Routers joined in a shape, a client at each. One of them, the `mortal`, is a process of its own."""
 
-    def __init__(self, stack: contextlib.ExitStack, kinds: str, edges: Edges) -> None:
+    def __init__(self, stack: contextlib.ExitStack, kinds: str, edges: Edges, mortal: int | None = None) -> None:
         self.places = [unused() for _ in kinds]
+        self.edges = edges
         self.rounds = 0
-        self.routers: list[Found] = []
         self.members: list[Member] = []
+        self.mortal: subprocess.Popen[str] | None = None
         for number, kind in enumerate(kinds):
             near = [self.places[min(edge)] for edge in edges if max(edge) == number]
-            router = API[kind].open(config(API[kind], "router", [self.places[number]], near))
-            stack.callback(router.close)
-            self.routers.append(router)
+            if number == mortal:
+                self.mortal = stack.enter_context(process(API[kind].__name__, self.places[number], near))
+            else:
+                router = API[kind].open(config(API[kind], "router", [self.places[number]], near))
+                stack.callback(router.close)
         for number in range(len(kinds)):
             self.join(stack, number, "to"[number % 2])
 
     def join(self, stack: contextlib.ExitStack, number: int, kind: str, mode: str = "client") -> Member:
         """A new member at a router."""
         listen = ["tcp/127.0.0.1:0"] if mode == "peer" else []
-        member = Member(API[kind], f"m{len(self.members)}", mode, [self.places[number]], listen)
+        complete = len(self.members) in (0, 2)
+        member = Member(API[kind], f"m{len(self.members)}", mode, [self.places[number]], listen, complete=complete)
         stack.callback(member.close)
         self.members.append(member)
         return member
 
-    def lose(self, number: int) -> None:
-        """A router goes, and its client with it."""
+    def kill(self, number: int) -> list[list[Member]]:
+        """A router is killed, and its client goes with it; who is left, and still connected to each other."""
+        assert self.mortal is not None
+        self.mortal.kill()
         self.members.pop(number).close()
-        self.routers.pop(number).close()
-        self.places.pop(number)
+        parts = [{place} for place in range(len(self.places)) if place != number]
+        for edge in self.edges:
+            if number not in edge:
+                joined = [part for part in parts if part & set(edge)]
+                parts = [*(part for part in parts if part not in joined), set().union(*joined)]
+        return [[member for member in self.members if self.places.index(member.place) in part] for part in parts]
 
-    def check(self) -> None:
-        """Everybody knows of everybody, hears everybody once, and gets every answer once."""
-        names = {member.name for member in self.members}
-        for member in self.members:
+    def check(self, members: list[Member] | None = None) -> None:
+        """All of them, or of a part, know of each other, hear each other once, and get every answer once."""
+        members = members or self.members
+        names = {member.name for member in members}
+        for member in members:
             assert eventually(lambda: member.alive() == names), (member.name, member.alive(), names)  # noqa: B023
         self.rounds += 1
-        self.wait_for_subscribers()
+        self.wait_for_subscribers(members)
         words = sorted(f"round {self.rounds} of {name}" for name in names)
-        for member in self.members:
+        for member in members:
             member.session.put(f"net/{member.name}", f"round {self.rounds} of {member.name}")
-        for member in self.members:  # a session hears itself, too
+        for member in members:  # a session hears itself, too
             assert eventually(lambda: set(words) <= set(member.heard)), (member.name, member.heard)  # noqa: B023
-        for member in self.members:
-            target = member.api.QueryTarget
-            assert member.ask(target.ALL) == sorted(names)
-            assert member.ask(target.BEST_MATCHING) == sorted(names)  # none is complete
-            assert member.ask(target.ALL_COMPLETE) == []
-        for member in self.members:  # whatever came twice has come by now
+        for member in members:
+            self.check_queries(member, sorted(names), sorted(each.name for each in members if each.complete))
+        for member in members:  # whatever came twice has come by now
             assert sorted(word for word in member.heard if word in words) == words, member.name
 
-    def wait_for_subscribers(self) -> None:
+    def check_queries(self, member: Member, names: list[str], complete: list[str]) -> None:
+        """Every target, where nobody has all the answers and where some do."""
+        target = member.api.QueryTarget
+        assert member.ask("q/*", target.ALL) == names
+        assert member.ask("q/*", target.BEST_MATCHING) == names
+        assert member.ask("q/*", target.ALL_COMPLETE) == []
+        assert member.ask("all/*", target.ALL) == names
+        assert member.ask("all/*", target.ALL_COMPLETE) == complete
+        best = member.ask("all/*", target.BEST_MATCHING)  # each router on the way chooses for its own clients, too
+        assert len(set(best)) == len(best)
+        assert set(names) >= set(best)
+        assert set(best) & set(complete or names), (best, complete)
+
+    def wait_for_subscribers(self, members: list[Member]) -> None:
         """Publish until everybody hears everybody: declarations take their time."""
-        for speaker in self.members:
+        for speaker in members:
             word = f"ready for {self.rounds}, {speaker.name}"
 
             def heard_by_all(speaker: Member = speaker, word: str = word) -> bool:
                 speaker.session.put("net/ready", word)
-                return all(word in member.heard for member in self.members)
+                return all(word in member.heard for member in members)
 
             assert eventually(heard_by_all), word
 
@@ -180,15 +210,24 @@ def test_routers_of_both_kinds_are_one_network(kinds: str, shape: Callable[[int]
 
 
 @pytest.mark.parametrize(
-    ("kinds", "shape", "lost"),
-    [("oto", ring, 0), ("oto", ring, 1), ("tooto", ring, 2), ("otot", star, 3)],
+    ("kinds", "shape", "killed"),
+    [
+        *(
+            (kinds, shape, killed)
+            for kinds, shape in (("oto", line), ("toot", ring), ("otot", star))
+            for killed in range(len(kinds))
+        ),
+        ("tooto", ring, 2),
+        ("ottoo", line, 2),
+    ],
 )
-def test_the_rest_goes_on_without_a_router(kinds: str, shape: Callable[[int], Edges], lost: int) -> None:
+def test_the_rest_goes_on_without_a_router(kinds: str, shape: Callable[[int], Edges], killed: int) -> None:
+    """Any one of a line, a ring and a star: at the end of a line or a point of a star, or what held them together."""
     with contextlib.ExitStack() as stack:
-        net = Net(stack, kinds, shape(len(kinds)))
+        net = Net(stack, kinds, shape(len(kinds)), mortal=killed)
         net.check()
-        net.lose(lost)
-        net.check()
+        for part in net.kill(killed):
+            net.check(part)
 
 
 PROGRAM = """
@@ -198,22 +237,22 @@ config = api.Config()
 for key, value in json.loads(sys.argv[1]).items():
     config.insert_json5(key, json.dumps(value))
 session = api.open(config)
-token = session.liveliness().declare_token("live/killed")
+tokens = [session.liveliness().declare_token(key) for key in sys.argv[2:]]
 print("open", flush=True)
 sys.stdin.read()
 """
 
 
 @contextlib.contextmanager
-def process(module: str, listen: str, connect: Iterable[str]) -> Iterator[subprocess.Popen[str]]:
-    """A router in a process of its own."""
+def process(module: str, listen: str, connect: Iterable[str], *tokens: str) -> Iterator[subprocess.Popen[str]]:
+    """A router in a process of its own, with tokens of its own."""
     settings = {
         "mode": "router",
         "listen/endpoints": [listen],
         "connect/endpoints": list(connect),
         "scouting/multicast/enabled": False,
     }
-    command = [sys.executable, "-c", PROGRAM.format(module=module), json.dumps(settings)]
+    command = [sys.executable, "-c", PROGRAM.format(module=module), json.dumps(settings), *tokens]
     node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert node.stdout is not None
@@ -229,7 +268,7 @@ def test_a_router_that_dies_takes_with_it_only_what_was_its_own(module: str, kin
     """A ring of three, one of which is killed: the way is through the middle, and then directly."""
     with contextlib.ExitStack() as stack:
         net = Net(stack, kinds, line(2))
-        node = stack.enter_context(process(module, unused(), net.places))
+        node = stack.enter_context(process(module, unused(), net.places, "live/killed"))
         names = {member.name for member in net.members}
         for member in net.members:
             assert eventually(lambda: member.alive() == names | {"killed"}), member.alive()  # noqa: B023

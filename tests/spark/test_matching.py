@@ -45,7 +45,13 @@ def test_other_names_and_missing_values(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("x/y", 1), (None, 2)], "topic string, n int")
     rules = spark.createDataFrame([("x/*",), (None,), ("y",)], "rule string")
     found = match_keys(rows, rules, key="topic", expression="rule").collect()
-    assert [(row["topic"], row["n"], row["rule"]) for row in found] == [("x/y", 1, "x/*")]
+    assert [tuple(row) for row in found] == [("x/y", 1, "x/*")]
+
+
+def test_both_sides_may_come_from_one_table(spark: SparkSession) -> None:
+    table = spark.createDataFrame([("a/b", "a/*"), ("c", "**")], "key string, keyexpr string")
+    found = match_keys(table.select("key"), table.select("keyexpr")).collect()
+    assert sorted(tuple(row) for row in found) == [("a/b", "**"), ("a/b", "a/*"), ("c", "**")]
 
 
 def test_what_cannot_be_joined_is_said(spark: SparkSession) -> None:

@@ -34,6 +34,8 @@ CALLBACK_CAPACITY: cython.Py_ssize_t = 1024
 """So many items may wait for a callback that takes its time before the session is asked to pause."""
 SLICE: cython.double = 0.005
 """Seconds after which a function that is called again and again lets the loop turn."""
+SLOW: cython.double = 0.001
+"""Seconds that a call takes on the average with a function that keeps a thread of its own."""
 LINGER = 1.0
 """Seconds a thread stays with a function that took its time, in case it is called again."""
 LONGEST_SLEEP = 0.1 if sys.platform == "win32" else 1.0
@@ -199,7 +201,7 @@ class Channel:
             self._ring()
         else:
             self._rings_soon = True
-            loop.call_last(self._ring_now)
+            loop.call_asleep(self._ring_now)
 
     def _ring_now(self) -> None:
         self._rings_soon = False
@@ -283,6 +285,7 @@ class Caller:
     _bell: Lock
     _is_running: cython.bint
     _runner: cython.ulong
+    _is_slow: cython.bint
     _lingers: cython.bint
     _is_paused: cython.bint
     _closed: cython.bint
@@ -301,6 +304,7 @@ class Caller:
         self._bell.acquire()
         self._is_running = False  # whether a thread calls, or is about to
         self._runner = 0  # which one
+        self._is_slow = False  # whether the function took its time lately
         self._lingers = False  # whether it has nothing to do, but stays
         self._is_paused = False
         self.is_stalled = False
@@ -378,7 +382,7 @@ class Caller:
         """Call until there is nothing left, or until the loop has to turn before it goes on."""
         self._runner = get_ident()
         while self._call_all():
-            if not (self._closed or self._loop.is_mine):
+            if self._is_slow and not (self._closed or self._loop.is_mine):
                 self._linger()
             with self._lock:
                 if not self._items:
@@ -404,20 +408,24 @@ class Caller:
 
     @cython.cfunc
     def _call_all(self) -> cython.bint:
-        """Call with all items there are; False if the loop must turn before it goes on."""
-        until: cython.double = monotonic() + SLICE
+        """Call with all items there are; False if the loop must turn before it goes on, or can do so itself again."""
+        began: cython.double = monotonic()
+        until: cython.double = began + SLICE
         calls: cython.int = 0
         items: deque[Any] = self._items
         while items:
             self._call(items.popleft())
             calls += 1
             if calls & 15 == 0 and monotonic() > until:
-                if self._loop.is_mine:
+                self._is_slow = monotonic() - began > calls * SLOW
+                if self._loop.is_mine or not self._is_slow:
                     return False
                 until = monotonic() + SLICE
             if self._is_paused and len(items) <= CALLBACK_CAPACITY // 2:
                 self._is_paused = False
                 self._resume(self)
+        if calls:
+            self._is_slow = monotonic() - began > calls * SLOW
         return True
 
     @cython.cfunc

@@ -12,10 +12,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from zenspark.api.bulk import Batches, Bulk
 from zenspark.api.cancellation import CancellationToken, Cancelling
+from zenspark.api.direct import Question
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
 from zenspark.api.handlers import Attached, Handler
-from zenspark.api.hub import Hub, Offered, Question, Watching
+from zenspark.api.hub import Hub, Offered, Watching
 from zenspark.api.ids import EntityGlobalId, SourceInfo
 from zenspark.api.instrumentation import TimestampInstrumentation
 from zenspark.api.matching import Matching
@@ -186,7 +187,8 @@ class Queryable(Receiver[H]):
     _NAME = "queryable"
 
     def __init__(self, hub: Hub, key_expr: KeyExpr, complete: bool, origin: Locality, attached: Attached) -> None:
-        offered = Offered(hub.next_id(), key_expr, complete, origin, attached.inlet)
+        number = hub.next_id()
+        offered = Offered(number, key_expr, complete, origin, attached.inlet, hub.entity(number))
         super().__init__(hub, offered.id, lambda: hub.withdraw(offered), attached)
         self._key_expr = key_expr
         hub.offer(offered)
@@ -365,6 +367,10 @@ class Querier(Matcher):
 def pose(hub: Hub, question: Question, handler: object, token: CancellationToken | None) -> Any:  # noqa: ANN401 - as above
     """Ask a question: a channel of replies, or whatever was given with a callback."""
     hub.check()
+    if token is None:
+        attached = hub.attach(handler)
+        hub.ask(question, attached.inlet)
+        return attached.handler
     cancelling = Cancelling(hub, token, handler)
     attached = hub.attach(cancelling.handler)
     cancelling.watch(hub.ask(question, attached.inlet))

@@ -20,23 +20,25 @@ import msgspec
 
 from zenspark.api.aggregation import Aggregation
 from zenspark.api.checks import expect
+from zenspark.api.direct import Direct, Question
 from zenspark.api.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
 from zenspark.api.handlers import Attached, Inlet, attach
-from zenspark.api.ids import EntityGlobalId, ZenohId
+from zenspark.api.ids import ZenohId
 from zenspark.api.instrumentation import TimestampContext, TimestampInstrumentation
 from zenspark.api.namespace import Namespace
 from zenspark.api.query import Answering, Query
-from zenspark.api.replies import TIMEOUT, Gathering
+from zenspark.api.replies import TIMEOUT, Gathering, reply_of
 from zenspark.api.room import Room
-from zenspark.api.sample import Reply, sample_from_body, sample_of, token_sample
+from zenspark.api.sample import Reply, sample_of, token_sample
 from zenspark.api.settings import Settings
-from zenspark.api.subscriptions import Subscription, Subscriptions
+from zenspark.api.subscriptions import MAX_ROUTES, Subscription, Subscriptions
 from zenspark.api.values import ReplyError
 from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 from zenspark.net.driver import Pump
+from zenspark.net.loop import Timer
 from zenspark.net.node import Neighbour, Node
 from zenspark.router.face import Face, Kind
 from zenspark.transport.hearing import Pushes
@@ -54,6 +56,8 @@ class Offered(msgspec.Struct, eq=False, frozen=True):
     complete: bool
     origin: Locality
     inlet: Inlet[Query]
+    entity: wire.EntityId
+    """Who it is in the whole network."""
 
 
 class Watching(msgspec.Struct, eq=False, frozen=True):
@@ -65,20 +69,6 @@ class Watching(msgspec.Struct, eq=False, frozen=True):
     on_change: Callable[[SampleKind, str], object]
     on_final: Callable[[], object]
     is_future: bool = True
-
-
-class Question(msgspec.Struct, frozen=True):
-    """What a query asks for, and how."""
-
-    key_expr: KeyExpr
-    query: messages.Query
-    target: wire.QueryTarget
-    qos: wire.QoS
-    timeout: float
-    mode: ConsolidationMode
-    any_key: bool
-    destination: Locality = Locality.ANY
-    stack: wire.TimestampStack | None = None
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -126,6 +116,11 @@ class Hub:
         self._subscriber_keys = Aggregation(settings.aggregation.subscribers)
         self._publisher_keys = Aggregation(settings.aggregation.publishers)
         self._queryables: KeyTree[dict[int, Offered]] = KeyTree()
+        self._found: dict[tuple[str, wire.QueryTarget, bool], list[Offered]] = {}
+        """What was found there since the last change."""
+        self._direct = Direct(
+            node, self.room, self.namespace, lambda key, target: bool(self._offers(key, target, True))
+        )
         self._gatherings: dict[int, Gathering] = {}
         self._watching: dict[int, Watching] = {}
         self._known: dict[tuple[Kind, int], Known] = {}
@@ -236,6 +231,20 @@ class Hub:
         for full in self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix), reliable), False):
             self.room.missing(full, face)
 
+    def takes(self, face: Face, message: messages.NetworkMessage) -> bool:
+        if isinstance(message, (messages.Response, messages.ResponseFinal)):
+            return self._direct.takes(face, message)
+        return isinstance(message, messages.Request) and self._takes_request(face, message)
+
+    def _takes_request(self, face: Face, request: messages.Request) -> bool:
+        served = self._direct.served(face, request)
+        if served is None:
+            return False
+        answering = Answering(request, served.key_expr, served.answer, served.finish, self.later)
+        for full in self._hand_out(answering, self._offers(str(served.key_expr), request.target, False)):
+            self.room.missing(full, face)
+        return True
+
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         self.subscriptions.deliver_pushes(face, pushes)
 
@@ -244,6 +253,7 @@ class Hub:
             tell(SampleKind.PUT, face, neighbour)
 
     def closed(self, face: Face, neighbour: Neighbour) -> None:
+        self._direct.closed(face)
         for tell in list(self.on_transport.values()):
             tell(SampleKind.DELETE, face, neighbour)
 
@@ -286,10 +296,15 @@ class Hub:
                 entry = {}
                 self._queryables.insert(key, entry)
             entry[offered.id] = offered
+            self._change_offers()
             if offered.origin is not Locality.SESSION_LOCAL:
                 expr, info = wire.WireExpr(0, key), wire.QueryableInfo(offered.complete)
                 self.declare(messages.DeclareQueryable(id=offered.id, wire_expr=expr, info=info))
             self._changed(Kind.QUERYABLE)
+
+    def _change_offers(self) -> None:
+        self._found.clear()
+        self._direct.offers += 1
 
     def withdraw(self, offered: Offered) -> None:
         """A queryable is gone."""
@@ -298,6 +313,7 @@ class Hub:
             entry = self._queryables.get(key)
             if entry is None or entry.pop(offered.id, None) is None:
                 return
+            self._change_offers()
             if not entry:
                 self._queryables.remove(key)
             if offered.origin is not Locality.SESSION_LOCAL:
@@ -316,6 +332,16 @@ class Hub:
             self._say(messages.Declare(qos=wire.QoS.DECLARE, body=body))
 
     def _offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[Offered]:
+        """The queryables of this session that are asked, by itself or by somebody else."""
+        name = (key, target, is_local)
+        offers = self._found.get(name)
+        if offers is None:
+            if len(self._found) >= MAX_ROUTES:
+                self._found.clear()
+            offers = self._found[name] = self._find_offers(key, target, is_local)
+        return offers
+
+    def _find_offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[Offered]:
         unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
         found = [one for _, entry in self._queryables.intersecting(key) for one in entry.values()]
         only_complete = target is wire.QueryTarget.ALL_COMPLETE
@@ -347,45 +373,52 @@ class Hub:
     def _hand_out(self, answering: Answering, offers: list[Offered]) -> list[Inlet[Query]]:
         """Hand a query to queryables; those who have no room for more."""
         answering.begin(len(offers))
-        return [
-            offered.inlet for offered in offers if not offered.inlet.push(Query(answering, self.entity(offered.id)))
-        ]
+        return [offered.inlet for offered in offers if not offered.inlet.push(Query(answering, offered.entity))]
 
     # -- queries of this session
 
     def ask(self, question: Question, inlet: Inlet[Reply]) -> Gathering:
         """Ask, and hand the replies over as they are gathered."""
-        key = str(question.key_expr)
-        number = next(self._request_ids)
-        request = messages.Request(
-            request_id=number,
-            wire_expr=wire.WireExpr(0, key),
-            qos=question.qos,
-            target=question.target,
-            timeout_ms=int(question.timeout * 1000),
-            ts_stack=question.stack,
-            body=question.query,
-        )
-        links: list[Pump] = []
+        full: list[Inlet[Query]] = []
         with self.lock:
-            is_remote = question.destination is not Locality.SESSION_LOCAL
-            offers = [] if question.destination is Locality.REMOTE else self._offers(key, request.target, True)
-            accepted = None if question.any_key else question.key_expr
-            gathering = Gathering(accepted, question.mode, inlet, is_remote + len(offers))
-            self._gatherings[number] = gathering
-            gathering.at_end(partial(self._forget, number))
-            timer = self.node.loop.call_at(self.node.loop.now() + question.timeout, lambda: self._end(number, TIMEOUT))
-            gathering.at_end(timer.cancel)
-            self._await_replies(gathering)
-            full = self._ask_here(request, question, offers, gathering)
-            if is_remote:
-                links = self._say(request)
-            elif not offers:
-                gathering.finish()
+            way = self._direct.way(question)
+            if way is not None:
+                gathering, _ = self._gather(question, inlet, len(way.ends))
+                links = self._direct.ask(way, question, gathering)
+                if not links:
+                    gathering.finish()
+            else:
+                gathering, links, full = self._ask(question, inlet)
+        if not self.node.loop.is_mine:
+            for pump in links:
+                pump.flush()
         self.room.wait(full)
-        if request.qos.congestion is wire.Congestion.BLOCK:
+        if question.qos.congestion is wire.Congestion.BLOCK:
             self.node.wait_for_room(links, wire.Congestion.BLOCK)
         return gathering
+
+    def _ask(self, question: Question, inlet: Inlet[Reply]) -> tuple[Gathering, list[Pump], list[Inlet[Query]]]:
+        """Ask the router and queryables of this session; the links it goes to, and who has no room for more."""
+        key = str(question.key_expr)
+        is_remote = question.destination is not Locality.SESSION_LOCAL
+        offers = [] if question.destination is Locality.REMOTE else self._offers(key, question.target, True)
+        gathering, number = self._gather(question, inlet, is_remote + len(offers))
+        request = question.request(number, wire.WireExpr(0, key))
+        full = self._ask_here(request, question, offers, gathering)
+        links = self._say(request) if is_remote else []
+        if not is_remote and not offers:
+            gathering.finish()
+        return gathering, links, full
+
+    def _gather(self, question: Question, inlet: Inlet[Reply], sources: int) -> tuple[Gathering, int]:
+        """Have replies gathered, from so many; with a number."""
+        number = next(self._request_ids)
+        gathering = Gathering(None if question.any_key else question.key_expr, question.mode, inlet, sources)
+        self._gatherings[number] = gathering
+        timer = self.node.loop.call_at(self.node.loop.now() + question.timeout, partial(self._end, number, TIMEOUT))
+        self.room.asked()
+        gathering.at_end(partial(self._forget, number, timer, inlet))
+        return gathering, number
 
     def _await_replies(self, gathering: Gathering) -> None:
         """Have room made for replies until there are no more to come."""
@@ -428,7 +461,7 @@ class Hub:
             with self.lock:
                 if self.room.refuses(gathering.inlet):
                     return
-                has_room = gathering.add(_reply(key, body, responder, request.qos, stack))
+                has_room = gathering.add(reply_of(key, body, responder, request.qos, stack))
             if not has_room:
                 self.room.wait([gathering.inlet])
 
@@ -445,7 +478,7 @@ class Hub:
         gathering = self._gatherings.get(response.request_id)
         if gathering is None:
             return
-        reply = _reply(response.wire_expr.suffix, response.body, response.responder, response.qos, response.ts_stack)
+        reply = reply_of(response.wire_expr.suffix, response.body, response.responder, response.qos, response.ts_stack)
         if not gathering.add(reply):
             face, _ = self.node.speaker
             self.room.missing(gathering.inlet, face, own_questions=1)
@@ -455,8 +488,11 @@ class Hub:
         if gathering is not None:
             gathering.source_done()
 
-    def _forget(self, number: int) -> None:
+    def _forget(self, number: int, timer: Timer, inlet: Inlet[Reply]) -> None:
         self._gatherings.pop(number, None)
+        timer.cancel()
+        self.room.answered()
+        self.room.forget(inlet)
 
     def _end(self, number: int, error: ReplyError | None = None) -> None:
         with self.lock:
@@ -565,16 +601,3 @@ _KINDS: dict[type[messages.Declaration], Kind] = {
     messages.DeclareToken: Kind.TOKEN,
     messages.UndeclareToken: Kind.TOKEN,
 }
-
-
-def _reply(
-    key: str,
-    body: messages.Reply | messages.Err,
-    responder: wire.EntityId | None,
-    qos: wire.QoS,
-    stack: wire.TimestampStack | None = None,
-) -> Reply:
-    replier = None if responder is None else EntityGlobalId.from_wire(responder)
-    if isinstance(body, messages.Err):
-        return Reply(ReplyError.from_wire(body, stack), replier)
-    return Reply(sample_from_body(body.body, KeyExpr(key), qos, True, stack), replier)

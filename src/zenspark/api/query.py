@@ -185,6 +185,9 @@ class Query:
 
     def _reply(self, key_expr: KeyExpr | str, body: Put | Del) -> None:
         answering = self._live()
+        if key_expr == answering.key_expr:  # most often
+            answering.answer(str(answering.key_expr), Reply(body=body), self._responder)
+            return
         key = KeyExpr.of(key_expr)
         if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not answering.key_expr.intersects(key):
             raise UsageError(

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import ConsolidationMode
 from zenspark.api.handlers import Inlet
-from zenspark.api.sample import Reply, Sample
+from zenspark.api.ids import EntityGlobalId
+from zenspark.api.sample import Reply, Sample, sample_from_body
 from zenspark.api.timestamps import Timestamp
 from zenspark.api.values import ReplyError
 from zenspark.api.zbytes import ZBytes
 from zenspark.key import KeyExpr
+from zenspark.wire import messages
+from zenspark.wire import values as wire
 
 TIMEOUT = ReplyError(ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
 
@@ -28,10 +31,10 @@ class Gathering:
         """How many still have something to say: the network, and each queryable of this session."""
         self._held: dict[str, Reply] = {}
         self._newest: dict[str, Timestamp] = {}
-        self._on_end: list[Callable[[], None]] = []
+        self._on_end: list[Callable[[], object]] = []
         self.is_over = False
 
-    def at_end(self, work: Callable[[], None]) -> None:
+    def at_end(self, work: Callable[[], object]) -> None:
         """Have something done when it ends; at once if it has."""
         if self.is_over:
             work()
@@ -94,6 +97,20 @@ class Gathering:
         for work in self._on_end:
             work()
         self._on_end.clear()
+
+
+def reply_of(
+    key: str,
+    body: messages.Reply | messages.Err,
+    responder: wire.EntityId | None,
+    qos: wire.QoS,
+    stack: wire.TimestampStack | None = None,
+) -> Reply:
+    """The reply in a response."""
+    replier = None if responder is None else EntityGlobalId.from_wire(responder)
+    if isinstance(body, messages.Err):
+        return Reply(ReplyError.from_wire(body, stack), replier)
+    return Reply(sample_from_body(body.body, KeyExpr(key), qos, True, stack), replier)
 
 
 def _is_older(stamp: Timestamp | None, other: Timestamp | None) -> bool:

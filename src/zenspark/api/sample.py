@@ -199,7 +199,7 @@ def samples_of(pushes: Pushes, heads: list[Head | None], attached: bool) -> list
     data: cython.const[cython.uchar][::1] = columns.data  # type: ignore[valid-type]
     starts: cython.const[cython.uint][::1] = columns.payload_start  # type: ignore[valid-type]
     stops: cython.const[cython.uint][::1] = columns.payload_stop  # type: ignore[valid-type]
-    stamps: cython.const[cython.ulonglong][::1] = pushes.timestamp  # type: ignore[valid-type]
+    stamps: cython.const[cython.ulonglong][::1] = columns.timestamp  # type: ignore[valid-type]
     shapes: cython.const[cython.uint][::1] = columns.shape  # type: ignore[valid-type]
     attachments = columns.attachments() if attached else None
     sns = columns.source_sns() if any(head is not None and head.source is not None for head in heads) else None

@@ -13,6 +13,7 @@ from typing import Any, Self
 from zenspark.api.bulk import Batches, Bulk
 from zenspark.api.cancellation import CancellationToken, Cancelling
 from zenspark.api.checks import choice, expect, flag, seconds
+from zenspark.api.direct import Question
 from zenspark.api.encoding import Encoding
 from zenspark.api.entities import (
     Entity,
@@ -34,7 +35,7 @@ from zenspark.api.enums import (
     Reliability,
     ReplyKeyExpr,
 )
-from zenspark.api.hub import Hub, Question
+from zenspark.api.hub import Hub
 from zenspark.api.ids import EntityGlobalId, SourceInfo, ZenohId
 from zenspark.api.info import SessionInfo
 from zenspark.api.instrumentation import TimestampInstrumentation

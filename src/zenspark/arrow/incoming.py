@@ -129,7 +129,7 @@ def piece_of(pushes: Pushes, keys: list[str | None], via: str, now_us: int) -> P
         None if len(keys) == 1 else _copied(columns.shape[where], INDEX),
         payload,
         _gathered(columns.attachments(), where) if any(one.has_attachment for one in shapes) else None,
-        _copied(pushes.timestamp[where], NTP64) if any(one.timestamp_id is not None for one in shapes) else None,
+        _copied(columns.timestamp[where], NTP64) if any(one.timestamp_id is not None for one in shapes) else None,
         _copied(columns.source_sns()[where], SN) if any(one.source is not None for one in shapes) else None,
         now_us,
         payload.buffers()[2].size,

@@ -23,6 +23,7 @@ COMMANDS = {
     "record": "write what is published under key expressions into a journal",
     "replay": "publish a journal or a table again",
     "router": "run a Zenoh router",
+    "sql": "ask the tables of a lake",
     "up": "run a node that lands what is published in tables with Spark, and answers queries from them",
 }
 

@@ -166,6 +166,11 @@ class Journal:
         self._check(start, end)
         return self._slice(start, end).batches()
 
+    def size(self, start: int, end: int) -> int:
+        """About how many bytes these rows take: those of all blocks that have some of them."""
+        self._check(start, end)
+        return sum(entry.block.length for _, entry in self._blocks(start, end))
+
     def slices(self, start: int, end: int, count: int) -> list[Slice]:
         """The same rows in at most so many parts of about equal size in bytes, cut between blocks."""
         self._check(start, end)

@@ -13,6 +13,8 @@ from zenspark.errors import CloseReason
 from zenspark.net.driver import Pump
 from zenspark.net.loop import Loop
 from zenspark.router.face import Face, Out
+from zenspark.router.forwarding import Share
+from zenspark.wire.columns import NO_LANE
 from zenspark.wire.values import Congestion
 
 
@@ -35,6 +37,14 @@ class HoldingBack:
                 self._hold(source, driver)
             kept.append((face, message))
         return kept
+
+    def sharing(self, source: Pump, target: Pump, share: Share) -> bytes:
+        """The lanes of what may go on now of a neighbour's share of publications in columns."""
+        if not target.is_behind:
+            return bytes(share.lanes)
+        if any(lane != NO_LANE for lane in share.blocking):
+            self._hold(source, target)
+        return bytes(share.blocking)
 
     def _hold(self, source: Pump, target: Pump) -> None:
         """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""

@@ -101,6 +101,7 @@ class Loop:
         self._watched: dict[int, tuple[Work | None, Work | None]] = {}
         self._work: deque[Work] = deque()
         self._last: deque[Work] = deque()
+        self._bells: deque[Work] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._new_timers: deque[tuple[float, int, Timer]] = deque()
         """Those that are not in the heap yet."""
@@ -166,6 +167,7 @@ class Loop:
             sever(item)
         self._work.clear()
         self._last.clear()
+        self._bells.clear()
         self._timers.clear()
         self._new_timers.clear()
 
@@ -236,6 +238,10 @@ class Loop:
         change(descriptor, events)
         self._watched[descriptor] = (on_readable, on_writable)
 
+    def call_asleep(self, ring: Work) -> None:
+        """Run this right before falling asleep: whoever it wakes finds Python's lock free, and need not sleep again."""
+        self._bells.append(ring)
+
     # -- the thread
 
     def _on_bell(self) -> None:
@@ -262,7 +268,7 @@ class Loop:
         self._release()
         self._ended.set()
         self._ring_for_stand_by()
-        for work in (self._work, self._last):
+        for work in (self._work, self._last, self._bells):
             while work:  # somebody's callback may be among it
                 self._guarded(work.popleft())
 
@@ -275,7 +281,10 @@ class Loop:
         self._until = self._until_timer()
         self._awake = False
         timeout = 0.0 if self._work or self._last or self._new_timers else self._until - self.now()
-        ready = self._poller.poll(-1 if timeout == FOREVER else max(0.0, timeout))
+        timeout = -1 if timeout == FOREVER else max(0.0, timeout)
+        while self._bells:
+            self._guarded(self._bells.popleft())
+        ready = self._poller.poll(timeout)
         self._awake = True
         for descriptor, events in ready:
             on_readable, on_writable = self._watched.get(descriptor, NOBODY)  # it may have just been taken out

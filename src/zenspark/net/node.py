@@ -31,19 +31,18 @@ from zenspark.net.holding import HoldingBack
 from zenspark.net.links import Link, Listener
 from zenspark.net.loop import Loop, hand_over, sever
 from zenspark.net.speaking import Patience
-from zenspark.net.staying import Stay, stamped
 from zenspark.router.face import Face, Out, Region
+from zenspark.router.forwarding import Course, Forwarding, shares
 from zenspark.router.gossip import Found, Gossip
 from zenspark.router.interceptors.checkpoint import Checkpoint
 from zenspark.router.interceptors.gate import Interception
 from zenspark.router.interceptors.rules import Party
-from zenspark.router.memory import Memory
 from zenspark.router.router import Policy, Router
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Answered, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening, Terms
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
-from zenspark.wire.columns import Columns, Shape
+from zenspark.wire.columns import Columns, Relay
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import (
     Declare,
@@ -75,6 +74,9 @@ class Local(Protocol):
 
     def receive(self, message: NetworkMessage) -> None:
         """A message for the session."""
+
+    def takes(self, face: Face, message: NetworkMessage) -> bool:
+        """Whether the session deals with a message of a neighbour by itself; if not, the router hears it."""
 
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         """Publications from a neighbour; good only during the call."""
@@ -156,8 +158,8 @@ class Node:
         self._seats: dict[Face, Seat] = {}
         self._leaving: set[Pump] = set()
         self._held = HoldingBack(self.loop, limits.patience.block)
-        self._stays_here: Memory[Stay | None] = Memory()
-        """Of the shapes of what neighbours publish, whether anybody else wants it."""
+        self._forwarding = Forwarding(self.router, self.local_face)
+        self._zid = identity.zid.to_bytes()
         self._timer_at = float("inf")
         self._is_closed = False
         self._is_closing = False
@@ -339,7 +341,9 @@ class Node:
                     self.hear_pushes(self._faces[driver], event)
             case Received(message, reliable):
                 with self.lock:
-                    self.hear(self._faces[driver], message, reliable)
+                    face = self._faces[driver]
+                    if self._local is None or not self._local.takes(face, message):
+                        self.hear(face, message, reliable)
             case Asked(terms):
                 self._on_asked(driver, terms.peer.zid)
             case Answered(zid):
@@ -457,41 +461,29 @@ class Node:
     # -- what is heard, with the lock
 
     def hear_pushes(self, face: Face, pushes: Pushes) -> None:
-        """A neighbour published something."""
-        columns = pushes.columns
-        if face.ingress is not None:
+        """A neighbour published something: it goes on in columns, unless somebody looks at every message."""
+        courses = self._forwarding.courses(face, pushes.columns, pushes.start, pushes.stop)
+        if courses is None:
             self._hear_each(face, pushes)
             return
-        known = self._stays_here.of(face, (self.router.routes.version, face.vocabulary))
-        found: list[Stay] = []
-        for index in range(columns.shape_count):
-            signature = columns.signature(index)
-            if signature not in known:
-                known[signature] = self._stays(face, columns.shape_at(index))
-            stay = known[signature]
-            if stay is None:
-                self._hear_each(face, pushes)
-                return
-            found.append(stay)
-        stamping = self.router.stamping
-        heard = pushes if stamping is None else stamped(pushes, found, stamping)
-        if heard is None:
-            self._hear_each(face, pushes)
-        elif self._local is not None:
-            self._local.receive_pushes(face, heard)
+        if self._local is not None and any(course.is_local for course in courses):
+            stamped_by = None if self.router.stamping is None else self.identity.zid
+            self._local.receive_pushes(face, msgspec.structs.replace(pushes, stamped_by=stamped_by))
+        self._relay(face, pushes, courses)
 
     def _hear_each(self, face: Face, pushes: Pushes) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
             self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
 
-    def _stays(self, face: Face, shape: Shape) -> Stay | None:
-        """How what a neighbour publishes stays with this node's session; None if others want it too."""
-        key, tree = face.resolve(shape.wire_expr), self.router.tree(face, shape.node_id)
-        if tree is None:
-            return None
-        targets = () if key is None else self.router.routes.push(face, key, tree)
-        return Stay.of(shape) if all(target is self.local_face for target in targets) else None
+    def _relay(self, face: Face, pushes: Pushes, courses: list[Course]) -> None:
+        source = self.driver(face)
+        assert source is not None, "it was heard over a link"
+        for target, share in shares(courses):
+            pump = self.driver(target)
+            if pump is not None:
+                lanes = self._held.sharing(source, pump, share)
+                pump.relay(Relay(pushes.columns, pushes.start, pushes.stop, lanes, share.heads, self._zid))
 
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""

@@ -24,9 +24,9 @@ from zenspark.net.links import Link
 from zenspark.net.loop import Loop, hand_over, in_callback
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Rows
+from zenspark.wire.columns import Relay, Rows
 from zenspark.wire.messages import NetworkMessage
-from zenspark.wire.values import Congestion, QoS
+from zenspark.wire.values import Congestion, Priority, QoS
 
 logger = logging.getLogger("zenspark.net")
 
@@ -143,20 +143,37 @@ class Speaker(ABC):
 
         The loop writes what it said in its next turn; any other thread calls `flush` when it has said all.
         """
+        try:
+            self.tell(encode(message), None, qos.priority, reliable)
+        except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
+            logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+
+    def tell(self, head: bytes, payload: bytes | None, priority: Priority, reliable: bool = True) -> None:
+        """As `say`, a message given as its bytes and, behind them, a payload; an error if it is too large."""
         outbox = self.connection.outbox
         if outbox is None:
             return
-        try:
-            head = encode(message)
-            with self._lock:
-                if not self._closed:
-                    outbox.append(qos.priority, reliable, head)
-                    self._said = True
-                    outbox.flows = False
-                    if self.loop.is_mine:
-                        self._flush_soon()
-        except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
-            logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+        with self._lock:
+            if not self._closed:
+                outbox.append(priority, reliable, head, payload)
+                self._said = True
+                outbox.flows = False
+                if self.loop.is_mine:
+                    self._flush_soon()
+
+    def relay(self, rows: Relay) -> None:
+        """Say rows that are passed on; in the loop, which writes them in its next turn."""
+        outbox = self.connection.outbox
+        if outbox is None:
+            return
+        with self._lock:
+            while rows.lane >= 0 and not self._closed:
+                try:
+                    outbox.relay(rows)
+                except ZError as error:  # too large for this session
+                    logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+            self._said = True
+            self._flush_soon()
 
     def flush(self) -> None:
         """Write what was said and not yet written, unless there is a run of messages, which is written in its time."""

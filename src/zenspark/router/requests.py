@@ -12,7 +12,7 @@ from zenspark.router.queries import Pending, Queries
 from zenspark.router.routes import Routes
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import Err, Request, Response, ResponseFinal
-from zenspark.wire.values import EntityId, WireExpr
+from zenspark.wire.values import EntityId, QoS, WireExpr, ZenohId
 
 
 class Requests:
@@ -82,16 +82,17 @@ class Requests:
         """Give up answers that are too late."""
         for pending in self._queries.expired(now):
             for silent, _ in sorted(pending.copies, key=lambda copy: copy[0].number):
-                self._out.append((pending.origin, _timeout_error(pending, silent)))
+                self._out.append((pending.origin, timeout_error(pending.origin_id, pending.qos, silent.zid)))
             self._queries.drop(pending)
             self._finish(pending)
 
 
-def _timeout_error(pending: Pending, silent: Face) -> Response:
+def timeout_error(number: int, qos: QoS, silent: ZenohId) -> Response:
+    """What is answered in the place of somebody who says nothing."""
     return Response(
-        request_id=pending.origin_id,
+        request_id=number,
         wire_expr=WireExpr(),
-        qos=pending.qos,
-        responder=EntityId(silent.zid, 0),
+        qos=qos,
+        responder=EntityId(silent, 0),
         body=Err(payload=b"Timeout"),
     )

@@ -119,6 +119,8 @@ class Routes:
         self._directions: dict[int, dict[ZenohId, Face]] = {}
         self.version = 0
         """Changes whenever a route of a publication may have changed."""
+        self.request_version = 0
+        """Changes whenever a route of a query may have changed."""
 
     # -- what changes
 
@@ -137,9 +139,9 @@ class Routes:
         """Any route may have changed."""
         self._pushes.clear()
         self._remembered = KeyTree()
-        self._requests.clear()
         self._directions.clear()
         self.version += 1
+        self.change_queryables()
 
     def change(self, key: str) -> None:
         """The subscribers of a key have changed, and with them the routes of all it intersects."""
@@ -153,6 +155,7 @@ class Routes:
     def change_queryables(self) -> None:
         """The queryables of some key have changed: they come and go less often than they are asked."""
         self._requests.clear()
+        self.request_version += 1
 
     # -- where to
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zenspark.clock import HybridClock
+from zenspark.wire.columns import Columns
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import Push, Put
 from zenspark.wire.values import Timestamp, ZenohId
@@ -19,7 +20,7 @@ class Stamping:
 
     def __init__(self, zid: ZenohId, clock: HybridClock, wall: Callable[[], int], drops_future: bool = False) -> None:
         self.clock = clock
-        self.zid = zid
+        self._zid = zid
         self._wall = wall
         self._drops_future = drops_future
 
@@ -34,13 +35,15 @@ class Stamping:
                 return push
             if self._drops_future:
                 return None
-        stamp = Timestamp(self.clock.stamp(now), self.zid)
+        stamp = Timestamp(self.clock.stamp(now), self._zid)
         return replace(push, body=replace(body, timestamp=stamp))
 
-    def accepts(self, reading: int) -> bool:
-        """Whether the greatest reading of many publications is plausible, so that all are; the clock learns from it."""
-        return self.clock.observe(reading, self._wall())
-
-    def readings(self, count: int) -> range:
-        """Stamps for many publications."""
-        return self.clock.stamps(count, self._wall())
+    def stamp_rows(self, columns: Columns, start: int, stop: int, wanted: bytes) -> bool:
+        """The same for the rows of `wanted` shapes, all at once; False, and nothing done, if one is of the future."""
+        now = self._wall()
+        newest, missing = columns.stamps(start, stop, wanted)
+        if newest and not self.clock.observe(newest, now):
+            return False
+        if missing:
+            columns.stamp(start, stop, wanted, self.clock.stamps(missing, now).start)
+        return True

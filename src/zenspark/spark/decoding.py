@@ -136,7 +136,7 @@ def _numbers(payloads: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _serialized(tp: type, spelled: Callable[[Any], str] = str) -> Decoder:
     def text_of(payload: bytes) -> str:
-        value = z_deserialize(tp, ZBytes(payload))
+        value: Any = z_deserialize(tp, ZBytes(payload))
         if z_serialize(value).to_bytes() != payload:  # there is more behind it: it is something else
             raise ValueError
         return spelled(value)

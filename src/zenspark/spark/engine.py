@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from zenspark.spark.java import java_home
@@ -42,6 +44,8 @@ def spark_session(
 
     Finds a Java first and names this Python as that of the workers, in the environment, where Spark looks for both.
     """
+    # pyspark logs what it also raises, with all of Java's stack
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

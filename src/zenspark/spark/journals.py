@@ -1,7 +1,7 @@
 """The journals a source reads, by recorder: where they begin and end, and how a range of them is divided into tasks.
 
 A range is two dictionaries from recorder to offset. Every task costs Spark some 30 ms, so there are few: one for each
-`ROWS` rows and at most one for each processor, unless more are asked for.
+`ROWS` rows or `BYTES` bytes, and at most one for each processor, unless more are asked for.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ Places: TypeAlias = dict[str, int]
 """An offset for each recorder."""
 ROWS = 200_000
 """As many rows a task should have at least: it handles them in about the time that it costs to start."""
+
+BYTES = 64 << 20
+"""And as many bytes, where rows are large."""
 
 
 class Journals:
@@ -91,24 +94,21 @@ class Journals:
 
     def slices(self, start: Mapping[str, int], end: Mapping[str, int], least: int | None) -> list[Slice]:
         """The rows between two places as parts for tasks: as few as they need, but at least as many as asked for."""
-        rows = {name: end[name] - offset for name, offset in start.items() if end.get(name, 0) > offset}
-        total = sum(rows.values())
-        tasks = max(min(-(-total // ROWS), processors()), least or 1)
+        ranges = {name: (offset, end[name]) for name, offset in start.items() if end.get(name, 0) > offset}
+        sizes = {name: self.by_recorder[name].size(*each) for name, each in ranges.items()}
+        rows, size = sum(stop - begin for begin, stop in ranges.values()), sum(sizes.values())
+        tasks = max(min(max(-(-rows // ROWS), -(-size // BYTES)), processors()), least or 1)
         return [
             part
-            for name, count in rows.items()
-            for part in self.by_recorder[name].slices(start[name], end[name], max(1, round(tasks * count / total)))
+            for name, each in ranges.items()
+            for part in self.by_recorder[name].slices(*each, max(1, round(tasks * sizes[name] / size)))
         ]
 
 
 def _place(journal: Journal, offset: int) -> int:
-    match offset:
-        case int() if offset == EARLIEST:
-            return journal.earliest()
-        case int() if offset == LATEST:
-            return journal.latest()
-        case _:
-            return offset
+    if offset == EARLIEST:
+        return journal.earliest()
+    return journal.latest() if offset == LATEST else offset
 
 
 def _lose(error: Exception, fail: bool) -> None:

@@ -47,9 +47,9 @@ def match_keys(
         raise UsageError(f"both sides have a column {twice[0]!r}: rename one of them")
     keys = df.select(F.col(key).alias(KEY)).where(F.col(KEY).isNotNull()).distinct()
     expressions = expressions_df.select(F.col(expression).alias(EXPRESSION)).where(F.col(EXPRESSION).isNotNull())
-    pairs = matches(keys, expressions.distinct(), buckets)
-    found = df.join(pairs, df[key] == pairs[KEY]).drop(KEY)
-    return found.join(expressions_df, found[EXPRESSION] == expressions_df[expression]).drop(EXPRESSION)
+    pairs = matches(keys, expressions.distinct(), buckets).toDF(key, expression)
+    # by name: both sides may come from one table, and then a column cannot tell which of the two it is of
+    return df.join(pairs, key).join(expressions_df, expression).select(*df.columns, *expressions_df.columns)
 
 
 def _check(df: DataFrame, column: str) -> None:
@@ -64,7 +64,6 @@ def matches(keys: DataFrame, expressions: DataFrame, buckets: int | None = None)
     spark = keys.sparkSession
     shares = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     if buckets is None:
-        expressions = expressions.cache()
         buckets = 1 + expressions.count() // BUCKET
     left = keys.select(
         KEY, F.explode(_buckets(buckets)).alias(BUCKETS), F.pmod(F.hash(KEY), F.lit(shares)).alias(SHARE)

@@ -84,8 +84,8 @@ def _own(given: Mapping[str, str], known: Mapping[str, str], purpose: str) -> di
     return found
 
 
-SPARKS_OWN = frozenset({"checkpointlocation", "outputmode", "queryname", "truncate", "numrows"})
-"""What Spark hands over with a source's or sink's own options."""
+SPARKS_OWN = frozenset({"checkpointlocation"})
+"""What Spark hands over with a sink's own options."""
 ALIASES = {"path": "journal"}
 """`load("dir")` gives a path."""
 

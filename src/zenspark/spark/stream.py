@@ -102,10 +102,8 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _begun(self, start: Mapping[str, int]) -> Places:
         """A start with all recorders of now: one that joined is read from its beginning."""
         kept = self.journals.kept(start, self.options.fail_on_data_loss)
-        return {name: kept[name] if name in kept else journal.earliest() for name, journal in self._each()}
-
-    def _each(self) -> list[tuple[str, Any]]:
-        return list(self.journals.by_recorder.items())
+        known = self.journals.by_recorder
+        return {name: kept[name] if name in kept else journal.earliest() for name, journal in known.items()}
 
     def reportLatestOffset(self) -> Places:
         """For the progress of the query: how far it could be."""
@@ -128,7 +126,7 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Places) -> None:
         """Notes in the journals what is done, so that they may be trimmed up to there."""
-        for name, journal in self._each():
+        for name, journal in self.journals.by_recorder.items():
             if name in end:
                 journal.commit(self.reader, end[name])
 

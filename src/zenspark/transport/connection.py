@@ -28,6 +28,9 @@ from zenspark.wire.values import NextSns, Priority, ZenohId
 
 BUFFER_SIZE = 1 << 19
 """What one read may bring: several of the largest batches, and little enough to stay in the processor's cache."""
+SMALL_BUFFER, DATAGRAM_BUFFER = 1 << 13, 1 << 17
+"""What there is room for to begin with, on a stream, where there is twice as much when it was all used; and for
+datagrams, which have to fit. A router has hundreds of sessions, most of which say little at a time."""
 ROWS = 1 << 15
 """How many publications are handed over at once: about what the buffer holds of the smallest ones."""
 SMALLEST_BATCH = 64
@@ -85,7 +88,7 @@ class Connection:
         self._message_limit = message_limit
         self._prefix = 2 if is_streamed else 0
         """What of the length before a batch counts as part of it: a datagram has none of its own."""
-        self._buffer = bytearray(BUFFER_SIZE)
+        self._buffer = bytearray(SMALL_BUFFER if is_streamed else DATAGRAM_BUFFER)
         self._filled = 0
         self._columns = columns
         self._keep_alives = keep_alives
@@ -151,6 +154,7 @@ class Connection:
         """So many bytes came into `buffer()`: what they mean. Each event must be handled before the next."""
         self._heard = now
         self._filled += count
+        is_full = self._filled == len(self._buffer)
         try:
             consumed = 0
             while consumed < self._filled and self.state is not State.CLOSED:
@@ -164,6 +168,8 @@ class Connection:
                     break
                 consumed += step
             self._keep(consumed)
+            if is_full and len(self._buffer) < BUFFER_SIZE:
+                self._buffer = self._buffer + bytearray(len(self._buffer))
         except ProtocolError as error:
             yield self._fail(error)
 
@@ -241,6 +247,8 @@ class Connection:
         self.terms = terms
         self.state = State.OPEN
         self._is_plain = terms.low_latency or not terms.compression
+        self._framing = Framing.BARE if terms.low_latency else Framing.STREAM
+        self._limit = terms.batch_size if terms.low_latency else terms.batch_size - self._prefix
         first = NextSns(((terms.peer_initial_sn,) * 2,) * len(Priority))
         lanes = Lanes(terms.qos, terms.sn_mask, terms.patch, first, self._message_limit)
         self._hearing = Hearing(lanes, Columns(ROWS) if self._columns is None else self._columns)
@@ -252,10 +260,7 @@ class Connection:
     # -- the session
 
     def _cursor(self, start: int) -> Cursor:
-        assert self.terms is not None
-        framing = Framing.BARE if self.terms.low_latency else Framing.STREAM
-        limit = self.terms.batch_size if self.terms.low_latency else self.terms.batch_size - self._prefix
-        return Cursor(self._buffer, framing, limit, start, self._filled)
+        return Cursor(self._buffer, self._framing, self._limit, start, self._filled)
 
     def _flow_compressed(self, start: int) -> Step:
         assert self.terms is not None

@@ -19,6 +19,7 @@ from zenspark.wire.codec import decode_network
 from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
+from zenspark.wire.repeats import Repeats
 from zenspark.wire.values import NextSns, Priority, ZenohId
 
 RELIABLE, CONTINUED = 0x08, 0x10
@@ -32,15 +33,6 @@ class Received(msgspec.Struct, frozen=True):
     reliable: bool
 
 
-class Stamps(msgspec.Struct, frozen=True):
-    """Clock readings for publications that came without."""
-
-    id: ZenohId
-    """Whose clock it is."""
-    readings: memoryview
-    """Of all rows up to the last that is meant; of one that came with a reading, that one."""
-
-
 class Pushes(msgspec.Struct, frozen=True):
     """Publications: rows `start` to `stop` of columns that are good until the next event is asked for."""
 
@@ -49,25 +41,15 @@ class Pushes(msgspec.Struct, frozen=True):
     stop: int
     is_lasting: bool = False
     """Whether there is one row, joined from fragments, whose bytes are good for ever."""
-    stamps: Stamps | None = None
-    """The readings that PUTs got here; none if they are as they came."""
+    stamped_by: ZenohId | None = None
+    """Whose clock gave the PUTs among them that came without a timestamp one, if any."""
 
     def shape_at(self, index: int) -> Shape:
         """What the rows of a shape have in common, the clock that stamped them here included."""
         shape = self.columns.shape_at(index)
-        if self.stamps is None or not needs_stamp(shape):
+        if self.stamped_by is None or shape.timestamp_id is not None or shape.kind is not Kind.PUT:
             return shape
-        return msgspec.structs.replace(shape, timestamp_id=self.stamps.id)
-
-    @property
-    def timestamp(self) -> memoryview:
-        """The clock readings of rows, as far as their shape names a clock."""
-        return self.columns.timestamp if self.stamps is None else self.stamps.readings
-
-
-def needs_stamp(shape: Shape) -> bool:
-    """Whether publications of a shape get a clock reading from a node that stamps: a DEL never does."""
-    return shape.timestamp_id is None and shape.kind is Kind.PUT
+        return msgspec.structs.replace(shape, timestamp_id=self.stamped_by)
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -109,6 +91,7 @@ class Hearing:
         self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
         self._by_number: dict[int, ReceivingLane] = {}
         """The same lanes, by what the columns call them."""
+        self._repeats = Repeats()
         self._is_new = True  # whether the frame at hand is, and not a repetition
 
     def walk(self, cursor: Cursor) -> Iterator[Spoken]:
@@ -130,7 +113,11 @@ class Hearing:
                 raise LimitExceeded(_length_at(cursor), cursor.limit, "length of a batch")
             if outcome is Outcome.MESSAGE:
                 reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
-                yield from self._on_message(cursor.message(), reliable, is_new)
+                message = self._repeats.read(cursor)
+                if not isinstance(message, NetworkMessage):
+                    yield from self._on_message(message)
+                elif is_new:
+                    yield _received(message, reliable)
 
     def _rows(self, columns: Columns) -> Iterator[Pushes]:
         """The rows of every frame that is not a repetition."""
@@ -165,11 +152,8 @@ class Hearing:
             lane = self._lanes[priority, reliable] = ReceivingLane.beginning(first, pieces)
         return lane
 
-    def _on_message(self, message: Message, reliable: bool, is_new: bool) -> Iterator[Spoken]:
+    def _on_message(self, message: Message) -> Iterator[Spoken]:
         match message:
-            case NetworkMessage():
-                if is_new:
-                    yield _received(message, reliable)
             case Fragment():
                 yield from self._on_fragment(message)
             case Frame():  # only the object codec could read its head

@@ -19,8 +19,11 @@ import cython
 
 from zenspark.errors import LimitExceeded
 from zenspark.transport.framing import compress
-from zenspark.wire.columns import Encoder, Framing, Outcome, Rows
+from zenspark.wire.columns import Encoder, Framing, Outcome, Relay, Rows
 from zenspark.wire.values import Priority
+
+if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
+    from cython.cimports.cpython.bytearray import PyByteArray_Resize
 
 FRAME, FRAGMENT = 0x05, 0x06
 RELIABLE, MORE, Z = 0x20, 0x40, 0x80
@@ -188,6 +191,30 @@ class Outbox:
             self._ready.append(memoryview(out)[:written])
         if outcome is Outcome.MESSAGE:  # larger than a batch
             self._extend_large(lane, reliable, rows, room is not None and not self._compression)
+
+    def relay(self, rows: Relay) -> None:
+        """The next rows of those that are passed on, as if each was appended; call again while there are some left."""
+        reliable: cython.bint = rows.lane >> 3 & 1
+        self.flows = False  # what follows is no single step
+        if self._low_latency:
+            self._append_bare(bytes(rows.message()), None)
+            return
+        lane: Lane = self._lanes[rows.lane & 7 if self._qos else DATA]
+        if len(lane.batch) + rows.size > self._room:
+            self._close(lane)
+            if rows.size > self._room:
+                self._fragment(lane, reliable, bytes(rows.message()), None)
+                return
+        if lane.frame != reliable:
+            self._open(lane, reliable)
+        batch: bytearray = lane.batch
+        at: cython.Py_ssize_t = len(batch)
+        size: cython.Py_ssize_t = rows.measure(self._room - at)
+        if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
+            PyByteArray_Resize(batch, at + size)
+        else:
+            batch += bytes(size)
+        rows.write(batch, at)
 
     @cython.cfunc
     def _extend_large(self, lane: Lane, reliable: cython.bint, rows: Rows, join: cython.bint) -> cython.void:

@@ -16,7 +16,8 @@ object codec. So order is kept, and what is wrong with some bytes is always said
     while (outcome := cursor.decode(columns)) is not Outcome.END: ...   # data[cursor.pos:] is an unfinished batch
 
 Writing is the same backwards: an `Encoder` turns `Rows` into batches, and stops at a row that is the object codec's
-business because it has to be cut into fragments or is not valid.
+business because it has to be cut into fragments or is not valid. What only passes through a node is not written anew: a
+`Relay` copies rows behind heads that are made once for each shape.
 
 Memory is what `Columns` reserves when made: 20 bytes a row, 64 a shape, 12 a frame. No input makes it grow.
 """
@@ -839,6 +840,12 @@ class Columns:
             self._source(shape) if meta & _SOURCED else None,
         )
 
+    def node_id(self, index: cython.Py_ssize_t) -> int:
+        """That of a shape, alone."""
+        if not 0 <= index < self.shape_count:
+            raise IndexError(f"shape {index} of {self.shape_count}")
+        return _record(self._shapes, index)[_SCOPE] >> 16
+
     @cython.cfunc
     def _piece(self, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:
         return bytes(self._held[start : start + size])
@@ -918,6 +925,55 @@ class Columns:
             self._fill_source_sns(out)
         self._busy = False
         return numbers
+
+    def stamps(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes) -> tuple[int, int]:
+        """The newest timestamp of some rows, 0 if none has one, and how many have none.
+
+        Only PUT rows count, and of them those whose shape is `wanted`: there is one byte for each shape.
+        """
+        self._check(start, stop, wanted)
+        newest: cython.ulonglong = 0
+        missing: cython.Py_ssize_t = 0
+        marks: cython.p_const_uchar = _const_pointer8(memoryview(wanted))
+        row: cython.Py_ssize_t
+        for row in range(start, stop):
+            if self._wants_stamp(row, marks):
+                missing += 1
+            elif marks[self._row_shapes[row]] and self._shape_of(row)[_META] & _DEL == 0:
+                newest = max(newest, self._timestamps[row])
+        return newest, missing
+
+    def stamp(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, wanted: bytes, first: cython.ulonglong) -> None:
+        """Note timestamps for the rows that `stamps` found to have none, one after the other: a `Relay` adds them."""
+        self._check(start, stop, wanted)
+        marks: cython.p_const_uchar = _const_pointer8(memoryview(wanted))
+        row: cython.Py_ssize_t
+        for row in range(start, stop):
+            if self._wants_stamp(row, marks):
+                self._timestamps[row] = first
+                first += 1
+
+    @cython.cfunc
+    def _check(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, marks: bytes) -> object:
+        if not 0 <= start <= stop <= self.row_count:
+            raise IndexError(f"rows {start} to {stop} of {self.row_count}")
+        if len(marks) != self.shape_count:
+            raise UsageError(f"{len(marks)} marks for {self.shape_count} shapes")
+        return None
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _shape_of(self, row: cython.Py_ssize_t) -> cython.p_uint:
+        return _record(self._shapes, self._row_shapes[row])
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _wants_stamp(self, row: cython.Py_ssize_t, marks: cython.p_const_uchar) -> cython.bint:
+        return marks[self._row_shapes[row]] != 0 and self._shape_of(row)[_META] & (_DEL | _STAMPED) == 0
 
     @cython.cfunc
     def _take(self) -> object:
@@ -1465,6 +1521,12 @@ class Cursor:
         self.pos = reader.pos
         return message
 
+    def skip(self, pos: cython.Py_ssize_t) -> None:
+        """Go on at a place in the same batch: the message before it was read in another way."""
+        if not self.pos <= pos <= self.batch_end:
+            raise IndexError(f"position {pos} is not in the rest of this batch, {self.pos} to {self.batch_end}")
+        self.pos = pos
+
     @cython.cfunc
     def _at_network_message(self) -> cython.bint:
         return (self._bare or self.in_frame) and self._data[self.pos] & 0x1F > _LAST_TRANSPORT
@@ -1632,6 +1694,163 @@ class Cursor:
         if self._data[self.pos] & 0x1F != _PUSH:
             return _GO_ON
         return _FULL if columns._starved or columns.row_count == columns.row_limit else _MESSAGE
+
+
+# -- passing on --------------------------------------------------------------------------------------------------
+
+NO_LANE = 0xFF
+"""The lane of rows that do not go there."""
+_NO_LANE = cython.declare(cython.const_int, 0xFF)
+
+
+@cython.final
+@cython.cclass
+class Relay:
+    """Rows on their way to one neighbour, each behind a new head, and how far that has come; good as long as its rows.
+
+    For each shape there is a lane, priority and reliability as in `Columns.frame_lane`, or NO_LANE, and the head: all
+    that stands before the body. The body is copied, with the timestamp that `Columns.stamp` noted for it, if any, which
+    is of the clock of `zid`.
+    """
+
+    lane = cython.declare(cython.int, visibility="readonly")
+    """That of the next row; -1 if there is none."""
+    size = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    """How many bytes the message of the next row has."""
+    _row: cython.Py_ssize_t
+    _stop: cython.Py_ssize_t
+    _until: cython.Py_ssize_t  # the rows up to here were measured
+    _columns: Columns
+    _held: tuple[memoryview, ...]
+    _lanes: cython.p_const_uchar
+    _heads: cython.p_const_uchar
+    _bounds: cython.p_uint
+    _zid: cython.p_const_uchar
+    _zid_size: cython.Py_ssize_t
+
+    def __init__(
+        self,
+        columns: Columns,
+        start: cython.Py_ssize_t,
+        stop: cython.Py_ssize_t,
+        lanes: bytes,
+        heads: list[bytes],
+        zid: bytes,
+    ) -> None:
+        columns._check(start, stop, lanes)
+        if len(heads) != len(lanes):
+            raise UsageError(f"{len(heads)} heads for {len(lanes)} shapes")
+        bounds = _zeros("I", len(heads) + 1)
+        self._held = (memoryview(lanes), memoryview(b"".join(heads)), bounds, memoryview(bytes([len(zid)]) + zid))
+        self._columns = columns
+        self._lanes = _const_pointer8(self._held[0])
+        self._heads = _const_pointer8(self._held[1])
+        self._bounds = _pointer32(bounds)
+        self._zid = _const_pointer8(self._held[3])
+        self._zid_size = 1 + len(zid)
+        index: cython.Py_ssize_t
+        for index in range(len(heads)):
+            self._bounds[index + 1] = self._bounds[index] + len(heads[index])
+        self._stop = stop
+        self._go(start)
+
+    def measure(self, room: cython.Py_ssize_t) -> int:
+        """How many bytes the next rows of one lane have: the first, and as many more as have room with it."""
+        self._check_rows()
+        total: cython.Py_ssize_t = self.size
+        row: cython.Py_ssize_t = self._row + 1
+        lane: cython.int
+        size: cython.Py_ssize_t
+        while row < self._stop:
+            lane = self._lanes[self._columns._row_shapes[row]]
+            if lane == self.lane:
+                size = self._size_of(self._columns, row)
+                if total + size > room:
+                    break
+                total += size
+            elif lane != _NO_LANE:
+                break
+            row += 1
+        self._until = row
+        return total
+
+    def write(self, out: bytearray, at: cython.Py_ssize_t) -> None:
+        """Write the rows that were measured, and go on behind them."""
+        self._check_rows()
+        target: cython.p_uchar = _pointer8(memoryview(out))
+        end: cython.Py_ssize_t = len(out)
+        row: cython.Py_ssize_t
+        for row in range(self._row, self._until):
+            if self._lanes[self._columns._row_shapes[row]] != _NO_LANE:
+                if at < 0 or self._size_of(self._columns, row) > end - at:
+                    raise UsageError(f"no room in {end} bytes for what was measured")
+                at = self._write(self._columns, row, target, at)
+        self._go(self._until)
+
+    def message(self) -> bytearray:
+        """The message of the next row alone; goes on behind it."""
+        out = bytearray(self.measure(0))
+        self.write(out, 0)
+        return out
+
+    @cython.cfunc
+    def _check_rows(self) -> object:
+        if self._stop > self._columns.row_count:
+            raise UsageError("the rows to be passed on are gone")
+        if self.lane < 0:
+            raise IndexError("there is no row left")
+        return None
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _go(self, row: cython.Py_ssize_t) -> cython.void:
+        """Go to the next row that goes there."""
+        while row < self._stop and self._lanes[self._columns._row_shapes[row]] == _NO_LANE:
+            row += 1
+        self._row = row
+        self._until = row
+        self.lane = -1
+        self.size = 0
+        if row < self._stop:
+            self.lane = self._lanes[self._columns._row_shapes[row]]
+            self.size = self._size_of(self._columns, row)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _size_of(self, columns: Columns, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        number: cython.Py_ssize_t = columns._row_shapes[row]
+        shape: cython.p_uint = _record(columns._shapes, number)
+        size: cython.Py_ssize_t = self._bounds[number + 1] - self._bounds[number] + 1 + shape[_TAIL]
+        if shape[_META] & _STAMPED:
+            size += _z_size(columns._timestamps[row])
+        elif columns._timestamps[row]:
+            size += _z_size(columns._timestamps[row]) + self._zid_size
+        return size + columns._stops[row] - columns._head_end(row, shape)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _write(
+        self, columns: Columns, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        number: cython.Py_ssize_t = columns._row_shapes[row]
+        shape: cython.p_uint = _record(columns._shapes, number)
+        body: cython.Py_ssize_t
+        rest: cython.Py_ssize_t = columns._head_end(row, shape) - shape[_TAIL]
+        body = _copy(out, at, self._heads, self._bounds[number], self._bounds[number + 1] - self._bounds[number])
+        out[body] = columns._data[shape[_AT] + shape[_PRE] - 1]
+        at = body + 1
+        if shape[_META] & _STAMPED:
+            at = _write_z(out, at, columns._timestamps[row])
+        elif columns._timestamps[row]:
+            out[body] |= 0x20
+            at = _write_z(out, at, columns._timestamps[row])
+            at = _copy(out, at, self._zid, 0, self._zid_size)
+        return _copy(out, at, columns._data, rest, columns._stops[row] - rest)
 
 
 # -- encoding ----------------------------------------------------------------------------------------------------

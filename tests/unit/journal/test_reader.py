@@ -74,6 +74,14 @@ def test_slices_are_about_equal_and_travel_between_processes(tmp_path: Path) -> 
     assert _payloads(pickle.loads(raw).batches()) == expected
 
 
+def test_rows_take_the_bytes_of_their_blocks(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j", 60)
+    whole = journal.size(0, 60)
+    assert 0 < journal.size(0, 1) < whole
+    assert journal.size(0, 30) + journal.size(30, 60) == whole
+    assert journal.size(7, 7) == 0
+
+
 def test_a_journal_travels_between_processes(tmp_path: Path) -> None:
     journal = written(tmp_path / "j")
     assert journal.latest() == 20

@@ -201,6 +201,9 @@ class Recorder(Heard):
     def receive(self, message: NetworkMessage) -> None:
         self.note(message)
 
+    def takes(self, face: Face, message: NetworkMessage) -> bool:
+        return False
+
     def receive_pushes(self, face: Face, pushes: Pushes) -> None:
         for row in range(pushes.start, pushes.stop):
             self.note(pushes.columns.push(row))

@@ -18,7 +18,9 @@ from zenspark.errors import CloseReason
 from zenspark.net.links import pair
 from zenspark.net.speaking import Patience, hurry
 from zenspark.transport.handshake import Offer
-from zenspark.wire.columns import Rows, Spans
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Relay, Rows, Spans
+from zenspark.wire.messages import Del, Frame, Push
 from zenspark.wire.values import Congestion, Priority, QoS, WireExpr
 
 TALKATIVE = Patience(quiet=3600.0, linger=0.2)
@@ -400,3 +402,43 @@ def test_whatever_was_agreed_everything_arrives(offer: Offer) -> None:
         for payload in sent:
             assert alice.put(payload)
         assert bob.wait_payloads(len(sent)) == sent
+
+
+# -- passing on
+
+
+def rows_to_pass_on(*payloads: bytes) -> tuple[Columns, Relay]:
+    columns = Columns(16)
+    content = encode(Frame(reliable=True, sn=1, msgs=tuple(push(payload) for payload in payloads)))
+    assert Cursor(content, Framing.BATCH).decode(columns) is Outcome.END
+    head = encode(Push(wire_expr=WireExpr(0, KEY), qos=qos(), body=Del()))[:-1]
+    return columns, Relay(columns, 0, len(payloads), bytes([13]), [head], b"\1")
+
+
+@pytest.mark.parametrize("low_latency", [False, True])
+def test_what_is_passed_on_arrives_but_for_what_is_too_large(
+    low_latency: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    offer = Offer(low_latency=low_latency, batch_size=100, qos=not low_latency)
+    with ends(offer) as (alice, bob):
+        columns, rows = rows_to_pass_on(b"first", b"x" * 200, b"last")
+        with caplog.at_level(logging.WARNING, "zenspark.net"):
+            alice.in_loop(lambda: alice.driver.relay(rows))
+            expected = [b"first", b"last"] if low_latency else [b"first", b"x" * 200, b"last"]
+            assert bob.wait_payloads(len(expected)) == expected
+        assert ("was not sent" in caplog.text) is low_latency
+        assert len(columns) == 3
+
+
+def test_nothing_is_passed_on_before_or_after_a_session() -> None:
+    left, right = pair()
+    end = End(left, opening())
+    _, rows = rows_to_pass_on(b"x")
+    end.in_loop(lambda: end.driver.relay(rows))
+    assert rows.lane >= 0
+    end.close()
+    right.close()
+    with ends() as (alice, _):
+        alice.in_loop(alice.driver.close)
+        alice.in_loop(lambda: alice.driver.relay(rows))
+        assert rows.lane >= 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.stamping import Stamping
-from zenspark.wire.messages import Del, Push, Put
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import Timestamp, WireExpr, ZenohId
 
 OWN, OTHER = ZenohId(1), ZenohId(2)
@@ -58,18 +60,31 @@ def test_deletions_are_left_as_they_are() -> None:
     assert stamping().stamp(deletion) is deletion
 
 
-def test_many_are_stamped_at_once_one_after_the_other() -> None:
-    clock = stamping()
-    readings = clock.readings(3)
-    assert len(readings) == 3
-    assert readings[0] >> 32 == NOW // 10**9
-    last = stamp_of(clock.stamp(push()))
-    assert last is not None
-    assert last.ntp64 > readings[-1]
+def columns_of(*pushes: Push) -> Columns:
+    columns = Columns(16)
+    content = encode(Frame(reliable=True, sn=1, msgs=pushes))
+    assert Cursor(content, Framing.BATCH).decode(columns) is Outcome.END
+    return columns
 
 
-def test_of_many_the_greatest_stamp_is_judged() -> None:
+def test_rows_are_stamped_one_after_the_other_and_after_all_that_was_seen() -> None:
     clock = stamping()
-    assert clock.accepts(ntp64_from_ns(NOW + 100_000_000))
-    assert clock.readings(1)[0] > ntp64_from_ns(NOW + 100_000_000)
-    assert not clock.accepts(ntp64_from_ns(NOW + HOUR))
+    ahead = Timestamp(ntp64_from_ns(NOW + 100_000_000), OTHER)
+    deletion = Push(wire_expr=WireExpr(0, "a"), body=Del())
+    columns = columns_of(push(), deletion, push(ahead), push())
+    assert clock.stamp_rows(columns, 0, 4, b"\1" * columns.shape_count)
+    first, deleted, kept, last = columns.timestamp
+    assert (deleted, kept) == (0, ahead.ntp64)
+    assert ahead.ntp64 < first < last
+    assert clock.stamp_rows(columns_of(push(ahead)), 0, 1, b"\1")
+    again = stamp_of(clock.stamp(push()))
+    assert again is not None
+    assert again.ntp64 > last
+
+
+def test_a_row_from_the_future_leaves_everything_as_it_is() -> None:
+    clock = stamping()
+    columns = columns_of(push(), push(Timestamp(ntp64_from_ns(NOW + HOUR), OTHER)))
+    assert not clock.stamp_rows(columns, 0, 2, b"\1\1")
+    assert columns.timestamp[0] == 0
+    assert clock.stamp_rows(columns, 0, 2, b"\1\0")  # nobody wants the other one

@@ -66,4 +66,8 @@ def test_as_many_tasks_as_asked_for_or_as_the_rows_need(two: Journals, monkeypat
     monkeypatch.setattr(module, "ROWS", 100)
     monkeypatch.setattr(module, "processors", lambda: 2)
     assert len(two.slices(start, end, None)) == 2
+    monkeypatch.setattr(module, "ROWS", 1000)
+    assert len(two.slices(start, end, None)) == 1
+    monkeypatch.setattr(module, "BYTES", 1000)
+    assert len(two.slices(start, end, None)) == 2
     assert module.processors() == 2

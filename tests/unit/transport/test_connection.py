@@ -6,7 +6,18 @@ import pytest
 
 from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shuttle, written
 from zenspark.errors import CloseReason
-from zenspark.transport.connection import SMALLEST_BATCH, Answered, Asked, Connection, Event, Say, State
+from zenspark.transport.connection import (
+    BUFFER_SIZE,
+    DATAGRAM_BUFFER,
+    SMALL_BUFFER,
+    SMALLEST_BATCH,
+    Answered,
+    Asked,
+    Connection,
+    Event,
+    Say,
+    State,
+)
 from zenspark.transport.handshake import Accepting, Offer, Opening
 from zenspark.transport.hearing import Closed, Lost, Pushes, Received
 from zenspark.wire.codec import encode
@@ -457,3 +468,20 @@ def test_qos_travels_with_the_message() -> None:
     message = Push(wire_expr=WireExpr(0, "k"), qos=QoS(Priority.REAL_TIME), body=Put(payload=b""))
     send(alice, message, priority=1)
     assert shuttle(alice, bob) == [Received(message, True)]
+
+
+def test_room_grows_with_what_comes_at_once_up_to_a_limit() -> None:
+    alice, bob = opened_pair()
+    assert len(bob.buffer()) == SMALL_BUFFER
+    send(alice, push(b"z" * 60_000))  # a batch larger than that
+    assert shuttle(alice, bob) == [Received(push(b"z" * 60_000), True)]
+    assert SMALL_BUFFER < len(bob.buffer()) <= 1 << 17
+    for _ in range(3000):
+        send(alice, push(b"z" * 1000))
+    assert shuttle(alice, bob) == [Received(push(b"z" * 1000), True)] * 3000
+    assert len(bob.buffer()) == BUFFER_SIZE
+
+
+def test_every_datagram_has_room() -> None:
+    connection = Connection(Opening(ALICE, Offer()), 0.0, is_streamed=False)
+    assert len(connection.buffer()) == DATAGRAM_BUFFER > 0xFFFF + 2

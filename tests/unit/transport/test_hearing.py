@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zenspark.errors import LimitExceeded, ProtocolError
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received, Spoken, Stamps
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received, Spoken
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing
 from zenspark.wire.messages import (
@@ -95,7 +95,7 @@ def test_priorities_must_have_been_announced() -> None:
         walk(hearing, frame(push(), sn=10, priority=Priority.REAL_TIME))
 
 
-def test_what_is_stamped_here_is_seen_in_shape_and_readings() -> None:
+def test_whose_clock_stamped_puts_here_is_seen_in_their_shape() -> None:
     put, deletion = (
         Push(wire_expr=WireExpr(0, "a"), body=Put(payload=b"1")),
         Push(wire_expr=WireExpr(0, "a"), body=Del()),
@@ -105,8 +105,5 @@ def test_what_is_stamped_here_is_seen_in_shape_and_readings() -> None:
     Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
     plain = Pushes(columns, 0, 2)
     assert plain.shape_at(0) == columns.shape_at(0)
-    assert plain.timestamp.tolist() == columns.timestamp.tolist()
-    readings = memoryview(bytes(16)).cast("Q")
-    stamped = Pushes(columns, 0, 2, stamps=Stamps(ZenohId(7), readings))
+    stamped = Pushes(columns, 0, 2, stamped_by=ZenohId(7))
     assert [stamped.shape_at(index).timestamp_id for index in range(2)] == [ZenohId(7), None]
-    assert stamped.timestamp is readings

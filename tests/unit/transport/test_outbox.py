@@ -12,7 +12,7 @@ from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox, vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
-from zenspark.wire.columns import Kind, Rows, Spans
+from zenspark.wire.columns import NO_LANE, Columns, Cursor, Framing, Kind, Outcome, Relay, Rows, Spans
 from zenspark.wire.messages import Del, Fragment, Frame, Push, Put, TransportMessage
 from zenspark.wire.values import Priority, QoS, WireExpr
 
@@ -304,3 +304,64 @@ def test_messages_come_by_themselves_only_while_it_flows() -> None:
         Frame(reliable=True, sn=sn, msgs=(Push(wire_expr=WireExpr(1), body=Put(payload=payload * 200)),))
         for sn, payload in enumerate((b"2", b"3"))
     ]
+
+
+# -- rows that are passed on
+
+
+def relay_of(*pushes: Push, reliable: bool = True) -> Relay:
+    """Rows that go on as they are, in the lanes they name; those under the key `kept` do not."""
+    columns = Columns(64)
+    content = encode(Frame(reliable=reliable, sn=1, msgs=pushes))
+    assert Cursor(content, Framing.BATCH).decode(columns) is Outcome.END
+    shapes = [columns.shape_at(index) for index in range(columns.shape_count)]
+    lanes = [NO_LANE if shape.wire_expr.suffix == "kept" else shape.qos.priority | 8 * reliable for shape in shapes]
+    heads = [encode(Push(wire_expr=shape.wire_expr, qos=shape.qos, body=Del()))[:-1] for shape in shapes]
+    return Relay(columns, 0, len(columns), bytes(lanes), heads, b"\1")
+
+
+def of(payload: bytes, priority: Priority = Priority.DATA, key: str = "k") -> Push:
+    return Push(wire_expr=WireExpr(0, key), qos=QoS(priority), body=Put(payload=payload))
+
+
+MANY = [
+    *(of(bytes([number]) * number) for number in range(40)),
+    of(b"f" * 300),
+    of(b"kept", key="kept"),
+    of(b"a", Priority.REAL_TIME),
+    of(b"b"),
+    of(b"c", Priority.REAL_TIME),
+    of(b"kept", key="kept"),
+]
+
+
+@pytest.mark.parametrize("size", [64, 100, 200, 65535])
+@pytest.mark.parametrize(("qos", "compression"), [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize("reliable", [True, False])
+def test_rows_that_are_passed_on_are_written_as_if_appended(
+    size: int, qos: bool, compression: bool, reliable: bool
+) -> None:
+    one, other = (Outbox(size, 1, MASK, qos, compression) for _ in range(2))
+    for outbox in (one, other):
+        outbox.append(5, True, message(b"before"))
+        outbox.flows = True
+    for push in MANY:
+        if push.wire_expr.suffix != "kept":
+            one.append(push.qos.priority, reliable, encode(push))
+    rows = relay_of(*MANY, reliable=reliable)
+    while rows.lane >= 0:
+        other.relay(rows)
+    assert not other.flows
+    assert other.next_sns == one.next_sns
+    assert batches(other) == batches(one)
+
+
+def test_passed_on_in_a_low_latency_session_each_is_a_batch_and_none_too_large() -> None:
+    outbox = Outbox(64, 0, MASK, low_latency=True)
+    rows = relay_of(of(b"a"), of(b"large" * 20), of(b"b"))
+    outbox.relay(rows)
+    with pytest.raises(LimitExceeded):
+        outbox.relay(rows)
+    outbox.relay(rows)
+    assert rows.lane < 0
+    assert [decode_bare_batch(bytes(batch[4:])) for batch in outbox.take()] == [(of(b"a"),), (of(b"b"),)]

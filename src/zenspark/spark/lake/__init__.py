@@ -53,7 +53,7 @@ class Lake:
     """A directory of tables. Nothing is read or made before it is needed."""
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
-        """Takes a path or a URI; `storage_options` is what deltalake needs to reach a filesystem that is not this machine's."""
+        """Takes a path or a URI; `storage_options` is what deltalake needs to reach what is not on this machine."""
         self.folder = Folder.at(path, storage_options)
 
     def tables(self) -> list[str]:
@@ -103,14 +103,14 @@ class Lake:
         return maintenance.compact(spark, self.table("samples"), self._taken_in(), datetime.now(UTC).date())
 
     def retain(self, age: timedelta | None = None, most: int | None = None) -> int:
-        """Takes days from `samples` that are older than an age, and the oldest while it is larger than `most` bytes; how many files.
+        """Takes days from `samples` that are older than an age, and the oldest while it has more than `most` bytes.
 
-        Only what the derived tables have taken in: they keep what they made of it.
+        Says how many files that were. Only what the derived tables have taken in: they keep what they made of it.
         """
         return maintenance.retain(self.table("samples"), self._taken_in(), age, most, datetime.now(UTC))
 
     def sweep(self, grace: timedelta = GRACE) -> int:
-        """Removes files from disk that no longer count, the second time it meets them, if that is a grace later; how many."""
+        """Removes files from disk that no longer count, and did not at a sweep a grace before; how many."""
         return sum(maintenance.sweep(self.table(name), grace, datetime.now(UTC)) for name in SHAPES)
 
     def _taken_in(self) -> list[dict[str, int]]:
@@ -121,7 +121,7 @@ class Lake:
     # --- without Spark
 
     def dataset(self, name: str) -> ds.Dataset:
-        """The files of a table for Arrow, without Spark; those of a derived table are as they are stored, not resolved."""
+        """The files of a table for Arrow, without Spark; those of a derived table as they are stored, not resolved."""
         return self.snapshot(name).dataset
 
     def snapshot(self, name: str) -> Snapshot:
@@ -134,10 +134,10 @@ class Lake:
         return offsets(table, recorders(table))
 
     def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
-        """Rows that together decide the newest sample of every key, without Spark; and where the journals go on behind them.
+        """Rows that decide the newest sample of every key, without Spark; and where the journals go on behind them.
 
-        First those that `latest` has stored, DELETEs and keys with wildcards among them, then those of `samples` that it has
-        not taken in yet. A key may come several times: `zenspark.spark.lake.latest` says which row counts.
+        First those that `latest` has stored, DELETEs and keys with wildcards among them, then those of `samples` that
+        it has not taken in yet. A key may come several times: `zenspark.spark.lake.latest` says which row counts.
         """
         table = self.table("latest")
         samples = self.table("samples")

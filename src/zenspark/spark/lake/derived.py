@@ -1,12 +1,13 @@
 """Tables that follow from `samples`: how they keep up with it, and why they are never behind it.
 
-A derived table has marks like `samples`: up to which offsets it has taken the rows in. Now and then, off the way of the rows
-that land, it takes in what came since (*fold*): one transaction adds what these rows mean for the table and moves the marks, so
-every row counts exactly once. Whoever reads it in between gets the same result, because what was not taken in yet, the *tail*, is
-computed while reading. How often folds happen decides what reading costs, not what it gives.
+A derived table has marks like `samples`: up to which offsets it has taken the rows in. Now and then, off the way of
+the rows that land, it takes in what came since (*fold*): one transaction adds what these rows mean for the table and
+moves the marks, so every row counts exactly once. Whoever reads it in between gets the same result, because what was
+not taken in yet, the *tail*, is computed while reading. How often folds happen decides what reading costs, not what
+it gives.
 
-Files are in parts. A fold appends to one part, or writes a part anew that is a small state. When many folds have left many
-files, they are *merged* into one part again; the more there is, the more must have come first, so that a row is
+Files are in parts. A fold appends to one part, or writes a part anew that is a small state. When many folds have left
+many files, they are *merged* into one part again; the more there is, the more must have come first, so that a row is
 rewritten only as often as the logarithm of their number.
 """
 
@@ -49,7 +50,7 @@ class Derivation(Protocol):
     """Rows without a value in this column mean nothing to it."""
 
     def step(self, rows: DataFrame, state: DataFrame) -> DataFrame:
-        """What new samples mean for the table, in its own columns and parts; the state they meet is replaced by that in the result."""
+        """What new samples mean for the table, in its columns and parts; the state they meet is replaced by the new."""
 
     def merge(self, stored: DataFrame) -> DataFrame:
         """The same content in fewer rows, without the state."""

@@ -1,7 +1,7 @@
 """Directories of a lake, wherever they are: the one place that lists, reads and removes files.
 
-An address is a path of this machine, a `file://` URI, or the URI of a filesystem that Arrow reaches by itself or through
-fsspec. Spark, Arrow and the Delta log each spell the same address in their own way.
+An address is a path of this machine, a `file://` URI, or the URI of a filesystem that Arrow reaches by itself or
+through fsspec. Spark, Arrow and the Delta log each spell the same address in their own way.
 """
 
 from __future__ import annotations

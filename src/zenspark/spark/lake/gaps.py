@@ -1,10 +1,12 @@
 """`gaps`: numbers of a source (`source_zid`, `source_eid`) that are missing, and those that came again.
 
-numbering.py says what that means. The state of the table is what is remembered of every source: a row of kind SOURCE with the lowest
-and highest number (SETTLED if nothing below is judged any more), and its missing ranges that may still be filled. It is written
-anew by each fold, and forgets a source that was silent for `SILENCE`: if it comes back, it starts anew.
+numbering.py says what that means. The state of the table is what is remembered of every source: a row of kind SOURCE
+with the lowest and highest number (SETTLED if nothing below is judged any more), and its missing ranges that may
+still be filled. It is written anew by each fold, and forgets a source that was silent for `SILENCE`: if it comes
+back, it starts anew.
 
-A source is one publisher, across all keys and recorders: who records only some of the keys it publishes under sees the others as missing.
+A source is one publisher, across all keys and recorders: who records only some of the keys it publishes under sees
+the others as missing.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ def judged(rows: pa.Table, state: pa.Table) -> pa.Table:
     now = max((source.heard for source in known.values()), default=0)
     for name, source in known.items():
         found += _remember(name, source, now)
-    columns = list(zip(*found, strict=True)) if found else [[] for _ in GAPS.schema]
+    if not found:
+        return GAPS.schema.empty_table()
+    columns = zip(*found, strict=True)
     arrays = [pa.array(column, each.type) for column, each in zip(columns, GAPS.schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=GAPS.schema)
 

@@ -1,8 +1,8 @@
 """Landing: the streaming query that brings journals into a lake, and the upkeep beside it.
 
-One query reads all journals. Each of its batches goes into `samples` (samples.py says how); nothing else is done on this way. A
-thread beside it folds what landed into the derived tables, brings in what the recorders observed, and keeps files few. Whatever
-of it is missed, through a crash or an error that passes, is made up for the next time.
+One query reads all journals. Each of its batches goes into `samples` (samples.py says how); nothing else is done on
+this way. A thread beside it folds what landed into the derived tables, brings in what the recorders observed, and
+keeps files few. Whatever of it is missed, through a crash or an error that passes, is made up for the next time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from zenspark.errors import LakeError, UsageError, ZError
 from zenspark.journal import Journal
@@ -105,7 +106,7 @@ class Landing:
         self._upkeep.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the query has ended by itself, and raises what ended it; False if it has not in so many seconds."""
+        """Waits until the query has ended by itself, and raises what ended it; False if that takes too many seconds."""
         query = self._running
         try:
             ended = query.awaitTermination(timeout)  # type: ignore[arg-type]  # None is for ever
@@ -172,8 +173,8 @@ class Landing:
         }
         rows = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
         writer = rows.writeStream.foreachBatch(self._land).option("checkpointLocation", folder.spark)
-        timed = {"availableNow": True} if self._trigger is None else {"processingTime": self._trigger}
-        return writer.queryName("landing").trigger(**timed).start()  # type: ignore[arg-type]
+        timed: dict[str, Any] = {"availableNow": True} if self._trigger is None else {"processingTime": self._trigger}
+        return writer.queryName(self._reader).trigger(**timed).start()
 
     def _beginnings(self) -> dict[str, int]:
         return {

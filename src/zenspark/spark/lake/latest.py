@@ -1,12 +1,13 @@
 """`latest`: the newest sample of every key.
 
-*Newest* is by the hybrid clock: (time of the stamp, id of the clock), then the offset. A sample without a stamp counts as stamped
-when it was received, as a zenohd that stores it would stamp it. A DELETE removes its key. A sample whose key has wildcards is no
-key of its own: a DELETE removes all keys it includes that are older, a PUT gives its value to all of them that are there
-and older. Whatever arrives later with an older stamp changes nothing, so the order of arrival does not matter.
+*Newest* is by the hybrid clock: (time of the stamp, id of the clock), then the offset. A sample without a stamp
+counts as stamped when it was received, as a zenohd that stores it would stamp it. A DELETE removes its key. A sample
+whose key has wildcards is no key of its own: a DELETE removes all keys it includes that are older, a PUT gives its
+value to all of them that are there and older. Whatever arrives later with an older stamp changes nothing, so the
+order of arrival does not matter.
 
-Stored are the newest rows per key of each fold, DELETEs too, since a PUT that is older than they may still come. After `GRACE`
-a DELETE is forgotten at the next merge: a sample delayed longer than that brings its key back.
+Stored are the newest rows per key of each fold, DELETEs too, since a PUT that is older than they may still come.
+After `GRACE` a DELETE is forgotten at the next merge: a sample delayed longer than that brings its key back.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def ranked(rows: DataFrame) -> DataFrame:
 def newest(rows: DataFrame) -> DataFrame:
     """The newest row per key; of keys with wildcards, the newest PUT and the newest DELETE.
 
-    First by numbers alone, which Spark sums up without sorting; what is left, one row per key but for equal stamps, is sorted.
+    First by numbers alone, which Spark sums up without sorting; what is left, one row per key but for equal stamps,
+    is sorted.
     """
     group = F.when(is_wild("key"), F.col("kind")).otherwise(F.lit(""))
     given = ranked(rows).withColumn("_group", group)
@@ -104,7 +106,7 @@ def with_updates(exact: DataFrame, wild: DataFrame) -> DataFrame:
 
 
 def _met(exact: DataFrame, wild: DataFrame) -> DataFrame:
-    """Keys with the rows with wildcards that include them and are newer: `_wild`, and `_rank`, by which these are ordered."""
+    """Keys with the rows with wildcards that include them and are newer: `_wild`, ordered by `_rank`."""
     rank = F.struct(*_ORDER)
     mine = ranked(exact).select("key", rank.alias("_own"))
     theirs = ranked(wild).select(rank.alias("_rank"), F.struct(*JOURNAL.names).alias("_wild"))

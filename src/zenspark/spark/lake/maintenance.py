@@ -1,13 +1,14 @@
 """Keeping files of `samples` few and not too old, and removing from disk what no longer counts.
 
-*Compaction* puts small files of one day and prefix together. Files are in tiers by size, each `FACTOR` times the one below; a tier
-that has many files becomes one of the next tier, so that a row is rewritten once per tier at most, not once per compaction. When a
-day is over, what is still small in it is put together whatever its tier. Rows that derived tables have not taken in stay where they are.
+*Compaction* puts small files of one day and prefix together. Files are in tiers by size, each `FACTOR` times the one
+below; a tier that has many files becomes one of the next tier, so that a row is rewritten once per tier at most, not
+once per compaction. When a day is over, what is still small in it is put together whatever its tier. Rows that
+derived tables have not taken in stay where they are.
 
 *Retention* takes away whole days, oldest first, of what the derived tables have taken in.
 
-*Sweeping* removes files from disk that are in no snapshot any more, or never were, after a grace for those who still read them.
-All of this may happen while batches land: they only add files.
+*Sweeping* removes files from disk that are in no snapshot any more, or never were, after a grace for those who still
+read them. All of this may happen while batches land: they only add files.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def compact(spark: SparkSession, samples: Table, taken_in: Sequence[Mapping[str,
 
 
 def expired(files: Sequence[File], oldest: date | None, most: int | None) -> list[File]:
-    """The files of days before the oldest to be kept, and of the first days as long as all are larger than they may be."""
+    """The files of days before the oldest to be kept, and of the first days while all are larger than they may be."""
     days: dict[date, Bin] = defaultdict(list)
     for file in files:
         days[date.fromisoformat(str(file.partition["day"]))].append(file)
@@ -103,7 +104,7 @@ def expired(files: Sequence[File], oldest: date | None, most: int | None) -> lis
 def retain(
     samples: Table, taken_in: Sequence[Mapping[str, int]], age: timedelta | None, most: int | None, now: datetime
 ) -> int:
-    """Takes away days that are older than an age, and the oldest ones while all are larger than `most` bytes; how many files."""
+    """Takes away days older than an age, and the oldest while all are larger than `most` bytes; how many files."""
     oldest = (now.astimezone(UTC) - age).date() if age is not None else None
     found = [
         file for file in expired(samples.files, oldest, most) if not any(reaches(file, offsets) for offsets in taken_in)

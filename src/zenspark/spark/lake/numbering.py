@@ -1,12 +1,13 @@
 """Which numbers of a source are missing and which came twice: sets of numbers, whatever the order they come in.
 
-A source numbers what it publishes, one after the other, in 32 bits that wrap around. Between the lowest and the highest number
-seen, every number is either seen or *missing*; what comes before the lowest is not missed, because nobody knows whether it was for
-us. A number that comes again is *repeated*. A missing number that comes late is no longer missing. So what is missing in the end
-depends on the numbers only, not on their order, and not on how they are cut into batches.
+A source numbers what it publishes, one after the other, in 32 bits that wrap around. Between the lowest and the
+highest number seen, every number is either seen or *missing*; what comes before the lowest is not missed, because
+nobody knows whether it was for us. A number that comes again is *repeated*. A missing number that comes late is no
+longer missing. So what is missing in the end depends on the numbers only, not on their order, and not on how they are
+cut into batches.
 
-What is remembered of a source must not grow for ever: of its missing ranges the newest `OPEN` stay open. Older ones are settled:
-they stay missing, and numbers below the last of them are no longer judged.
+What is remembered of a source must not grow for ever: of its missing ranges the newest `OPEN` stay open. Older ones
+are settled: they stay missing, and numbers below the last of them are no longer judged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How far a table has come in every journal: `offset:<recorder>` marks, and the names of the recorders there are.
 
-A mark can be asked for by name only, so the names stand beside it, one empty file each. A name is written before the first
-transaction that has its mark; a name without a mark means nothing.
+A mark can be asked for by name only, so the names stand beside it, one empty file each. A name is written before the
+first transaction that has its mark; a name without a mark means nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def remember(table: Table, recorders: Iterable[str]) -> None:
 
 def recorders(table: Table) -> list[str]:
     """Everybody whose rows are in this table, or may be soon."""
-    return [unquote(name) for name in table.folder.names(NAMES) if not name.endswith(".tmp")]
+    return sorted(unquote(name) for name in table.folder.names(NAMES) if not name.endswith(".tmp"))
 
 
 def offsets(table: Table, recorders: Iterable[str]) -> dict[str, int]:

@@ -1,12 +1,14 @@
 """How rows of a journal become rows of `samples`, exactly once.
 
-One batch: Spark writes its rows as Parquet into a directory that is this attempt's own; the driver reads the footers of these
-files, and commits one transaction that adds them, says which batch of which query this was, and up to which offset of every
-recorder the table now reaches. Until the transaction nobody sees the files, and whatever happens before it leaves nothing but a
-directory, which the next attempt removes. After it the batch is found to be done, by its number, and not done again.
+One batch: Spark writes its rows as Parquet into a directory that is this attempt's own; the driver reads the footers
+of these files, and commits one transaction that adds them, says which batch of which query this was, and up to which
+offset of every recorder the table now reaches. Until the transaction nobody sees the files, and whatever happens
+before it leaves nothing but a directory, which the next attempt removes. After it the batch is found to be done, by
+its number, and not done again.
 
-The offsets are the second guard: a batch that does not start where the table ends is refused, so a checkpoint that belongs to
-another lake puts nothing in twice.
+The offsets are the second guard: a batch that does not start where the table ends is refused, so a checkpoint that
+belongs to another lake puts nothing in twice. And only who began last can land: a driver that was thought dead and
+wakes up cannot commit.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from zenspark.errors import LakeError
@@ -31,6 +33,8 @@ from zenspark.spark.lake.writing import write
 log = logging.getLogger("zenspark.spark")
 
 ATTEMPT = "_attempt.json"
+TURN = "landing"
+"""The mark that whoever begins to land moves: a transaction of somebody who began before fails."""
 MICROSECONDS_PER_DAY = 86_400_000_000
 
 
@@ -59,13 +63,13 @@ class Landed:
     """Up to before which offset of its recorders the table has come."""
 
 
-def day_of(received_at: str) -> F.Column:
+def day_of(received_at: str) -> Column:
     """The UTC day of a time, whatever the session's time zone is."""
     days = F.floor(F.unix_micros(received_at) / F.lit(MICROSECONDS_PER_DAY)).cast("int")
     return F.date_from_unix_date(days)
 
 
-def prefix_of(key: str) -> F.Column:
+def prefix_of(key: str) -> Column:
     """The first chunk of a key."""
     return F.substring_index(key, "/", 1)
 
@@ -81,6 +85,9 @@ class Samples:
     def __init__(self, table: Table, query: str) -> None:
         self.table = table
         self._query_mark = f"query:{query}"
+        self._turn = (table.mark(TURN) or 0) + 1
+        # from here on nobody who landed before can commit any more, so what they left undone can be removed
+        table.commit(Change(marks={TURN: self._turn}))
         self._clear_leftovers()
 
     def land(self, rows: DataFrame, batch: int) -> Landed | None:
@@ -96,7 +103,7 @@ class Samples:
         reached = {recorder: span.end for recorder, span in spans.items()}
         if files:
             remember(self.table, spans)
-            self.table.commit(Change(add=files, marks={self._query_mark: batch} | marks(reached)))
+            self.table.commit(Change(add=files, marks={self._query_mark: batch, TURN: self._turn} | marks(reached)))
         newest: datetime = max((file.greatest["received_at"] for file in files), default=None)  # type: ignore[type-var, assignment]
         return Landed(batch, sum(file.rows for file in files), sum(file.size for file in files), newest, reached)
 
@@ -141,8 +148,8 @@ class Samples:
             if end is not None and span.start < end:
                 raise LakeError(
                     self.table.folder.address,
-                    f"batch {batch} brings rows of recorder {recorder!r} from offset {span.start} on, but up to {end} they"
-                    " are there: is this the checkpoint of another lake, or does another job land in this one?",
+                    f"batch {batch} brings rows of recorder {recorder!r} from offset {span.start} on, but up to {end}"
+                    " they are there: is this the checkpoint of another lake, or does another job land in this one?",
                 )
             if span.rows != span.end - span.start or (end is not None and span.start > end):
                 log.warning("recorder %s: rows before offset %d were not in the journal", recorder, span.end)

@@ -15,6 +15,9 @@ JOURNAL = pa.schema([*SCHEMA, pa.field("recorder", pa.string()), pa.field("offse
 """The rows a journal of samples gives."""
 
 
+NONE = pa.schema([])
+
+
 @dataclass(frozen=True)
 class Shape:
     """One table: what its files hold, and the partitions they are in."""
@@ -22,7 +25,7 @@ class Shape:
     name: str
     columns: pa.Schema
     """As they stand in the files, without the partitions."""
-    partitions: pa.Schema = pa.schema([])
+    partitions: pa.Schema = NONE
     described: tuple[str, ...] = ()
     """Columns whose least and greatest values the log keeps for each file, so that readers can leave files out."""
 

@@ -1,11 +1,12 @@
 """One table of a lake: Parquet files, and the Delta log that says which of them count.
 
-A change is one transaction: files come in, others go, and *marks* move, which are numbers under a name ("offset:robot" = 5000).
-Marks are the application transactions of the Delta protocol: they are part of the snapshot, outlive checkpoints of the log,
-and two writers that move the same mark at once cannot both succeed. That makes a mark the place to keep how far a table has come.
+A change is one transaction: files come in, others go, and *marks* move, which are numbers under a name
+("offset:robot" = 5000). Marks are the application transactions of the Delta protocol: they are part of the snapshot,
+outlive checkpoints of the log, and two writers that move the same mark at once cannot both succeed. That makes a mark
+the place to keep how far a table has come.
 
-Files may stand anywhere below the table's directory. Every write makes a directory of its own, `batch=<name>/`, so that what an
-attempt left behind that was never committed is one directory, which nobody reads.
+Files may stand anywhere below the table's directory. Every write makes a directory of its own, `batch=<name>/`, so
+that what an attempt left behind that was never committed is one directory, which nobody reads.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class Table:
         return self._delta
 
     def described(self, directory: str) -> list[File]:
-        """The Parquet files of a directory of this table, described as the log wants them: only their footers are read."""
+        """The Parquet files in a directory of this table, described for the log: only their footers are read."""
         found = self.folder.files(directory, suffix=".parquet")
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
             return [file for file in pool.map(self._described, found) if file.rows]
@@ -153,9 +154,9 @@ class Table:
         return self.described(directory)
 
     def commit(self, change: Change) -> None:
-        """Makes a change count, all of it or nothing. Fails if somebody else moved one of its marks or took one of its files."""
+        """Makes a change count, all of it or nothing; fails if somebody else moved one of its marks meanwhile."""
         now = int(time.time() * 1000)
-        actions = [
+        actions: list[AddAction | RemoveAction] = [
             *(RemoveAction(f.path, not change.rearranges, now, f.size, dict(f.partition)) for f in change.remove),
             *(_add_action(file, now, not change.rearranges) for file in change.add),
         ]
@@ -192,7 +193,9 @@ def _add_action(file: File, now: int, data_change: bool) -> AddAction:
         "minValues": {name: _plain(value) for name, value in file.least.items() if value is not None},
         "maxValues": {name: _plain(value) for name, value in file.greatest.items() if value is not None},
     }
-    return AddAction(file.path, file.size, dict(file.partition), now, data_change, json.dumps(stats))
+    # characters as they are: readers have been seen to take the two halves of an escaped one for another character
+    told = json.dumps(stats, ensure_ascii=False)
+    return AddAction(file.path, file.size, dict(file.partition), now, data_change, told)
 
 
 def _plain(value: object) -> object:

@@ -1,7 +1,7 @@
 """`traffic`: per prefix and minute of reception, how much came and how long it was under way.
 
-Latency is `received_at` − `timestamp`, in microseconds, of the samples that have a stamp; it is negative where the publisher's
-clock runs ahead. Each fold stores sums; a reader sees them added up.
+Latency is `received_at` less `timestamp`, in microseconds, of the samples that have a stamp; it is negative where the
+publisher's clock runs ahead. Each fold stores sums; a reader sees them added up.
 """
 
 from __future__ import annotations

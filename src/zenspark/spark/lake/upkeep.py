@@ -1,8 +1,8 @@
 """Upkeep: what a lake needs beside the landing of samples, in a thread of its own, so that rows do not wait for it.
 
-Every few seconds the derived tables take in what landed, and what the recorders observed is brought in; every few minutes small files
-become large ones, and files that no longer count are removed. Each of these is one transaction or several,
-and can be left undone at any point.
+Every few seconds the derived tables take in what landed, and what the recorders observed is brought in; every few
+minutes small files become large ones, and files that no longer count are removed. Each of these is one transaction or
+several, and can be left undone at any point.
 """
 
 from __future__ import annotations

@@ -1,0 +1,193 @@
+"""How fast does a router pass publications on, beside eclipse-zenoh's router in the same place in the same run?
+
+    make bench                                                  this and all others, compiled
+    python bench/bench_forward.py --json new.json               this one alone; --only "8 B" runs some of it
+    python bench/compare.py old.json new.json                   two branches, each run with --json
+
+A good answer: a ratio of at least 0.5 in every line with a rate, and nothing lost.
+
+Three processes on loopback TCP, shared memory off: a publisher and a subscriber, both clients, and between them a
+router of either package, in turns. The fast ends are zenspark's (`put_batch`, and a subscriber into Arrow); to show
+that these do not favour their own kind, the same once more with the ends of eclipse-zenoh (`put`, and a callback).
+Everything is published with CongestionControl.BLOCK, so every message counts: the rate is taken where they arrive, over
+all but the first tenth. "cpu" is the processor time of the router, in seconds per million messages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.bench_session import (
+    KEY,
+    OURS,
+    THEIRS,
+    Measured,
+    Process,
+    batch_of,
+    cpu,
+    free_port,
+    opened,
+    publisher_of,
+    tell,
+    wait_for_word,
+)
+from bench.compare import Report, Result
+
+TURNS = 5
+COUNTS = {(OURS, 8): 2_000_000, (OURS, 1024): 400_000, (THEIRS, 8): 500_000, (THEIRS, 1024): 200_000}
+"""Messages in a turn, by the package of the ends and the size."""
+SILENCE = 3.0
+"""Seconds without a message, after the last was sent, until what has not come counts as lost."""
+
+Package = Any
+
+
+# --- the processes --------------------------------------------------------------------------------------------------
+
+
+def role_router(package: Package, locator: str, size: int, count: int) -> None:
+    """Pass on; tell the processor time used so far for every word."""
+    with opened(package, "router", [locator], []):
+        tell(ready=True)
+        for _ in sys.stdin:
+            tell(cpu=cpu())
+
+
+def role_publish(package: Package, locator: str, size: int, count: int) -> None:
+    """Publish so many as fast as it goes: record batches where there are any."""
+    with opened(package, "client", [], [locator]) as session:
+        publisher = publisher_of(package, session)
+        if package.__name__ == OURS:
+            batch = batch_of(size, count)
+            for _ in range(count // batch.num_rows):
+                publisher.put_batch(batch)
+        else:
+            payload = bytes(size)
+            for _ in range(count):
+                publisher.put(payload)
+        tell(done=True)
+        wait_for_word()
+
+
+class Arrivals:
+    """Counts messages, and how long all but the first tenth of them took."""
+
+    def __init__(self, expected: int) -> None:
+        self.expected = expected
+        self.seen = 0
+        self.began = self.ended = 0.0
+        self.skipped = 0
+        self.over = threading.Event()
+
+    def add(self, number: int) -> None:
+        self.seen += number
+        self.ended = time.perf_counter()
+        if not self.began and self.seen * 10 >= self.expected:
+            self.began, self.skipped = self.ended, self.seen
+        if self.seen >= self.expected:
+            self.over.set()
+
+    def wait(self) -> None:
+        """Wait until all are there, or nothing has come for a while."""
+        seen = -1
+        while not self.over.wait(SILENCE) and seen != self.seen:
+            seen = self.seen
+
+    def tell(self) -> None:
+        seconds = self.ended - self.began
+        tell(rate=(self.seen - self.skipped) / seconds if seconds > 0 else 0.0, lost=self.expected - self.seen)
+
+
+def role_receive(package: Package, locator: str, size: int, count: int) -> None:
+    """Receive until told that all was sent: into Arrow where there is that, else in a callback."""
+    arrivals = Arrivals(count)
+    with opened(package, "client", [], [locator]) as session:
+        if package.__name__ == OURS:
+            subscriber = session.declare_subscriber(KEY, package.ArrowBatches())
+            threading.Thread(target=count_batches, args=(subscriber, arrivals), daemon=True).start()
+        else:
+            _kept = session.declare_subscriber(KEY, lambda _: arrivals.add(1))
+        tell(ready=True)
+        wait_for_word()
+        arrivals.wait()
+        arrivals.tell()
+        wait_for_word()
+
+
+def count_batches(subscriber: Any, arrivals: Arrivals) -> None:  # noqa: ANN401
+    for batch in subscriber:
+        arrivals.add(batch.num_rows)
+
+
+ROLES = {name[5:]: role for name, role in list(globals().items()) if name.startswith("role_")}
+
+
+# --- the one that starts them ---------------------------------------------------------------------------------------
+
+
+def play(router: str, ends: str, size: int) -> Measured:
+    """One turn: what arrived, and what it cost the router."""
+    locator = f"tcp/127.0.0.1:{free_port()}"
+    count = COUNTS[ends, size]
+    if ends == OURS:
+        count -= count % batch_of(size, count).num_rows
+    arguments = (locator, size, count)
+    processes = []
+    try:
+        for package, role in ((router, "router"), (ends, "receive"), (ends, "publish")):
+            processes.append(Process(package, role, *arguments, module="bench.bench_forward"))
+            if role == "router":
+                processes[0].hear()
+                before = processes[0].ask()["cpu"]
+            else:
+                processes[-1].hear()
+        arrived = processes[1].ask()
+        used = processes[0].ask()["cpu"] - before
+        return {**arrived, "cpu": used / count * 1e6}
+    finally:
+        for process in reversed(processes):
+            process.end()
+
+
+def results(ends: str, size: int, turns: int) -> Iterator[Result]:
+    name = f"{size} B between {ends}'s ends"
+    pairs = [(play(OURS, ends, size), play(THEIRS, ends, size)) for _ in range(turns)]
+    for figure, unit in (("rate", "/s"), ("cpu", "s/M")):
+        ratios = [one[figure] / other[figure] for one, other in pairs]
+        yield Result.of(f"{name}: {figure}, zenspark / zenoh", ratios, "x")
+        yield Result.of(f"{name}: {figure}, zenspark", [one[figure] for one, _ in pairs], unit)
+        yield Result.of(f"{name}: {figure}, zenoh", [other[figure] for _, other in pairs], unit)
+    yield Result.of(f"{name}: lost, zenspark", [one["lost"] for one, _ in pairs], "")
+    yield Result.of(f"{name}: lost, zenoh", [other["lost"] for _, other in pairs], "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
+    parser.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.role:
+        role, package, locator, size, count = options.role
+        ROLES[role](importlib.import_module(package), locator, int(size), int(count))
+        return
+    found = []
+    for ends, size in COUNTS:
+        if any(word in f"{size} B between {ends}" for word in options.only.split(",")):
+            for result in results(ends, size, options.turns):
+                print(result, flush=True)
+                found.append(result)
+    if options.json:
+        Report("forward", found).write(options.json)
+
+
+if __name__ == "__main__":
+    main()

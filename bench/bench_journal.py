@@ -1,0 +1,210 @@
+"""How many samples a second does one core append to a journal, how many does a recorder, and how many are read?
+
+    make bench                                                  this and all others, compiled
+    python bench/bench_journal.py --json new.json               this one alone; --only read,live runs some of it
+    python bench/compare.py old.json new.json                   two branches, each run with --json
+
+A good answer: at least 5 million 8-byte samples a second on one core appended as a session receives them; a recorder
+takes what comes at 0.9 of the rate of a subscriber to record batches that forgets them; reading is faster than writing.
+
+"append" has samples in memory as they come from the network ("pieces"), or as record batches, and counts until the
+journal is closed, with the default policy (fsync once a second). "cpu" is processor time in seconds per million
+samples: what one core can do where the disk is fast enough. "read" reads the same journal from the page cache, into
+record batches of the declared schema. "live" has a publisher in a process of its own, on loopback TCP; the recorder
+and the plain subscriber take turns. The journal is on the disk that holds the directory for temporary files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+import zenspark
+from bench.bench_session import KEY, OURS, SIZES, TURNS, Measured, Process, cpu, free_port, opened, tell, wait_for_word
+from bench.compare import Report, Result
+from zenspark.arrow.incoming import Common, Piece, batch_of
+from zenspark.journal import Journal, JournalWriter, Recorder
+
+BYTES = 400_000_000
+"""About how much is appended in a turn,"""
+ROWS = 20_000_000
+"""and how many rows at most."""
+AT_ONCE = 65_536
+READ_BYTES = 16_384
+"""What one read of the network brings at least, as a piece."""
+LIVE = {size: count * 5 for size, count in SIZES.items()}
+LOOK_AGAIN = 0.002
+
+
+# --- appending and reading -------------------------------------------------------------------------------------------
+
+
+def pieces_of(size: int, keys: int = 1) -> list[Piece]:
+    """As many as make a block, as they come from the network."""
+    rows = max(1, READ_BYTES * 4 // (size + 8))
+    count = max(1, min(AT_ONCE, (1 << 24) // size) // rows)
+    commons = tuple(
+        Common(f"fleet/{key}/state", "PUT", "zenoh/bytes", None, None, None, "DATA", "BLOCK", False, True, "feed")
+        for key in range(keys)
+    )
+    index = None if keys == 1 else pa.array([row % keys for row in range(rows)], pa.uint32())
+    payload = pa.array([bytes([row & 0xFF]) * size for row in range(rows)], pa.binary())
+    now = time.time_ns() // 1000
+    return [Piece(commons, index, payload, None, None, None, now + place, rows * size) for place in range(count)]
+
+
+def appended(path: Path, append: Callable[[JournalWriter], int], rows: int, size: int) -> Measured:
+    """Append again and again until there are so many rows."""
+    used, began = cpu(), time.perf_counter()
+    with JournalWriter(path) as writer:
+        while writer.end < rows:
+            append(writer)
+        done = writer.end
+    seconds, spent = time.perf_counter() - began, cpu() - used
+    return {"rate": done / seconds, "cpu": spent / done * 1e6, "MB/s": done * size / seconds / 1e6}
+
+
+def read(path: Path, size: int) -> Measured:
+    used, began = cpu(), time.perf_counter()
+    journal = Journal(path)
+    rows = sum(batch.num_rows for batch in journal.read(0, journal.latest()))
+    seconds, spent = time.perf_counter() - began, cpu() - used
+    return {"rate": rows / seconds, "cpu": spent / rows * 1e6, "MB/s": rows * size / seconds / 1e6}
+
+
+def stored(size: int, keys: int, turns: int) -> Iterator[Result]:
+    """Both ways of appending, and reading what was appended."""
+    pieces = pieces_of(size, keys)
+    batch = batch_of(pieces)
+    rows = min(ROWS, BYTES // size)
+    ways = {
+        "append pieces": lambda writer: writer.append_pieces(pieces),
+        "append batches": lambda writer: writer.append(batch),
+    }
+    found: dict[str, list[Measured]] = {name: [] for name in (*ways, "read")}
+    for _ in range(turns):
+        with tempfile.TemporaryDirectory() as root:
+            for name, append in ways.items():
+                path = Path(root, name)
+                found[name].append(appended(path, append, rows, size))
+                if name == "append pieces":
+                    found["read"].append(read(path, size))
+                shutil.rmtree(path)
+    what = f"{size} B" if keys == 1 else f"{size} B, {keys} keys"
+    for name, measured in found.items():
+        yield from results(f"{name} {what}", measured)
+
+
+def results(name: str, measured: list[Measured]) -> Iterator[Result]:
+    for figure, unit in (("rate", "/s"), ("cpu", "s/M"), ("MB/s", "MB/s")):
+        yield Result.of(f"{name}: {figure}", [turn[figure] for turn in measured], unit)
+
+
+# --- live -------------------------------------------------------------------------------------------------------------
+
+
+def role_plain(locator: str, size: int, count: int) -> None:
+    """Receive record batches, and forget them."""
+    with opened(zenspark, "peer", [locator], []) as session:
+        subscriber = session.declare_subscriber(KEY, zenspark.ArrowBatches())
+        tell(ready=True)
+        seen, began, used = 0, 0.0, 0.0
+        for batch in subscriber:
+            if not began:
+                began, used = time.perf_counter(), cpu()
+            else:
+                seen += batch.num_rows
+            if seen >= count:
+                break
+        seconds = time.perf_counter() - began
+        tell(rate=seen / seconds, cpu=(cpu() - used) / seen * 1e6)
+        wait_for_word()
+
+
+def role_record(locator: str, size: int, count: int) -> None:
+    """Record into a journal."""
+    with (
+        tempfile.TemporaryDirectory() as root,
+        opened(zenspark, "peer", [locator], []) as session,
+        JournalWriter(Path(root, "j")) as writer,
+    ):
+        recorder = Recorder(session, [KEY], writer, observe=False).start()
+        tell(ready=True)
+        while not writer.acknowledged:
+            time.sleep(LOOK_AGAIN)
+        first, began, used = writer.acknowledged, time.perf_counter(), cpu()
+        while writer.acknowledged < count + first:
+            time.sleep(LOOK_AGAIN)
+        seconds, seen = time.perf_counter() - began, writer.acknowledged - first
+        tell(rate=seen / seconds, cpu=(cpu() - used) / seen * 1e6)
+        wait_for_word()
+        recorder.stop()
+
+
+ROLES = {"plain": role_plain, "record": role_record}
+
+
+def play(role: str, size: int) -> Measured:
+    """One role, fed by a publisher in another process."""
+    locator = f"tcp/127.0.0.1:{free_port()}"
+    listener = Process(OURS, role, locator, size, LIVE[size], "bench.bench_journal")
+    listener.hear()
+    feed = Process(OURS, "feed", locator, size, LIVE[size])
+    try:
+        heard = listener.hear()
+        return {**heard, "MB/s": heard["rate"] * size / 1e6}
+    finally:
+        feed.end()
+        listener.end()
+
+
+def live(size: int, turns: int) -> Iterator[Result]:
+    pairs = [(play("record", size), play("plain", size)) for _ in range(turns)]
+    yield Result.of(
+        f"live {size} B: rate, recorded / received", [one["rate"] / other["rate"] for one, other in pairs], "x"
+    )
+    yield from results(f"live {size} B, recorded", [one for one, _ in pairs])
+    yield from results(f"live {size} B, received", [other for _, other in pairs])
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def lines(turns: int) -> Iterator[tuple[str, Callable[[], Iterator[Result]]]]:
+    for size in SIZES:
+        yield f"append read {size} B", partial(stored, size, 1, turns)
+    yield "append read 8 B, 300 keys", partial(stored, 8, 300, turns)
+    for size in SIZES:
+        yield f"live {size} B", partial(live, size, turns)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="measure the journal and its recorder")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.role:
+        role, _, locator, size, count = options.role
+        ROLES[role](locator, int(size), int(count))
+        return
+    found = []
+    for name, measure in lines(options.turns):
+        if any(word in name for word in options.only.split(",")):
+            for result in measure():
+                print(result, flush=True)
+                found.append(result)
+    if options.json:
+        Report("journal", found).write(options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""How fast does Spark bring a journal into a lake, beside Parquet into the same table, and does a batch stay cheap?
+
+    make bench                                                  this and all others
+    python bench/bench_lake.py --json new.json                  this one alone; --only 8,batches runs some of it
+    python bench/compare.py old.json new.json                   two branches, each run with --json
+
+A good answer: "of parquet" at least 0.5 for `samples` at every size of payload: what comes out of a journal lands at
+half the rate, at least, at which the same rows land that were Parquet before. "later / early" about 1: a batch costs
+as much when the lake has two hundred batches as when it has ten.
+
+Both ways end in the same place: partitions by day and prefix, zstd, one transaction. The Parquet files have the same
+rows, as many of them as there are tasks. They take turns, so a busy machine disturbs both alike. "tables" is a whole
+landing, streaming query and all, with a fold of the derived tables behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.compare import Report, Result
+from zenspark.arrow import SCHEMA, UTC
+from zenspark.journal import Journal, JournalWriter
+from zenspark.spark.engine import spark_session
+from zenspark.spark.lake import Lake
+from zenspark.spark.lake.landing import Landing
+from zenspark.spark.lake.samples import Samples
+from zenspark.spark.lake.upkeep import Care
+
+ROWS = {8: 1_000_000, 1024: 100_000, 65536: 2_000}
+BLOCKS = 32
+KEYS = 1_000
+PREFIXES = 4
+TURNS = 3
+TASKS = 2
+BATCHES = 200
+EARLY, LATE = slice(5, 25), slice(BATCHES - 20, BATCHES)
+BATCH_ROWS = 1_000
+BEGAN = 1_794_787_200_000_000
+PATIENCE = 120.0
+
+
+def samples(start: int, count: int, size: int) -> pa.RecordBatch:
+    """Stamped publications of a small fleet, payloads that do not compress."""
+    numbers = np.arange(start, start + count)
+    keys = pa.array([f"fleet{key % PREFIXES}/robot{key}/pose" for key in range(KEYS)])
+    at = BEGAN + numbers * 10
+    seconds, rest = at // 1_000_000, at % 1_000_000
+    noise = np.random.default_rng(start).bytes(count * size)
+    given = {
+        "key": keys.take(pa.array(numbers % KEYS)),
+        "kind": _same("PUT", count),
+        "payload": pa.Array.from_buffers(
+            pa.binary(),
+            count,
+            [None, pa.py_buffer(np.arange(0, count * size + 1, size, dtype=np.int32)), pa.py_buffer(noise)],
+        ),
+        "encoding": _same("zenoh/bytes", count),
+        "timestamp": pa.array(at - 300, UTC),
+        "timestamp_ntp64": pa.array((seconds << 32) + rest * 4294),
+        "timestamp_id": _same("a0a1a2a3a4a5a6a7a8a9aaabacadaeaf", count),
+        "source_zid": _same("b0b1b2b3b4b5b6b7b8b9babbbcbdbebf", count),
+        "source_eid": pa.array(np.ones(count, np.int64)),
+        "source_sn": pa.array(numbers),
+        "priority": _same("DATA", count),
+        "congestion": _same("DROP", count),
+        "express": pa.array(np.zeros(count, bool)),
+        "reliable": pa.array(np.ones(count, bool)),
+        "received_at": pa.array(at, UTC),
+        "via": _same("c0c1c2c3c4c5c6c7c8c9cacbcccdcecf", count),
+    }
+    arrays = [given.get(field.name, pa.nulls(count, field.type)) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(
+        [array.cast(field.type) for array, field in zip(arrays, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def _same(text: str, count: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text])).dictionary_decode()
+
+
+class Place:
+    """A journal and the same rows as Parquet, and lakes to land them in."""
+
+    def __init__(self, spark: SparkSession, path: Path, size: int, scale: float) -> None:
+        self.spark = spark
+        self.size = size
+        self.rows = int(ROWS[size] * scale) // BLOCKS * BLOCKS
+        self.journal, self.parquet = path / "journal", path / "parquet"
+        self._lakes = (path / f"lake{number}" for number in range(1_000_000))
+        with JournalWriter(self.journal, recorder="bench") as writer:
+            for block in range(BLOCKS):
+                writer.append(samples(block * self.rows // BLOCKS, self.rows // BLOCKS, size))
+                writer.flush()
+        self._copy()
+
+    def _copy(self) -> None:
+        """Rows of the journal as files for one task each."""
+        self.parquet.mkdir()
+        journal = Journal(self.journal)
+        for number, part in enumerate(journal.slices(0, journal.latest(), TASKS)):
+            with pq.ParquetWriter(self.parquet / f"{number}.parquet", journal.schema, compression="zstd") as writer:
+                for batch in part.batches():
+                    writer.write_batch(batch)
+
+    def from_journal(self) -> DataFrame:
+        return self.spark.read.format("zenoh").option("minPartitions", TASKS).load(str(self.journal))
+
+    def from_parquet(self) -> DataFrame:
+        return self.spark.read.parquet(str(self.parquet))
+
+    def landing(self, rows: Callable[[], DataFrame]) -> float:
+        """Rows per second of one large batch into an empty table."""
+        path = next(self._lakes)
+        target = Samples(Lake(path).table("samples"), "bench")
+        began = time.perf_counter()
+        landed = target.land(rows(), 0)
+        seconds = time.perf_counter() - began
+        assert landed is not None
+        assert landed.rows == self.rows
+        shutil.rmtree(path)
+        return self.rows / seconds
+
+    def tables(self) -> float:
+        """Rows per second from the journal into all tables."""
+        path = next(self._lakes)
+        landing = Landing(self.spark, [self.journal], Lake(path), trigger=None, options={"minPartitions": str(TASKS)})
+        began = time.perf_counter()
+        landing.start()
+        assert landing.wait(PATIENCE)
+        landing.stop()
+        seconds = time.perf_counter() - began
+        shutil.rmtree(path)
+        return self.rows / seconds
+
+
+def measured(place: Place) -> Iterator[Result]:
+    """What one size of payload gives."""
+    journal: list[float] = []
+    parquet: list[float] = []
+    tables: list[float] = []
+    for turn in range(TURNS + 1):
+        found = place.landing(place.from_journal), place.landing(place.from_parquet), place.tables()
+        if turn:  # the first one warms up
+            for turns, value in zip((journal, parquet, tables), found, strict=True):
+                turns.append(value)
+    size = f"{place.size} B"
+    yield Result.of(f"{size} journal to samples", journal, "rows/s")
+    yield Result.of(f"{size} journal to samples, payload", [rate * place.size / 1e6 for rate in journal], "MB/s")
+    yield Result.of(f"{size} parquet to samples", parquet, "rows/s")
+    yield Result.of(f"{size} journal to samples, of parquet", _ratios(journal, parquet), "x")
+    yield Result.of(f"{size} journal to tables", tables, "rows/s")
+    yield Result.of(f"{size} journal to tables, of parquet", _ratios(tables, parquet), "x")
+
+
+def _ratios(ours: list[float], theirs: list[float]) -> list[float]:
+    return [one / other for one, other in zip(ours, theirs, strict=True)]
+
+
+def batches(spark: SparkSession, path: Path) -> Iterator[Result]:
+    """What a small batch costs early and late, with the upkeep beside it."""
+    lake = Lake(path / "lake")
+    seconds: list[float] = []
+    with JournalWriter(path / "journal", recorder="bench") as writer:
+        landing = Landing(spark, [path / "journal"], lake, trigger="0 seconds", care=Care(compact_every=10.0))
+        landing.start()
+        for number in range(BATCHES):
+            writer.append(samples(number * BATCH_ROWS, BATCH_ROWS, 8))
+            writer.flush()
+            deadline = time.monotonic() + PATIENCE
+            while landing.progress().waiting and time.monotonic() < deadline:
+                time.sleep(0.005)
+            seconds.append(landing.progress().batch_seconds or 0.0)
+        landing.stop()
+    assert lake.landed() == {"bench": BATCHES * BATCH_ROWS}
+    early, late = ([each * 1e3 for each in seconds[part]] for part in (EARLY, LATE))
+    yield Result.of("a batch, early", early, "ms")
+    yield Result.of("a batch, 200 later", late, "ms")
+    ratio = statistics.median(late) / statistics.median(early)
+    yield Result("a batch, later / early", ratio, "x", (ratio, ratio))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--scale", type=float, default=1.0, help="with how many times as many rows")
+    parser.add_argument("--only", default="8,1024,65536,batches", help="which parts to run, with commas between")
+    options = parser.parse_args()
+    spark = spark_session(f"local[{TASKS}]", "bench lake", {"spark.driver.memory": "4g"})
+    results: list[Result] = []
+    for part in options.only.split(","):
+        with tempfile.TemporaryDirectory() as path:
+            found = (
+                batches(spark, Path(path))
+                if part == "batches"
+                else measured(Place(spark, Path(path), int(part), options.scale))
+            )
+            for result in found:
+                print(result, flush=True)
+                results.append(result)
+    spark.stop()
+    if options.json:
+        Report("lake", results).write(options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,349 @@
+"""Questions between this session and a neighbour, past the router.
+
+The router passes a question on in copies, remembers who waits for which, and does the same with every answer. Where a
+question of this session goes to neighbours, or a neighbour's to this session alone, there is nothing to decide on the
+way. So the session gives the question a number on that link itself, and takes the answers by it. Whatever somebody may
+want to change or to see on the way goes through the router: a namespace, interceptors, clock readings of each hop, a
+limited number of answers, and everything that goes to more than one side.
+
+All of this is guarded by the node's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from zenspark.api.enums import ConsolidationMode, Locality
+from zenspark.api.ids import EntityGlobalId
+from zenspark.api.namespace import Namespace
+from zenspark.api.replies import Gathering, reply_of
+from zenspark.api.room import Room
+from zenspark.api.sample import Head, Reply, Sample
+from zenspark.key import KeyExpr
+from zenspark.net.driver import Pump
+from zenspark.net.node import Node
+from zenspark.router.face import Face, Region
+from zenspark.router.requests import timeout_error
+from zenspark.transport.outbox import vle
+from zenspark.wire import messages
+from zenspark.wire import values as wire
+from zenspark.wire.codec import encode
+
+
+class End(msgspec.Struct, eq=False, frozen=True):
+    """A neighbour that a question goes to, and the bytes of the question before and behind its number."""
+
+    face: Face
+    pump: Pump
+    vocabulary: int
+    header: bytes
+    rest: bytes
+
+
+class Way(msgspec.Struct, eq=False, frozen=True):
+    """Where a question goes, as long as the routes are the same."""
+
+    version: tuple[int, int]
+    ends: Sequence[End]
+
+
+class Question(msgspec.Struct, eq=False):
+    """What a query asks for, and how."""
+
+    key_expr: KeyExpr
+    query: messages.Query
+    target: wire.QueryTarget
+    qos: wire.QoS
+    timeout: float
+    mode: ConsolidationMode
+    any_key: bool
+    destination: Locality = Locality.ANY
+    stack: wire.TimestampStack | None = None
+    way: Way | None = None
+    """The way it went the last time."""
+
+    def request(self, number: int, expr: wire.WireExpr) -> messages.Request:
+        """The message that asks it."""
+        return messages.Request(
+            request_id=number,
+            wire_expr=expr,
+            qos=self.qos,
+            target=self.target,
+            timeout_ms=int(self.timeout * 1000),
+            ts_stack=self.stack,
+            body=self.query,
+        )
+
+
+class Known(msgspec.Struct, eq=False, frozen=True):
+    """A question of a neighbour that only this session is asked."""
+
+    face: Face
+    vocabulary: int
+    version: int
+    request: messages.Request
+    pump: Pump
+    key_expr: KeyExpr
+
+    def is_like(self, face: Face, request: messages.Request, version: int) -> bool:
+        """Whether another question goes the same way: who repeats one repeats the very objects in it."""
+        like = self.request
+        return (
+            face is self.face
+            and request.wire_expr is like.wire_expr
+            and request.target is like.target
+            and request.node_id == like.node_id
+            and version == self.version
+            and face.vocabulary == self.vocabulary
+        )
+
+
+class Heard(msgspec.Struct, eq=False, frozen=True):
+    """What answers with values have in common, and what that means."""
+
+    face: Face
+    vocabulary: int
+    expr: wire.WireExpr
+    responder: wire.EntityId | None
+    encoding: wire.Encoding
+    qos: wire.QoS
+    head: Head
+    replier: EntityGlobalId | None
+
+    def is_like(self, face: Face, response: messages.Response, put: messages.Put, qos: wire.QoS) -> bool:
+        """Whether another answer has the same in common: who repeats one repeats the very objects in it."""
+        return (
+            response.wire_expr is self.expr
+            and put.encoding is self.encoding
+            and response.responder is self.responder
+            and qos is self.qos
+            and face is self.face
+            and face.vocabulary == self.vocabulary
+        )
+
+
+class Spoken(msgspec.Struct, eq=False, frozen=True):
+    """The bytes of an answer before and behind its number, up to its payload, and what they depend on."""
+
+    key: str
+    responder: wire.EntityId | None
+    qos: wire.QoS
+    encoding: wire.Encoding
+    header: bytes
+    rest: bytes
+
+
+class Served:
+    """A question of a neighbour that queryables of this session answer."""
+
+    __slots__ = ("_direct", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
+
+    def __init__(self, direct: Direct, known: Known, request: messages.Request, timeout: float) -> None:
+        self.key_expr = known.key_expr
+        self._direct = direct
+        self._pump = pump = known.pump
+        self._number = request.request_id
+        self._qos = request.qos
+        self._is_over = False
+        self._timer = pump.loop.call_at(pump.loop.now() + timeout, self._expire)
+
+    def answer(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
+        """Send one response."""
+        with self._direct.lock:
+            if self._is_over:
+                return
+            self._tell(key, body, responder)
+        self._write()
+        self._pump.wait_for_room(wire.Congestion.BLOCK)
+
+    def _tell(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
+        put = body.body if isinstance(body, messages.Reply) else None
+        if isinstance(put, messages.Put) and put.timestamp is None and put.attachment is None:
+            spoken = self._direct.spoken(key, responder, self._qos, put.encoding)
+            head = spoken.header + vle(self._number) + spoken.rest
+            self._pump.tell(head, put.payload, self._qos.priority)
+        else:
+            expr = wire.WireExpr(0, key)
+            response = messages.Response(
+                request_id=self._number, wire_expr=expr, qos=self._qos, responder=responder, body=body
+            )
+            self._pump.say(response, self._qos)
+
+    def _write(self) -> None:
+        if not self._pump.loop.is_mine:  # the loop does so at the end of its turn
+            self._pump.flush()
+
+    def finish(self) -> None:
+        """There is nothing more to say."""
+        with self._direct.lock:
+            if self._is_over:
+                return
+            self._is_over = True
+            header, rest = self._direct.final(self._qos)
+            self._pump.tell(header + vle(self._number) + rest, None, self._qos.priority)
+        self._timer.cancel()
+        self._write()
+
+    def _expire(self) -> None:
+        """Wait no longer for the queryables."""
+        with self._direct.lock:
+            if not self._is_over:
+                self._pump.say(timeout_error(self._number, self._qos, self._direct.zid), self._qos)
+        self.finish()
+
+
+class Direct:
+    """The questions of one session that go past the router. `is_offered` tells whether the session itself answers."""
+
+    def __init__(
+        self, node: Node, room: Room, namespace: Namespace, is_offered: Callable[[str, wire.QueryTarget], bool]
+    ) -> None:
+        self.lock = node.lock
+        self.zid = node.identity.zid
+        self._node = node
+        self._room = room
+        self._namespace = namespace
+        self._is_offered = is_offered
+        self._routes = node.router.routes
+        self._timeout = node.router.policy.query_timeout
+        self._asked: dict[Face, dict[int, tuple[Gathering, wire.QoS]]] = {}
+        self._spoken = Spoken("", None, wire.QoS.DEFAULT, wire.Encoding.BYTES, b"", b"")
+        self._final = (wire.QoS.DEFAULT, *_around_number(messages.ResponseFinal(request_id=0)))
+        self._known: Known | None = None
+        self._heard: Heard | None = None
+        self.offers = 0
+        """Changes whenever a queryable of this session comes or goes."""
+
+    # -- questions of this session
+
+    def way(self, question: Question) -> Way | None:
+        """How a question goes past the router; None if it may not."""
+        way = question.way
+        version = (self._routes.request_version, self.offers)
+        if way is None or way.version != version or any(end.vocabulary != end.face.vocabulary for end in way.ends):
+            ends = self._ends(question)
+            way = question.way = None if None in ends else Way(version, [end for end in ends if end is not None])
+        return way
+
+    def _ends(self, question: Question) -> list[End | None]:
+        key, destination = str(question.key_expr), question.destination
+        if self._namespace.is_used or question.stack is not None or destination is Locality.SESSION_LOCAL:
+            return [None]
+        if destination is not Locality.REMOTE and self._is_offered(key, question.target):
+            return [None]
+        faces = self._routes.request(self._node.local_face, key, question.target)
+        return [self._end(face, key, question) for face in faces]
+
+    def _end(self, face: Face, key: str, question: Question) -> End | None:
+        pump = self.pump(face)
+        if pump is None:
+            return None
+        return End(face, pump, face.vocabulary, *_around_number(question.request(0, face.express(key))))
+
+    def pump(self, face: Face) -> Pump | None:
+        """How to speak to a neighbour, if nobody looks at what is said there and heard from there."""
+        is_plain = face.egress is None and face.ingress is None and face.region is not Region.GROUP
+        return self._node.driver(face) if is_plain else None
+
+    def ask(self, way: Way, question: Question, gathering: Gathering) -> list[Pump]:
+        """Ask; the links to write to."""
+        for end in way.ends:
+            number = end.face.next_request_id()
+            asked = self._asked.setdefault(end.face, {})
+            asked[number] = gathering, question.qos
+            gathering.at_end(partial(asked.pop, number, None))
+            end.pump.tell(end.header + vle(number) + end.rest, None, question.qos.priority)
+        return [end.pump for end in way.ends]
+
+    def takes(self, face: Face, message: messages.Response | messages.ResponseFinal) -> bool:
+        """Whether a message answers such a question."""
+        number = message.request_id
+        found = self._asked[face].get(number) if face in self._asked else None
+        if found is None:
+            return False
+        gathering, qos = found
+        if isinstance(message, messages.ResponseFinal):
+            del self._asked[face][number]
+            gathering.source_done()
+            return True
+        reply = self._reply(face, message, qos)
+        if reply is not None and not gathering.add(reply):
+            self._room.missing(gathering.inlet, face, own_questions=1)
+        return True
+
+    def _reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:
+        """What an answer says; None if nobody knows the key it is about."""
+        put = _plain_value(response)
+        if put is not None and self._heard is not None and self._heard.is_like(face, response, put, qos):
+            return Reply(Sample(self._heard.head, put.payload, 0, put.attachment), self._heard.replier)
+        key = face.resolve(response.wire_expr)
+        if key is None:
+            return None
+        if put is not None:
+            head = Head(KeyExpr(key), encoding=put.encoding, qos=qos)
+            replier = None if response.responder is None else EntityGlobalId.from_wire(response.responder)
+            self._heard = Heard(
+                face, face.vocabulary, response.wire_expr, response.responder, put.encoding, qos, head, replier
+            )
+        return reply_of(key, response.body, response.responder, qos, response.ts_stack)
+
+    def closed(self, face: Face) -> None:
+        """A neighbour is gone: it will answer nothing."""
+        for gathering, _ in list(self._asked.pop(face, {}).values()):
+            gathering.source_done()
+
+    # -- questions of neighbours
+
+    def served(self, face: Face, request: messages.Request) -> Served | None:
+        """A question that only this session is asked, as it goes past the router; None if it may not."""
+        known = self._known
+        if known is None or not known.is_like(face, request, self._routes.request_version):
+            known = self._known = self._find(face, request)
+        if known is None or request.ts_stack is not None or request.budget:
+            return None
+        timeout = self._timeout if request.timeout_ms is None else request.timeout_ms / 1000
+        return Served(self, known, request, timeout)
+
+    def _find(self, face: Face, request: messages.Request) -> Known | None:
+        pump = self.pump(face)
+        key, tree = face.resolve(request.wire_expr), self._node.router.tree(face, request.node_id)
+        if pump is None or key is None or tree is None or self._namespace.is_used:
+            return None
+        version = self._routes.request_version
+        if self._routes.request(face, key, request.target, tree) != (self._node.local_face,):
+            return None
+        return Known(face, face.vocabulary, version, request, pump, KeyExpr(key))
+
+    def spoken(self, key: str, responder: wire.EntityId, qos: wire.QoS, encoding: wire.Encoding) -> Spoken:
+        """An answer up to its payload: most often it is the same as the last time."""
+        last = self._spoken
+        if key != last.key or responder != last.responder or qos != last.qos or encoding != last.encoding:
+            body = messages.Reply(body=messages.Put(encoding=encoding, payload=b""))
+            expr = wire.WireExpr(0, key)
+            response = messages.Response(request_id=0, wire_expr=expr, qos=qos, responder=responder, body=body)
+            header, rest = _around_number(response)
+            last = self._spoken = Spoken(key, responder, qos, encoding, header, rest[:-1])  # the payload's length
+        return last
+
+    def final(self, qos: wire.QoS) -> tuple[bytes, bytes]:
+        """The end of answers, before and behind its number."""
+        if qos != self._final[0]:
+            self._final = (qos, *_around_number(messages.ResponseFinal(request_id=0, qos=qos)))
+        return self._final[1:]
+
+
+def _around_number(message: messages.NetworkMessage) -> tuple[bytes, bytes]:
+    """The bytes of a message before and behind its number, which is 0."""
+    whole = encode(message)
+    return whole[:1], whole[2:]
+
+
+def _plain_value(response: messages.Response) -> messages.Put | None:
+    """The value in an answer, if all answers with such a value may have the same head."""
+    put = response.body.body if isinstance(response.body, messages.Reply) else None
+    if not isinstance(put, messages.Put) or response.ts_stack is not None:
+        return None
+    return put if put.timestamp is None and put.source_info is None else None

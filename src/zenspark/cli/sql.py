@@ -1,0 +1,181 @@
+"""`zenspark sql`: asks a lake, in Spark's SQL."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from rich.table import Table
+
+from zenspark.cli import Parser
+from zenspark.cli.screen import Screen
+from zenspark.errors import UsageError
+from zenspark.spark.engine import spark_session
+from zenspark.spark.functions import register
+from zenspark.spark.lake import Lake
+
+DESCRIPTION = """\
+Ask a lake: its tables are samples, latest, gaps, traffic, sessions and declarations.
+
+  zenspark sql "select key, zenoh_decode_payload(encoding, payload) as value from latest where key like 'fleet/%'"
+  zenspark sql "select prefix, minute, messages, latency_avg_us from traffic order by minute desc limit 10"
+  zenspark sql "describe samples"
+
+The functions are zenoh_key_match, zenoh_intersects, zenoh_includes, zenoh_decode_payload and zenoh_ntp64_to_timestamp.
+Bytes are shown as text where they are text, and as hexadecimal numbers otherwise."""
+
+MOST_ROWS = 1000
+"""A table of more is nothing to look at; csv and json have no such limit."""
+
+Line = tuple[object, ...]
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command; the exit code."""
+    given = _parser().parse_args(arguments)
+    folder = Path(given.lake)
+    if "://" not in given.lake and not (folder / "samples").exists():
+        raise UsageError(f"{given.lake}: there is no lake here; zenspark up makes one, --lake names another directory")
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # what Spark finds wrong is said below, in one line
+    spark = spark_session(given.master, "zenspark sql")
+    try:
+        with one_line():
+            answer = asked(spark, Lake(given.lake), given.query)
+            FORMATS[given.format](answer.columns, rows_of(answer))
+    finally:
+        spark.stop()
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="zenspark sql", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("query", help="what to ask, in SQL")
+    add("--lake", metavar="DIR", default="lake", help="directory or URI of the lake (./lake)")
+    add("--format", choices=list(FORMATS), default="table", help="how to print the answer (table)")
+    add("--master", metavar="URL", default="local[*]", help="the Spark master that computes it (local[*])")
+    return parser
+
+
+def asked(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
+    """The answer to a query; only the tables it may mean are looked at."""
+    register(spark)
+    for name in lake.tables():
+        if re.search(rf"\b{name}\b", query, re.IGNORECASE) or re.search(r"\bshow\b", query, re.IGNORECASE):
+            lake.read(spark, name).createOrReplaceTempView(name)
+    return spark.sql(query)
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Says what Spark finds wrong with a query in one line."""
+    try:
+        yield
+    except PySparkException as error:
+        raise UsageError(problem_of(error)) from None
+
+
+def problem_of(error: PySparkException) -> str:
+    """What is wrong, in one line, with the nearest name there is for one that there is not."""
+    parameters = error.getMessageParameters() or {}
+    condition = error.getCondition() or ""
+    position = f" (line {parameters['line']})" if "line" in parameters else ""
+    match condition.split(".")[0]:
+        case "TABLE_OR_VIEW_NOT_FOUND":
+            name = str(parameters.get("relationName", "")).replace("`", "")
+            near = get_close_matches(name, ["samples", "latest", "gaps", "traffic", "sessions", "declarations"], 1)
+            hint = (
+                f"did you mean {near[0]}?"
+                if near
+                else "there are samples, latest, gaps, traffic, sessions, declarations"
+            )
+            return f"there is no table {name}: {hint}"
+        case "UNRESOLVED_COLUMN":
+            name = str(parameters.get("objectName", "")).replace("`", "")
+            there = str(parameters.get("proposal", "")).replace("`", "")
+            return f"there is no column {name}" + (f"; there are {there}" if there else "")
+    text = re.sub(r"\s+", " ", str(error).split("\n\nJVM stacktrace")[0].split("\n\n==")[0]).strip()
+    kind = "cannot be understood" if isinstance(error, AnalysisException) else "failed"
+    return f"the query {kind}{position}: {text[:500]}"
+
+
+def rows_of(answer: DataFrame) -> Iterator[Line]:
+    """The rows one after the other, without having all of them at once."""
+    for row in answer.toLocalIterator():
+        yield tuple(row)
+
+
+# --- formats ----------------------------------------------------------------------------------------------------------
+
+
+def shown(value: object) -> str:
+    """A value as a reader wants to see it."""
+    match value:
+        case None:
+            return ""
+        case bytes() | bytearray():
+            return _bytes(bytes(value))
+        case datetime():
+            return value.isoformat(sep=" ")
+        case float():
+            return f"{value:.6g}"
+    return str(value)
+
+
+def _bytes(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return value.hex()
+    return text if text.isprintable() else value.hex()
+
+
+def as_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
+    """For eyes."""
+    left = iter(rows)
+    table = Table(*columns)
+    for row in islice(left, MOST_ROWS):
+        table.add_row(*map(shown, row))
+    count = table.row_count
+    more = next(left, None) is not None
+    screen = Screen()
+    screen.print(table)
+    screen.print(
+        f"the first {count} rows; --format csv gives all" if more else f"{count} row{'' if count == 1 else 's'}"
+    )
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Line]) -> None:
+    """For other programs, with a line of names first."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([shown(value) for value in row] for row in rows)
+
+
+def as_json(columns: Sequence[str], rows: Iterable[Line]) -> None:
+    """One object per line."""
+    for row in rows:
+        print(json.dumps(dict(zip(columns, map(_plain, row), strict=True)), ensure_ascii=False))
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float | str) else shown(value)
+
+
+FORMATS: dict[str, Callable[[Sequence[str], Iterable[Line]], None]] = {
+    "table": as_table,
+    "csv": as_csv,
+    "json": as_json,
+}

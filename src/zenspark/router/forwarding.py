@@ -1,0 +1,134 @@
+"""Forwarding: where publications go that came in columns, and the words for them there, found once for each shape.
+
+It comes to the same as `Router.receive` with each of them. Where that cannot be known from the shape alone, because
+somebody looks at every message, the answer is None: they have to be received one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from zenspark.router.face import Face, Region
+from zenspark.router.memory import Memory
+from zenspark.router.network import SELF
+from zenspark.router.router import Router
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import NO_LANE, Columns, Shape
+from zenspark.wire.messages import Del, Push
+from zenspark.wire.values import Congestion, QoS
+
+RELIABLE = 0x08
+"""A bit of a lane in the columns."""
+
+
+class Way(msgspec.Struct, frozen=True, eq=False):
+    """How publications of one shape go on to one neighbour."""
+
+    target: Face
+    head: bytes
+    """All that stands before the body."""
+    vocabulary: int
+    """That of the target, in which the key is named."""
+
+
+class Course(msgspec.Struct, frozen=True, eq=False):
+    """Where publications of one shape go."""
+
+    ways: tuple[Way, ...] = ()
+    is_local: bool = False
+    """Whether the session of this node wants them."""
+    lane: int = NO_LANE
+    may_drop: bool = False
+    is_by_shape: bool = True
+    """Whether all of that is so for each of them."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no key has got another number since."""
+        return all(way.vocabulary == way.target.vocabulary for way in self.ways)
+
+
+ONE_BY_ONE = Course(is_by_shape=False)
+
+
+class Share(msgspec.Struct, eq=False):
+    """What one neighbour gets of the publications of one read: for each shape a lane and a head."""
+
+    lanes: bytearray
+    blocking: bytearray
+    """The same without those that may be dropped."""
+    heads: list[bytes]
+
+    @classmethod
+    def of_none(cls, count: int) -> Share:
+        return cls(bytearray([NO_LANE]) * count, bytearray([NO_LANE]) * count, [b""] * count)
+
+
+class Forwarding:
+    """Knows where the publications of one router's neighbours go. `local` is the face of its own session."""
+
+    def __init__(self, router: Router, local: Face) -> None:
+        self._router = router
+        self._local = local
+        self._memory: Memory[Course] = Memory()
+
+    def courses(self, face: Face, columns: Columns, start: int, stop: int) -> list[Course] | None:
+        """Where some rows of a face go, by shape, stamped if they have to be. None: receive them one by one."""
+        found = None if face.ingress is not None or face.is_doubled else self._found(face, columns)
+        stamping = self._router.stamping
+        if found is None or stamping is None:
+            return found
+        wanted = bytes([course.is_local or bool(course.ways) for course in found])
+        return found if stamping.stamp_rows(columns, start, stop, wanted) else None
+
+    def _found(self, face: Face, columns: Columns) -> list[Course] | None:
+        known = self._memory.of(face, (self._router.routes.version, face.vocabulary))
+        found = []
+        for index in range(columns.shape_count):
+            name = columns.signature(index)
+            if face.region is Region.ROUTER:  # its number for a router may have come to mean another one
+                name = (self._router.tree(face, columns.node_id(index)), *name)
+            course = known.get(name)
+            if course is None or not course.is_current:
+                course = known[name] = self._course(face, columns.shape_at(index))
+            if not course.is_by_shape:
+                return None
+            found.append(course)
+        return found
+
+    def _course(self, face: Face, shape: Shape) -> Course:
+        key, tree = face.resolve(shape.wire_expr), self._router.tree(face, shape.node_id)
+        if tree is None:
+            return ONE_BY_ONE
+        targets = () if key is None else self._router.routes.push(face, key, tree)
+        if any(target.egress is not None for target in targets):
+            return ONE_BY_ONE
+        return Course(
+            tuple(_way(target, key or "", shape.qos, tree) for target in targets if target is not self._local),
+            self._local in targets,
+            shape.qos.priority | (RELIABLE if shape.reliable else 0),
+            shape.qos.congestion is not Congestion.BLOCK,
+        )
+
+
+def _way(target: Face, key: str, qos: QoS, tree: int) -> Way:
+    node_id = tree if target.region is Region.ROUTER else SELF
+    whole = encode(Push(wire_expr=target.express(key), qos=qos, node_id=node_id, body=Del()))
+    return Way(target, whole[:-1], target.vocabulary)
+
+
+def shares(courses: Sequence[Course]) -> Iterable[tuple[Face, Share]]:
+    """What each neighbour gets."""
+    found: dict[Face, Share] = {}
+    for index, course in enumerate(courses):
+        for way in course.ways:
+            share = found.get(way.target)
+            if share is None:
+                share = found[way.target] = Share.of_none(len(courses))
+            share.heads[index] = way.head
+            share.lanes[index] = course.lane
+            if not course.may_drop:
+                share.blocking[index] = course.lane
+    return found.items()

@@ -1,0 +1,360 @@
+"""Publications passed on in columns arrive as those passed on one by one: same order, same lanes, same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests import strategies
+from tests.strategies import examples
+from zenspark.clock import HybridClock, ntp64_from_ns
+from zenspark.errors import LimitExceeded
+from zenspark.router.face import Face
+from zenspark.router.forwarding import Forwarding, shares
+from zenspark.router.network import TREES_DELAY
+from zenspark.router.router import Policy, Router
+from zenspark.router.stamping import Stamping
+from zenspark.transport.framing import decompress
+from zenspark.transport.hearing import Hearing, Lanes, Pushes, Received
+from zenspark.transport.outbox import Outbox
+from zenspark.wire.codec import encode, encode_link_states
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Relay
+from zenspark.wire.fields import replace
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    DeclareKeyexpr,
+    DeclareSubscriber,
+    Del,
+    Frame,
+    LinkState,
+    NetworkMessage,
+    NetworkOam,
+    Push,
+    Put,
+    UndeclareKeyexpr,
+    UndeclareSubscriber,
+)
+from zenspark.wire.values import BoundExpr, Mapping, NextSns, Priority, Timestamp, WhatAmI, WireExpr, ZenohId
+
+OWN = ZenohId(0x0123456789ABCDEF)
+BESIDE, BEHIND, FAR = ZenohId(0x20), ZenohId(0x21), ZenohId(0x22)
+NOW = 1_700_000_000_000_000_000
+HOUR = 3_600_000_000_000
+SN_MASK = 0xFFF
+PATCH = 1
+NAMES = ("source", "client", "peer", "router", "far", "group", "member")
+SPEAKERS = ("source", "source", "source", "client", "peer", "router", "router", "member")
+KEYS = ("a", "a/b", "a/b/c", "b", "a/*", "**", "not//a/key")
+
+Guarded = st.sampled_from([None, "client", "router"])
+
+
+class Link(msgspec.Struct, frozen=True):
+    """What was agreed with a neighbour."""
+
+    batch_size: int
+    qos: bool
+    compression: bool
+    low_latency: bool
+
+
+class Says(msgspec.Struct, frozen=True):
+    """A neighbour says something."""
+
+    who: str
+    message: NetworkMessage
+    reliable: bool = True
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One of them says several things in one go, in frames of their lanes."""
+
+    who: str
+    messages: tuple[tuple[Push, bool], ...]
+
+
+class Refusing:
+    """A guard that keeps what has no payload."""
+
+    def admit(self, message: Any, reliable: bool, now: float) -> Any:  # noqa: ANN401
+        return None if isinstance(message, Push) and isinstance(message.body, Del) else message
+
+
+class World:
+    """One router, its neighbours, and what each of them is sent."""
+
+    def __init__(self, stamps: bool, drops: bool, guarded: str | None, links: dict[str, Link]) -> None:
+        stamping = Stamping(OWN, HybridClock(), lambda: NOW, drops) if stamps else None
+        self.router = Router(OWN, WhatAmI.ROUTER, Policy(stamping=stamping))
+        self.local = self.router.add_local()
+        self.heard: list[tuple[Push, bool]] = []
+        group = self.router.add_group()
+        self.faces = {
+            "source": self.router.add_face(ZenohId(0x10), WhatAmI.CLIENT, 0.0)[0],
+            "client": self.router.add_face(ZenohId(0x11), WhatAmI.CLIENT, 0.0)[0],
+            "peer": self.router.add_face(ZenohId(0x12), WhatAmI.PEER, 0.0)[0],
+            "router": self.router.add_face(BESIDE, WhatAmI.ROUTER, 0.0)[0],
+            "far": self.router.add_face(FAR, WhatAmI.ROUTER, 0.0)[0],
+            "group": group,
+            "member": self.router.add_member(group, ZenohId(0x13), WhatAmI.PEER),
+        }
+        states = [
+            LinkState(psid=0, sn=2, zid=BESIDE, whatami=1, links=(1, 2)),
+            LinkState(psid=1, sn=1, zid=OWN, whatami=1, links=(0, 3)),
+            LinkState(psid=2, sn=2, zid=BEHIND, whatami=1, links=(0,)),
+            LinkState(psid=3, sn=2, zid=FAR, whatami=1, links=(1,)),
+        ]
+        told = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states))
+        self.router.receive(self.faces["router"], told, 0.0)
+        states = [
+            LinkState(psid=0, sn=3, zid=FAR, whatami=1, links=(1,)),
+            LinkState(psid=1, sn=1, zid=OWN, whatami=1),
+        ]
+        told = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states))
+        self.router.receive(self.faces["far"], told, 0.0)
+        self.router.handle_timeout(TREES_DELAY)
+        self.outboxes = {
+            face: Outbox(link.batch_size, 7, SN_MASK, link.qos, link.compression, link.low_latency)
+            for face, link in ((self.faces[name], link) for name, link in links.items())
+        }
+        if guarded is not None:
+            self.faces[guarded].egress = Refusing()
+
+    def receive(self, face: Face, message: NetworkMessage, reliable: bool) -> None:
+        """One message, as an object."""
+        for target, said in self.router.receive(face, message, 1.0):
+            passed = said if target.egress is None else target.egress.admit(said, reliable, 1.0)
+            if target is self.local:
+                if isinstance(said, Push):
+                    self.heard.append((replace(said, wire_expr=WireExpr(0, "local")), reliable))
+            elif isinstance(passed, Push):  # declarations are not what this is about
+                self.append(self.outboxes[target], passed, reliable)
+
+    def append(self, outbox: Outbox, push: Push, reliable: bool) -> None:
+        try:
+            outbox.append(push.qos.priority, reliable, encode(push))
+        except LimitExceeded:
+            assert outbox.is_empty or len(encode(push)) > 60
+
+
+class OneByOne(World):
+    """Passes on every message by itself."""
+
+    def run(self, run: Run) -> None:
+        for message, reliable in run.messages:
+            self.receive(self.faces[run.who], message, reliable)
+
+
+class InColumns(World):
+    """Passes on what it can in columns."""
+
+    def __init__(self, *arguments: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments)
+        self.forwarding = Forwarding(self.router, self.local)
+        self.columns = Columns(5, 4, 3)
+
+    def run(self, run: Run) -> None:
+        face = self.faces[run.who]
+        cursor = Cursor(b"".join(batches(run)), Framing.STREAM, 0xFFFF)
+        outcome = Outcome.FULL
+        while outcome is not Outcome.END:
+            self.columns.clear()
+            outcome = cursor.decode(self.columns)
+            self.hear(face, self.columns)
+            if outcome is Outcome.MESSAGE:
+                message = cursor.message()
+                assert isinstance(message, NetworkMessage)
+                self.receive(face, message, cursor.reliable)
+
+    def hear(self, face: Face, columns: Columns) -> None:
+        courses = self.forwarding.courses(face, columns, 0, len(columns))
+        if courses is None:
+            for row in range(len(columns)):
+                self.receive(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
+            return
+        pushes = Pushes(columns, 0, len(columns), stamped_by=None if self.router.stamping is None else OWN)
+        for row in range(len(columns)):
+            if courses[columns.shape[row]].is_local:
+                self.heard.append(local_row(pushes, row))
+        for target, share in shares(courses):
+            relay = Relay(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
+            while relay.lane >= 0:
+                try:
+                    self.outboxes[target].relay(relay)
+                except LimitExceeded:
+                    continue
+
+
+def local_row(pushes: Pushes, row: int) -> tuple[Push, bool]:
+    """What the session makes of a row."""
+    shape = pushes.shape_at(pushes.columns.shape[row])
+    push = replace(pushes.columns.push(row), wire_expr=WireExpr(0, "local"), node_id=0)
+    if isinstance(push.body, Put) and shape.timestamp_id is not None:
+        stamp = Timestamp(pushes.columns.timestamp[row], shape.timestamp_id)
+        push = replace(push, body=replace(push.body, timestamp=stamp))
+    return push, shape.reliable
+
+
+def batches(run: Run) -> Iterator[bytes]:
+    for message, reliable in run.messages:
+        content = encode(Frame(reliable=reliable, sn=1, priority=message.qos.priority, msgs=(message,)))
+        yield len(content).to_bytes(2, "little") + content
+
+
+# -- what arrives ---------------------------------------------------------------------------------------------------
+
+
+def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
+    """The messages in what was written to a neighbour."""
+    lanes = Lanes(link.qos, SN_MASK, PATCH, NextSns(((7, 7),) * len(Priority)), 1 << 20)
+    hearing = Hearing(lanes, Columns(64))
+    found: list[tuple[Push, bool]] = []
+    for batch in written:
+        if link.low_latency:
+            cursor = Cursor(batch, Framing.BARE, 1 << 20)
+        elif link.compression:
+            cursor = Cursor(decompress(batch[2:], link.batch_size), Framing.BATCH)
+        else:
+            cursor = Cursor(batch, Framing.STREAM, link.batch_size - 2)
+        for event in hearing.walk(cursor):
+            if isinstance(event, Pushes):
+                columns = event.columns
+                for row in range(event.start, event.stop):
+                    found.append((columns.push(row), columns.shape_at(columns.shape[row]).reliable))
+            else:
+                assert isinstance(event, Received), event
+                assert isinstance(event.message, Push)
+                found.append((event.message, event.reliable))
+    return found
+
+
+def unstamped(found: list[tuple[Push, bool]]) -> tuple[list[tuple[Push, bool]], list[int]]:
+    """The same without the readings of the router's own clock, and these: they say when, which is nobody's business."""
+    own, without = [], []
+    for push, reliable in found:
+        body = push.body
+        if body.timestamp is not None and body.timestamp.id == OWN:
+            own.append(body.timestamp.ntp64)
+            push = replace(push, body=replace(body, timestamp=Timestamp(0, OWN)))
+        without.append((push, reliable))
+    return without, own
+
+
+# -- what is said ---------------------------------------------------------------------------------------------------
+
+links = st.builds(
+    Link, st.sampled_from([64, 100, 2000]), st.booleans(), st.sampled_from([False, False, True]), st.just(False)
+) | st.builds(Link, st.sampled_from([64, 2000]), st.just(True), st.just(False), st.just(True))
+numbers = st.integers(1, 3)
+exprs = st.builds(WireExpr, st.just(0), st.sampled_from([*KEYS, *KEYS[:3]])) | st.builds(
+    WireExpr, numbers, st.sampled_from(["", "/b", "/b/c"]), st.sampled_from(Mapping)
+)
+clocks = st.none() | st.sampled_from([NOW - HOUR, NOW, NOW + 1, NOW + 100_000_000, NOW + HOUR]).map(
+    lambda time: Timestamp(ntp64_from_ns(time), ZenohId(0x77))
+)
+
+
+@st.composite
+def pushes(draw: st.DrawFn) -> tuple[Push, bool]:
+    push = draw(strategies.messages(Push))
+    assert isinstance(push, Push)
+    assume(not getattr(push.body, "shm", False))
+    if draw(st.booleans()):
+        push = Push(qos=push.qos, wire_expr=push.wire_expr, body=Put(payload=b"x" * draw(st.integers(0, 150))))
+    body = replace(push.body, timestamp=draw(clocks))
+    node_id = draw(st.sampled_from([0, 0, 0, 2, 2, 3, 9]))
+    return replace(push, wire_expr=draw(exprs), body=body, node_id=node_id), draw(st.booleans())
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    """Often several that are alike."""
+    kinds = draw(st.lists(pushes(), min_size=1, max_size=4))
+    who = draw(st.sampled_from(SPEAKERS))
+    return Run(who, tuple(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=12))))
+
+
+def declared(body: Any, node_id: int = 0) -> Declare:  # noqa: ANN401
+    return Declare(body=body, node_id=node_id)
+
+
+neighbours = st.sampled_from(["client", "peer", "router", "far", "source"])
+subscriptions = st.builds(
+    lambda who, number, key, node: Says(
+        who, declared(DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)), node if who == "router" else 0)
+    ),
+    neighbours,
+    numbers,
+    st.sampled_from(KEYS[:-1]),
+    st.sampled_from([0, 2]),
+)
+changes = st.one_of(
+    subscriptions,
+    subscriptions,
+    st.builds(lambda who, number: Says(who, declared(UndeclareSubscriber(id=number))), neighbours, numbers),
+    st.builds(
+        lambda who, number, key: Says(who, declared(DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key)))),
+        neighbours,
+        numbers,
+        st.sampled_from(KEYS[:3]),
+    ),
+    st.builds(lambda who, number: Says(who, declared(UndeclareKeyexpr(expr_id=number))), neighbours, numbers),
+    st.just(Says("peer", declared(DeclareFinal()))),
+)
+first = st.tuples(
+    *(
+        st.just(Says(who, declared(DeclareSubscriber(id=1, wire_expr=WireExpr(0, key)))))
+        for who, key in (("client", "a/**"), ("peer", "**"), ("router", "a/*"), ("far", "a"), ("source", "b"))
+    )
+).map(list)
+
+
+@given(
+    st.booleans(),
+    st.booleans(),
+    Guarded,
+    st.fixed_dictionaries(dict.fromkeys(NAMES, links)),
+    st.booleans(),
+    first,
+    st.lists(runs() | runs() | changes, min_size=1, max_size=8),
+)
+@examples(200)
+def test_in_columns_everything_arrives_as_one_by_one(
+    stamps: bool,
+    drops: bool,
+    guarded: str | None,
+    agreed: dict[str, Link],
+    listens: bool,
+    before: list[Says],
+    steps: list[Says | Run],
+) -> None:
+    steps = [*steps, *steps]  # what was found out about a shape is used again, after what has changed since
+    arguments = (stamps, drops, guarded, agreed)
+    slow, fast = OneByOne(*arguments), InColumns(*arguments)
+    worlds: tuple[OneByOne | InColumns, ...] = (slow, fast)
+    for world in worlds:
+        if listens:
+            declaration = declared(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a")))
+            world.router.receive(world.local, declaration, 1.0)
+        for step in [*before, *steps]:
+            if isinstance(step, Run):
+                world.run(step)
+            else:
+                world.receive(world.faces[step.who], step.message, step.reliable)
+    assert unstamped(fast.heard)[0] == unstamped(slow.heard)[0]
+    for name, link in agreed.items():
+        one, other = (world.outboxes[world.faces[name]] for world in worlds)
+        assert one.next_sns == other.next_sns
+        written, same = ([bytes(batch) for batch in outbox.take()] for outbox in (one, other))
+        if stamps:
+            expected, own = unstamped(arrived(written, link))
+            found, also = unstamped(arrived(same, link))
+            assert found == expected
+            assert len(set(also)) == len(set(own)) == len(own)
+        else:
+            assert same == written

@@ -1,0 +1,65 @@
+"""Batches that land in a lake without a journal before it, and what is in its tables as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.rows import sample
+from zenspark.spark.lake import Lake
+from zenspark.spark.lake.samples import Landed, Samples
+from zenspark.spark.lake.shapes import JOURNAL
+
+Row = dict[str, Any]
+
+
+def rows_from(start: int, end: int, recorder: str = "robot") -> list[Row]:
+    """Rows of a journal, from one offset up to before another."""
+    return [sample(number) | {"recorder": recorder, "offset": number} for number in range(start, end)]
+
+
+def numbered(rows: Sequence[Row], start: int = 0, recorder: str = "robot") -> list[Row]:
+    """Rows of a journal, each made of the sample of its offset and what is given for it."""
+    return [sample(offset) | {"recorder": recorder, "offset": offset} | row for offset, row in enumerate(rows, start)]
+
+
+def batch(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
+    """The rows as Spark has them."""
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=JOURNAL))
+
+
+class Lander:
+    """Lands one batch after the other."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, query: str = "query") -> None:
+        self.spark = spark
+        self.lake = lake
+        self.samples = Samples(lake.table("samples"), query)
+        self._next = 0
+
+    def land(self, rows: Sequence[Row]) -> Landed | None:
+        self._next += 1
+        return self.samples.land(batch(self.spark, rows), self._next - 1)
+
+
+def plain(rows: DataFrame) -> list[Row]:
+    """The rows as dictionaries."""
+    return [row.asDict() for row in rows.collect()]
+
+
+def everything(lake: Lake) -> list[Row]:
+    """The rows of `samples` in the order of their offsets, without Spark."""
+    found = (
+        lake.dataset("samples")
+        .to_table(columns=JOURNAL.names)
+        .sort_by([("recorder", "ascending"), ("offset", "ascending")])
+    )
+    return found.cast(JOURNAL).to_pylist()  # type: ignore[no-any-return]
+
+
+def expected(rows: Sequence[Row]) -> list[Row]:
+    """The same for rows that were made."""
+    return pa.Table.from_pylist(list(rows), schema=JOURNAL).to_pylist()  # type: ignore[no-any-return]

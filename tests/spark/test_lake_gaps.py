@@ -1,0 +1,66 @@
+"""`gaps` finds exactly what was dropped and what came twice, across batches, folds and the wrap-around."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.lakes import Lander, Row, numbered, plain
+from zenspark.spark.lake import Lake, derived
+
+pytestmark = pytest.mark.spark
+
+WRAP = 2**32
+
+
+def publication(zid: str, eid: int, number: int) -> Row:
+    return {"source_zid": zid, "source_eid": eid, "source_sn": number % WRAP}
+
+
+def found(lake: Lake, spark: SparkSession) -> set[tuple[object, ...]]:
+    rows = plain(lake.read(spark, "gaps"))
+    return {
+        (row["source_zid"], row["source_eid"], row["kind"], row["first_sn"], row["last_sn"], row["count"])
+        for row in rows
+    }
+
+
+def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    dice = random.Random(5)
+    start = WRAP - 150
+    dropped = {("a", 1): {10, 11, 12, 99, 100, 101, 152}, ("a", 2): set(), ("b", 1): {149, 150}}
+    sent = [
+        publication(zid, eid, start + number)
+        for number in range(200)
+        for (zid, eid), lost in dropped.items()
+        if number not in lost
+    ]
+    sent.insert(300, publication("a", 2, start + 7))
+    sent.insert(400, publication("a", 2, start + 7))
+    sent += [{"source_zid": None, "source_eid": None, "source_sn": None}] * 3
+    late = [place for place in range(10, len(sent) - 10) if dice.random() < 0.05]
+    for place in late:  # they overtake each other
+        sent[place], sent[place + 5] = sent[place + 5], sent[place]
+    rows = numbered(sent)
+    expected = {
+        ("a", 1, "MISSING", start + 10, start + 12, 3),
+        ("a", 1, "MISSING", start + 99, start + 101, 3),
+        ("a", 1, "MISSING", 2, 2, 1),
+        ("b", 1, "MISSING", WRAP - 1, 0, 2),
+        ("a", 2, "REPEATED", start + 7, start + 7, 2),
+    }
+    lander = Lander(spark, lake)
+    lander.land(rows[:310])
+    assert lake.derived("gaps").fold(spark)
+    lander.land(rows[310:])
+    assert found(lake, spark) == expected  # the second part is judged while reading
+    assert lake.derived("gaps").fold(spark)
+    assert found(lake, spark) == expected
+    with patch.object(derived, "FEW_FILES", 1):
+        lake.derived("gaps").merge(spark)
+    assert found(lake, spark) == expected

@@ -1,0 +1,111 @@
+"""Batches into `samples`: every row once, whatever happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.lakes import Lander, batch, everything, expected, numbered, rows_from
+from zenspark.errors import LakeError
+from zenspark.spark.lake import Lake
+from zenspark.spark.lake.samples import Samples
+from zenspark.spark.lake.table import Table
+
+pytestmark = pytest.mark.spark
+
+PREFIXES = ["fleet", "a b", "%41", "x=y", "ü", "[z]", "a:b", "@v", "{c", "d}", "'e'", "\\", "+", "-"]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "my lake")
+
+
+def files_of(lake: Lake) -> set[str]:
+    return {found.path for found in lake.table("samples").folder.files(suffix=".parquet")}
+
+
+def test_rows_land_as_they_are_in_partitions_of_day_and_prefix(spark: SparkSession, lake: Lake) -> None:
+    rows = numbered([{"key": f"{prefix}/k"} for prefix in PREFIXES])
+    landed = Lander(spark, lake).land(rows)
+    assert landed is not None
+    assert (landed.rows, landed.reached) == (len(rows), {"robot": len(rows)})
+    assert everything(lake) == expected(rows)
+    table = lake.read(spark, "samples")
+    found = table.where("day = '2023-11-14'").select("prefix", "key").collect()
+    assert sorted((row.prefix, row.key) for row in found) == sorted((prefix, f"{prefix}/k") for prefix in PREFIXES)
+    assert table.where("prefix = 'x=y'").count() == 1
+
+
+def test_a_batch_that_comes_again_changes_nothing(spark: SparkSession, lake: Lake) -> None:
+    lander = Lander(spark, lake)
+    lander.land(rows_from(0, 10))
+    lander.land(rows_from(10, 20))
+    before = files_of(lake)
+    again = Samples(lake.table("samples"), "query")
+    assert again.land(batch(spark, rows_from(10, 20)), 1) is None
+    assert again.land(batch(spark, rows_from(0, 10)), 0) is None
+    assert files_of(lake) == before
+    assert everything(lake) == expected(rows_from(0, 20))
+    assert lake.landed() == {"robot": 20}
+
+
+@pytest.mark.parametrize("step", ["described", "commit"])
+def test_what_an_attempt_left_is_gone_when_the_batch_is_done_again(spark: SparkSession, lake: Lake, step: str) -> None:
+    lander = Lander(spark, lake)
+    lander.land(rows_from(0, 10))
+    with patch.object(Table, step, side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        lander.land(rows_from(10, 20))
+    left = files_of(lake)
+    assert len(left) > len(lake.table("samples").files)
+    assert everything(lake) == expected(rows_from(0, 10))
+    restarted = Samples(lake.table("samples"), "query")
+    assert restarted.land(batch(spark, rows_from(10, 20)), 1) is not None
+    assert everything(lake) == expected(rows_from(0, 20))
+    assert files_of(lake) == {file.path for file in lake.table("samples").files}
+
+
+def test_rows_that_are_there_are_refused_from_another_query(spark: SparkSession, lake: Lake) -> None:
+    Lander(spark, lake).land(rows_from(0, 10))
+    with pytest.raises(LakeError, match=r"recorder 'robot' from offset 5 on, but up to 10 they are there"):
+        Lander(spark, lake, "other").land(rows_from(5, 15))
+    assert everything(lake) == expected(rows_from(0, 10))
+
+
+def test_of_two_that_land_only_who_began_last_can(spark: SparkSession, lake: Lake) -> None:
+    one = Lander(spark, lake, "one")
+    one.land(rows_from(0, 10))
+    other = Lander(spark, lake, "other")
+    with pytest.raises(LakeError, match="somebody else"):
+        one.land(rows_from(10, 20))
+    other.land(rows_from(10, 30))
+    assert everything(lake) == expected(rows_from(0, 30))
+
+
+def test_several_recorders_have_their_own_offsets(spark: SparkSession, lake: Lake) -> None:
+    lander = Lander(spark, lake)
+    lander.land(rows_from(0, 10, "a") + rows_from(0, 5, "b"))
+    lander.land(rows_from(10, 12, "a") + rows_from(5, 6, "ü"))
+    assert lake.landed() == {"a": 12, "b": 5, "ü": 6}
+
+
+def test_other_rows_are_refused_before_anything_is_written(spark: SparkSession, lake: Lake) -> None:
+    lander = Lander(spark, lake)
+    rows = batch(spark, rows_from(0, 3))
+    for wrong, said in [
+        (rows.drop("via"), "via is missing"),
+        (rows.withColumn("more", rows.key), "more is unknown"),
+        (rows.withColumn("offset", rows["offset"].cast("int")), "offset is int, not bigint"),
+    ]:
+        with pytest.raises(LakeError, match=said):
+            lander.samples.land(wrong, 0)
+    assert files_of(lake) == set()
+
+
+def test_an_empty_batch_is_no_transaction(spark: SparkSession, lake: Lake) -> None:
+    landed = Lander(spark, lake).land([])
+    assert landed is not None
+    assert (landed.rows, landed.newest, lake.table("samples").version) == (0, None, 1)

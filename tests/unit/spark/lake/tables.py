@@ -1,0 +1,30 @@
+"""Tables of samples with files that were not written by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.shapes import JOURNAL, SAMPLES
+from zenspark.spark.lake.table import File, Table
+
+
+def samples_at(path: Path) -> Table:
+    return Table(Folder.at(path), SAMPLES)
+
+
+def written(table: Table, directory: str, rows: list[dict[str, object]], day: str = "2026-11-16") -> list[File]:
+    """A file with these rows in a directory of the table."""
+    with table.folder.sink(f"{directory}/day={day}/prefix=a%3Ab/part.parquet") as sink:
+        pq.write_table(pa.Table.from_pylist(rows, schema=JOURNAL), sink)
+    return table.described(directory)
+
+
+def file(path: str, size: int = 1, day: str = "2026-11-16", **limits: object) -> File:
+    """A file that is only talked about."""
+    described: Mapping[str, object] = {"recorder": "robot", "offset": 0} | limits
+    return File(path, size, 1, {"day": day, "prefix": "a"}, described, described)

@@ -1,0 +1,55 @@
+"""Files of a lake, on this machine and elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from zenspark.errors import UsageError
+from zenspark.spark.lake.folder import Folder, Found
+
+
+def test_an_address_may_be_a_path_or_a_uri(tmp_path: Path) -> None:
+    path = tmp_path / "a b%ü"
+    for address in (path, str(path), f"{path}/", path.as_uri()):
+        folder = Folder.at(address)
+        assert folder.address == str(path)
+        assert folder.spark == f"file://{path}"
+    assert Folder.at("here").address == str(Path("here").absolute())
+
+
+def test_spark_has_its_own_name_for_s3() -> None:
+    folder = Folder.at("s3://bucket/lake/")
+    assert (folder.address, folder.spark, folder.local) == ("s3://bucket/lake", "s3a://bucket/lake", False)
+    assert (folder / "samples").spark == "s3a://bucket/lake/samples"
+    assert Folder.at("hdfs://name/lake").spark == "hdfs://name/lake"
+
+
+def test_a_kind_of_address_that_nobody_knows_is_named() -> None:
+    with pytest.raises((UsageError, ValueError), match="nosuch"):
+        Folder.at("nosuch://place/lake").exists()
+
+
+def test_files_are_written_whole_listed_read_and_removed(tmp_path: Path) -> None:
+    folder = Folder.at(tmp_path) / "table"
+    assert not folder.exists()
+    assert folder.files() == []
+    assert folder.names() == []
+    assert folder.read("no/file") is None
+    folder.write("a/one.txt", b"1")
+    folder.write("a/one.txt", b"11")
+    with folder.sink("a/b/two.parquet") as sink:
+        sink.write(b"222")
+    assert folder.read("a/one.txt") == b"11"
+    assert folder.files() == [Found("a/b/two.parquet", 3), Found("a/one.txt", 2)]
+    assert folder.files("a/b") == [Found("a/b/two.parquet", 3)]
+    assert folder.files(suffix=".txt") == [Found("a/one.txt", 2)]
+    assert folder.names("a") == ["b", "one.txt"]
+    with folder.open("a/b/two.parquet") as source:
+        assert source.read() == b"222"
+    folder.remove("a/one.txt")
+    folder.remove("a/one.txt")
+    folder.prune("a")
+    assert folder.exists("a/b/two.parquet")
+    folder.remove("a/b/two.parquet")
+    folder.prune("a")
+    assert not folder.exists("a")
