@@ -25,7 +25,6 @@ from zenspark.spark.lake.landing import Progress as LandingProgress
 from zenspark.spark.storage.managing import Storages
 from zenspark.spark.storage.settings import StorageSettings
 
-
 MOMENT = 0.01
 """Seconds to look whether something has ended: Spark refuses to be asked without waiting."""
 
