@@ -83,7 +83,7 @@ def taken_in(newest: Newest, rows: list[pa.RecordBatch]) -> float:
     return float(sum(each.num_rows for each in rows) / (time.perf_counter() - began))
 
 
-# --- the node that answers ----------------------------------------------------------------------------------------------
+# --- the node that answers --------------------------------------------------------------------------------------------
 
 
 def serve(count: int) -> None:
