@@ -16,7 +16,7 @@ from zenspark.api.sample import Sample
 from zenspark.cli.fleet import ROBOTS, VISIT
 from zenspark.cli.screen import Screen
 from zenspark.errors import UsageError
-from zenspark.spark.job import Job, Progress
+from zenspark.spark.job import Job
 from zenspark.spark.lake import Lake
 
 ENOUGH = 6 * VISIT[1]
@@ -58,12 +58,10 @@ class Demo:
         assert self._process is not None
         self._process.communicate()
 
-    def is_due(self, progress: Progress) -> bool:
-        """Whether it is time to show something, which is once."""
-        return progress.landed >= ENOUGH and not self._was_shown
-
     def show(self) -> None:
-        """Rows of the tables, answers to queries, and what to try next."""
+        """Rows of the tables, answers to queries, and what to try next; once."""
+        if self._was_shown:
+            return
         self._was_shown = True
         for lake in self._job.landings:
             self._show_tables(Lake(lake))
