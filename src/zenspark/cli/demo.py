@@ -26,8 +26,8 @@ TRAFFIC = ["prefix", "minute", "messages", "bytes", "latency_avg_us"]
 READABLE = ("application/json", "text/plain")
 ROWS = 5
 MOST = 12
-HISTORY = 3
-"""Seconds of history to ask for."""
+HISTORY = "now(-10m)"
+"""Since when the past is asked for."""
 
 SCRIPT = """\
 import zenoh
@@ -100,7 +100,7 @@ class Demo:
             for selector, answers in (
                 ("fleet/*/pose", "the storage, from memory"),
                 (
-                    f"fleet/{robot}/pose?_time=[now(-{HISTORY}s)..];_limit=4",
+                    f"fleet/{robot}/pose?_time=[{HISTORY}..];_limit=4",
                     "the storage, from the tables and the journal",
                 ),
                 (f"fleet/{robot}/diagnosis", "the robot itself"),
