@@ -9,8 +9,8 @@ million keys take some hundred bytes each.
 
 The node with both is one process, whoever asks is another, on loopback TCP. The plain queryable replies with one value
 on whatever key it is asked for; both are asked by the same session, for the same keys at random, by turns, so a busy
-machine disturbs both alike. `take in` is how many rows a second the newest values are kept up with: for rows of a million
-different keys, and of a hundred.
+machine disturbs both alike. `take in` is how many rows a second the newest values are kept up with: for rows of a
+million different keys, and of a hundred.
 """
 
 from __future__ import annotations
