@@ -16,18 +16,18 @@ from zenspark.api.sample import Sample
 from zenspark.cli.fleet import ROBOTS, VISIT
 from zenspark.cli.screen import Screen
 from zenspark.errors import UsageError
-from zenspark.spark.job import Job, Progress
+from zenspark.spark.job import Job
 from zenspark.spark.lake import Lake
 
-ENOUGH = 3 * VISIT[1] + VISIT[1] // 2
-"""Rows after which there is something to see: the visitor has come and gone."""
+ENOUGH = 6 * VISIT[1]
+"""Rows after which there is something to see: four robots make fewer until the visitor is gone."""
 SAMPLE = ["key", "payload", "encoding", "timestamp"]
 TRAFFIC = ["prefix", "minute", "messages", "bytes", "latency_avg_us"]
 READABLE = ("application/json", "text/plain")
 ROWS = 5
 MOST = 12
-HISTORY = 3
-"""Seconds of history to ask for."""
+HISTORY = "now(-10m)"
+"""Since when the past is asked for."""
 
 SCRIPT = """\
 import zenoh
@@ -58,12 +58,10 @@ class Demo:
         assert self._process is not None
         self._process.communicate()
 
-    def is_due(self, progress: Progress) -> bool:
-        """Whether it is time to show something, which is once."""
-        return progress.landed >= ENOUGH and not self._was_shown
-
     def show(self) -> None:
-        """Rows of the tables, answers to queries, and what to try next."""
+        """Rows of the tables, answers to queries, and what to try next; once."""
+        if self._was_shown:
+            return
         self._was_shown = True
         for lake in self._job.landings:
             self._show_tables(Lake(lake))
@@ -102,7 +100,7 @@ class Demo:
             for selector, answers in (
                 ("fleet/*/pose", "the storage, from memory"),
                 (
-                    f"fleet/{robot}/pose?_time=[now(-{HISTORY}s)..];_limit=4",
+                    f"fleet/{robot}/pose?_time=[{HISTORY}..];_limit=4",
                     "the storage, from the tables and the journal",
                 ),
                 (f"fleet/{robot}/diagnosis", "the robot itself"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from zenspark.api.config import Config
 from zenspark.api.logs import init_log_from_env_or
 from zenspark.cli import Parser, measures, node
-from zenspark.cli.demo import Demo
+from zenspark.cli.demo import ENOUGH, Demo
 from zenspark.cli.measures import shown
 from zenspark.cli.record import add_policy_flags, policy_of
 from zenspark.cli.screen import Screen
@@ -132,11 +132,16 @@ class Run:
         with contextlib.ExitStack() as stack:
             if self._given.demo:
                 self._demo = stack.enter_context(Demo(self._job, self._screen))
-            with contextlib.suppress(KeyboardInterrupt):
+            try:
                 self._land()
                 self._watch(limit)
-        self._say("ending: what was received lands")
-        self._job.drain()
+                is_over = True
+            except KeyboardInterrupt:
+                is_over = False
+            self._say("ending: what was received lands")
+            self._job.drain()
+            if self._demo is not None and is_over:
+                self._demo.show()  # on a busy machine nothing may have landed before
         self._summarise(time.monotonic() - began)
         return 0
 
@@ -165,10 +170,11 @@ class Run:
             self._job.check()
             progress = self._job.progress()
             if self._is_terminal:
-                print(f"\r\x1b[K{line_of(progress)}", end="", flush=True)
+                line = line_of(progress)[: self._screen.width - 1]  # a longer one would not be overwritten
+                print(f"\r\x1b[K{line}", end="", flush=True)
             elif self._demo is None:
                 print(line_of(progress), flush=True)
-            if self._demo is not None and self._demo.is_due(progress):
+            if self._demo is not None and progress.landed >= ENOUGH:
                 self._clear()
                 self._demo.show()
 

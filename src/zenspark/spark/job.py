@@ -121,6 +121,8 @@ class Job:
     def drain(self) -> None:
         """Record no more, and land everything that was recorded."""
         self.storages.stop_recording()
+        if self.spark is not None:
+            self.spark.sparkContext.setLogLevel("OFF")  # what is cancelled on purpose Spark would log as errors
         for landing in self.landings.values():
             landing.stop()
 

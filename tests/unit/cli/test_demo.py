@@ -2,32 +2,31 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from zenspark.cli.demo import ENOUGH, Demo, _shown
+import pytest
+
+from zenspark.cli.demo import Demo, _shown
 from zenspark.cli.screen import Screen
-from zenspark.spark.job import Progress
+from zenspark.errors import UsageError
 
 
-class Listening:
-    """All that a demo asks of a job before it shows anything."""
-
-    landings: dict[str, object]
+class Deaf:
+    """All that a demo asks of a job at first; this one listens nowhere."""
 
     @property
-    def session(self) -> Listening:
+    def session(self) -> Deaf:
         return self
 
     @property
-    def info(self) -> Listening:
+    def info(self) -> Deaf:
         return self
 
     def locators(self) -> list[str]:
-        return ["tcp/127.0.0.1:1"]
+        return []
 
 
-def test_it_is_shown_when_there_is_enough_to_see() -> None:
-    demo = Demo(Listening(), Screen())  # type: ignore[arg-type]
-    assert not demo.is_due(Progress(0, 0, ENOUGH - 1, 0, 0, None, None, 0, None))
-    assert demo.is_due(Progress(0, 0, ENOUGH, 0, 0, None, None, 0, None))
+def test_a_fleet_needs_a_node_that_listens() -> None:
+    with pytest.raises(UsageError, match="--listen"):
+        Demo(Deaf(), Screen())  # type: ignore[arg-type]  # all it asks of a job here
 
 
 def test_cells_are_as_people_read_them() -> None:

@@ -89,6 +89,9 @@ class Following:
             except JournalError as error:
                 logger.error("the storage does not keep up: %s", error)
                 pause = REST
+            except Exception:  # whatever it is, a thread that ended would leave old values behind without a word
+                logger.exception("the storage does not keep up")
+                pause = REST
             if time.monotonic() - forgotten > FORGET_EVERY:
                 forgotten = time.monotonic()
                 self._newest.forget()

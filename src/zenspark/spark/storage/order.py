@@ -159,7 +159,12 @@ def is_later(stamps: Stamps, known: Stamps, clocks: Clocks) -> Numbers:
 
 
 def is_newer(stamps: Stamps, known: Stamps, clocks: Clocks) -> Numbers:
-    """Of each whether it replaces the one known; a row that was seen before never does."""
-    was_seen = (stamps.recorder == known.recorder) & (stamps.offset <= known.offset)
-    found: Numbers = is_later(stamps, known, clocks) & ~was_seen
+    """Of each whether it replaces the one known, in whatever order rows come; the same row never does.
+
+    What was recorded before a sample without stamp is older than that, whatever its own stamp says.
+    """
+    is_same_recorder = stamps.recorder == known.recorder
+    is_same_time = (stamps.ntp64 == known.ntp64) & (stamps.clock == known.clock)
+    was_before = is_same_recorder & (stamps.offset <= known.offset)
+    found: Numbers = is_later(stamps, known, clocks) & ~(was_before & (is_same_time | (known.clock == UNSTAMPED)))
     return found

@@ -77,13 +77,14 @@ def test_large_batches_are_taken_in_piece_by_piece(tmp_path: Path, monkeypatch: 
     assert len(newest) == 10
 
 
+@pytest.mark.parametrize("failure", [JournalError("journal", "broken"), ValueError("broken")])
 def test_a_journal_that_cannot_be_read_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(following, "REST", 0.01)
     newest, following_ = followed(None, tmp_path / "j")
     take = following_.step
-    failures = [JournalError(str(tmp_path), "broken")]
+    failures = [failure]
 
     def step() -> int:
         if failures:

@@ -123,6 +123,22 @@ def test_wildcards_change_the_keys_that_are_there() -> None:
     assert values(newest) == {"b": b"1", "a/4": b"late"}
 
 
+def test_rows_of_a_table_come_in_any_order() -> None:
+    rows = [
+        row("a/1", b"1", 8),
+        row("a/*", None, 6),
+        row("a/2", b"2", 5),
+        row("a/1", b"3", 7),
+        row("b", b"4", 2),
+        row("b", None, 3),
+    ]
+    for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 2, 0, 5, 1, 4]):
+        newest = Newest()
+        for at in order:
+            take_in(newest, [rows[at]], first=at)
+        assert values(newest) == {"a/1": b"1"}
+
+
 def test_what_was_made_before_a_put_on_many_gets_its_value() -> None:
     newest = Newest()
     take_in(newest, [row("a/*", b"all", 5), row("a/1", b"early", 4), row("a/2", b"late", 6)])

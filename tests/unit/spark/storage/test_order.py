@@ -61,3 +61,14 @@ def test_the_same_row_is_later_but_not_newer() -> None:
     stamps = Stamps.of(recorded([row("", b"", 1)]), clocks, recorders)
     assert is_later(stamps, stamps, clocks).tolist() == [True]
     assert is_newer(stamps, stamps, clocks).tolist() == [False]
+
+
+def test_rows_may_come_in_any_order() -> None:
+    clocks, recorders = Clocks(), Names()
+    rows = recorded([row("", b"", 8), row("", None, received=6), row("", b"", 5)])
+    early, unstamped, late = (Stamps.of(rows[at : at + 1], clocks, recorders) for at in range(3))
+    assert is_newer(early, late, clocks).tolist() == [True]
+    assert is_newer(late, early, clocks).tolist() == [False]
+    assert is_newer(early, unstamped, clocks).tolist() == [False]
+    assert is_newer(unstamped, late, clocks).tolist() == [True]
+    assert is_newer(late, unstamped, clocks).tolist() == [False]
