@@ -1,0 +1,78 @@
+"""The same job on a standalone Spark master with two workers on loopback; the journal is in a directory all of them reach."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.interop.reference import unused
+from tests.spark.crashing import assert_equal, fill, job, wait_for
+from zenspark.journal import Journal
+from zenspark.spark.java import java_home
+
+pytestmark = pytest.mark.spark
+
+ROWS = 1_000_000
+"""Enough for several tasks in a batch."""
+
+
+class Daemon:
+    """A master or a worker of Spark, and what it says."""
+
+    def __init__(self, stack: contextlib.ExitStack, log: Path, *command: str) -> None:
+        self.log = log
+        home = pyspark.__path__[0]
+        environment = {
+            **os.environ,
+            "SPARK_HOME": home,
+            "JAVA_HOME": str(java_home(os.environ)),
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+        with log.open("w") as out:
+            process = subprocess.Popen(
+                [Path(home, "bin", "spark-class"), *command], env=environment, stdout=out, stderr=subprocess.STDOUT
+            )
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+
+    def wait_for(self, words: str, times: int = 1) -> None:
+        """Wait until it has said something so many times."""
+        wait_for(lambda: self.log.read_text().count(words) >= times, f"{self.log.name} does not say {words!r}")
+
+
+@contextlib.contextmanager
+def cluster(directory: Path) -> Iterator[str]:
+    """A master and two workers of one core; the master's address."""
+    port = unused().rsplit(":", 1)[1]
+    place = ["--host", "127.0.0.1", "--webui-port", "0"]
+    with contextlib.ExitStack() as stack:
+        package = "org.apache.spark.deploy"
+        master = Daemon(stack, directory / "master.log", f"{package}.master.Master", *place, "--port", port)
+        master.wait_for("I have been elected leader")
+        address = f"spark://127.0.0.1:{port}"
+        for name in ("one", "two"):
+            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(directory / name)]
+            Daemon(stack, directory / f"{name}.log", f"{package}.worker.Worker", *place, *size, address)
+        master.wait_for("Registering worker", times=2)
+        yield address
+
+
+def tasks(directory: Path) -> int:
+    """How many tasks the executors of a worker finished."""
+    return sum(file.read_text().count("Finished task") for file in directory.glob("app-*/*/stderr"))
+
+
+def test_two_workers_land_a_journal(tmp_path: Path) -> None:
+    journal, lake = tmp_path / "journal", tmp_path / "lake"
+    fill(journal, ROWS)
+    with cluster(tmp_path) as master, job(journal, lake, master):
+        pass
+    assert assert_equal(journal, lake) == Journal(journal).latest() == ROWS
+    assert tasks(tmp_path / "one")
+    assert tasks(tmp_path / "two")
