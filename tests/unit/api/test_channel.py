@@ -311,6 +311,31 @@ def test_a_callback_apart_from_the_loop_keeps_its_thread(threads: Threads) -> No
     assert threading.get_ident() not in {thread for _, thread in calls}
 
 
+def test_only_a_callback_that_takes_its_time_keeps_its_thread(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_channel, "LINGER", 10 * LONG)
+    never, called = threading.Event(), channel()
+
+    def call(item: object) -> None:
+        called.push(item)
+        if item == "slow":
+            never.wait(0.01)
+
+    inlet = use(call, threads).inlet
+    inlet.push("slow")
+    assert called.recv(timeout=LONG) == "slow"
+    inlet.push("slow")
+    assert called.recv(timeout=LONG) == "slow"
+    assert len(threads.started) == 1
+    inlet.push_many(["quick"] * 1000)
+    threads.join()
+    inlet.push_many(["again"] * 1000)
+    threads.join()
+    assert len(threads.started) > 1
+    assert [called.recv(timeout=LONG) for _ in range(2000)] == ["quick"] * 1000 + ["again"] * 1000
+
+
 def test_a_callback_that_takes_its_time_asks_the_session_to_pause(threads: Threads) -> None:
     resumed, running, release = channel(), channel(), channel()
 
