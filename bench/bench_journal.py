@@ -154,7 +154,7 @@ ROLES = {"plain": role_plain, "record": role_record}
 def play(role: str, size: int) -> Measured:
     """One role, fed by a publisher in another process."""
     locator = f"tcp/127.0.0.1:{free_port()}"
-    listener = Process(OURS, role, locator, size, LIVE[size], "bench.bench_journal")
+    listener = Process(OURS, role, locator, size, LIVE[size], module="bench.bench_journal")
     listener.hear()
     feed = Process(OURS, "feed", locator, size, LIVE[size])
     try:

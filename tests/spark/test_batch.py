@@ -32,6 +32,12 @@ def test_a_journal_is_a_table_with_nothing_registered(spark: SparkSession, recor
     assert found.drop_columns(["recorder", "offset"]).to_pylist() == samples(0, 1000).to_pylist()
 
 
+def test_a_journal_is_a_view_in_sql(spark: SparkSession, recorded: Recorded) -> None:
+    spark.sql(f"create or replace temporary view recorded using zenoh options (journal '{recorded(30)}')")
+    (row,) = spark.sql("select count(*) rows, max(offset) last from recorded").collect()
+    assert tuple(row) == (30, 29)
+
+
 def test_several_journals_are_one_table(spark: SparkSession, recorded: Recorded) -> None:
     paths = [str(recorded(300)), str(recorded(200, name="other", first=1000))]
     table = spark.read.format("zenoh").option("journal", json.dumps(paths)).load()

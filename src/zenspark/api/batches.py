@@ -17,7 +17,7 @@ from zenspark.api.channel import ChannelClosed, ReceiveTimeout, Resume
 from zenspark.api.enums import Reliability, SampleKind
 from zenspark.api.handlers import Attached, Handler
 from zenspark.api.sample import Sample
-from zenspark.arrow.incoming import INDEX, NTP64, SN, Common, Piece, batch_of, piece_of
+from zenspark.arrow.incoming import INDEX, NTP64, SN, Common, Memory, Piece, batch_of, piece_of
 from zenspark.errors import UsageError
 from zenspark.transport.hearing import Pushes
 from zenspark.wire.columns import Kind
@@ -51,13 +51,14 @@ class ArrowBatches:
 class BatchChannel(Handler[Any]):
     """A channel of record batches: users receive from it, the session delivers rows or samples into it."""
 
-    __slots__ = ("_rests", "limits")
+    __slots__ = ("_memory", "_rests", "limits")
 
     def __init__(self, limits: ArrowBatches, resume: Resume) -> None:
         super().__init__(PIECES, resume)
         self.limits = limits
         self._rests: deque[Piece] = deque()
         """Of pieces that had more rows than were asked for."""
+        self._memory: Memory = {}
 
     # --- for users
 
@@ -115,7 +116,7 @@ class BatchChannel(Handler[Any]):
 
     def push_columns(self, pushes: Pushes, keys: list[str | None], via: str) -> bool:
         """Delivers the rows that have a key; whether there is room for more."""
-        piece = piece_of(pushes, keys, via, time.time_ns() // 1000)
+        piece = piece_of(pushes, keys, via, time.time_ns() // 1000, self._memory)
         return super().push(piece) if piece.num_rows else True
 
     def push(self, item: Any) -> bool:  # noqa: ANN401 - a sample of this very session

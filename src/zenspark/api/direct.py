@@ -161,7 +161,7 @@ class Served:
 
     def _tell(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
         put = body.body if isinstance(body, messages.Reply) else None
-        if isinstance(put, messages.Put) and put.timestamp is None and put.attachment is None:
+        if isinstance(put, messages.Put) and _is_bare(put):
             spoken = self._direct.spoken(key, responder, self._qos, put.encoding)
             head = spoken.header + vle(self._number) + spoken.rest
             self._pump.tell(head, put.payload, self._qos.priority)
@@ -347,3 +347,8 @@ def _plain_value(response: messages.Response) -> messages.Put | None:
     if not isinstance(put, messages.Put) or response.ts_stack is not None:
         return None
     return put if put.timestamp is None and put.source_info is None else None
+
+
+def _is_bare(put: messages.Put) -> bool:
+    """Whether a value comes with nothing but its encoding."""
+    return put.timestamp is None and put.source_info is None and put.attachment is None and not put.exts

@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 
 from zenspark.arrow import SCHEMA, UTC
 from zenspark.transport.hearing import Pushes
-from zenspark.wire.columns import Columns, Kind, Spans
+from zenspark.wire.columns import Columns, Kind, Shape, Spans
 from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
 SPREAD = 65536
 """How many rows of one value are made at most to be used again and again."""
+MOST = 10_000
+"""How many shapes are remembered: more would let whoever publishes ever new keys fill the memory."""
 LONGEST = 64
 """The longest text of which so many are kept."""
 KINDS = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
@@ -114,27 +116,59 @@ class Piece(msgspec.Struct, frozen=True):
 # -- from the wire -------------------------------------------------------------------------------------------------
 
 
-def piece_of(pushes: Pushes, keys: list[str | None], via: str, now_us: int) -> Piece:
+class Known(NamedTuple):
+    """A shape as far as pieces are concerned."""
+
+    common: Common
+    is_put: bool
+    has_attachment: bool
+    has_stamp: bool
+    has_source: bool
+
+    @staticmethod
+    def of(shape: Shape, key: str | None, via: str) -> Known:
+        """What a shape of publications on a key means."""
+        one = shape
+        return Known(
+            Common.of(key, one.kind, one.encoding, one.qos, one.reliable, one.timestamp_id, one.source, via),
+            one.kind is Kind.PUT,
+            one.has_attachment,
+            one.timestamp_id is not None,
+            one.source is not None,
+        )
+
+
+Memory: TypeAlias = dict[tuple[object, ...], Known]
+"""What was found out about shapes, by their signatures, clocks, keys and origins."""
+
+
+def piece_of(pushes: Pushes, keys: list[str | None], via: str, now_us: int, memory: Memory) -> Piece:
     """The rows whose shape has a key, copied unless they last; the others are for somebody else."""
     columns = pushes.columns
     where = slice(pushes.start, pushes.stop)
-    shapes = [pushes.shape_at(index) for index in range(len(keys))]
-    is_whole = pushes.is_lasting and shapes[0].kind is Kind.PUT
-    payload = _lasting(columns) if is_whole else _gathered(columns.payloads(), where)
+    shapes = [_known(pushes, index, key, via, memory) for index, key in enumerate(keys)]
+    payload = _lasting(columns) if pushes.is_lasting and shapes[0].is_put else _gathered(columns.payloads(), where)
     piece = Piece(
-        tuple(
-            Common.of(key, one.kind, one.encoding, one.qos, one.reliable, one.timestamp_id, one.source, via)
-            for key, one in zip(keys, shapes, strict=True)
-        ),
+        tuple([one.common for one in shapes]),
         None if len(keys) == 1 else _copied(columns.shape[where], INDEX),
         payload,
         _gathered(columns.attachments(), where) if any(one.has_attachment for one in shapes) else None,
-        _copied(columns.timestamp[where], NTP64) if any(one.timestamp_id is not None for one in shapes) else None,
-        _copied(columns.source_sns()[where], SN) if any(one.source is not None for one in shapes) else None,
+        _copied(columns.timestamp[where], NTP64) if any(one.has_stamp for one in shapes) else None,
+        _copied(columns.source_sns()[where], SN) if any(one.has_source for one in shapes) else None,
         now_us,
         payload.buffers()[2].size,
     )
     return piece.wanted()
+
+
+def _known(pushes: Pushes, index: int, key: str | None, via: str, memory: Memory) -> Known:
+    name = (pushes.columns.signature(index), pushes.stamped_by, key, via)
+    known = memory.get(name)
+    if known is None:
+        if len(memory) >= MOST:
+            memory.clear()
+        known = memory[name] = Known.of(pushes.shape_at(index), key, via)
+    return known
 
 
 def _copied(view: memoryview, kind: pa.DataType) -> pa.Array:

@@ -26,6 +26,8 @@ PROBE = 8192
 FEW = 4
 """Values are few where there are so many times more rows."""
 ENDS = pa.int32()
+LARGE = 1 << 15
+"""Bytes from which on a part of a block is written by itself: less is cheaper to copy than to write."""
 
 
 # --- to packed --------------------------------------------------------------------------------------------------------
@@ -111,6 +113,49 @@ def _batch(found: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.Recor
     if not names:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], ["nothing"])
     return pa.RecordBatch.from_arrays([found[name] for name in names], names)
+
+
+# --- to bytes ---------------------------------------------------------------------------------------------------------
+
+
+class Parts:
+    """A file that keeps what is written to it: columns as they lie in memory, and what stands between them together."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[memoryview] = []
+        self._small: list[memoryview] = []
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        part = memoryview(data)
+        if len(part) >= LARGE:
+            self._join()
+            self._parts.append(part)
+        else:
+            self._small.append(part)
+        return len(part)
+
+    def flush(self) -> None:
+        """Nothing is to be done: Arrow asks for it."""
+
+    def _join(self) -> None:
+        if self._small:
+            self._parts.append(memoryview(b"".join(self._small)))
+            self._small = []
+
+    def all(self) -> list[memoryview]:
+        self._join()
+        return self._parts
+
+
+def encoded(rows: pa.RecordBatch, compression: str) -> list[memoryview]:
+    """One complete Arrow IPC stream, in parts, so that columns are not copied."""
+    parts = Parts()
+    options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+    with pa.ipc.new_stream(pa.PythonFile(parts, mode="w"), rows.schema, options=options) as stream:
+        stream.write_batch(rows)
+    return parts.all()
 
 
 # --- to plain ---------------------------------------------------------------------------------------------------------

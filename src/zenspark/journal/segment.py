@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -188,12 +188,12 @@ class SegmentWriter:
             return 0.0
         return max(now - self._first_received / 1e6, 0.0)
 
-    def append(self, block: Block, payload: memoryview) -> None:
-        """Write a block and acknowledge it: all of it, or nothing and an error."""
+    def append(self, block: Block, payload: Sequence[memoryview]) -> None:
+        """Write a block, given in parts, and acknowledge it: all of it, or nothing and an error."""
         entry = Entry(self.position, block)
         try:
-            _write(self._blocks, memoryview(block.to_bytes()))
-            _write(self._blocks, payload)
+            for part in (memoryview(block.to_bytes()), *payload):
+                _write(self._blocks, part)
             if self._fsync == "flush":  # before it is acknowledged
                 os.fsync(self._blocks)
             _write(self._index, memoryview(entry.to_bytes()))

@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +24,7 @@ from zenspark.arrow.incoming import Piece, microseconds
 from zenspark.errors import JournalError, NoJournal, UsageError
 from zenspark.journal.layout import LOCK, MANIFEST, NEVER, SAMPLES, SCHEMAS, TIMES, Block, Manifest
 from zenspark.journal.lock import Lock
-from zenspark.journal.packing import packed, packed_pieces
+from zenspark.journal.packing import encoded, packed, packed_pieces
 from zenspark.journal.policy import Policy
 from zenspark.journal.retention import remove_orphans, trim
 from zenspark.journal.segment import Cut, SegmentWriter, failure, listed, sync_directory
@@ -177,19 +178,19 @@ class JournalWriter:
         self._keep_up(time.monotonic())
 
     def _write(self, rows: pa.RecordBatch) -> None:
-        payload = memoryview(_encoded(rows, self.policy.compression))
+        payload = encoded(rows, self.policy.compression)
         self._rotate_if_due()
         times = rows.column(TIMES[self.manifest.rows]) if TIMES[self.manifest.rows] in rows.schema.names else None
         block = Block(
             rows.num_rows,
-            len(payload),
+            sum(len(part) for part in payload),
             self._segment.end,
             NEVER if times is None else _range(times),
             _stamped(rows),
-            zlib.crc32(payload),
+            reduce(lambda checksum, part: zlib.crc32(part, checksum), payload, 0),
         )
         self._segment.append(block, payload)
-        self.bytes += len(payload)
+        self.bytes += block.length
         self._batches, self._pieces = [], []
         self._waiting = self._waiting_bytes = 0
 
@@ -281,15 +282,6 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return batches[0]
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return batch
-
-
-def _encoded(rows: pa.RecordBatch, compression: str) -> pa.Buffer:
-    """One complete Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
-    with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
-        stream.write_batch(rows)
-    return sink.getvalue()
 
 
 def _range(times: pa.Array) -> tuple[int, int]:

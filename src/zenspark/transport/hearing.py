@@ -105,8 +105,10 @@ class Hearing:
                 if self._is_new and columns.row_count:
                     yield Pushes(columns, 0, columns.row_count)
                 columns.clear()
-            else:
+            elif columns.frame_count or columns.row_count:
                 yield from self._rows(columns)
+            else:
+                columns.clear()
             if outcome is Outcome.END:
                 return
             if outcome is Outcome.OVERSIZED:
@@ -171,19 +173,18 @@ class Hearing:
             return
         for event in lane.defragmenter.receive(fragment):
             if isinstance(event, Joined):
-                yield from self._on_joined(event.data, fragment)
+                yield self._whole(event.data, fragment)
+                self._columns.clear()
             else:
                 yield Lost(event.why)
 
-    def _on_joined(self, data: bytes | bytearray, last: Fragment) -> Iterator[Received | Pushes | Lost]:
+    def _whole(self, data: bytes | bytearray, last: Fragment) -> Received | Pushes | Lost:
         """One message: a row like those that came in one piece, if it can be one."""
         columns = self._columns
         cursor = Cursor(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
         if cursor.decode(columns) is Outcome.END and len(columns) == 1:
-            yield Pushes(columns, 0, 1, is_lasting=True)
-        else:
-            yield _received(decode_network(data), last.reliable)
-        columns.clear()
+            return Pushes(columns, 0, 1, is_lasting=True)
+        return _received(decode_network(data), last.reliable)
 
 
 def _length_at(cursor: Cursor) -> int:

@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.unit.api.sessions import PATIENCE
 from tests.unit.net.ends import meanwhile
 from zenspark.api.batches import BYTES, ArrowBatches, BatchChannel, piece_from_samples
 from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.sample import sample_of
+from zenspark.api.session import Session
+from zenspark.api.timestamps import Timestamp as ApiTimestamp
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.incoming import batch_of
 from zenspark.errors import UsageError
@@ -141,3 +144,29 @@ def test_a_sample_with_everything_becomes_a_row() -> None:
 def test_limits_that_make_no_sense_are_refused(rows: int, delay: float) -> None:
     with pytest.raises(UsageError):
         ArrowBatches(rows, delay)
+
+
+def test_a_router_stamps_what_its_session_receives_in_batches(router: Session, client: Session) -> None:
+    with router.declare_subscriber("k", ArrowBatches(max_delay=0.0)) as subscriber:
+        client.put("k", b"1")
+        (row,) = subscriber.recv(PATIENCE).to_pylist()
+        assert (row["timestamp_id"], row["via"]) == (str(router.zid()), str(client.zid()))
+
+
+def test_also_where_somebody_else_wants_samples(router: Session, client: Session) -> None:
+    with (
+        router.declare_subscriber("k", ArrowBatches(max_delay=0.0)) as batches,
+        router.declare_subscriber("k") as samples,
+    ):
+        client.put("k", b"1")
+        (row,) = batches.recv(PATIENCE).to_pylist()
+        sample = samples.recv(PATIENCE)
+        assert row["timestamp_id"] == str(sample.timestamp.get_id()) == str(router.zid())
+
+
+def test_a_stamp_from_the_future_is_replaced(router: Session, client: Session) -> None:
+    future = Timestamp((2**32 - 1) << 32, CLOCK)
+    with router.declare_subscriber("k", ArrowBatches(max_delay=0.0)) as subscriber:
+        client.put("k", b"1", timestamp=ApiTimestamp.from_wire(future))
+        (row,) = subscriber.recv(PATIENCE).to_pylist()
+        assert row["timestamp_id"] == str(router.zid())

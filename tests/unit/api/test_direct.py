@@ -12,9 +12,10 @@ from tests.unit.api.sessions import PATIENCE, connected, listening, pair, until
 from zenspark.api.direct import Served
 from zenspark.api.enums import ConsolidationMode, Locality, Priority
 from zenspark.api.instrumentation import TimestampInstrumentationBuilder
-from zenspark.api.query import Query
+from zenspark.api.query import Query, reply_again
 from zenspark.api.replies import Gathering
 from zenspark.api.session import Session
+from zenspark.key import KeyExpr
 from zenspark.net.loop import Timer
 from zenspark.router.face import Face
 from zenspark.router.router import Router
@@ -162,6 +163,29 @@ def test_whoever_answers_late_is_not_heard(router: Session, client: Session) -> 
     query.reply("q", b"late")
     query.drop()
     assert router._hub._direct._spoken is before
+
+
+def test_what_was_published_before_is_answered_as_it_was(router: Session, client: Session) -> None:
+    """With everything that came along, whatever was answered before."""
+    bare = messages.Put(payload=b"1")
+    told = [
+        bare,
+        replace(bare, source_info=wire.SourceInfo(wire.ZenohId(3), 4, 5)),
+        bare,
+        replace(bare, timestamp=wire.Timestamp(7, wire.ZenohId(3))),
+        replace(bare, attachment=b"more"),
+    ]
+
+    def answer(query: Query) -> None:
+        for body in told:
+            reply_again(query, KeyExpr("q"), body)
+
+    router.declare_queryable("q", answer)
+    for _ in range(2):
+        found = [reply.ok for reply in client.get("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE)]
+        assert [one.source_info is not None for one in found] == [False, True, False, False, False]
+        assert [one.timestamp is not None for one in found] == [False, False, False, True, False]
+        assert [one.attachment for one in found] == [None, None, None, None, b"more"]
 
 
 @pytest.mark.parametrize("priority", [Priority.REAL_TIME, Priority.DATA, Priority.BACKGROUND])

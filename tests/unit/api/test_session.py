@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.api.sessions import PATIENCE, address, config, connected, listening, pair, until
+from zenspark.api.batches import ArrowBatches
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import (
@@ -726,3 +727,24 @@ def test_who_has_a_callback_has_no_channel(router: Session) -> None:
     with pytest.raises(TypeError, match="no channel"):
         iter(plain)
     assert list(filled) == ["mine"]
+
+
+def test_what_a_router_stamps_has_the_same_stamp_in_its_own_session_and_elsewhere(
+    router: Session, client: Session
+) -> None:
+    with connected("client", router) as other:
+        own, batches = router.declare_subscriber("demo/*"), router.declare_subscriber("demo/*", ArrowBatches())
+        there = other.declare_subscriber("demo/*")
+        publisher = client.declare_publisher("demo/a", congestion_control=CongestionControl.BLOCK)
+        router.declare_queryable("here", lambda query: query.reply("here", "yes"))
+        assert replies_of(other.get("here", timeout=PATIENCE)) == ["here"]  # so the router knows what was declared
+        for number in range(5):
+            publisher.put(str(number))
+        stamps = [own.recv(PATIENCE).timestamp for _ in range(5)]
+        assert [there.recv(PATIENCE).timestamp for _ in range(5)] == stamps
+        assert all(stamp is not None and str(stamp.get_id()) == str(router.zid()) for stamp in stamps)
+        assert sorted(set(map(str, stamps))) == list(map(str, stamps))
+        rows: list[str] = []
+        while len(rows) < 5:
+            rows += batches.recv(PATIENCE).column("timestamp_id").to_pylist()
+        assert rows == [str(router.zid())] * 5

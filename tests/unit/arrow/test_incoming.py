@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pytest
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import LONGEST, SPREAD, Piece, batch_of, piece_of
+from zenspark.arrow.incoming import LONGEST, NTP64, SN, SPREAD, Memory, Piece, batch_of, piece_of
 from zenspark.transport.hearing import Pushes
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
@@ -56,7 +57,7 @@ def batch(*messages: Push, reliable: bool = True) -> pa.RecordBatch:
 
 def piece(*messages: Push, reliable: bool = True, via: str = "feed", now_us: int = 1_700_000_000_000_000) -> Piece:
     columns = decoded(*messages, reliable=reliable)
-    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), via, now_us)
+    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), via, now_us, {})
 
 
 def test_every_column_is_there_exactly_as_declared() -> None:
@@ -111,7 +112,7 @@ def test_late_clock_readings_keep_their_bits() -> None:
 def test_only_rows_with_a_key_are_taken() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
     keys: list[str | None] = ["a/b", None, "d"]
-    found = batch_of([piece_of(Pushes(columns, 0, 3), keys, "feed", 0)])
+    found = batch_of([piece_of(Pushes(columns, 0, 3), keys, "feed", 0, {})])
     assert found.column("key").to_pylist() == ["a/b", "d"]
     assert found.column("payload").to_pylist() == [b"1", None]
     assert found.column("attachment").to_pylist() == [None, b"why"]
@@ -119,12 +120,12 @@ def test_only_rows_with_a_key_are_taken() -> None:
 
 def test_a_piece_nobody_wants_is_empty() -> None:
     columns = decoded(PLAIN, PLAIN)
-    assert piece_of(Pushes(columns, 0, 2), [None], "feed", 0).num_rows == 0
+    assert piece_of(Pushes(columns, 0, 2), [None], "feed", 0, {}).num_rows == 0
 
 
 def test_a_range_of_rows() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
-    found = batch_of([piece_of(Pushes(columns, 1, 2), keys_of(columns), "feed", 0)])
+    found = batch_of([piece_of(Pushes(columns, 1, 2), keys_of(columns), "feed", 0, {})])
     assert found.column("payload").to_pylist() == [b"22"]
     assert found.column("source_sn").to_pylist() == [9]
 
@@ -140,7 +141,7 @@ def test_more_rows_than_are_made_at_once() -> None:
         piece = head + raw[start : start + step]
         data += len(piece).to_bytes(2, "little") + piece
     assert Cursor(data).decode(columns) is Outcome.END
-    found = batch_of([piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0)])
+    found = batch_of([piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, {})])
     assert found.num_rows == SPREAD + 1
     assert set(found.column("key").unique().to_pylist()) == {"a/b"}
 
@@ -172,7 +173,7 @@ def test_what_comes_later_does_not_change_what_was_copied() -> None:
     buffer = bytearray(len(raw).to_bytes(2, "little") + raw)
     columns = Columns(1)
     Cursor(buffer).decode(columns)
-    kept = piece_of(Pushes(columns, 0, 1), ["a/b"], "feed", 0)
+    kept = piece_of(Pushes(columns, 0, 1), ["a/b"], "feed", 0, {})
     columns.clear()
     buffer[-1:] = b"X"
     assert batch_of([kept]).column("payload").to_pylist() == [b"1"]
@@ -186,17 +187,33 @@ def joined(message: Push) -> Pushes:
 
 def test_a_payload_that_lasts_stays_where_it_is() -> None:
     pushes = joined(FULL)
-    kept = piece_of(pushes, ["a/é"], "feed", 0)
+    kept = piece_of(pushes, ["a/é"], "feed", 0, {})
     assert kept.payload.buffers()[2].address == pa.py_buffer(pushes.columns.data).address
     pushes.columns.clear()
     assert batch_of([kept]).to_pylist()[0]["payload"] == b"22"
 
 
 def test_a_removal_that_lasts_has_no_payload_either() -> None:
-    (row,) = batch_of([piece_of(joined(REMOVAL), ["d"], "feed", 0)]).to_pylist()
+    (row,) = batch_of([piece_of(joined(REMOVAL), ["d"], "feed", 0, {})]).to_pylist()
     assert (row["kind"], row["payload"], row["attachment"]) == ("DELETE", None, b"why")
 
 
 def test_long_keys_are_not_kept_for_later() -> None:
     long = Push(wire_expr=WireExpr(0, "k" * (LONGEST + 1)), body=Put(payload=b""))
     assert batch(long, long).column("key").to_pylist() == ["k" * (LONGEST + 1)] * 2
+
+
+def test_readings_and_numbers_mean_nothing_where_nobody_is_named() -> None:
+    bare = piece(PLAIN)
+    odd = Piece(bare.commons, None, bare.payload, None, pa.array([7], NTP64), pa.array([8], SN), 0, 1)
+    (row,) = batch_of([odd]).to_pylist()
+    assert (row["timestamp"], row["timestamp_ntp64"], row["source_sn"]) == (None, None, None)
+
+
+def test_shapes_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.arrow.incoming.MOST", 2)
+    memory: Memory = {}
+    found = [piece_of(joined(FULL), [key], "feed", 0, memory) for key in ("a", "a", "b", "c", "a")]
+    assert [piece.commons[0].key for piece in found] == ["a", "a", "b", "c", "a"]
+    assert found[0].commons[0] is found[1].commons[0]
+    assert len(memory) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -13,17 +14,15 @@ from tests.unit.journal.rows import START, batch, piece, row
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.incoming import batch_of
 from zenspark.journal.layout import SCHEMAS, read_schema
-from zenspark.journal.packing import packed, packed_pieces, unpacked
+from zenspark.journal.packing import LARGE, encoded, packed, packed_pieces, unpacked
 
 NTP64 = 1_700_000_000 << 32
 
 
 def round_trip(rows: pa.RecordBatch, first: int = 7) -> pa.RecordBatch:
     """Through bytes, as in a block."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_batch(rows)
-    return unpacked(pa.ipc.open_stream(sink.getvalue()).read_next_batch(), read_schema("samples"), "r", first)
+    raw = b"".join(encoded(rows, "none"))
+    return unpacked(pa.ipc.open_stream(raw).read_next_batch(), read_schema("samples"), "r", first)
 
 
 def plain(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -140,3 +139,15 @@ def test_rows_that_are_no_samples() -> None:
 )
 def test_what_was_received_is_packed_as_its_rows_would_be_read(pieces: list[Any]) -> None:
     assert plain(round_trip(packed_pieces(pieces))).equals(batch_of(pieces))
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+def test_large_columns_are_parts_of_their_own(compression: str) -> None:
+    rows = packed(batch(*(row(number, payload=random.Random(number).randbytes(1000)) for number in range(100))))
+    parts = encoded(rows, compression)
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
+        stream.write_batch(rows)
+    assert b"".join(parts) == sink.getvalue().to_pybytes()
+    assert [len(part) >= LARGE for part in parts] == [False, True, False]

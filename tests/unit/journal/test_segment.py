@@ -22,7 +22,7 @@ def block(first: int, payload: bytes = PAYLOAD, received: int = 0) -> Block:
 
 
 def append(writer: SegmentWriter, received: int = 0) -> None:
-    writer.append(block(writer.end, received=received), memoryview(PAYLOAD))
+    writer.append(block(writer.end, received=received), [memoryview(PAYLOAD)])
 
 
 @pytest.fixture

@@ -72,9 +72,12 @@ class Derived:
         start, end = self._progress()
         if start == end:
             return False
-        stepped = self.derivation.step(self._tail(spark, start), frame(spark, self.table, self._state))
-        added = self._written(stepped)
-        self.table.commit(Change(add=added, remove=self._state, marks=marks(end)))
+        tail = self._tail(spark, start)
+        if tail is not None:
+            stepped = self.derivation.step(tail, frame(spark, self.table, self._state))
+            self.table.commit(Change(add=self._written(stepped), remove=self._state, marks=marks(end)))
+        else:
+            self.table.commit(Change(marks=marks(end)))
         return True
 
     def merge(self, spark: SparkSession) -> bool:
@@ -88,11 +91,9 @@ class Derived:
     def read(self, spark: SparkSession) -> DataFrame:
         """The table as it is now, with everything that is in `samples`."""
         start, end = self._progress()
-        stored = frame(spark, self.table, self._kept)
-        if start == end:
-            return self.derivation.view(stored.unionByName(frame(spark, self.table, self._state)))
-        stepped = self.derivation.step(self._tail(spark, start), frame(spark, self.table, self._state))
-        return self.derivation.view(stored.unionByName(stepped))
+        stored, state = frame(spark, self.table, self._kept), frame(spark, self.table, self._state)
+        tail = self._tail(spark, start) if start != end else None
+        return self.derivation.view(stored.unionByName(state if tail is None else self.derivation.step(tail, state)))
 
     @property
     def _state(self) -> list[File]:
@@ -107,9 +108,12 @@ class Derived:
         known = recorders(self.samples)
         return offsets(self.table, known), offsets(self.samples, known)
 
-    def _tail(self, spark: SparkSession, start: Mapping[str, int]) -> DataFrame:
+    def _tail(self, spark: SparkSession, start: Mapping[str, int]) -> DataFrame | None:
+        """The samples from these offsets on that mean something to this table; None if no file has any."""
         needed = self.derivation.needs
         files = [file for file in self.samples.files if reaches(file, start) and file.greatest[needed] is not None]
+        if not files:
+            return None
         rows = frame(spark, self.samples, files)
         return rows.where(F.col("offset") >= _by_recorder(start)) if start else rows
 

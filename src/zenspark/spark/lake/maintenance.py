@@ -116,7 +116,7 @@ def retain(
 
 def sweep(table: Table, grace: timedelta, now: datetime) -> int:
     """Removes files that do not count, and did not when this was called a grace ago; how many."""
-    used = {file.path for file in table.files} | {checksum_of(file.path) for file in table.files}
+    used = {file.path for file in table.files}
     attempt = _attempt(table)
     there = [found.path for found in table.folder.files() if found.path.startswith("batch=")]
     unused = [path for path in there if path not in used and path.split("/")[0] != attempt]
@@ -131,12 +131,6 @@ def sweep(table: Table, grace: timedelta, now: datetime) -> int:
     if left != known:
         table.folder.write(UNUSED, json.dumps(left).encode())
     return len(due)
-
-
-def checksum_of(path: str) -> str:
-    """The file in which Hadoop keeps the checksum of another on a local disk."""
-    directory, _, name = path.rpartition("/")
-    return f"{directory}/.{name}.crc"
 
 
 def _attempt(table: Table) -> str | None:

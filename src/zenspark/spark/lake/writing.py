@@ -14,6 +14,13 @@ SETTINGS = {
     "spark.sql.maxConcurrentOutputFileWriters": "64",
 }
 """How files are written, whatever the session's configuration says."""
+COMMITTER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+LOCAL = {
+    # without the checksum file beside each file: for each of both, Hadoop starts a `chmod`
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+"""How Hadoop writes on a local disk."""
 
 
 def write(rows: DataFrame, table: Table, directory: str) -> None:
@@ -21,5 +28,5 @@ def write(rows: DataFrame, table: Table, directory: str) -> None:
     for name, value in SETTINGS.items():
         rows.sparkSession.conf.set(name, value)
     names = table.shape.partitions.names
-    writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer = rows.write.options(**(COMMITTER | (LOCAL if table.folder.local else {})))
     writer.partitionBy(*names).parquet(f"{table.folder.spark}/{directory}")

@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from tests.unit.spark.lake.tables import samples_at, written
 from zenspark.errors import LakeError
 from zenspark.spark.lake import table as table_module
 from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.shapes import SAMPLES, Shape
-from zenspark.spark.lake.table import KEPT_TEXT, Change, Table, difference, limits, partition_of
+from zenspark.spark.lake.table import KEPT_TEXT, PROPERTIES, Change, Table, difference, limits, partition_of
 
 LONG = "k" * (KEPT_TEXT + 9)
 
@@ -83,14 +83,16 @@ def test_a_table_with_other_columns_is_refused(tmp_path: Path) -> None:
         Table(Folder.at(tmp_path / "t"), Shape("samples", pa.schema([("x", pa.int64())]), SAMPLES.partitions))
 
 
-def test_the_log_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_the_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PROPERTIES["delta.logRetentionDuration"] == "interval 1 hours"
+    monkeypatch.setitem(PROPERTIES, "delta.logRetentionDuration", "interval 0 seconds")
     table = samples_at(tmp_path / "t")
-    properties = DeltaTable(tmp_path / "t").metadata().configuration
-    assert properties["delta.logRetentionDuration"] == "interval 1 hours"
-    for number in range(60):
+    table.commit(Change(add=written(table, "batch=1", [{"key": "a"}])))
+    for number in range(200):
         table.commit(Change(marks={"mark": number}))
-    assert table.folder.exists("_delta_log/_last_checkpoint")
-    assert samples_at(tmp_path / "t").mark("mark") == 59
+    assert len(table.folder.files("_delta_log")) < 150
+    again = samples_at(tmp_path / "t")
+    assert (again.mark("mark"), len(again.files)) == (199, 1)
 
 
 def test_rows_at_hand_are_written_without_spark(tmp_path: Path) -> None:
