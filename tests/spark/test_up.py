@@ -79,7 +79,11 @@ class Up:
 def up(endpoint: str, lake: Path, *flags: str) -> Iterator[Up]:
     command = [sys.executable, "-m", "zenspark", "up", "-l", endpoint, "--lake", str(lake), "--master", "local[2]"]
     process = subprocess.Popen(
-        [*command, "--no-multicast-scouting", *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*command, "--no-multicast-scouting", *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
     running = Up(process)
     try:
@@ -156,7 +160,7 @@ def test_what_is_published_is_in_tables_and_can_be_asked_for_and_a_new_start_con
             process.stdin.write("1000000\n")  # more than it can send before the end
             process.stdin.flush()
             assert eventually(lambda: int(dict(got(endpoint, "up/0")).get("up/0", "0")) > sent)
-            os.kill(first.process.pid, signal.SIGINT)
+            os.killpg(first.process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: Java and its workers get it too
             assert first.ended() == 0, first.lines
     rows = samples(lake)
     count = len(rows)
