@@ -34,11 +34,11 @@ def payload(number: int) -> bytes:
 
 
 def encoding(number: int) -> str:
-    return ENCODINGS[number % len(ENCODINGS)]
+    return ENCODINGS[number % 7 % len(ENCODINGS)]
 
 
 def attachment(number: int) -> bytes | None:
-    return b"note %d" % number if number % 3 else None
+    return b"note %d" % number if number % KEYS % 3 else None
 
 
 def ntp64(number: int) -> int:
@@ -94,7 +94,7 @@ def main(locator: str, start: int, end: int) -> None:
             if is_delete(number):
                 session.delete(key(number), **common)
             else:
-                session.put(key(number), payload(number), encoding=encodings[number % len(encodings)], **common)
+                session.put(key(number), payload(number), encoding=encodings[number % 7 % len(encodings)], **common)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The same job on a standalone Spark master with two workers on loopback; the journal is in a directory all of them reach."""
+"""A standalone Spark master with two workers on loopback, and the journal in a directory all of them reach."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
 SPREAD = 65536
 """How many rows of one value are made at most to be used again and again."""
-MOST = 10_000
+MOST = 100_000
 """How many shapes are remembered: more would let whoever publishes ever new keys fill the memory."""
 LONGEST = 64
 """The longest text of which so many are kept."""

@@ -9,7 +9,7 @@ from zenspark.router.face import Face
 
 T = TypeVar("T")
 
-MOST = 10_000
+MOST = 100_000
 """How many shapes are remembered: more would let whoever publishes ever new keys fill the memory."""
 
 

@@ -823,7 +823,7 @@ class Columns:
         )
 
     def signature(self, index: cython.Py_ssize_t) -> tuple[object, ...]:
-        """Something to recognise a shape by: two that are alike have equal signatures, in any buffer."""
+        """Something to recognise a shape by: two that are written alike have equal signatures, in any buffer."""
         if not 0 <= index < self.shape_count:
             raise IndexError(f"shape {index} of {self.shape_count}")
         shape: cython.p_uint = _record(self._shapes, index)
@@ -835,9 +835,11 @@ class Columns:
             meta,
             shape[_SCOPE],
             suffix,
-            self._encoding(shape),
-            self._timestamp_id(shape) if meta & _STAMPED else None,
-            self._source(shape) if meta & _SOURCED else None,
+            shape[_ENCODING],
+            self._piece(shape[_SCHEMA], shape[_SIZES] & 0xFF) if shape[_ENCODING] & 1 else None,
+            self._piece(shape[_POST], self._held[shape[_POST]] + 1) if meta & _STAMPED else None,
+            self._piece(shape[_ZID] - 1, (self._held[shape[_ZID] - 1] >> 4) + 2) if meta & _SOURCED else None,
+            shape[_EID] if meta & _SOURCED else 0,
         )
 
     def node_id(self, index: cython.Py_ssize_t) -> int:

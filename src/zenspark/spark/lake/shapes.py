@@ -65,7 +65,7 @@ TRAFFIC = Shape(
             ("messages", pa.int64()),
             ("bytes", pa.int64()),
             ("stamped", pa.int64()),
-            ("latency_sum", pa.int64()),
+            ("latency_sum", pa.float64()),
             ("latency_min", pa.int64()),
             ("latency_max", pa.int64()),
         ]

@@ -29,7 +29,7 @@ class Traffic:
             F.lit(1).cast("long").alias("messages"),
             F.coalesce(F.octet_length("payload"), F.lit(0)).cast("long").alias("bytes"),
             F.col("timestamp").isNotNull().cast("long").alias("stamped"),
-            latency.alias("latency_sum"),
+            latency.cast("double").alias("latency_sum"),  # what was stamped years ago does not overflow it
             latency.alias("latency_min"),
             latency.alias("latency_max"),
         )
