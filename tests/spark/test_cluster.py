@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 from tests.interop.reference import unused
-from tests.spark.crashing import assert_equal, fill, job, wait_for
+from tests.spark.crashing import assert_equal, fill, finish, job, wait_for
 from zenspark.journal import Journal
 from zenspark.spark.java import java_home
 
@@ -71,8 +71,8 @@ def tasks(directory: Path) -> int:
 def test_two_workers_land_a_journal(tmp_path: Path) -> None:
     journal, lake = tmp_path / "journal", tmp_path / "lake"
     fill(journal, ROWS)
-    with cluster(tmp_path) as master, job(journal, lake, master):
-        pass
+    with cluster(tmp_path) as master, job(journal, lake, master) as process:
+        assert finish(process) == 0
     assert assert_equal(journal, lake) == Journal(journal).latest() == ROWS
     assert tasks(tmp_path / "one")
     assert tasks(tmp_path / "two")

@@ -27,8 +27,8 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
                 wait_for(lambda: landed(lake) > before, "nothing lands")  # noqa: B023
                 time.sleep(moments.uniform(0, 1))
                 kill(process)
-    with job(journal, lake, "local[2]"):
-        pass
+    with job(journal, lake, "local[2]") as process:
+        assert finish(process) == 0
     assert assert_equal(journal, lake) == Journal(journal).latest()
 
 
@@ -43,5 +43,7 @@ def test_executors_are_killed_again_and_again(tmp_path: Path) -> None:
                 wait_for(lambda: landed(lake) > before and executors(process), "nothing lands")  # noqa: B023
                 time.sleep(moments.uniform(0, 0.5))
                 moments.choice(executors(process)).kill()
-    assert finish(process) == 0
+            assert finish(process) == 0
+    with job(journal, lake, "local[2]") as process:
+        assert finish(process) == 0
     assert assert_equal(journal, lake) == Journal(journal).latest()

@@ -8,7 +8,7 @@ from zenspark.aio.entities import Receiver, declared
 from zenspark.aio.voice import Voice
 from zenspark.api import info as api
 from zenspark.api.ids import ZenohId
-from zenspark.api.values import Link, Transport
+from zenspark.api.values import Declaration, Link, Transport
 
 
 class TransportEventsListener(Receiver[api.TransportEventsListener[Any]]):
@@ -17,6 +17,10 @@ class TransportEventsListener(Receiver[api.TransportEventsListener[Any]]):
 
 class LinkEventsListener(Receiver[api.LinkEventsListener[Any]]):
     """Receives an event when a link is added or removed."""
+
+
+class NeighbourEventsListener(Receiver[api.NeighbourEventsListener[Any]]):
+    """Receives neighbours that come and go."""
 
 
 class SessionInfo:
@@ -50,6 +54,13 @@ class SessionInfo:
         """The links below them."""
         return self._sync.links()
 
+    def declarations(self) -> list[Declaration]:
+        """What other nodes declared, as far as it came here; not in eclipse-zenoh."""
+        return self._sync.declarations()
+
+    declare_neighbour_events_listener = declared(
+        api.SessionInfo.declare_neighbour_events_listener, NeighbourEventsListener, 0
+    )
     declare_transport_events_listener = declared(
         api.SessionInfo.declare_transport_events_listener, TransportEventsListener, 0
     )
