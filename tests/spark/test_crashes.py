@@ -1,13 +1,22 @@
-"""Crashes of the driver and of executors under load: afterwards the table equals the journal, row by row."""
+"""Crashes of recorder, driver and executors under load: afterwards the table equals the journal, row by row."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
+import subprocess
+import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import zenspark
+from tests.interop.reference import unused
 from tests.spark.crashing import assert_equal, executors, finish, job, kill, landed, load, wait_for
 from zenspark.journal import Journal
 
@@ -47,3 +56,70 @@ def test_executors_are_killed_again_and_again(tmp_path: Path) -> None:
     with job(journal, lake, "local[2]") as process:
         assert finish(process) == 0
     assert assert_equal(journal, lake) == Journal(journal).latest()
+
+
+@contextlib.contextmanager
+def chatter() -> Iterator[str]:
+    """A node that publishes numbers all the time, and where it is."""
+    place = unused()
+    config = zenspark.Config.from_json5(
+        f'{{mode: "router", listen: {{endpoints: ["{place}"]}}, scouting: {{multicast: {{enabled: false}}}}}}'
+    )
+    is_over = threading.Event()
+
+    def talk() -> None:
+        for number in itertools.count():
+            if is_over.wait(0.001):
+                return
+            session.put(f"load/{number % 7}", str(number))
+
+    with zenspark.open(config) as session:
+        talker = threading.Thread(target=talk)
+        talker.start()
+        try:
+            yield place
+        finally:
+            is_over.set()
+            talker.join()
+
+
+@contextlib.contextmanager
+def recorder(journal: Path, place: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`zenspark record` in a process of its own, killed at the end."""
+    where = ["--journal", str(journal), "-m", "client", "-e", place, "--no-multicast-scouting"]
+    process = subprocess.Popen([sys.executable, "-m", "zenspark", "record", *where], stdout=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_recorder_is_killed_again_and_again(tmp_path: Path) -> None:
+    """What was acknowledged before it died is there afterwards, and lands."""
+    journal, lake = tmp_path / "journal", tmp_path / "lake"
+    moments = random.Random(22)
+    acknowledged: list[pa.Table] = []
+    with chatter() as place, contextlib.ExitStack() as stack:
+        for round_ in range(TIMES):
+            before = sum(map(len, acknowledged))
+            with recorder(journal, place):
+                wait_for(lambda: acknowledged_in(journal) > before, "nothing is recorded")  # noqa: B023
+                if not round_:
+                    process = stack.enter_context(job(journal, lake, "local[2]"))
+                time.sleep(moments.uniform(0, 0.3))
+                acknowledged.append(rows_of(journal, before))
+        assert rows_of(journal, 0).slice(0, sum(map(len, acknowledged))) == pa.concat_tables(acknowledged)
+        with recorder(journal, place):  # whatever the last crash left at the end is cut away
+            wait_for(lambda: acknowledged_in(journal) > sum(map(len, acknowledged)), "nothing is recorded")
+        assert finish(process) == 0
+    assert assert_equal(journal, lake) == Journal(journal).latest()
+
+
+def acknowledged_in(journal: Path) -> int:
+    return Journal(journal).latest() if (journal / "journal.json").exists() else 0
+
+
+def rows_of(journal: Path, start: int) -> pa.Table:
+    source = Journal(journal)
+    return pa.Table.from_batches(source.read(start, source.latest()))
