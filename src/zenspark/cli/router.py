@@ -14,7 +14,8 @@ from zenspark.api.opening import open as open_session
 from zenspark.api.session import Session
 from zenspark.cli import Parser, node
 from zenspark.cli.screen import Screen
-from zenspark.errors import UsageError
+from zenspark.web.server import RestServer
+from zenspark.web.settings import PORT, Address, address_of
 
 DESCRIPTION = f"""\
 Run a Zenoh router until it is interrupted (Ctrl-C) or terminated. It listens on tcp/[::]:7447 unless told otherwise.
@@ -27,17 +28,19 @@ PERMISSIONS = {"r": (True, False), "w": (False, True), "rw": (True, True), "none
 STORAGES = "storage_manager"
 """The plugin of zenohd whose section says which storages a router has."""
 
+REST = "offer Zenoh over HTTP on PORT of all addresses, or on ADDRESS:PORT; not by default, nor with none"
+
 A_DAY = 86_400.0
 
 
 def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
-    config = configuration(_parser().parse_args(arguments))
+    address, config = address_of(configuration(_parser().parse_args(arguments)))
     init_log_from_env_or("info")
     node.end_by_signals()
     try:
-        with _opened(config) as session:
-            node.announce(session, Screen())
+        with _opened(config) as session, _served(session, address) as facts:
+            node.announce(session, Screen(), facts)
             while True:
                 time.sleep(A_DAY)
     except KeyboardInterrupt:
@@ -60,6 +63,16 @@ def _opened(config: Config) -> Iterator[Session]:
         yield session
 
 
+@contextlib.contextmanager
+def _served(session: Session, address: Address | None) -> Iterator[list[tuple[str, str]]]:
+    """The REST interface of a session, if there is to be one; what to say of it."""
+    if address is None:
+        yield []
+        return
+    with RestServer(session, address) as server:
+        yield [("REST on", server.url)]
+
+
 def _parser() -> Parser:
     parser = Parser(
         prog="zenspark router", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -67,15 +80,13 @@ def _parser() -> Parser:
     node.add_node_flags(parser, mode=False)
     add = parser.add_argument
     add("--no-timestamp", action="store_true", help="do not stamp publications that have no timestamp")
-    add("--rest-http-port", metavar="PORT", help="not there yet: zenspark has no REST interface")
+    add("--rest-http-port", metavar="PORT", help=REST)
     add("--adminspace-permissions", choices=PERMISSIONS, help="what others may do in the admin space (default: r)")
     return parser
 
 
 def configuration(given: argparse.Namespace) -> Config:
     """The configuration that a command line means."""
-    if given.rest_http_port is not None:
-        raise UsageError("--rest-http-port: zenspark has no REST interface yet")
     return node.configuration(given, _settings(given), mode="router")
 
 
@@ -85,5 +96,7 @@ def _settings(given: argparse.Namespace) -> Iterator[tuple[str, object]]:
     if given.adminspace_permissions is not None:
         read, write = PERMISSIONS[given.adminspace_permissions]
         yield "adminspace/permissions", {"read": read, "write": write}
+    if given.rest_http_port is not None:
+        yield PORT, given.rest_http_port
     if given.no_timestamp:
         yield "timestamping/enabled", False

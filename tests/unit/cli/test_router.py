@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def test_flags_count_more_than_the_file_and_cfg_most(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--rest-http-port", "8000"], "--rest-http-port: zenspark has no REST interface yet"),
+        (["--rest-http-port", "http"], "configuration key plugins/rest/http_port: expected a port, an address and"),
         (["--cfg", "mode"], "--cfg: expected KEY:VALUE, found 'mode'"),
         (["--cfg", "metadata:["], "configuration key metadata: expected JSON5"),
         (["--cfg", "no/such:1"], "configuration key no: expected one of"),
@@ -87,6 +88,20 @@ def test_a_mistake_is_one_line(arguments: list[str], line: str, capsys: pytest.C
     assert printed.err.count("\n") == 1
 
 
+def test_the_rest_interface_is_a_key_of_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "router.json5"
+    file.write_text("{plugins: {rest: {http_port: 8000}}}")
+
+    def wanted(*arguments: str) -> object:
+        config = router.configuration(router._parser().parse_args(arguments))
+        return json.loads(config.get_json("plugins"))
+
+    assert wanted() == {}
+    assert wanted("--rest-http-port", "127.0.0.1:0") == {"rest": {"http_port": "127.0.0.1:0"}}
+    assert wanted("-c", str(file)) == {"rest": {"http_port": 8000}}
+    assert wanted("-c", str(file), "--rest-http-port", "none") == {"rest": {"http_port": "none"}}
+
+
 def started(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "zenspark", "router", "--no-multicast-scouting", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -100,6 +115,30 @@ def test_an_address_in_use_is_one_line() -> None:
     assert process.returncode == 2
     assert out == ""
     assert err == f"zenspark router: tcp/127.0.0.1:{port}: cannot listen: Address already in use\n"
+
+
+def test_a_rest_port_in_use_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = started("-l", "tcp/127.0.0.1:0", "--rest-http-port", f"127.0.0.1:{port}")
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, "")
+    assert err == f"zenspark router: http://127.0.0.1:{port}: cannot listen: Address already in use\n"
+
+
+def test_with_rest_it_says_where_and_ends_when_told() -> None:
+    process = started("-l", "tcp/127.0.0.1:0", "--rest-http-port", "127.0.0.1:0", "-i", "a1")
+    try:
+        assert process.stdout is not None
+        url = [process.stdout.readline() for _ in range(4)][-1].removeprefix("  REST on    ").strip()
+        with urllib.request.urlopen(f"{url}/@/local/router", timeout=PATIENCE) as response:
+            (described,) = json.load(response)
+        process.terminate()
+        rest, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert described["key"] == "@/a1/router"
+    assert (process.returncode, rest, err) == (0, "", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,66 @@
+"""Samples, replies and errors as the JSON documents of zenohd's REST plugin."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+
+import msgspec
+
+from zenspark.api.encoding import Encoding
+from zenspark.api.sample import Reply, Sample
+from zenspark.api.values import ReplyError
+
+JSON = "application/json"
+JSONS = frozenset({JSON, "text/json", "text/json5"})
+TEXTS = frozenset({"text/plain", "zenoh/string"})
+BYTES = "application/octet-stream"
+
+Document = dict[str, object]
+
+
+def document_of(sample: Sample) -> Document:
+    """One sample."""
+    stamp = None if sample.timestamp is None else str(sample.timestamp)
+    return _document(str(sample.key_expr), sample, stamp)
+
+
+def array_of(replies: Iterable[Reply]) -> bytes:
+    """All replies of a query, as text."""
+    return written([_of_reply(reply) for reply in replies])
+
+
+def written(document: object) -> bytes:
+    """The JSON text of a document, in one line."""
+    return msgspec.json.encode(document)
+
+
+def media_type(encoding: Encoding) -> str:
+    """An encoding as a Content-Type; one that no header can carry is just bytes."""
+    text = str(encoding)
+    return text if text.isascii() and text.isprintable() else BYTES
+
+
+def _of_reply(reply: Reply) -> Document:
+    result = reply.result
+    return document_of(result) if isinstance(result, Sample) else _document("ERROR", result, None)
+
+
+def _document(key: str, said: Sample | ReplyError, stamp: str | None) -> Document:
+    value = value_of(said.payload.to_bytes(), said.encoding)
+    return {"key": key, "value": value, "encoding": str(said.encoding), "timestamp": stamp}
+
+
+def value_of(payload: bytes, encoding: Encoding) -> object:
+    """A payload inside a document: as what it says it is, and in base64 if it is not that."""
+    kind = str(encoding).partition(";")[0]
+    if not payload:
+        return None
+    try:
+        if kind in JSONS:
+            return msgspec.json.decode(payload)
+        if kind in TEXTS:
+            return payload.decode()
+    except (ValueError, RecursionError):
+        pass
+    return base64.b64encode(payload).decode()

@@ -1,0 +1,142 @@
+"""HTTP on one side of `zenspark router`, clients of eclipse-zenoh on the other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.interop.reference import eventually
+from tests.unit.net.ends import PATIENCE
+
+zenoh = pytest.importorskip("zenoh")
+
+pytestmark = pytest.mark.interop
+
+Session: TypeAlias = Any
+"""Of eclipse-zenoh."""
+
+
+@contextlib.contextmanager
+def router(*arguments: str) -> Iterator[tuple[Session, str]]:
+    """A client of eclipse-zenoh at a router in a process of its own, and the URL of that router."""
+    command = [
+        sys.executable,
+        "-m",
+        "zenspark",
+        "router",
+        "--no-multicast-scouting",
+        "-l",
+        "tcp/127.0.0.1:0",
+        "-i",
+        "a1",
+    ]
+    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        endpoint, url = [process.stdout.readline().split()[-1] for _ in range(4)][2:]
+        config = zenoh.Config()
+        settings = {"mode": "client", "connect/endpoints": [endpoint], "scouting/multicast/enabled": False}
+        for key, value in {**settings, "transport/shared_memory/enabled": False}.items():
+            config.insert_json5(key, json.dumps(value))
+        with zenoh.open(config) as session:
+            yield session, url
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Session, str]]:
+    with router("--rest-http-port", "127.0.0.1:0") as found:
+        yield found
+
+
+def ask(url: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Any:  # noqa: ANN401 - a response
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return urllib.request.urlopen(urllib.request.Request(url, body, named, method=method), timeout=PATIENCE)
+
+
+def asked(url: str) -> list[dict[str, object]]:
+    with ask(url) as response:
+        assert response.headers["Content-Type"] == "application/json"
+        found: list[dict[str, object]] = json.load(response)
+        return found
+
+
+def test_what_http_puts_is_heard(served: tuple[Session, str]) -> None:
+    session, url = served
+    heard: queue.Queue[tuple[str, str, str, bytes]] = queue.Queue()
+    subscriber = session.declare_subscriber(
+        "demo/**",
+        lambda sample: heard.put(
+            (
+                str(sample.kind).rpartition(".")[2],
+                str(sample.key_expr),
+                str(sample.encoding),
+                sample.payload.to_bytes(),
+            )
+        ),
+    )
+    assert eventually(lambda: asked(f"{url}/@/local/router/subscriber/demo/**"))
+    ask(f"{url}/demo/a", "PUT", b'{"a":1}', Content_Type="application/json").close()
+    assert heard.get(timeout=PATIENCE) == ("PUT", "demo/a", "application/json", b'{"a":1}')
+    ask(f"{url}/demo/a", "DELETE").close()
+    assert heard.get(timeout=PATIENCE)[:2] == ("DELETE", "demo/a")
+    subscriber.undeclare()
+
+
+def test_http_asks_a_queryable(served: tuple[Session, str]) -> None:
+    session, url = served
+
+    def answer(query: Any) -> None:  # noqa: ANN401 - of eclipse-zenoh
+        with query:
+            said = query.payload.to_string() if query.payload else str(query.parameters)
+            if said == "fail":
+                query.reply_err("no", encoding="text/plain")
+            else:
+                query.reply("demo/a", said, encoding="text/plain", timestamp=stamp)
+
+    stamp = session.new_timestamp()
+    queryable = session.declare_queryable("demo/a", answer)
+    assert eventually(lambda: asked(f"{url}/demo/**"))
+    reply = {"key": "demo/a", "value": "x=1", "encoding": "text/plain", "timestamp": str(stamp)}
+    assert asked(f"{url}/demo/**?x=1") == [reply]
+    assert asked(f"{url}/demo/a?fail") == [{"key": "ERROR", "value": "no", "encoding": "text/plain", "timestamp": None}]
+    with ask(f"{url}/demo/a", "POST", b"question", Content_Type="text/plain") as response:
+        assert [each["value"] for each in json.load(response)] == ["question"]
+    with ask(f"{url}/demo/a?_raw=true") as response:
+        assert (response.headers["Content-Type"], response.read()) == ("text/plain", b"_raw=true")
+    queryable.undeclare()
+
+
+def test_http_hears_what_is_put(served: tuple[Session, str]) -> None:
+    session, url = served
+    publisher = session.declare_publisher("demo/a", encoding="application/json")
+    with ask(f"{url}/demo/**", Accept="text/event-stream") as response:
+        assert eventually(lambda: publisher.matching_status.matching)
+        publisher.put('{"a": 1}')
+        publisher.delete()
+        for kind, value in (b"PUT", {"a": 1}), (b"DELETE", None):
+            assert response.readline() == b"event: %s\n" % kind
+            document = json.loads(response.readline().removeprefix(b"data: "))
+            assert (document["key"], document["value"]) == ("demo/a", value)
+            assert bool(document["timestamp"]) is (kind == b"PUT")  # a router stamps no DELETE
+            assert response.readline() == b"\n"
+    assert eventually(lambda: not publisher.matching_status.matching)
+
+
+def test_the_configuration_file_starts_it(tmp_path: Path) -> None:
+    file = tmp_path / "router.json5"
+    file.write_text('{plugins: {rest: {http_port: "127.0.0.1:0"}}}')
+    with router("-c", str(file)) as (_, url):
+        (described,) = asked(f"{url}/@/local/router")
+        assert described["key"] == "@/a1/router"

@@ -1,0 +1,235 @@
+"""A session behind HTTP; `tests/interop/test_rest.py` has eclipse-zenoh on the other side."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+import zenspark.api.opening
+from tests.unit.api.sessions import PATIENCE, config, until
+from zenspark.api.query import Query
+from zenspark.api.session import Session
+from zenspark.errors import LinkError
+from zenspark.web import server
+from zenspark.web.server import RestServer, url_of
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    settings = config("router", ["tcp/127.0.0.1:0"], id="a1", adminspace__enabled=True)
+    with zenspark.api.opening.open(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def rest(session: Session) -> Iterator[RestServer]:
+    with RestServer(session, ("127.0.0.1", 0)) as served:
+        yield served
+
+
+@pytest.fixture
+def connection(rest: RestServer) -> Iterator[http.client.HTTPConnection]:
+    made = http.client.HTTPConnection(urlsplit(rest.url).netloc, timeout=PATIENCE)
+    yield made
+    made.close()
+
+
+def ask(
+    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None, **headers: str
+) -> tuple[int, str | None, bytes]:
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    response = connection.getresponse()
+    return response.status, response.getheader("Content-Type"), response.read()
+
+
+def answer(query: Query) -> None:
+    with query:
+        if "bad" in query.parameters:
+            query.reply_err("no", encoding="text/plain")
+        else:
+            said = {"parameters": str(query.parameters), "payload": query.payload and query.payload.to_string()}
+            query.reply("demo/a", json.dumps({**said, "encoding": str(query.encoding)}), encoding="application/json")
+
+
+def test_get_asks(session: Session, connection: http.client.HTTPConnection) -> None:
+    session.declare_queryable("demo/*", answer)
+    status, kind, body = ask(connection, "GET", "/demo/**?x=1;y=%5B2%5D")
+    assert (status, kind) == (200, "application/json")
+    said = {"parameters": "x=1;y=[2]", "payload": None, "encoding": "None"}
+    assert json.loads(body) == [{"key": "demo/a", "value": said, "encoding": "application/json", "timestamp": None}]
+    assert ask(connection, "GET", "/nobody") == (200, "application/json", b"[]")
+
+
+def test_post_asks_with_a_payload(session: Session, connection: http.client.HTTPConnection) -> None:
+    session.declare_queryable("demo/*", answer)
+    _, _, body = ask(connection, "POST", "/demo/a", b"hello", Content_Type="text/plain; charset=utf-8")
+    said = {"parameters": "", "payload": "hello", "encoding": "text/plain;charset=utf-8"}
+    assert [reply["value"] for reply in json.loads(body)] == [said]
+
+
+def test_an_error_is_an_answer(session: Session, connection: http.client.HTTPConnection) -> None:
+    session.declare_queryable("demo/*", answer)
+    _, _, body = ask(connection, "GET", "/demo/a?bad")
+    assert json.loads(body) == [{"key": "ERROR", "value": "no", "encoding": "text/plain", "timestamp": None}]
+    assert ask(connection, "GET", "/demo/a?bad;_raw") == (200, "text/plain", b"no")
+
+
+def test_raw_is_the_payload_itself(session: Session, connection: http.client.HTTPConnection) -> None:
+    session.declare_queryable("demo", lambda query: query.reply("demo", b"\x00\xff", encoding="image/png"))
+    assert ask(connection, "GET", "/demo?_raw=true") == (200, "image/png", b"\x00\xff")
+    assert ask(connection, "GET", "/nobody?_raw=true") == (200, None, b"")
+
+
+def test_its_own_admin_space_is_local(connection: http.client.HTTPConnection) -> None:
+    for path in ("/@/local/router", "/@/a1/router"):
+        (reply,) = json.loads(ask(connection, "GET", path)[2])
+        assert (reply["key"], reply["encoding"], reply["value"]["zid"]) == ("@/a1/router", "application/json", "a1")
+
+
+def test_writing(session: Session, connection: http.client.HTTPConnection) -> None:
+    heard = session.declare_subscriber("demo/**")
+    for method, path in ("PUT", "/demo/a"), ("PATCH", "/demo/b%20c"), ("DELETE", "/demo/a"):
+        assert ask(connection, method, path, b"{}" if method != "DELETE" else None, Content_Type="text/json")[0] == 200
+        sample = heard.recv()
+        key = path.replace("%20", " ").removeprefix("/")
+        assert str(sample.key_expr) == key
+        if method == "DELETE":
+            assert sample.kind.name == "DELETE"
+        else:
+            assert (sample.kind.name, sample.payload.to_bytes(), str(sample.encoding)) == ("PUT", b"{}", "text/json")
+    assert ask(connection, "PUT", "/demo/a", b"x")[0] == 200
+    assert str(heard.recv().encoding) == "zenoh/bytes"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "SUBSCRIBE"])
+@pytest.mark.parametrize("path", ["/", "/a/", "/a/**b", "/?x"])
+def test_what_is_no_key(method: str, path: str, connection: http.client.HTTPConnection) -> None:
+    accept = "text/event-stream" if method == "SUBSCRIBE" else "*/*"
+    status, kind, body = ask(connection, "GET" if method == "SUBSCRIBE" else method, path, Accept=accept)
+    assert (status, kind) == (400, "text/plain; charset=utf-8")
+    assert body.count(b"\n") == 1
+    assert b"expected" in body or b"key" in body
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "line"),
+    [
+        ({"Content-Length": "65"}, 413, b"expected at most 64 bytes in the body, found 65\n"),
+        ({"Content-Length": "9" * 5000}, 413, b"expected at most 64 bytes in the body, found 999"),
+        ({"Content-Length": "x"}, 400, b"expected a number as Content-Length, found 'x'\n"),
+        ({"Transfer-Encoding": "chunked"}, 411, b"expected a Content-Length: bodies in chunks"),
+    ],
+)
+def test_bodies_that_are_not_taken(
+    headers: dict[str, str],
+    status: int,
+    line: bytes,
+    connection: http.client.HTTPConnection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "BODY_LIMIT", 64)
+    connection.putrequest("PUT", "/demo")
+    for header in headers.items():
+        connection.putheader(*header)
+    connection.endheaders()
+    response = connection.getresponse()
+    assert response.status == status
+    assert response.read().startswith(line)
+    assert response.getheader("Connection") == "close"
+
+
+def test_a_client_that_leaves_within_a_body_writes_nothing(session: Session, rest: RestServer) -> None:
+    heard = session.declare_subscriber("demo/**")
+    at = urlsplit(rest.url)
+    with socket.create_connection((at.hostname, at.port)) as client:
+        client.sendall(b"PUT /demo/half HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf")
+        client.shutdown(socket.SHUT_WR)
+        client.settimeout(PATIENCE)
+        assert client.recv(100) == b""
+    session.put("demo/next", b"")
+    assert str(heard.recv().key_expr) == "demo/next"
+
+
+def test_events(session: Session, connection: http.client.HTTPConnection) -> None:
+    connection.request("GET", "/demo/**", headers={"Accept": "text/event-stream"})
+    response = connection.getresponse()
+    assert (response.status, response.getheader("Content-Type")) == (200, "text/event-stream")
+    session.put("demo/a", b"\x01", encoding="zenoh/bytes")
+    session.delete("demo/a")
+    for kind, value in (b"PUT", base64.b64encode(b"\x01").decode()), (b"DELETE", None):
+        assert response.readline() == b"event: %s\n" % kind
+        document = json.loads(response.readline().removeprefix(b"data: "))
+        assert (document["key"], document["value"]) == ("demo/a", value)
+        assert response.readline() == b"\n"
+    response.close()
+
+
+def test_a_stream_ends_with_its_client(session: Session, rest: RestServer) -> None:
+    publisher = session.declare_publisher("demo/a")
+    at = urlsplit(rest.url)
+    with socket.create_connection((at.hostname, at.port)) as client:
+        client.sendall(b"GET /demo/** HTTP/1.1\r\nAccept: text/event-stream, */*\r\n\r\n")
+        client.settimeout(PATIENCE)
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        assert until(lambda: publisher.matching_status.matching)
+    assert until(lambda: not publisher.matching_status.matching)
+
+
+def test_a_stream_ends_when_events_stay_unread(
+    session: Session, rest: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STUCK", 0.05)
+    publisher = session.declare_publisher("demo/a")
+    at = urlsplit(rest.url)
+    with socket.create_connection((at.hostname, at.port)) as client:
+        client.sendall(b"GET /demo/** HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n")
+        assert until(lambda: publisher.matching_status.matching)
+        publisher.put(bytes(16 << 20))  # more than the buffers of two sockets hold
+        assert until(lambda: not publisher.matching_status.matching)
+
+
+def test_closing_ends_streams(session: Session) -> None:
+    with RestServer(session, ("127.0.0.1", 0)) as rest:
+        at = urlsplit(rest.url)
+        client = socket.create_connection((at.hostname, at.port), timeout=PATIENCE)
+        client.sendall(b"GET /demo/** HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n")
+        assert client.recv(1000).endswith(b"\r\n\r\n")
+        assert until(lambda: rest._server._streams)
+    with client:
+        assert client.recv(100) == b""
+    assert not session.is_closed()
+
+
+def test_a_closed_session_is_an_error_of_the_server(session: Session, connection: http.client.HTTPConnection) -> None:
+    session.close()
+    assert ask(connection, "PUT", "/demo", b"x")[0] == 500
+
+
+def test_pages_of_any_origin_may_ask(connection: http.client.HTTPConnection) -> None:
+    connection.request("OPTIONS", "/demo")
+    response = connection.getresponse()
+    assert response.read() == b""
+    found = {name: value for name, value in response.getheaders() if name.startswith("Access-Control")}
+    assert found == {
+        "Access-Control-Allow-Origin": "*",
+        "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
+        "Access-Control-Allow-Headers": "*",
+    }
+
+
+def test_a_port_in_use(session: Session, rest: RestServer) -> None:
+    port = urlsplit(rest.url).port
+    assert port is not None
+    with pytest.raises(LinkError, match=f"^http://127.0.0.1:{port}: cannot listen: "):
+        RestServer(session, ("127.0.0.1", port))
+
+
+def test_urls() -> None:
+    assert url_of(("127.0.0.1", 1)) == "http://127.0.0.1:1"
+    assert url_of(("::", 1)) == "http://[::]:1"
