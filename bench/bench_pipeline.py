@@ -24,7 +24,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
@@ -139,7 +139,7 @@ def batches_of(size: int, count: int, at_once: int) -> Iterator[pa.RecordBatch]:
         yield batch.slice(0, min(rows, count - start))
 
 
-ROLES = {"up": role_up, "plain": role_plain, "put": role_put}
+ROLES: dict[str, Callable[..., None]] = {"up": role_up, "plain": role_plain, "put": role_put}
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------
