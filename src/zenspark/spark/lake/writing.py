@@ -14,6 +14,12 @@ SETTINGS = {
     "spark.sql.maxConcurrentOutputFileWriters": "64",
 }
 """How files are written, whatever the session's configuration says."""
+DISTINCT = {
+    # their values do not repeat: a dictionary of them is built, and then given up, for nothing
+    f"parquet.enable.dictionary#{column}": "false"
+    for column in ("timestamp", "timestamp_ntp64", "source_sn", "offset")
+}
+"""How columns are written that have another value in each row."""
 COMMITTER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 LOCAL = {
     # without the checksum file beside each file: for each of both, Hadoop starts a `chmod`
@@ -28,5 +34,5 @@ def write(rows: DataFrame, table: Table, directory: str) -> None:
     for name, value in SETTINGS.items():
         rows.sparkSession.conf.set(name, value)
     names = table.shape.partitions.names
-    writer = rows.write.options(**(COMMITTER | (LOCAL if table.folder.local else {})))
+    writer = rows.write.options(**(DISTINCT | COMMITTER | (LOCAL if table.folder.local else {})))
     writer.partitionBy(*names).parquet(f"{table.folder.spark}/{directory}")
