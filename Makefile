@@ -114,6 +114,10 @@ test-pure: setup ## only the second half of make test: the tests of the core, in
 spark: setup ## only the tests that start Spark
 	$(BIN)/python -m $(SPARK)
 
+.PHONY: crashes
+crashes: setup ## kill recorder, driver and executors twenty times each; about a quarter of an hour
+	ZENSPARK_CRASHES=20 $(BIN)/python -m $(SPARK)/test_crashes.py
+
 .PHONY: coverage
 coverage: setup ## branch coverage of the core by its own tests; less than 100 % fails
 	@mkdir -p build/coverage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import subprocess
 import sys
@@ -22,7 +23,8 @@ from zenspark.journal import Journal
 
 pytestmark = pytest.mark.spark
 
-TIMES = 20
+TIMES = int(os.environ.get("ZENSPARK_CRASHES", "4"))
+"""How often each is killed: a few times in `make test`, twenty times in `make crashes`."""
 
 
 def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
