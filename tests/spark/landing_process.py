@@ -1,7 +1,6 @@
 """Lands a journal in small batches until it is killed: `python landing_process.py JOURNAL LAKE`."""
 
 import sys
-import time
 
 from zenspark.spark.engine import spark_session
 from zenspark.spark.lake import Lake
@@ -19,5 +18,4 @@ if __name__ == "__main__":
         care=Care(fold_every=1.0, compact_every=5.0),
     )
     landing.start()
-    while True:
-        time.sleep(60)
+    landing.wait()
