@@ -26,6 +26,9 @@ PROBE = 8192
 FEW = 4
 """Values are few where there are so many times more rows."""
 ENDS = pa.int32()
+TEXT = pa.string()
+WORDS = pa.dictionary(pa.int32(), TEXT)
+"""Texts of which many are alike: each row says which one it has."""
 LARGE = 1 << 15
 """Bytes from which on a part of a block is written by itself: less is cheaper to copy than to write."""
 
@@ -161,26 +164,42 @@ def encoded(rows: pa.RecordBatch, compression: str) -> list[memoryview]:
 # --- to plain ---------------------------------------------------------------------------------------------------------
 
 
-def unpacked(batch: pa.RecordBatch, schema: pa.Schema, recorder: str, first: int) -> pa.RecordBatch:
-    """Plain rows of a schema that ends with `recorder` and `offset`, from a packed batch."""
+def unpacked(
+    batch: pa.RecordBatch, schema: pa.Schema, recorder: str, first: int, texts: pa.DataType = TEXT
+) -> pa.RecordBatch:
+    """Plain rows of a schema that ends with `recorder` and `offset`, from a packed batch; texts as WORDS if asked."""
     rows = batch.num_rows
-    found = {name: _plain(array) for name, array in zip(batch.schema.names, batch.columns, strict=True)}
+    found = {name: _plain(array, texts) for name, array in zip(batch.schema.names, batch.columns, strict=True)}
     if "timestamp_ntp64" in found and "timestamp" not in found:
         found["timestamp"] = microseconds(found["timestamp_ntp64"].view(pa.uint64()))
-    found["recorder"] = alike(pa.string(), recorder, rows)
+    found["recorder"] = _alike(TEXT, recorder, rows, texts)
     found["offset"] = pc.add(_counted(rows), first)
-    columns = [alike(field.type, None, rows) if field.name not in found else found[field.name] for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    columns = [found[each.name] if each.name in found else _alike(each.type, None, rows, texts) for each in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=spelled(schema, texts))
 
 
-def _plain(array: pa.Array) -> pa.Array:
+@lru_cache(maxsize=16)
+def spelled(schema: pa.Schema, texts: pa.DataType) -> pa.Schema:
+    """A schema whose texts are of this type, TEXT or WORDS."""
+    return pa.schema([each.with_type(texts) if each.type == TEXT else each for each in schema])
+
+
+def _plain(array: pa.Array, texts: pa.DataType) -> pa.Array:
     if isinstance(array, pa.DictionaryArray):
-        return array.dictionary.take(array.indices)
+        return array.cast(texts) if texts == WORDS else array.dictionary.take(array.indices)
     if not isinstance(array, pa.RunEndEncodedArray):
-        return array
+        return array.dictionary_encode() if array.type == TEXT and texts == WORDS else array
     if len(array.values) > 1 or pa.types.is_timestamp(array.type.value_type):
         return pc.run_end_decode(array)
-    return alike(array.type.value_type, array.values[0].as_py(), len(array))
+    return _alike(array.type.value_type, array.values[0].as_py(), len(array), texts)
+
+
+def _alike(kind: pa.DataType, value: Value, rows: int, texts: pa.DataType) -> pa.Array:
+    """A column in which all rows have this value."""
+    if kind != TEXT or texts == TEXT:
+        return alike(kind, value, rows)
+    index = alike(WORDS.index_type, None if value is None else 0, rows)
+    return pa.DictionaryArray.from_arrays(index, pa.array([] if value is None else [value], TEXT))
 
 
 def _counted(rows: int) -> pa.Array:

@@ -138,6 +138,13 @@ class StreamOptions(Network, frozen=True, kw_only=True, rename="camel"):
     reader: Annotated[
         str | None, _says("the name under which progress is noted in the journal; name it if two queries are alike")
     ] = None
+    slices: Annotated[
+        bool,
+        _says(
+            "whether a row is not a sample but a part of a journal that has them, with the fields of "
+            "`zenspark.journal.Slice`: for those who read it by themselves, without a way through Java"
+        ),
+    ] = False
     backfill: Annotated[
         str,
         _says(

@@ -32,8 +32,23 @@ if TYPE_CHECKING:
     from zenspark.spark.recording import Recording
 
 
+SLICES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("recorder", pa.string()),
+        ("rows", pa.string()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("segment", pa.int64()),
+    ]
+)
+"""Parts of journals as rows: the fields of `zenspark.journal.Slice`."""
+
+
 def schema_of(options: StreamOptions) -> pa.Schema:
     """The columns of the rows; a journal that will be recorded need not exist yet."""
+    if options.slices:
+        return SLICES
     return read_schema(SAMPLES) if options.subscribe else Journals(options.journal).schema
 
 
@@ -120,7 +135,9 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(part) for part in self.journals.slices(begun, end, self.options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part."""
+        """The rows of one part, or the one row that says which part it is."""
+        if self.options.slices:
+            return iter([pa.RecordBatch.from_pylist([msgspec.structs.asdict(partition.value)], schema=SLICES)])
         batches: Iterator[pa.RecordBatch] = partition.value.batches()
         return batches
 

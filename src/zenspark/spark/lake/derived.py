@@ -21,10 +21,11 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from zenspark.spark.lake.files import File
 from zenspark.spark.lake.offsets import marks, offsets, reaches, recorders
 from zenspark.spark.lake.reading import frame
 from zenspark.spark.lake.shapes import Shape
-from zenspark.spark.lake.table import Change, File, Table
+from zenspark.spark.lake.table import Change, Table
 from zenspark.spark.lake.writing import write
 
 STATE = "state"

@@ -170,9 +170,10 @@ class Landing:
             # only for a new checkpoint: it goes on where the table ends
             "startingOffsets": json.dumps(self._beginnings()),
             "reader": self._reader,
+            "slices": "true",
         }
-        rows = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
-        writer = rows.writeStream.foreachBatch(self._land).option("checkpointLocation", folder.spark)
+        parts = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
+        writer = parts.writeStream.foreachBatch(self._land).option("checkpointLocation", folder.spark)
         timed: dict[str, Any] = {"availableNow": True} if self._trigger is None else {"processingTime": self._trigger}
         return writer.queryName(self._reader).trigger(**timed).start()
 
@@ -189,11 +190,11 @@ class Landing:
         assert named is not None
         return Samples(self.lake.table("samples"), json.loads(named)["id"])
 
-    def _land(self, rows: DataFrame, batch: int) -> None:
+    def _land(self, parts: DataFrame, batch: int) -> None:
         began = time.monotonic()
         with self._landing:
             try:
-                landed = self._samples.land(rows, batch)
+                landed = self._samples.land(parts, batch)
             except ZError as error:
                 self._failure = error
                 raise

@@ -1,9 +1,9 @@
 """Keeping files of `samples` few and not too old, and removing from disk what no longer counts.
 
-*Compaction* puts small files of one day and prefix together. Files are in tiers by size, each `FACTOR` times the one
-below; a tier that has many files becomes one of the next tier, so that a row is rewritten once per tier at most, not
-once per compaction. When a day is over, what is still small in it is put together whatever its tier. Rows that
-derived tables have not taken in stay where they are.
+*Compaction* puts small files of one day, prefix and recorder together. Files are in tiers by size, each `FACTOR` times
+the one below; a tier that has many files becomes one of the next tier, so that a row is rewritten once per tier at
+most, not once per compaction. When a day is over, what is still small in it is put together whatever its tier. Rows
+that derived tables have not taken in stay where they are.
 
 *Retention* takes away whole days, oldest first, of what the derived tables have taken in.
 
@@ -16,23 +16,30 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from zenspark.journal.packing import TEXT
+from zenspark.spark.lake.files import File, Files, grouped
+from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.offsets import reaches
-from zenspark.spark.lake.reading import frame
 from zenspark.spark.lake.samples import ATTEMPT
-from zenspark.spark.lake.table import Change, File, Table
-from zenspark.spark.lake.writing import write
+from zenspark.spark.lake.shapes import SAMPLES
+from zenspark.spark.lake.table import Change, Table
+from zenspark.spark.lake.writing import on_workers
 
 TARGET = 128 << 20
 """Bytes from which on a file is large enough,"""
 SMALLEST = 64 << 10
 """and up to which files are all of the lowest tier."""
 FACTOR = 8
+ROWS_AT_ONCE = 1 << 16
 ENOUGH = 16
 """So many files of a tier are put together."""
 UNUSED = "_unused.json"
@@ -52,7 +59,8 @@ def bins(files: Iterable[File], today: date) -> list[Bin]:
         if file.size < TARGET:
             day = str(file.partition["day"])
             is_over = date.fromisoformat(day) < today
-            groups[day, file.partition["prefix"], None if is_over else tier(file.size)].append(file)
+            level = None if is_over else tier(file.size)
+            groups[day, file.partition["prefix"], file.least["recorder"], level].append(file)
     return [
         part
         for (*_, level), group in groups.items()
@@ -64,7 +72,7 @@ def bins(files: Iterable[File], today: date) -> list[Bin]:
 def _filled(files: Bin) -> Iterable[Bin]:
     """The same files in order, in bins of about the target's size."""
     found: list[Bin] = [[]]
-    for file in sorted(files, key=lambda each: (str(each.least["recorder"]), int(str(each.least["offset"])))):
+    for file in sorted(files, key=lambda each: int(str(each.least["offset"]))):
         if sum(each.size for each in found[-1]) + file.size > TARGET:
             found.append([])
         found[-1].append(file)
@@ -74,15 +82,25 @@ def _filled(files: Bin) -> Iterable[Bin]:
 def compact(spark: SparkSession, samples: Table, taken_in: Sequence[Mapping[str, int]], today: date) -> int:
     """Puts small files together that all derived tables have taken in; how many files fewer there are."""
     settled = [file for file in samples.files if not any(reaches(file, offsets) for offsets in taken_in)]
-    saved = 0
-    for small in bins(settled, today):
-        directory = f"batch=compact-{uuid4().hex}"
-        rows = frame(spark, samples, small).coalesce(1).sortWithinPartitions("recorder", "offset")
-        write(rows, samples, directory)
-        added = samples.described(directory)
+    found = bins(settled, today)
+    write = partial(write_together, samples.folder, f"batch=compact-{uuid4().hex}")
+    for small, added in zip(found, on_workers(spark, write, found), strict=True):
         samples.commit(Change(add=added, remove=small, rearranges=True))
-        saved += len(small) - len(added)
-    return saved
+    return sum(len(small) - 1 for small in found)
+
+
+def write_together(folder: Folder, directory: str, small: Bin) -> list[File]:
+    """Writes the rows of small files of one partition into one: what a task of Spark does."""
+    files = Files(folder, SAMPLES, directory)
+    for rows in grouped(batch for file in small for batch in _batches(folder, file)):
+        files.write(rows, {name: str(value) for name, value in small[0].partition.items()})
+    return files.close()
+
+
+def _batches(folder: Folder, file: File) -> Iterator[pa.RecordBatch]:
+    texts = [column.name for column in SAMPLES.columns if column.type == TEXT]
+    with folder.open(file.path) as source:
+        yield from pq.ParquetFile(source, read_dictionary=texts).iter_batches(ROWS_AT_ONCE)
 
 
 def expired(files: Sequence[File], oldest: date | None, most: int | None) -> list[File]:

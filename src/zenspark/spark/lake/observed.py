@@ -33,7 +33,7 @@ def bring(table: Table, samples: Journal, reader: str) -> int:
         return 0
     rows = pa.Table.from_batches(journal.read(start, end), schema=table.shape.columns)
     remember(table, [journal.recorder])
-    added = table.write(rows, f"batch={uuid4().hex}", {})
+    added = table.write(rows, f"batch={uuid4().hex}")
     table.commit(Change(add=added, marks=marks({journal.recorder: end})))
     journal.commit(reader, end)
     if len(table.files) > MANY_FILES:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote, unquote
 
-from zenspark.spark.lake.table import File, Table
+from zenspark.spark.lake.files import File
+from zenspark.spark.lake.table import Table
 
 NAMES = "_recorders"
 
@@ -42,10 +43,6 @@ def marks(reached: Mapping[str, int]) -> dict[str, int]:
 
 
 def reaches(file: File, start: Mapping[str, int]) -> bool:
-    """Whether a file of samples may have rows at or behind these offsets."""
-    least, greatest = str(file.least["recorder"]), str(file.greatest["recorder"])
+    """Whether a file of samples, which are all of one recorder, has rows at or behind these offsets."""
     last: int = file.greatest["offset"]  # type: ignore[assignment]
-    if least == greatest:
-        return last >= start.get(least, 0)
-    known = [offset for recorder, offset in start.items() if least <= recorder <= greatest]
-    return last >= min(known, default=0)
+    return last >= start.get(str(file.least["recorder"]), 0)

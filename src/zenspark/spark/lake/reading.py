@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from zenspark.spark.lake.table import File, Table
+from zenspark.spark.lake.files import File
+from zenspark.spark.lake.table import Table
 
 
 def frame(spark: SparkSession, table: Table, files: Sequence[File]) -> DataFrame:

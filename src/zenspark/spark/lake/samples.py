@@ -1,10 +1,10 @@
 """How rows of a journal become rows of `samples`, exactly once.
 
-One batch: Spark writes its rows as Parquet into a directory that is this attempt's own; the driver reads the footers
-of these files, and commits one transaction that adds them, says which batch of which query this was, and up to which
-offset of every recorder the table now reaches. Until the transaction nobody sees the files, and whatever happens
-before it leaves nothing but a directory, which the next attempt removes. After it the batch is found to be done, by
-its number, and not done again.
+One batch is some parts of journals. Tasks of Spark read them, each one part, and write its rows with Arrow as Parquet
+into a directory that is this attempt's own; the driver commits one transaction that adds these files, says which batch
+of which query this was, and up to which offset of every recorder the table now reaches. Until the transaction nobody
+sees the files, and whatever happens before it leaves nothing but a directory, which the next attempt removes. After it
+the batch is found to be done, by its number, and not done again.
 
 The offsets are the second guard: a batch that does not start where the table ends is refused, so a checkpoint that
 belongs to another lake puts nothing in twice. And only who began last can land: a driver that was thought dead and
@@ -18,24 +18,29 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import uuid4
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from zenspark.errors import LakeError
+from zenspark.journal import Slice
+from zenspark.journal.packing import WORDS
+from zenspark.spark.lake.files import File, Files, grouped
+from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.offsets import mark_of, marks, remember
-from zenspark.spark.lake.reading import frame, spark_columns
-from zenspark.spark.lake.shapes import JOURNAL
-from zenspark.spark.lake.table import Change, File, Table, difference
-from zenspark.spark.lake.writing import write
+from zenspark.spark.lake.partitions import parted
+from zenspark.spark.lake.reading import spark_columns
+from zenspark.spark.lake.shapes import SAMPLES
+from zenspark.spark.lake.table import Change, Table, difference
+from zenspark.spark.lake.writing import on_workers
+from zenspark.spark.stream import SLICES
 
 log = logging.getLogger("zenspark.spark")
 
 ATTEMPT = "_attempt.json"
 TURN = "landing"
 """The mark that whoever begins to land moves: a transaction of somebody who began before fails."""
-MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -63,20 +68,14 @@ class Landed:
     """Up to before which offset of its recorders the table has come."""
 
 
-def day_of(received_at: str) -> Column:
-    """The UTC day of a time, whatever the session's time zone is."""
-    days = F.floor(F.unix_micros(received_at) / F.lit(MICROSECONDS_PER_DAY)).cast("int")
-    return F.date_from_unix_date(days)
-
-
-def prefix_of(key: str) -> Column:
-    """The first chunk of a key."""
-    return F.substring_index(key, "/", 1)
-
-
-def partitioned(rows: DataFrame) -> DataFrame:
-    """Rows of a journal with the partition each belongs to."""
-    return rows.withColumns({"day": day_of("received_at"), "prefix": prefix_of("key")})
+def write_part(folder: Folder, directory: str, part: Slice) -> list[File]:
+    """Writes the rows of a part of a journal into files by day and prefix: what a task of Spark does."""
+    files = Files(folder, SAMPLES, directory)
+    for rows in grouped(part.batches(WORDS)):
+        for partition, own in parted(rows):
+            files.write(own, partition)
+        files.end_group()
+    return files.close()
 
 
 class Samples:
@@ -90,22 +89,27 @@ class Samples:
         table.commit(Change(marks={TURN: self._turn}))
         self._clear_leftovers()
 
-    def land(self, rows: DataFrame, batch: int) -> Landed | None:
-        """Brings one batch into the table; None if it is there already. The rows are computed once."""
+    def land(self, parts: DataFrame, batch: int) -> Landed | None:
+        """Brings one batch into the table, given as parts of journals; None if it is there already."""
         if self.done(batch):
             return None
-        _check_schema(rows)
-        directory = self._begin(batch)
-        write(partitioned(rows), self.table, directory)
-        files = self.table.described(directory)
-        spans = self._spans(rows.sparkSession, files)
+        _check_columns(parts)
+        slices = [Slice(**row.asDict()) for row in parts.collect()]
+        spans = _spans(slices)
         self._check_spans(spans, batch)
+        files = self._written(parts.sparkSession, slices, batch)
         reached = {recorder: span.end for recorder, span in spans.items()}
         if files:
             remember(self.table, spans)
             self.table.commit(Change(add=files, marks={self._query_mark: batch, TURN: self._turn} | marks(reached)))
         newest: datetime = max((file.greatest["received_at"] for file in files), default=None)  # type: ignore[type-var, assignment]
         return Landed(batch, sum(file.rows for file in files), sum(file.size for file in files), newest, reached)
+
+    def _written(self, spark: SparkSession, slices: list[Slice], batch: int) -> list[File]:
+        """Lets tasks write the rows, each one part."""
+        directory = self._begin(batch)
+        write = partial(write_part, self.table.folder, directory)
+        return [file for files in on_workers(spark, write, slices) for file in files]
 
     def done(self, batch: int) -> bool:
         """Whether a batch is in the table."""
@@ -127,21 +131,6 @@ class Samples:
         if not any(file.path.startswith(f"{directory}/") for file in self.table.files):
             self.table.folder.remove(directory)
 
-    def _spans(self, spark: SparkSession, files: list[File]) -> dict[str, Span]:
-        """Which rows of which recorder are in these files: by their footers, unless a file has several recorders."""
-        spans: dict[str, Span] = {}
-        mixed = []
-        for file in files:
-            if file.least["recorder"] == file.greatest["recorder"]:
-                recorder = str(file.least["recorder"])
-                span = Span(int(file.least["offset"]), int(file.greatest["offset"]) + 1, file.rows)  # type: ignore[call-overload]
-                spans[recorder] = spans[recorder] | span if recorder in spans else span
-            else:
-                mixed.append(file)
-        for recorder, span in _counted(spark, self.table, mixed):
-            spans[recorder] = spans[recorder] | span if recorder in spans else span
-        return spans
-
     def _check_spans(self, spans: Mapping[str, Span], batch: int) -> None:
         for recorder, span in spans.items():
             end = self.table.mark(mark_of(recorder))
@@ -155,14 +144,16 @@ class Samples:
                 log.warning("recorder %s: rows before offset %d were not in the journal", recorder, span.end)
 
 
-def _counted(spark: SparkSession, table: Table, files: list[File]) -> Iterable[tuple[str, Span]]:
-    if not files:
-        return []
-    found = frame(spark, table, files).groupBy("recorder").agg(F.min("offset"), F.max("offset"), F.count("*")).collect()
-    return [(recorder, Span(least, greatest + 1, rows)) for recorder, least, greatest, rows in found]
+def _spans(slices: Iterable[Slice]) -> dict[str, Span]:
+    """Which rows of which recorder these parts have."""
+    spans: dict[str, Span] = {}
+    for part in slices:
+        span = Span(part.start, part.end, part.num_rows)
+        spans[part.recorder] = spans[part.recorder] | span if part.recorder in spans else span
+    return spans
 
 
-def _check_schema(rows: DataFrame) -> None:
-    wrong = difference(dict(spark_columns(JOURNAL)), dict(rows.dtypes))
+def _check_columns(parts: DataFrame) -> None:
+    wrong = difference(dict(spark_columns(SLICES)), dict(parts.dtypes))
     if wrong:
-        raise LakeError("samples", f"these rows are not those of a journal: {wrong}")
+        raise LakeError("samples", f"these are not parts of journals: {wrong}")

@@ -27,6 +27,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from zenspark.errors import LakeError
+from zenspark.spark.lake.files import File, Files, limits
 from zenspark.spark.lake.folder import Folder, Found
 from zenspark.spark.lake.shapes import VERSION, Shape
 
@@ -38,21 +39,7 @@ PROPERTIES = {
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
-KEPT_TEXT = 64
-"""Characters of a text that the log keeps for a file: enough to tell files apart, and a long key makes no long log."""
 FOOTERS_AT_ONCE = 8
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of a table, with what the log says of it."""
-
-    path: str
-    size: int
-    rows: int
-    partition: Mapping[str, str | None]
-    least: Mapping[str, object] = field(default_factory=dict)
-    greatest: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,12 +133,11 @@ class Table:
         names = self.shape.partitions.names
         return File(found.path, found.size, footer.num_rows, partition_of(found.path, names), least, greatest)
 
-    def write(self, rows: pa.Table, directory: str, partition: Mapping[str, str]) -> list[File]:
-        """Writes rows that one process has at hand; for what Spark has, Spark writes."""
-        path = "/".join([directory, *(f"{name}={value}" for name, value in partition.items()), "rows.parquet"])
-        with self.folder.sink(path) as sink:
-            pq.write_table(rows.cast(self.shape.columns), sink, compression="zstd")
-        return self.described(directory)
+    def write(self, rows: pa.Table, directory: str) -> list[File]:
+        """Writes rows of a table without partitions that this process has at hand."""
+        files = Files(self.folder, self.shape, directory)
+        files.write(rows, {})
+        return files.close()
 
     def commit(self, change: Change) -> None:
         """Makes a change count, all of it or nothing; fails if somebody else moved one of its marks meanwhile."""
@@ -212,27 +198,6 @@ def partition_of(path: str, names: Iterable[str]) -> dict[str, str | None]:
     """The partition a file is in, from its path, where Spark writes `%` and two digits for what may not stand there."""
     values = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
     return {name: unquote(values[name]) for name in names}
-
-
-def limits(footer: pq.FileMetaData, names: Iterable[str]) -> tuple[dict[str, object], dict[str, object]]:
-    """The least and greatest values of columns in a Parquet file, as far as its footer tells."""
-    columns = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
-    least: dict[str, object] = {}
-    greatest: dict[str, object] = {}
-    for name in names:
-        groups = [footer.row_group(group).column(columns[name]) for group in range(footer.num_row_groups)]
-        known = [group.statistics for group in groups if group.statistics and group.statistics.has_min_max]
-        empty = [g for g in groups if g.statistics and g.statistics.null_count == g.num_values]
-        if known and len(known) + len(empty) == len(groups):
-            least[name] = _shortened(min(statistics.min for statistics in known), "")
-            greatest[name] = _shortened(max(statistics.max for statistics in known), chr(0x10FFFF))
-    return least, greatest
-
-
-def _shortened(value: object, behind: str) -> object:
-    if isinstance(value, str) and len(value) > KEPT_TEXT:
-        return value[:KEPT_TEXT] + behind
-    return value
 
 
 def column_types(schema: pa.Schema) -> dict[str, str]:

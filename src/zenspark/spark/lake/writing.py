@@ -1,10 +1,20 @@
-"""Rows into the files of a table, by Spark."""
+"""How Spark writes files of a table: rows that it has itself, or through functions that its tasks call.
+
+`write` is for what Spark has computed, which is little. What is only passed on, samples, goes from Arrow to Arrow in
+Python (files.py): Java's rows would cost ten times as much.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
 
 from zenspark.spark.lake.table import Table
+
+Work = TypeVar("Work")
+Result = TypeVar("Result")
 
 SETTINGS = {
     # INT96, which is Spark's default, has no statistics in Parquet's footers, and other readers cannot prune by it
@@ -14,12 +24,6 @@ SETTINGS = {
     "spark.sql.maxConcurrentOutputFileWriters": "64",
 }
 """How files are written, whatever the session's configuration says."""
-DISTINCT = {
-    # their values do not repeat: a dictionary of them is built, and then given up, for nothing
-    f"parquet.enable.dictionary#{column}": "false"
-    for column in ("timestamp", "timestamp_ntp64", "source_sn", "offset")
-}
-"""How columns are written that have another value in each row."""
 COMMITTER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 LOCAL = {
     # without the checksum file beside each file: for each of both, Hadoop starts a `chmod`
@@ -34,5 +38,12 @@ def write(rows: DataFrame, table: Table, directory: str) -> None:
     for name, value in SETTINGS.items():
         rows.sparkSession.conf.set(name, value)
     names = table.shape.partitions.names
-    writer = rows.write.options(**(DISTINCT | COMMITTER | (LOCAL if table.folder.local else {})))
+    writer = rows.write.options(**(COMMITTER | (LOCAL if table.folder.local else {})))
     writer.partitionBy(*names).parquet(f"{table.folder.spark}/{directory}")
+
+
+def on_workers(spark: SparkSession, function: Callable[[Work], Result], work: Sequence[Work]) -> list[Result]:
+    """What a function makes of each of these, a task of Spark for each."""
+    if not work:
+        return []
+    return spark.sparkContext.parallelize(work, len(work)).map(function).collect()

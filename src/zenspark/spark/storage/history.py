@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from zenspark.api.timeranges import TimeRange
 from zenspark.arrow import UTC as COLUMN_TIME
 from zenspark.arrow.outgoing import ntp64_of
+from zenspark.spark.lake.partitions import prefix_of
 from zenspark.spark.storage.order import Numbers
 from zenspark.spark.storage.pages import encoding_of
 from zenspark.spark.storage.scope import Scope
@@ -115,7 +116,7 @@ class History:
         prefix = self._scope.literal_prefix(asked.key_expr)
         if prefix is not None:
             is_wild = pc.match_substring(ds.field("prefix"), "*")
-            only &= (ds.field("prefix") == prefix.split("/")[0]) | is_wild
+            only &= (ds.field("prefix") == prefix_of(prefix)) | is_wild
         return only
 
 

@@ -1,0 +1,60 @@
+"""Which partition of `samples` a row is in: by the UTC day it was received on, and the first chunk of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MICROSECONDS_PER_DAY = 86_400_000_000
+LONGEST = 60
+"""Characters of a prefix: they are the name of a directory, which may have 255 bytes."""
+WILD = "*"
+EPOCH = date(1970, 1, 1)
+
+Partition = dict[str, str]
+
+
+def prefix_of(key: str) -> str:
+    """The prefix under which rows with this key are found; `*` for a chunk that is too long and has wildcards."""
+    chunk = key.split("/", 1)[0]
+    return WILD if len(chunk) > LONGEST and WILD in chunk else chunk[:LONGEST]
+
+
+def prefixes_of(keys: pa.Array) -> pa.Array:
+    """The same of many keys."""
+    chunks = pc.list_element(pc.split_pattern(keys, "/", max_splits=1), 0)
+    is_wild = pc.and_(pc.greater(pc.utf8_length(chunks), LONGEST), pc.match_substring(chunks, WILD))
+    return pc.if_else(is_wild, WILD, pc.utf8_slice_codeunits(chunks, 0, LONGEST))
+
+
+def parted(rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
+    """Rows by partition, in their order there. Texts are dictionaries, and columns in one piece."""
+    days = rows["received_at"].chunk(0).cast(pa.int64()).to_numpy() // MICROSECONDS_PER_DAY
+    keys = rows["key"].chunk(0)
+    prefixes = prefixes_of(keys.dictionary).dictionary_encode()
+    places = prefixes.indices.to_numpy()[keys.indices.to_numpy()]
+    groups = (days - days.min()) * len(prefixes.dictionary) + places
+    if groups.min() != groups.max():
+        order = np.argsort(groups, kind="stable")
+        rows, groups = _taken(rows, pa.array(order)), groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(groups)], strict=True):
+        day, place = divmod(int(groups[start]), len(prefixes.dictionary))
+        told = EPOCH + timedelta(days=int(days.min()) + day)
+        yield {"day": told.isoformat(), "prefix": prefixes.dictionary[place].as_py()}, rows[start:end]
+
+
+def _taken(rows: pa.Table, order: pa.Array) -> pa.Table:
+    """Rows in another order; columns in which all are alike stay as they are."""
+    columns = [column if _is_alike(column.chunk(0)) else column.take(order) for column in rows.columns]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _is_alike(column: pa.Array) -> bool:
+    if column.null_count:
+        return bool(column.null_count == len(column))
+    return isinstance(column, pa.DictionaryArray) and len(column.dictionary) == 1
