@@ -6,27 +6,33 @@ moves the marks, so every row counts exactly once. Whoever reads it in between g
 not taken in yet, the *tail*, is computed while reading. How often folds happen decides what reading costs, not what
 it gives.
 
-Files are in parts. A fold appends to one part, or writes a part anew that is a small state. When many folds have left
-many files, they are *merged* into one part again; the more there is, the more must have come first, so that a row is
-rewritten only as often as the logarithm of their number.
+What rows mean is computed in two steps. Tasks make a *digest* of the files they are given, with Arrow, in Python: that
+is much less than the rows were. Most tables store digests as they are, and whoever reads them puts them together; one
+that has a *state* takes them in through Spark, and writes its state anew.
+
+Files are in parts. When many folds have left many files, they are *merged* into one part again; the more there is, the
+more must have come first, so that a row is rewritten only as often as the logarithm of their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import reduce
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, Protocol
 from uuid import uuid4
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
-from zenspark.spark.lake.files import File
+from zenspark.spark.lake.files import ROWS, File, Files, batches_of, grouped
+from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.offsets import marks, offsets, reaches, recorders
-from zenspark.spark.lake.reading import frame
-from zenspark.spark.lake.shapes import Shape
+from zenspark.spark.lake.reading import frame, spark_schema
+from zenspark.spark.lake.shapes import JOURNAL, SAMPLES, Shape
 from zenspark.spark.lake.table import Change, Table
-from zenspark.spark.lake.writing import write
+from zenspark.spark.lake.writing import on_workers, write
 
 STATE = "state"
 """The part that a fold writes anew."""
@@ -49,15 +55,34 @@ class Derivation(Protocol):
     shape: Shape
     needs: str
     """Rows without a value in this column mean nothing to it."""
+    columns: tuple[str, ...]
+    """What it looks at in samples."""
+    digested: pa.Schema
+    """The columns of a digest; those of the table, unless it has a state."""
+    has_state: bool
 
-    def step(self, rows: DataFrame, state: DataFrame) -> DataFrame:
-        """What new samples mean for the table, in its columns and parts; the state they meet is replaced by the new."""
+    def digest(self, rows: pa.Table) -> pa.Table:
+        """What some samples mean; their texts are dictionaries, and their columns in one piece."""
+
+    def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
+        """What digests mean for the table, in its columns and parts; the state they meet is replaced by the new."""
 
     def merge(self, stored: DataFrame) -> DataFrame:
         """The same content in fewer rows, without the state."""
 
     def view(self, stored: DataFrame) -> DataFrame:
         """What a reader sees of all that is stored."""
+
+
+class Wanted(NamedTuple):
+    """Rows of a file of samples: those from an offset on."""
+
+    file: File
+    start: int
+
+
+Share = list[Wanted]
+"""What one task has to take in."""
 
 
 class Derived:
@@ -73,13 +98,17 @@ class Derived:
         start, end = self._progress()
         if start == end:
             return False
-        tail = self._tail(spark, start)
-        if tail is not None:
-            stepped = self.derivation.step(tail, frame(spark, self.table, self._state))
-            self.table.commit(Change(add=self._written(stepped), remove=self._state, marks=marks(end)))
-        else:
-            self.table.commit(Change(marks=marks(end)))
+        shares = self._shares(start)
+        change = self._folded(spark, shares) if shares else Change()
+        self.table.commit(replace(change, marks=marks(end)))
         return True
+
+    def _folded(self, spark: SparkSession, shares: Sequence[Share]) -> Change:
+        """What these rows change in the table."""
+        if self.derivation.has_state:
+            return Change(add=self._written(self._stepped(spark, shares)), remove=self._state)
+        write_share = partial(write_digests, self.derivation, self.table.folder, directory(), self.samples.folder)
+        return Change(add=[file for files in on_workers(spark, write_share, shares) for file in files])
 
     def merge(self, spark: SparkSession) -> bool:
         """Writes what many folds left as few files; whether it was worth it."""
@@ -92,9 +121,24 @@ class Derived:
     def read(self, spark: SparkSession) -> DataFrame:
         """The table as it is now, with everything that is in `samples`."""
         start, end = self._progress()
-        stored, state = frame(spark, self.table, self._kept), frame(spark, self.table, self._state)
-        tail = self._tail(spark, start) if start != end else None
-        return self.derivation.view(stored.unionByName(state if tail is None else self.derivation.step(tail, state)))
+        stored = frame(spark, self.table, self._kept)
+        shares = self._shares(start) if start != end else []
+        state = self._stepped(spark, shares) if shares else frame(spark, self.table, self._state)
+        return self.derivation.view(stored.unionByName(state))
+
+    def _stepped(self, spark: SparkSession, shares: Sequence[Share]) -> DataFrame:
+        """The state when these rows have been taken in, and what there is to tell of them."""
+        derivation, folder = self.derivation, self.samples.folder
+        plain = pa.schema(derivation.digested)
+
+        def digested(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in numbers:
+                for number in batch.column(0).to_pylist():
+                    for digest in digests(derivation, folder, shares[number]):
+                        yield from digest.cast(plain).to_batches()
+
+        tasks = spark.range(0, len(shares), 1, len(shares)).mapInArrow(digested, spark_schema(plain))
+        return derivation.step(tasks, frame(spark, self.table, self._state))
 
     @property
     def _state(self) -> list[File]:
@@ -109,19 +153,58 @@ class Derived:
         known = recorders(self.samples)
         return offsets(self.table, known), offsets(self.samples, known)
 
-    def _tail(self, spark: SparkSession, start: Mapping[str, int]) -> DataFrame | None:
-        """The samples from these offsets on that mean something to this table; None if no file has any."""
+    def _shares(self, start: Mapping[str, int]) -> list[Share]:
+        """The samples from these offsets on that mean something to this table, for a task each."""
         needed = self.derivation.needs
         files = [file for file in self.samples.files if reaches(file, start) and file.greatest[needed] is not None]
-        if not files:
-            return None
-        rows = frame(spark, self.samples, files)
-        return rows.where(F.col("offset") >= _by_recorder(start)) if start else rows
+        return shared([Wanted(file, start.get(str(file.least["recorder"]), 0)) for file in files])
 
     def _written(self, rows: DataFrame) -> list[File]:
-        directory = f"batch=fold-{uuid4().hex}"
-        write(rows.select(self.table.shape.schema.names), self.table, directory)
-        return self.table.described(directory)
+        where = directory()
+        write(rows.select(self.table.shape.schema.names), self.table, where)
+        return self.table.described(where)
+
+
+def directory() -> str:
+    """A new directory for what is written now."""
+    return f"batch=fold-{uuid4().hex}"
+
+
+def shared(wanted: Sequence[Wanted]) -> list[Share]:
+    """The same in shares of some rows each, in order."""
+    found: list[Share] = []
+    rows = ROWS
+    for each in sorted(wanted, key=lambda one: str(one.file.least["recorder"])):
+        if rows >= ROWS:
+            found.append([])
+            rows = 0
+        found[-1].append(each)
+        rows += each.file.rows
+    return found
+
+
+def digests(derivation: Derivation, samples: Folder, share: Share) -> Iterator[pa.Table]:
+    """What the rows of a share mean: what a task of Spark does."""
+    for rows in grouped(batch for wanted in share for batch in _batches(derivation, samples, wanted)):
+        digest = derivation.digest(rows)
+        if digest.num_rows:
+            yield digest
+
+
+def _batches(derivation: Derivation, samples: Folder, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    columns = [name for name in JOURNAL.names if name in derivation.columns or name == "offset"]
+    for batch in batches_of(samples, wanted.file, SAMPLES, columns):
+        is_new = pc.greater_equal(batch["offset"], wanted.start)
+        yield batch if pc.all(is_new).as_py() else batch.filter(is_new)
+
+
+def write_digests(derivation: Derivation, folder: Folder, where: str, samples: Folder, share: Share) -> list[File]:
+    """Writes what the rows of a share mean into files of the table, by part: what a task of Spark does."""
+    files = Files(folder, derivation.shape, where)
+    for digest in digests(derivation, samples, share):
+        for part in pc.unique(digest["part"]).to_pylist():
+            files.write(digest.filter(pc.equal(digest["part"], part)).drop_columns("part"), {"part": part})
+    return files.close()
 
 
 def merge_is_due(files: list[File]) -> bool:
@@ -130,10 +213,3 @@ def merge_is_due(files: list[File]) -> bool:
     merged = [file for file in files if file.partition["part"] == MERGED]
     worth = sum(file.rows for file in new) * WORTH_MERGING >= sum(file.rows for file in merged)
     return len(new) >= MANY_FILES or (len(new) >= FEW_FILES and worth)
-
-
-def _by_recorder(start: Mapping[str, int]) -> Column:
-    """For each row, the offset from which on its recorder's rows are wanted."""
-    cases = ((F.col("recorder") == recorder, offset) for recorder, offset in start.items())
-    chain = reduce(lambda so_far, case: so_far.when(case[0], F.lit(case[1])), cases, F.when(F.lit(False), F.lit(0)))
-    return chain.otherwise(F.lit(0))

@@ -28,6 +28,8 @@ UNSAFE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 """What Spark does not want in the name of a directory, and writes as `%` and two digits."""
 ROWS, BYTES = 1 << 19, 64 << 20
 """How many rows are written together at least, if there are so many, or how many bytes."""
+ROWS_AT_ONCE = 1 << 16
+"""How many are read at once from a file."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,16 @@ class Files:
             least, greatest = limits(footer, self._shape.described)
             self._written.append(File(file.path, size, footer.num_rows, file.partition, least, greatest))
         self._open = {}
+
+
+def batches_of(
+    folder: Folder, file: File, shape: Shape, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, texts as dictionaries."""
+    names = columns or shape.columns.names
+    texts = [name for name in names if shape.columns.field(name).type == TEXT]
+    with folder.open(file.path) as source:
+        yield from pq.ParquetFile(source, read_dictionary=texts).iter_batches(ROWS_AT_ONCE, columns=names)
 
 
 def grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

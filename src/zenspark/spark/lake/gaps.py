@@ -14,15 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from zenspark.arrow import UTC
 from zenspark.spark.lake.derived import MERGED, NEW, STATE
-from zenspark.spark.lake.numbering import WRAP, Range, Source, judge
+from zenspark.spark.lake.numbering import WRAP, Numbers, Range, Source, judge
 from zenspark.spark.lake.reading import spark_schema
 from zenspark.spark.lake.shapes import GAPS
 
@@ -32,7 +34,20 @@ SILENCE = timedelta(days=1)
 MISSING, REPEATED = "MISSING", "REPEATED"
 SOURCE, SETTLED = "SOURCE", "SETTLED"
 
+NUMBERS = pa.schema(
+    [
+        ("source_zid", pa.string()),
+        ("source_eid", pa.int64()),
+        ("recorder", pa.string()),
+        ("numbers", pa.binary()),
+        ("times", pa.binary()),
+        ("offsets", pa.binary()),
+    ]
+)
+"""Numbers of sources, many in a row: a 64-bit integer for each, in each of the last three columns."""
+
 _Name = tuple[str, int]
+Row = dict[str, Any]
 
 
 class Gaps:
@@ -40,13 +55,35 @@ class Gaps:
 
     shape = GAPS
     needs = "source_sn"
+    columns: tuple[str, ...] = ("source_zid", "source_eid", "source_sn", "received_at", "recorder", "offset")
+    digested = NUMBERS
+    has_state = True
 
-    def step(self, rows: DataFrame, state: DataFrame) -> DataFrame:
-        numbered = rows.where("source_sn is not null").select(
-            "source_zid", "source_eid", "source_sn", "received_at", "recorder", "offset"
-        )
+    def digest(self, rows: pa.Table) -> pa.Table:
+        """The numbers of each source, with the times and offsets they came at."""
+        rows = rows.filter(pc.is_valid(rows["source_sn"])).combine_chunks()
+        if not rows.num_rows:
+            return NUMBERS.empty_table()
+        zids, eids, names = rows["source_zid"].chunk(0), rows["source_eid"].to_numpy(), rows["recorder"].chunk(0)
+        columns = (zids.indices.to_numpy(), eids, names.indices.to_numpy())
+        order = np.lexsort(columns)
+        starts = np.flatnonzero(np.any([np.diff(column[order], prepend=-1) != 0 for column in columns], axis=0))
+        told = [rows["source_sn"], _micros(rows["received_at"]), rows["offset"]]
+        numbers = [column.to_numpy()[order] for column in told]
+        found = [
+            (
+                zids[place].as_py(),
+                int(eids[place]),
+                names[place].as_py(),
+                *(each[start:end].tobytes() for each in numbers),
+            )
+            for place, start, end in zip(order[starts].tolist(), starts, [*starts[1:], len(order)], strict=True)
+        ]
+        return pa.Table.from_pylist([dict(zip(NUMBERS.names, row, strict=True)) for row in found], schema=NUMBERS)
+
+    def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
         bucket = F.pmod(F.hash("source_zid", "source_eid"), F.lit(BUCKETS)).alias("bucket")
-        return numbered.groupBy(bucket).cogroup(state.groupBy(bucket)).applyInArrow(judged, spark_schema(GAPS.schema))
+        return digests.groupBy(bucket).cogroup(state.groupBy(bucket)).applyInArrow(judged, spark_schema(GAPS.schema))
 
     def merge(self, stored: DataFrame) -> DataFrame:
         return together(stored).withColumn("part", F.lit(MERGED))
@@ -63,11 +100,11 @@ def together(rows: DataFrame) -> DataFrame:
     return found.select(GAPS.columns.names)
 
 
-def judged(rows: pa.Table, state: pa.Table) -> pa.Table:
+def judged(digests: pa.Table, state: pa.Table) -> pa.Table:
     """Takes in the numbers of some sources: their new state, and what there is to tell."""
     known = remembered(state)
     found: list[tuple[object, ...]] = []
-    for name, numbers, times in by_source(rows):
+    for name, numbers, times in by_source(digests):
         verdict = judge(known.get(name), numbers, times)
         known[name] = verdict.source
         found += [_row(name, REPEATED, each, each.times, NEW) for each in verdict.repeated]
@@ -82,17 +119,23 @@ def judged(rows: pa.Table, state: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=GAPS.schema)
 
 
-def by_source(rows: pa.Table) -> Iterator[tuple[_Name, np.ndarray, np.ndarray]]:
-    """For each source its numbers in the order of their offsets, and the times they came at."""
-    ordered = rows.sort_by([(name, "ascending") for name in ("source_zid", "source_eid", "recorder", "offset")])
-    ordered = ordered.combine_chunks()
-    if not ordered.num_rows:
-        return
-    zids, eids = ordered["source_zid"].to_pandas().to_numpy(), ordered["source_eid"].to_numpy()
-    numbers, times = ordered["source_sn"].to_numpy(), _micros(ordered["received_at"]).to_numpy()
-    starts = np.flatnonzero(np.concatenate([[True], (zids[1:] != zids[:-1]) | (eids[1:] != eids[:-1])]))
-    for start, end in zip(starts, [*starts[1:], len(zids)], strict=True):
-        yield (str(zids[start]), int(eids[start])), numbers[start:end], times[start:end]
+def by_source(digests: pa.Table) -> Iterator[tuple[_Name, Numbers, Numbers]]:
+    """For each source its numbers in the order of recorders and offsets, and the times they came at."""
+    sources: dict[_Name, dict[str, list[Row]]] = {}
+    for row in digests.to_pylist():
+        sources.setdefault((row["source_zid"], row["source_eid"]), {}).setdefault(row["recorder"], []).append(row)
+    for name, recorders in sorted(sources.items()):
+        ordered = [_in_order(recorders[recorder]) for recorder in sorted(recorders)]
+        numbers, times = (np.concatenate(each) for each in zip(*ordered, strict=True))
+        yield name, numbers, times
+
+
+def _in_order(rows: list[Row]) -> tuple[Numbers, Numbers]:
+    """Numbers and times of one source at one recorder, by offset."""
+    columns = ("numbers", "times", "offsets")
+    numbers, times, offsets = (np.concatenate([np.frombuffer(row[name], np.int64) for row in rows]) for name in columns)
+    order = np.argsort(offsets)
+    return numbers[order], times[order]
 
 
 def remembered(state: pa.Table) -> dict[_Name, Source]:

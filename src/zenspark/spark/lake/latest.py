@@ -12,9 +12,16 @@ After `GRACE` a DELETE is forgotten at the next merge: a sample delayed longer t
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from zenspark.journal.packing import TEXT
 from zenspark.spark.functions import zenoh_key_match
 from zenspark.spark.lake.derived import MERGED, NEW
 from zenspark.spark.lake.shapes import JOURNAL, LATEST
@@ -32,10 +39,24 @@ class Latest:
 
     shape = LATEST
     needs = "key"
+    columns: tuple[str, ...] = tuple(JOURNAL.names)
+    digested = LATEST.schema
+    has_state = False
 
-    def step(self, rows: DataFrame, state: DataFrame) -> DataFrame:
-        part = F.when(is_wild("key"), F.lit(WILD)).otherwise(F.lit(NEW))
-        return newest(rows.select(JOURNAL.names)).withColumn("part", part)
+    def digest(self, rows: pa.Table) -> pa.Table:
+        """Of some rows, those that `newest` would choose."""
+        group = groups_of(rows["key"].chunk(0), rows["kind"].chunk(0))
+        stamps = stamps_of(rows)
+        best = np.zeros(int(group.max()) + 1, np.uint64)
+        np.maximum.at(best, group, stamps)
+        places = np.flatnonzero(stamps == best[group])
+        first = rows.take(places).append_column("_group", pa.array(group[places]))
+        chosen = one_of_each(first).drop_columns("_group").select(JOURNAL.names)
+        part = pc.if_else(pc.match_substring(chosen["key"].cast(TEXT), "*"), WILD, NEW)
+        return chosen.append_column("part", part)
+
+    def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
+        return digests
 
     def merge(self, stored: DataFrame) -> DataFrame:
         recent = F.col("received_at") >= F.current_timestamp() - F.expr(GRACE)
@@ -53,6 +74,44 @@ class Latest:
         if "PUT" in kinds:
             exact = with_updates(exact, wild.where(F.col("kind") == "PUT"))
         return exact
+
+
+# --- with Arrow, for digests ------------------------------------------------------------------------------------------
+
+
+def groups_of(keys: pa.DictionaryArray, kinds: pa.DictionaryArray) -> npt.NDArray[np.int64]:
+    """A number for each row, the same where only one of them can be the newest."""
+    is_wild = pc.match_substring(keys.dictionary, "*").to_numpy(zero_copy_only=False)
+    is_delete = pc.equal(kinds.dictionary, "DELETE").to_numpy(zero_copy_only=False)
+    key, kind = keys.indices.to_numpy(), kinds.indices.to_numpy()
+    group: npt.NDArray[np.int64] = key.astype(np.int64) * 2
+    return group + (is_wild[key] & is_delete[kind]) if is_wild.any() else group
+
+
+def stamps_of(rows: pa.Table) -> Any:  # noqa: ANN401 - an array of unsigned 64-bit integers
+    """When each row was made: what `stamp` says of it, as an unsigned number."""
+    ntp64 = rows["timestamp_ntp64"].chunk(0)
+    if not ntp64.null_count:
+        return ntp64.to_numpy().view(np.uint64)
+    micros = rows["received_at"].chunk(0).cast(pa.int64()).to_numpy()
+    seconds, rest = np.divmod(micros, 1_000_000)
+    received = (seconds << 32) + np.floor(rest * (2**32 / 1_000_000)).astype(np.int64)
+    known = pc.fill_null(ntp64, 0).to_numpy()
+    return np.where(ntp64.is_valid().to_numpy(zero_copy_only=False), known, received).view(np.uint64)
+
+
+def one_of_each(rows: pa.Table) -> pa.Table:
+    """Of rows with the newest stamp of their `_group`, one for each: where stamps are equal, the rest decides."""
+    if len(pc.unique(rows["_group"])) == rows.num_rows:
+        return rows
+    clock = pc.utf8_lpad(pc.fill_null(rows["timestamp_id"].cast(TEXT), ""), STAMP_ID_DIGITS, "0")
+    keys = {"_group": rows["_group"], "_id": clock, "offset": rows["offset"], "recorder": rows["recorder"].cast(TEXT)}
+    ways = ["ascending", "descending", "descending", "descending"]
+    ordered = rows.take(pc.sort_indices(pa.table(keys), sort_keys=list(zip(keys, ways, strict=True))))
+    return ordered.filter(pa.array(np.diff(ordered["_group"].to_numpy(), prepend=-1) > 0))
+
+
+# --- with Spark, for readers ------------------------------------------------------------------------------------------
 
 
 def is_wild(key: str) -> Column:

@@ -16,17 +16,14 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from zenspark.journal.packing import TEXT
-from zenspark.spark.lake.files import File, Files, grouped
+from zenspark.spark.lake.files import File, Files, batches_of, grouped
 from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.offsets import reaches
 from zenspark.spark.lake.samples import ATTEMPT
@@ -39,7 +36,6 @@ TARGET = 128 << 20
 SMALLEST = 64 << 10
 """and up to which files are all of the lowest tier."""
 FACTOR = 8
-ROWS_AT_ONCE = 1 << 16
 ENOUGH = 16
 """So many files of a tier are put together."""
 UNUSED = "_unused.json"
@@ -92,15 +88,9 @@ def compact(spark: SparkSession, samples: Table, taken_in: Sequence[Mapping[str,
 def write_together(folder: Folder, directory: str, small: Bin) -> list[File]:
     """Writes the rows of small files of one partition into one: what a task of Spark does."""
     files = Files(folder, SAMPLES, directory)
-    for rows in grouped(batch for file in small for batch in _batches(folder, file)):
+    for rows in grouped(batch for file in small for batch in batches_of(folder, file, SAMPLES)):
         files.write(rows, {name: str(value) for name, value in small[0].partition.items()})
     return files.close()
-
-
-def _batches(folder: Folder, file: File) -> Iterator[pa.RecordBatch]:
-    texts = [column.name for column in SAMPLES.columns if column.type == TEXT]
-    with folder.open(file.path) as source:
-        yield from pq.ParquetFile(source, read_dictionary=texts).iter_batches(ROWS_AT_ONCE)
 
 
 def expired(files: Sequence[File], oldest: date | None, most: int | None) -> list[File]:

@@ -6,10 +6,13 @@ publisher's clock runs ahead. Each fold stores sums; a reader sees them added up
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from zenspark.spark.lake.derived import MERGED, NEW
+from zenspark.spark.lake.partitions import prefixes_of
 from zenspark.spark.lake.shapes import TRAFFIC
 
 MICROSECONDS_PER_MINUTE = 60_000_000
@@ -20,20 +23,46 @@ class Traffic:
 
     shape = TRAFFIC
     needs = "key"
+    columns: tuple[str, ...] = ("key", "payload", "timestamp", "received_at")
+    digested = TRAFFIC.schema
+    has_state = False
 
-    def step(self, rows: DataFrame, state: DataFrame) -> DataFrame:
-        latency = F.unix_micros("received_at") - F.unix_micros("timestamp")
-        counted = rows.select(
-            "prefix",
-            minute_of("received_at").alias("minute"),
-            F.lit(1).cast("long").alias("messages"),
-            F.coalesce(F.octet_length("payload"), F.lit(0)).cast("long").alias("bytes"),
-            F.col("timestamp").isNotNull().cast("long").alias("stamped"),
-            latency.cast("double").alias("latency_sum"),  # what was stamped years ago does not overflow it
-            latency.alias("latency_min"),
-            latency.alias("latency_max"),
+    def digest(self, rows: pa.Table) -> pa.Table:
+        """Sums of some rows."""
+        keys = rows["key"].chunk(0)
+        prefixes = prefixes_of(keys.dictionary).dictionary_encode()
+        received = rows["received_at"].chunk(0).cast(pa.int64())
+        latency = pc.subtract(received, rows["timestamp"].chunk(0).cast(pa.int64()))
+        minutes = received.to_numpy() // MICROSECONDS_PER_MINUTE * MICROSECONDS_PER_MINUTE
+        counted = pa.table(
+            {
+                "prefix": prefixes.indices.take(keys.indices),
+                "minute": pa.array(minutes),
+                "bytes": pc.fill_null(pc.binary_length(rows["payload"].chunk(0)), 0).cast(pa.int64()),
+                "latency": latency,
+                "sum": latency.cast(pa.float64()),  # what was stamped years ago does not overflow it
+            }
         )
-        return summed(counted).withColumn("part", F.lit(NEW))
+        wanted = [
+            ("bytes", "count"),
+            ("bytes", "sum"),
+            ("latency", "count"),
+            ("sum", "sum"),
+            ("latency", "min"),
+            ("latency", "max"),
+        ]
+        found = counted.group_by(["prefix", "minute"]).aggregate(wanted)
+        sums = [found[f"{name}_{what}"] for name, what in wanted]
+        columns = [
+            prefixes.dictionary.take(found["prefix"]),
+            found["minute"],
+            *sums,
+            pa.repeat(NEW, found.num_rows),
+        ]
+        return pa.table(columns, names=TRAFFIC.schema.names).cast(TRAFFIC.schema)
+
+    def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
+        return digests
 
     def merge(self, stored: DataFrame) -> DataFrame:
         return summed(stored).withColumn("part", F.lit(MERGED))
@@ -50,12 +79,6 @@ class Traffic:
             (F.col("latency_sum") / F.when(F.col("stamped") > 0, F.col("stamped"))).alias("latency_avg_us"),
             F.col("latency_max").alias("latency_max_us"),
         )
-
-
-def minute_of(time: str) -> Column:
-    """The start of the minute a time is in."""
-    minutes = F.floor(F.unix_micros(time) / F.lit(MICROSECONDS_PER_MINUTE))
-    return F.timestamp_micros(minutes * F.lit(MICROSECONDS_PER_MINUTE))
 
 
 def summed(rows: DataFrame) -> DataFrame:
