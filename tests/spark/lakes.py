@@ -1,17 +1,21 @@
-"""Batches that land in a lake without a journal before it, and what is in its tables as plain values."""
+"""Batches of given rows that land in a lake, and what is in its tables as plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.rows import sample
+from zenspark.arrow import SCHEMA
+from zenspark.journal import Journal, JournalWriter, Slice
 from zenspark.spark.lake import Lake
 from zenspark.spark.lake.samples import Landed, Samples
 from zenspark.spark.lake.shapes import JOURNAL
+from zenspark.spark.stream import SLICES
 
 Row = dict[str, Any]
 
@@ -26,9 +30,22 @@ def numbered(rows: Sequence[Row], start: int = 0, recorder: str = "robot") -> li
     return [sample(offset) | {"recorder": recorder, "offset": offset} | row for offset, row in enumerate(rows, start)]
 
 
-def batch(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
-    """The rows as Spark has them."""
-    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=JOURNAL))
+def batch(spark: SparkSession, lake: Lake, rows: Sequence[Row]) -> DataFrame:
+    """The rows in journals beside the lake, and the parts of these journals as a stream gives them."""
+    found = [part for name in sorted({row["recorder"] for row in rows}) for part in _recorded(lake, name, rows)]
+    table = pa.Table.from_pylist([msgspec.structs.asdict(part) for part in found], schema=SLICES)
+    return spark.createDataFrame(table)
+
+
+def _recorded(lake: Lake, recorder: str, rows: Sequence[Row]) -> list[Slice]:
+    """The rows of one recorder, in its journal, where they stand already or follow what stands there."""
+    own = pa.Table.from_pylist([row for row in rows if row["recorder"] == recorder], schema=JOURNAL)
+    first, last = own["offset"][0].as_py(), own["offset"][-1].as_py()
+    path = f"{lake.folder.address}-journals/{recorder}"
+    with JournalWriter(path, recorder=recorder) as writer:
+        for new in own.select(SCHEMA.names)[max(writer.end - first, 0) :].to_batches():
+            writer.append(new)
+    return Journal(path).slices(first, last + 1, 2)
 
 
 class Lander:
@@ -42,7 +59,7 @@ class Lander:
 
     def land(self, rows: Sequence[Row]) -> Landed | None:
         self._next += 1
-        return self.samples.land(batch(self.spark, rows), self._next - 1)
+        return self.samples.land(batch(self.spark, self.lake, rows), self._next - 1)
 
 
 def plain(rows: DataFrame) -> list[Row]:

@@ -7,10 +7,12 @@ from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
 
 from tests.spark.lakes import Lander, batch, everything, expected, numbered, rows_from
 from zenspark.errors import LakeError
 from zenspark.spark.lake import Lake
+from zenspark.spark.lake.partitions import LONGEST
 from zenspark.spark.lake.samples import Samples
 from zenspark.spark.lake.table import Table
 
@@ -46,24 +48,23 @@ def test_a_batch_that_comes_again_changes_nothing(spark: SparkSession, lake: Lak
     lander.land(rows_from(10, 20))
     before = files_of(lake)
     again = Samples(lake.table("samples"), "query")
-    assert again.land(batch(spark, rows_from(10, 20)), 1) is None
-    assert again.land(batch(spark, rows_from(0, 10)), 0) is None
+    assert again.land(batch(spark, lake, rows_from(10, 20)), 1) is None
+    assert again.land(batch(spark, lake, rows_from(0, 10)), 0) is None
     assert files_of(lake) == before
     assert everything(lake) == expected(rows_from(0, 20))
     assert lake.landed() == {"robot": 20}
 
 
-@pytest.mark.parametrize("step", ["described", "commit"])
-def test_what_an_attempt_left_is_gone_when_the_batch_is_done_again(spark: SparkSession, lake: Lake, step: str) -> None:
+def test_what_an_attempt_left_is_gone_when_the_batch_is_done_again(spark: SparkSession, lake: Lake) -> None:
     lander = Lander(spark, lake)
     lander.land(rows_from(0, 10))
-    with patch.object(Table, step, side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch.object(Table, "commit", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         lander.land(rows_from(10, 20))
     left = files_of(lake)
     assert len(left) > len(lake.table("samples").files)
     assert everything(lake) == expected(rows_from(0, 10))
     restarted = Samples(lake.table("samples"), "query")
-    assert restarted.land(batch(spark, rows_from(10, 20)), 1) is not None
+    assert restarted.land(batch(spark, lake, rows_from(10, 20)), 1) is not None
     assert everything(lake) == expected(rows_from(0, 20))
     assert files_of(lake) == {file.path for file in lake.table("samples").files}
 
@@ -88,21 +89,30 @@ def test_of_two_that_land_only_who_began_last_can(spark: SparkSession, lake: Lak
 def test_several_recorders_have_their_own_offsets(spark: SparkSession, lake: Lake) -> None:
     lander = Lander(spark, lake)
     lander.land(rows_from(0, 10, "a") + rows_from(0, 5, "b"))
-    lander.land(rows_from(10, 12, "a") + rows_from(5, 6, "ü"))
-    assert lake.landed() == {"a": 12, "b": 5, "ü": 6}
+    lander.land(rows_from(10, 12, "a") + rows_from(0, 1, "ü"))
+    assert lake.landed() == {"a": 12, "b": 5, "ü": 1}
 
 
 def test_other_rows_are_refused_before_anything_is_written(spark: SparkSession, lake: Lake) -> None:
     lander = Lander(spark, lake)
-    rows = batch(spark, rows_from(0, 3))
+    parts = batch(spark, lake, rows_from(0, 3))
     for wrong, said in [
-        (rows.drop("via"), "via is missing"),
-        (rows.withColumn("more", rows.key), "more is unknown"),
-        (rows.withColumn("offset", rows["offset"].cast("int")), "offset is int, not bigint"),
+        (parts.drop("segment"), "segment is missing"),
+        (parts.withColumn("more", parts.path), "more is unknown"),
+        (parts.withColumn("start", parts["start"].cast("int")), "start is int, not bigint"),
+        (parts.withColumn("rows", lit("sessions")), "a part with rows of sessions"),
     ]:
         with pytest.raises(LakeError, match=said):
             lander.samples.land(wrong, 0)
     assert files_of(lake) == set()
+
+
+def test_a_prefix_that_is_too_long_for_a_directory_is_cut(spark: SparkSession, lake: Lake) -> None:
+    rows = numbered([{"key": f"{'x' * 300}/k"}, {"key": f"{'ü' * 300}"}, {"key": f"{'y' * 300}$*/k"}])
+    Lander(spark, lake).land(rows)
+    assert everything(lake) == expected(rows)
+    found = {row.prefix for row in lake.read(spark, "samples").select("prefix").collect()}
+    assert found == {"x" * LONGEST, "ü" * LONGEST, "*"}
 
 
 def test_an_empty_batch_is_no_transaction(spark: SparkSession, lake: Lake) -> None:

@@ -94,7 +94,7 @@ class Samples:
         if self.done(batch):
             return None
         _check_columns(parts)
-        slices = [Slice(**row.asDict()) for row in parts.collect()]
+        slices = [_checked(Slice(**row.asDict())) for row in parts.collect()]
         spans = _spans(slices)
         self._check_spans(spans, batch)
         files = self._written(parts.sparkSession, slices, batch)
@@ -157,3 +157,9 @@ def _check_columns(parts: DataFrame) -> None:
     wrong = difference(dict(spark_columns(SLICES)), dict(parts.dtypes))
     if wrong:
         raise LakeError("samples", f"these are not parts of journals: {wrong}")
+
+
+def _checked(part: Slice) -> Slice:
+    if part.rows != SAMPLES.name:
+        raise LakeError("samples", f"a part with rows of {part.rows} cannot land here: {part.path}")
+    return part
