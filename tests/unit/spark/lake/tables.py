@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from zenspark.spark.lake.files import File
 from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.shapes import JOURNAL, SAMPLES
-from zenspark.spark.lake.table import File, Table
+from zenspark.spark.lake.table import Table
 
 
 def samples_at(path: Path) -> Table:

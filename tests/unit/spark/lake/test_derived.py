@@ -2,8 +2,8 @@
 
 import pytest
 
-from zenspark.spark.lake.derived import FEW_FILES, MANY_FILES, MERGED, NEW, WORTH_MERGING, merge_is_due
-from zenspark.spark.lake.table import File
+from zenspark.spark.lake.derived import FEW_FILES, MANY_FILES, MERGED, NEW, WORTH_MERGING, Wanted, merge_is_due, shared
+from zenspark.spark.lake.files import ROWS, File
 
 
 def files(part: str, count: int, rows: int) -> list[File]:
@@ -22,3 +22,10 @@ def files(part: str, count: int, rows: int) -> list[File]:
 )
 def test_the_more_there_is_the_more_must_have_come(new: int, merged: int, expected: bool) -> None:
     assert merge_is_due(files(NEW, new, 1) + files(MERGED, 1, merged)) is expected
+
+
+def test_files_are_shared_among_tasks_by_their_rows() -> None:
+    sizes = [ROWS // 2, ROWS // 2, ROWS, 1, 1]
+    wanted = [Wanted(File(f"f{number}", 1, rows, {}, {"recorder": "r"}), 0) for number, rows in enumerate(sizes)]
+    assert [[each.file.path for each in share] for share in shared(wanted)] == [["f0", "f1"], ["f2"], ["f3", "f4"]]
+    assert shared([]) == []

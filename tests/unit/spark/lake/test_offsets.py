@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.spark.lake.tables import file, samples_at
 from zenspark.spark.lake.offsets import marks, offsets, reaches, recorders, remember
-from zenspark.spark.lake.table import Change, File
+from zenspark.spark.lake.table import Change
 
 
 def test_recorders_are_found_by_name_and_count_when_they_have_a_mark(tmp_path: Path) -> None:
@@ -24,9 +24,3 @@ def test_recorders_are_found_by_name_and_count_when_they_have_a_mark(tmp_path: P
 )
 def test_a_file_reaches_an_offset_if_its_last_row_does(start: dict[str, int], expected: bool) -> None:
     assert reaches(file("f", offset=5), start) is expected
-
-
-def test_a_file_of_several_recorders_may_reach_for_any_of_them() -> None:
-    mixed = File("f", 1, 2, {}, {"recorder": "a", "offset": 0}, {"recorder": "c", "offset": 5})
-    assert reaches(mixed, {"a": 9, "b": 5, "c": 9})
-    assert not reaches(mixed, {"a": 9, "c": 9})

@@ -4,16 +4,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
 from tests.unit.spark.lake.tables import samples_at, written
 from zenspark.errors import LakeError
 from zenspark.spark.lake import table as table_module
+from zenspark.spark.lake.files import KEPT_TEXT
 from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.shapes import SAMPLES, Shape
-from zenspark.spark.lake.table import KEPT_TEXT, PROPERTIES, Change, Table, difference, limits, partition_of
+from zenspark.spark.lake.table import PROPERTIES, Change, Table, difference, partition_of
 
 LONG = "k" * (KEPT_TEXT + 9)
 
@@ -97,7 +97,7 @@ def test_the_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_rows_at_hand_are_written_without_spark(tmp_path: Path) -> None:
     table = Table(Folder.at(tmp_path / "t"), Shape("t", pa.schema([("x", pa.int64())]), described=("x",)))
-    table.commit(Change(add=table.write(pa.table({"x": [3, 1]}), "batch=1", {})))
+    table.commit(Change(add=table.write(pa.table({"x": [3, 1]}), "batch=1")))
     assert (table.files[0].least, table.files[0].greatest) == ({"x": 1}, {"x": 3})
     assert table.delta().to_pyarrow_dataset().to_table().to_pydict() == {"x": [3, 1]}
 
@@ -105,12 +105,6 @@ def test_rows_at_hand_are_written_without_spark(tmp_path: Path) -> None:
 def test_the_partition_stands_in_the_path() -> None:
     path = "batch=1/day=2026-11-16/prefix=x%3Dy%25/part=1.parquet"
     assert partition_of(path, ["day", "prefix"]) == {"day": "2026-11-16", "prefix": "x=y%"}
-
-
-def test_limits_of_a_column_without_values_are_unknown(tmp_path: Path) -> None:
-    rows = pa.table({"x": pa.array([None, None, 5], pa.int64()), "y": pa.nulls(3, pa.int64())})
-    pq.write_table(rows, tmp_path / "f", row_group_size=2)
-    assert limits(pq.read_metadata(tmp_path / "f"), ["x", "y"]) == ({"x": 5}, {"x": 5})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
-"""How files are written."""
+"""How Spark is told to write."""
 
-from zenspark.spark.lake.shapes import JOURNAL
-from zenspark.spark.lake.writing import COMMITTER, DISTINCT, LOCAL, SETTINGS
+from zenspark.spark.lake.writing import COMMITTER, LOCAL, SETTINGS
 
 
 def test_times_are_written_so_that_readers_can_leave_files_out() -> None:
@@ -10,7 +9,3 @@ def test_times_are_written_so_that_readers_can_leave_files_out() -> None:
 
 def test_what_is_for_one_kind_of_place_does_not_stand_in_the_way_of_the_other() -> None:
     assert not COMMITTER.keys() & LOCAL.keys()
-
-
-def test_what_is_said_of_columns_is_said_of_columns_there_are() -> None:
-    assert {name.partition("#")[2] for name in DISTINCT} < set(JOURNAL.names)
