@@ -126,6 +126,7 @@ class Newest:
         stamps = stamps.take(newest)
         wins = is_newer(stamps, known, self._clocks) | (places < 0)
         late = self._overruled(names, stamps, wins) if len(self._wild) else {}
+        single = self._left_out(names, codes, late, wins) if late else []
         winners = np.flatnonzero(wins)
         newest = newest[winners]
         is_put = pc.equal(rows.column("kind"), "PUT").to_numpy(zero_copy_only=False)[newest]
@@ -134,6 +135,8 @@ class Newest:
         self._store(change, rows.take(pa.array(newest[is_put])), np.arange(np.count_nonzero(is_put)))
         for name, wild in late.items():
             self._override([name], wild, is_later)  # recorded before, made later
+        for row in single:
+            self._apply_plain(keys[row : row + 1], rows[row : row + 1])
 
     def _known(self, places: Numbers) -> Stamps:
         """What is known for keys; where there is no place, nothing."""
@@ -221,6 +224,19 @@ class Newest:
             elif over:
                 found[names[at]] = max(over, key=lambda wild: int(wild.stamp.ntp64[0]))
         return found
+
+    def _left_out(self, names: list[str], codes: Numbers, late: dict[str, Wild], wins: Numbers) -> list[int]:
+        """Rows to be taken in one by one: of keys that a PUT on many decides, and that have several of them.
+
+        The first PUT among them gets its value, and what was deleted before that one was made stays so: a DEL behind it
+        comes too late.
+        """
+        counts = np.bincount(codes)
+        found = [at for at, name in enumerate(names) if name in late and counts[at] > 1]
+        for at in found:
+            wins[at] = False
+            del late[names[at]]
+        return np.flatnonzero(np.isin(codes, found)).tolist()
 
     def _over(self, name: str, stamp: Stamps) -> list[Wild]:
         """What was made later on many keys, among them this one."""

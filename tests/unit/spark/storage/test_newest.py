@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.spark.storage.made import recorded, row
@@ -273,6 +273,8 @@ def test_batches_give_what_single_rows_give(batches: list[list[Made]]) -> None:
 
 
 @given(samples([*KEYS, "a/*", "**"], st.just(True)))
+@example([[("a/*", b"0", 2, True), ("a/2", b"0", 1, True), ("a/2", None, 1, True)]])
+@example([[("a/*", b"0", 2, True), ("a/2", None, 1.01, True), ("a/2", b"0", 1, True)]])
 def test_wildcards_in_batches_give_what_single_rows_give(batches: list[list[Made]]) -> None:
     order = count()
     agree(
