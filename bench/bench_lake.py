@@ -5,8 +5,8 @@
     python bench/compare.py old.json new.json                   two branches, each run with --json
 
 A good answer: "of parquet" at least 0.5 for `samples` at every size of payload: what comes out of a journal lands at
-half the rate, at least, at which Spark writes the same rows that were Parquet before. "later / early" about 1: a batch costs
-as much when the lake has two hundred batches as when it has ten.
+half the rate, at least, at which Spark writes the same rows that were Parquet before. "later / early" about 1: a batch
+costs as much when the lake has two hundred batches as when it has ten.
 
 Both ways end in the same place: partitions by day and prefix, zstd. A journal lands as always, in one batch; Parquet is
 read and written by Spark alone, without a transaction. The Parquet files have the same rows, as many of them as there

@@ -27,6 +27,8 @@ log = logging.getLogger("zenspark.spark")
 
 
 JOBS = "zenspark-upkeep"
+PATIENCE = 3.0
+"""Seconds that what is under way may take to end by itself."""
 CANCEL_EVERY = 0.1
 """Seconds between two tries to end Spark jobs of a fold: it may just have been between two of them."""
 
@@ -66,6 +68,7 @@ class Upkeep:
     def stop(self, fold: bool) -> None:
         """Ends what is under way; what was observed last is still brought in, and what landed last if asked for."""
         self._stopping.set()
+        self._thread.join(timeout=PATIENCE)
         while self._thread.is_alive():
             self._spark.sparkContext.cancelJobGroup(JOBS)  # a fold that does not end is made up for the next time
             self._thread.join(timeout=CANCEL_EVERY)
