@@ -68,7 +68,12 @@ def test_nothing_is_told_of_nothing() -> None:
 
 
 def test_a_digest_has_the_numbers_of_each_source_and_recorder_apart() -> None:
-    given = [("a", 1, 5, 50, "r", 0), ("b", 1, 7, 51, "r", 1), ("a", 1, 6, 52, "r", 2), ("a", 2, 6, 53, "r", 3)]
+    given: list[tuple[object, ...]] = [
+        ("a", 1, 5, 50, "r", 0),
+        ("b", 1, 7, 51, "r", 1),
+        ("a", 1, 6, 52, "r", 2),
+        ("a", 2, 6, 53, "r", 3),
+    ]
     given += [("a", 1, 8, 54, "s", 0), (None, None, None, 55, "s", 1)]
     found = pa.Table.from_pylist([dict(zip(ROWS.names, row, strict=True)) for row in given], schema=ROWS)
     digest = Gaps().digest(found.cast(spelled(ROWS, WORDS)))

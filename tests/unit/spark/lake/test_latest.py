@@ -1,5 +1,7 @@
 """The order of stamps; tests/spark/test_lake_latest.py tests the table."""
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
 
 from tests.rows import sample
@@ -21,9 +23,9 @@ def test_the_longest_id_of_a_clock_fits() -> None:
     assert LATEST.partitions.names == ["part"]
 
 
-def digested(given: list[dict[str, object]]) -> list[tuple[int, str]]:
+def digested(given: Sequence[Mapping[str, object]]) -> list[tuple[int, str]]:
     """The numbers of the rows that a digest keeps, and their parts."""
-    rows = [sample(number) | {"recorder": "r", "offset": number} | row for number, row in enumerate(given)]
+    rows = [sample(number) | {"recorder": "r", "offset": number} | dict(row) for number, row in enumerate(given)]
     table = pa.Table.from_pylist(rows, schema=JOURNAL).cast(spelled(JOURNAL, WORDS)).combine_chunks()
     found = Latest().digest(table).cast(LATEST.schema)
     return sorted((row["offset"], row["part"]) for row in found.to_pylist())
