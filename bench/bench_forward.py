@@ -15,13 +15,12 @@ all but the first tenth. "cpu" is the processor time of the router, in seconds p
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from bench.bench_session import (
@@ -38,7 +37,8 @@ from bench.bench_session import (
     tell,
     wait_for_word,
 )
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import Line, run
 
 TURNS = 5
 COUNTS = {(OURS, 8): 2_000_000, (OURS, 1024): 400_000, (THEIRS, 8): 500_000, (THEIRS, 1024): 200_000}
@@ -168,26 +168,14 @@ def results(ends: str, size: int, turns: int) -> Iterator[Result]:
     yield Result.of(f"{name}: lost, zenoh", [other["lost"] for _, other in pairs], "")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
-    parser.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
-    parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.role:
-        role, package, locator, size, count = options.role
-        ROLES[role](importlib.import_module(package), locator, int(size), int(count))
-        return
-    found = []
+def lines(turns: int) -> Iterator[Line]:
     for ends, size in COUNTS:
-        if any(word in f"{size} B between {ends}" for word in options.only.split(",")):
-            for result in results(ends, size, options.turns):
-                print(result, flush=True)
-                found.append(result)
-    if options.json:
-        Report("forward", found).write(options.json)
+        yield f"{size} B between {ends}", partial(results, ends, size, turns)
+
+
+def be(role: str, package: str, locator: str, size: int, count: int) -> None:
+    ROLES[role](importlib.import_module(package), locator, size, count)
 
 
 if __name__ == "__main__":
-    main()
+    run("forward", __doc__ or "", lines, TURNS, be)

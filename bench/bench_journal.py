@@ -16,7 +16,6 @@ and the plain subscriber take turns. The journal is on the disk that holds the d
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 import time
@@ -28,7 +27,8 @@ import pyarrow as pa
 
 import zenspark
 from bench.bench_session import KEY, OURS, SIZES, TURNS, Measured, Process, cpu, free_port, opened, tell, wait_for_word
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import Line, run
 from zenspark.arrow.incoming import Common, Piece, batch_of
 from zenspark.journal import Journal, JournalWriter, Recorder
 
@@ -177,7 +177,7 @@ def live(size: int, turns: int) -> Iterator[Result]:
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
-def lines(turns: int) -> Iterator[tuple[str, Callable[[], Iterator[Result]]]]:
+def lines(turns: int) -> Iterator[Line]:
     for size in SIZES:
         yield f"append read {size} B", partial(stored, size, 1, turns)
     yield "append read 8 B, 300 keys", partial(stored, 8, 300, turns)
@@ -185,26 +185,9 @@ def lines(turns: int) -> Iterator[tuple[str, Callable[[], Iterator[Result]]]]:
         yield f"live {size} B", partial(live, size, turns)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="measure the journal and its recorder")
-    parser.add_argument("--json", type=Path, help="write the results here")
-    parser.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
-    parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.role:
-        role, _, locator, size, count = options.role
-        ROLES[role](locator, int(size), int(count))
-        return
-    found = []
-    for name, measure in lines(options.turns):
-        if any(word in name for word in options.only.split(",")):
-            for result in measure():
-                print(result, flush=True)
-                found.append(result)
-    if options.json:
-        Report("journal", found).write(options.json)
+def be(role: str, _: str, locator: str, size: int, count: int) -> None:
+    ROLES[role](locator, size, count)
 
 
 if __name__ == "__main__":
-    main()
+    run("journal", __doc__ or "", lines, TURNS, be)

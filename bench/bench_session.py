@@ -16,7 +16,6 @@ seconds per million messages: it tells what is left of a machine with little to 
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import resource
@@ -26,10 +25,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import Line, run
 
 OURS, THEIRS = "zenspark", "zenoh"
 TURNS = 7
@@ -362,10 +362,10 @@ def play(listener: tuple[str, str], caller: tuple[str, str], size: int, count: i
         second.end()
 
 
-Line = tuple[str, Callable[[], Measured], Callable[[], Measured]]
+Comparison = tuple[str, Callable[[], Measured], Callable[[], Measured]]
 
 
-def sending(role: str, size: int) -> Line:
+def sending(role: str, size: int) -> Comparison:
     sink, count = (OURS, "sink"), PUTS[size]
     return (
         f"{role} {size} B",
@@ -374,7 +374,7 @@ def sending(role: str, size: int) -> Line:
     )
 
 
-def receiving(role: str, size: int) -> Line:
+def receiving(role: str, size: int) -> Comparison:
     feed, count = (OURS, "feed"), SIZES[size]
     theirs = "callback" if role == "arrow" else role
     fewer = count // SLOWER
@@ -385,7 +385,7 @@ def receiving(role: str, size: int) -> Line:
     )
 
 
-def between(name: str, listener: str, caller: str, size: int, count: int) -> Line:
+def between(name: str, listener: str, caller: str, size: int, count: int) -> Comparison:
     return (
         name,
         lambda: play((OURS, listener), (OURS, caller), size, count, "caller"),
@@ -393,7 +393,7 @@ def between(name: str, listener: str, caller: str, size: int, count: int) -> Lin
     )
 
 
-def lines() -> Iterator[Line]:
+def comparisons() -> Iterator[Comparison]:
     for size in SIZES:
         yield sending("put", size)
         yield sending("put_batch", size)
@@ -404,7 +404,7 @@ def lines() -> Iterator[Line]:
     yield between("get 8 B", "queryable", "get", 8, GETS)
 
 
-def results(line: Line, turns: int) -> Iterator[Result]:
+def results(line: Comparison, turns: int) -> Iterator[Result]:
     """Ratios of the turns of one line, and what was measured."""
     name, ours, theirs = line
     pairs = [(ours(), theirs()) for _ in range(turns)]
@@ -416,26 +416,14 @@ def results(line: Line, turns: int) -> Iterator[Result]:
         yield Result.of(f"{name}: {figure}, zenoh", [other[figure] for _, other in pairs], unit)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="measure sessions beside eclipse-zenoh's")
-    parser.add_argument("--json", type=Path, help="write the results here")
-    parser.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
-    parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.role:
-        role, package, locator, size, count = options.role
-        ROLES[role](importlib.import_module(package), locator, int(size), int(count))
-        return
-    found = []
-    for line in lines():
-        if any(word in line[0] for word in options.only.split(",")):
-            for result in results(line, options.turns):
-                print(result, flush=True)
-                found.append(result)
-    if options.json:
-        Report("session", found).write(options.json)
+def lines(turns: int) -> Iterator[Line]:
+    for found in comparisons():
+        yield found[0], partial(results, found, turns)
+
+
+def be(role: str, package: str, locator: str, size: int, count: int) -> None:
+    ROLES[role](importlib.import_module(package), locator, size, count)
 
 
 if __name__ == "__main__":
-    main()
+    run("session", __doc__ or "", lines, TURNS, be)
