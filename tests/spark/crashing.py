@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from tests.rows import samples
 from zenspark.journal import Journal, JournalWriter, Policy
@@ -123,3 +124,23 @@ def assert_equal(journal: Path, lake: Path) -> int:
         kind = rows.schema.field(name).type
         assert table.column(name).cast(kind).combine_chunks() == rows.column(name).combine_chunks(), name
     return len(rows)
+
+
+def assert_followed(spark: SparkSession, lake: Path) -> None:
+    """The derived tables are what follows from the samples."""
+    found = Lake(lake)
+    columns = ["key", "kind", "timestamp_ntp64", "offset"]
+    rows = (
+        found.dataset("samples")
+        .to_table(columns=columns)
+        .sort_by([("timestamp_ntp64", "ascending"), ("offset", "ascending")])
+    )
+    newest = dict(
+        zip(
+            rows["key"].to_pylist(), zip(rows["kind"].to_pylist(), rows["offset"].to_pylist(), strict=True), strict=True
+        )
+    )
+    kept = {key: offset for key, (kind, offset) in newest.items() if kind == "PUT"}
+    assert {row.key: row.offset for row in found.read(spark, "latest").select("key", "offset").collect()} == kept
+    assert found.read(spark, "gaps").collect() == []
+    assert sum(row.messages for row in found.read(spark, "traffic").select("messages").collect()) == rows.num_rows

@@ -7,6 +7,7 @@ import sys
 from zenspark.spark.engine import spark_session
 from zenspark.spark.lake import Lake
 from zenspark.spark.lake.landing import Landing
+from zenspark.spark.lake.upkeep import Care
 
 LONG_LIVED = {
     "spark.deploy.maxExecutorRetries": "-1",  # executors are killed here more often than a master puts up with,
@@ -21,7 +22,9 @@ LONG_LIVED = {
 
 def main(journal: str, lake: str, master: str) -> None:
     """Land what the journal has, and what comes, until the input ends."""
-    landing = Landing(spark_session(master, config=LONG_LIVED), [journal], Lake(lake), trigger="200 milliseconds")
+    spark = spark_session(master, config=LONG_LIVED)
+    care = Care(fold_every=0.5, compact_every=2.0)  # often, so that these are under way, too, when something is killed
+    landing = Landing(spark, [journal], Lake(lake), trigger="200 milliseconds", care=care)
     landing.start()
     print("landing", flush=True)
     sys.stdin.read()

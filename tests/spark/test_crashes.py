@@ -1,4 +1,4 @@
-"""Crashes of recorder, driver and executors under load: afterwards the table equals the journal, row by row."""
+"""Crashes of recorder, driver and executors under load: afterwards the tables equal the journal, row by row."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import zenspark
 from tests.interop.reference import unused
-from tests.spark.crashing import assert_equal, executors, finish, job, kill, landed, load, wait_for
+from tests.spark.crashing import assert_equal, assert_followed, executors, finish, job, kill, landed, load, wait_for
 from zenspark.journal import Journal
 
 pytestmark = pytest.mark.spark
@@ -27,7 +28,7 @@ TIMES = int(os.environ.get("ZENSPARK_CRASHES", "4"))
 """How often each is killed: a few times in `make test`, twenty times in `make crashes`."""
 
 
-def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
+def test_the_driver_is_killed_again_and_again(spark: SparkSession, tmp_path: Path) -> None:
     journal, lake = tmp_path / "journal", tmp_path / "lake"
     moments = random.Random(20)
     with load(journal):
@@ -41,6 +42,7 @@ def test_the_driver_is_killed_again_and_again(tmp_path: Path) -> None:
     with job(journal, lake, "local[2]") as process:
         assert finish(process) == 0
     assert assert_equal(journal, lake) == Journal(journal).latest()
+    assert_followed(spark, lake)
 
 
 def test_executors_are_killed_again_and_again(tmp_path: Path) -> None:
