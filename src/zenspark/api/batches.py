@@ -27,7 +27,7 @@ PIECES = 64
 """How many pieces may wait, each of them what one read brought, before the session is asked to pause."""
 NAP = 0.001
 """Seconds to sleep after waiting for a piece, so that there are several: being woken costs more than taking one."""
-BYTES = 1 << 24
+BYTES = 1 << 22
 """How much is put together at most: large payloads must not wait for `max_rows`, nor be copied in and out of cache."""
 
 

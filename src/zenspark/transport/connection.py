@@ -253,14 +253,21 @@ class Connection:
         lanes = Lanes(terms.qos, terms.sn_mask, terms.patch, first, self._message_limit)
         self._hearing = Hearing(lanes, Columns(ROWS) if self._columns is None else self._columns)
         self.outbox = Outbox(
-            terms.batch_size, terms.initial_sn, terms.sn_mask, terms.qos, terms.compression, terms.low_latency
+            terms.batch_size,
+            terms.initial_sn,
+            terms.sn_mask,
+            terms.qos,
+            terms.compression,
+            terms.low_latency,
+            streamed=self._prefix > 0,
         )
         return Opened(terms)
 
     # -- the session
 
     def _cursor(self, start: int) -> Cursor:
-        return Cursor(self._buffer, self._framing, self._limit, start, self._filled)
+        goes_on = self._prefix > 0
+        return Cursor(self._buffer, self._framing, self._limit, start, self._filled, goes_on=goes_on)
 
     def _flow_compressed(self, start: int) -> Step:
         assert self.terms is not None

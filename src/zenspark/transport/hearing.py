@@ -16,7 +16,7 @@ import msgspec
 from zenspark.errors import CloseReason, LimitExceeded, ProtocolError
 from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
 from zenspark.wire.codec import decode_network
-from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape
+from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape, Whole
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
 from zenspark.wire.repeats import Repeats
@@ -114,12 +114,27 @@ class Hearing:
             if outcome is Outcome.OVERSIZED:
                 raise LimitExceeded(_length_at(cursor), cursor.limit, "length of a batch")
             if outcome is Outcome.MESSAGE:
-                reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
-                message = self._repeats.read(cursor)
-                if not isinstance(message, NetworkMessage):
-                    yield from self._on_message(message)
-                elif is_new:
-                    yield _received(message, reliable)
+                yield from self._message(cursor)
+                if cursor.awaits_rest:
+                    return
+
+    def _message(self, cursor: Cursor) -> Iterator[Spoken]:
+        """What is no row: another message, or fragments of some."""
+        number = cursor.fragment_lane()
+        if number >= 0:
+            whole = self._numbered(number).join(cursor, self._columns)
+            if whole is not None:
+                yield from self._joined(whole, bool(number & RELIABLE))
+                return
+            self._columns.clear()
+            if cursor.awaits_rest:
+                return
+        reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
+        message = self._repeats.read(cursor)
+        if not isinstance(message, NetworkMessage):
+            yield from self._on_message(message)
+        elif is_new:
+            yield _received(message, reliable)
 
     def _rows(self, columns: Columns) -> Iterator[Pushes]:
         """The rows of every frame that is not a repetition."""
@@ -138,10 +153,14 @@ class Hearing:
     def _enter_frame(self, lane: int, sn: int) -> None:
         """A frame begins; where decoding only went on in one, it is as new as it was."""
         if not lane & CONTINUED:
-            known = self._by_number.get(lane)
-            if known is None:
-                known = self._by_number[lane] = self._lane(Priority(lane & 0x07), bool(lane & RELIABLE))
-            self._is_new = known.accept(sn)
+            self._is_new = self._numbered(lane).accept(sn)
+
+    def _numbered(self, number: int) -> ReceivingLane:
+        """A lane by what the columns call it."""
+        lane = self._by_number.get(number)
+        if lane is None:
+            lane = self._by_number[number] = self._lane(Priority(number & 0x07), bool(number & RELIABLE))
+        return lane
 
     def _lane(self, priority: Priority, reliable: bool) -> ReceivingLane:
         lane = self._lanes.get((priority, reliable))
@@ -166,6 +185,15 @@ class Hearing:
                 yield Closed(message.why, f"the other side closed: {message.why.name.lower()}", by_peer=True)
             case Join():
                 yield message
+
+    def _joined(self, whole: Whole, reliable: bool) -> Iterator[Received | Pushes | Lost]:
+        """Messages whose fragments came together."""
+        columns = self._columns
+        if columns.row_count:
+            yield Pushes(columns, 0, columns.row_count)
+        columns.clear()
+        if whole.message is not None:
+            yield _received(decode_network(whole.message), reliable)
 
     def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Pushes | Lost]:
         lane = self._lane(fragment.priority, fragment.reliable)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from zenspark.errors import LimitExceeded
+from zenspark.wire.columns import Columns, Cursor, Whole
 from zenspark.wire.messages import Fragment, Frame, NetworkMessage
 
 MAX_MESSAGE_SIZE = 1 << 30
@@ -88,6 +89,18 @@ class Defragmenter:
             self._clear()
         return events
 
+    def join(self, cursor: Cursor, columns: Columns, sn: int) -> Whole | None:
+        """Take what begins with this number and is whole in a buffer, without looking at each piece; None if none is.
+
+        What is left there, the object codec reads for `receive`, which knows all that can go wrong.
+        """
+        if self._pieces:
+            return None
+        whole: Whole | None = cursor.join(columns, sn, self.mask, self.marked, self.limit)
+        if whole is not None:
+            self._told = False
+        return whole
+
     def _problem(self, piece: Fragment) -> str:
         if self.marked and not piece.first and not self._pieces:
             return "its beginning is missing"
@@ -143,6 +156,15 @@ class ReceivingLane:
             return False
         self.last = sn
         return True
+
+    def join(self, cursor: Cursor, columns: Columns) -> Whole | None:
+        """Take the messages that are whole in a buffer, from a fragment of this lane on; None if there are none."""
+        if self.last is None:
+            return None
+        whole = self.defragmenter.join(cursor, columns, next_sn(self.last, self.mask))
+        if whole is not None:
+            self.last = whole.sn
+        return whole
 
     def receive(self, message: Frame | Fragment) -> list[Received]:
         """Take the next frame or fragment of this lane."""

@@ -59,6 +59,15 @@ def _write_vle(out: bytearray, value: cython.ulonglong) -> cython.void:
     out.append(cython.cast(cython.uchar, value))
 
 
+@cython.cfunc
+def _grow(memory: bytearray, size: cython.Py_ssize_t) -> cython.void:
+    """Make room that is about to be filled: zeros would be written for nothing."""
+    if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
+        PyByteArray_Resize(memory, len(memory) + size)
+    else:
+        memory += bytes(size)
+
+
 @cython.cclass
 class Lane:
     """The open batch of one priority, and the sequence numbers of its two reliabilities."""
@@ -84,6 +93,7 @@ class Outbox:
     _qos: cython.bint
     _compression: cython.bint
     _low_latency: cython.bint
+    _streamed: cython.bint
     _mask: cython.ulonglong
     _room: cython.Py_ssize_t
     _batch_size: cython.Py_ssize_t
@@ -101,12 +111,14 @@ class Outbox:
         qos: bool = True,
         compression: bool = False,
         low_latency: bool = False,
+        streamed: bool = False,
     ) -> None:
         self._lanes = [Lane(priority, initial_sn) for priority in range(8)]
         self._ready = []
         self._qos = qos
         self._compression = compression
         self._low_latency = low_latency
+        self._streamed = streamed
         self._mask = sn_mask
         self._batch_size = batch_size
         self._room = batch_size - FRAME_ROOM
@@ -173,7 +185,8 @@ class Outbox:
         lane: Lane = self._lanes[priority if self._qos else DATA]
         self._close(lane)
         limit: cython.Py_ssize_t = self._batch_size - (3 if self._compression else 2)
-        out = bytearray(limit + 2) if room is None or self._compression else room
+        parted: cython.bint = room is None or self._compression
+        out = room if room is not None and not parted else bytearray(limit + 2)
         encoder = Encoder(
             Framing.STREAM,
             limit,
@@ -182,15 +195,22 @@ class Outbox:
             sn=lane.sn[reliable],
             mask=self._mask,
         )
-        outcome = encoder.encode(rows, out)
-        lane.sn[reliable] = encoder.sn
-        written: cython.Py_ssize_t = encoder.written
-        if written and self._compression:
-            self._finish(out[:written])
-        elif written:
-            self._ready.append(memoryview(out)[:written])
-        if outcome is Outcome.MESSAGE:  # larger than a batch
-            self._extend_large(lane, reliable, rows, room is not None and not self._compression)
+        at: cython.Py_ssize_t = 0
+        while True:
+            outcome = encoder.encode(rows, memoryview(out)[at:])
+            lane.sn[reliable] = encoder.sn
+            at += encoder.written
+            if outcome is not Outcome.MESSAGE or (at and parted):
+                break
+            stop: cython.Py_ssize_t = self._extend_large(lane, reliable, rows, out, at)
+            encoder.sn = lane.sn[reliable]
+            at = max(at, stop)
+            if stop == 0 or len(out) - at < limit + 2:
+                break
+        if at and self._compression:
+            self._finish(out[:at])
+        elif at:
+            self._ready.append(memoryview(out)[:at])
 
     def relay(self, rows: Relay) -> None:
         """The next rows of those that are passed on, as if each was appended; call again while there are some left."""
@@ -210,21 +230,23 @@ class Outbox:
         batch: bytearray = lane.batch
         at: cython.Py_ssize_t = len(batch)
         size: cython.Py_ssize_t = rows.measure(self._room - at)
-        if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
-            PyByteArray_Resize(batch, at + size)
-        else:
-            batch += bytes(size)
+        _grow(batch, size)
         rows.write(batch, at)
 
     @cython.cfunc
-    def _extend_large(self, lane: Lane, reliable: cython.bint, rows: Rows, join: cython.bint) -> cython.void:
-        """One row in pieces; joined, so that the last of them, often small, is not worth a write of its own."""
-        before = self._take_ready()
+    def _extend_large(
+        self, lane: Lane, reliable: cython.bint, rows: Rows, out: bytearray, at: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """One row in pieces, behind what is in `out`, and where that ends; 0 if there is no room for all of them."""
         head, payload = rows.parts(rows.row)
-        self._fragment(lane, reliable, head, payload)
-        rows.skip()
-        pieces = self._ready
-        self._ready = [*before, bytearray().join(pieces)] if join else before + pieces
+        size: cython.Py_ssize_t = len(head) + (0 if payload is None else len(payload))
+        if len(out) - at >= self._size_in_pieces(size):
+            rows.skip()
+            return self._write_pieces(lane, reliable, head, payload, out, at)
+        if at == 0:  # there will never be
+            self._fragment(lane, reliable, head, payload)
+            rows.skip()
+        return 0
 
     @cython.cfunc
     def _extend_bare(self, rows: Rows, size: cython.Py_ssize_t) -> cython.void:
@@ -275,20 +297,55 @@ class Outbox:
     @cython.cfunc
     def _fragment(self, lane: Lane, reliable: cython.bint, head: bytes, payload: Payload | None) -> cython.void:
         """Cut a message into pieces, each a batch of its own. A payload is copied nowhere but into its pieces."""
+        out = bytearray()
+        _grow(out, self._size_in_pieces(len(head) + (0 if payload is None else len(payload))))
+        stop: cython.Py_ssize_t = self._write_pieces(lane, reliable, head, payload, out, 0)
+        if self._streamed and not self._compression:  # the last piece, often small, is not worth a write of its own
+            self._ready.append(memoryview(out)[:stop])
+            return
+        at: cython.Py_ssize_t = 0
+        while at < stop:
+            end: cython.Py_ssize_t = at + 2 + int.from_bytes(out[at : at + 2], "little")
+            self._finish(out[at:end])
+            at = end
+
+    @cython.cfunc
+    def _size_in_pieces(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """What a message of this size, less the length of its payload, needs at most."""
+        size += FRAME_ROOM
+        return size + (size // self._room + 1) * FRAME_ROOM
+
+    @cython.cfunc
+    def _write_pieces(
+        self,
+        lane: Lane,
+        reliable: cython.bint,
+        head: bytes,
+        payload: Payload | None,
+        out: bytearray,
+        at: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the pieces of a message, each behind its length, from a place on; where they end."""
         first = head if payload is None else head + vle(len(payload))
         rest = memoryview(b"" if payload is None else payload).cast("B")
         before: cython.Py_ssize_t = len(first)
         size: cython.Py_ssize_t = before + len(rest)
         pos: cython.Py_ssize_t = 0
+        view = memoryview(out)
         while pos < size:
             stop: cython.Py_ssize_t = min(pos + self._room, size)
-            piece = bytearray(b"\0\0")
+            start = bytearray(b"\0\0")
             header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if stop < size else 0)
-            self._header(piece, header, lane, reliable, pos == 0)
-            piece += first[pos:stop]
-            piece += rest[max(pos - before, 0) : max(stop - before, 0)]
+            self._header(start, header, lane, reliable, pos == 0)
+            start += first[pos:stop]
+            piece = rest[max(pos - before, 0) : max(stop - before, 0)]
+            start[:2] = (len(start) + len(piece) - 2).to_bytes(2, "little")
+            view[at : at + len(start)] = start
+            at += len(start)
+            view[at : at + len(piece)] = piece
+            at += len(piece)
             pos = stop
-            self._finish(piece)
+        return at
 
     @cython.cfunc
     def _close(self, lane: Lane) -> cython.bint:

@@ -51,7 +51,8 @@ from zenspark.wire.values import (
 )
 
 if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
+    from cython.cimports.libc.string import memcpy, memmove
 
 Buffer = bytes | bytearray | memoryview
 Numbers: TypeAlias = "Buffer | array[int]"
@@ -164,6 +165,8 @@ _OF_SUFFIX = cython.declare(cython.const_int, 0)
 _OF_PAYLOAD = cython.declare(cython.const_int, 1)
 _OF_ATTACHMENT = cython.declare(cython.const_int, 2)
 
+_MOST_AWAITED = cython.declare(cython.const_int, 1 << 18)  # bytes of a message whose rest is awaited where it lies
+_RELEASED = cython.declare(cython.const_int, 1 << 22)  # bytes, by Columns, once
 _NOWHERE = cython.declare(cython.const_uint, 0xFFFFFFFF)
 _SLOTS = cython.declare(cython.const_int, 2048)  # of the table that finds shapes by their keys, in pairs
 _SLOT_SHIFT = cython.declare(cython.const_int, 54)  # leaves as many bits as there are pairs of slots
@@ -232,6 +235,20 @@ def _copy(
     else:
         out[at : at + size] = data[pos : pos + size]
     return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _move(
+    memory: cython.p_uchar, at: cython.Py_ssize_t, start: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.void:
+    """Within one buffer; both may overlap."""
+    if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
+        memmove(memory + at, memory + start, size)
+    else:
+        memory[at : at + size] = memory[start : start + size]
 
 
 @cython.cfunc
@@ -511,6 +528,12 @@ def _zeros(form: str, count: int) -> memoryview:
     return _as(form, bytearray(count * struct.calcsize(form)))
 
 
+@cython.cfunc
+def _room(size: cython.Py_ssize_t) -> bytearray:
+    """Memory that is about to be filled: zeros would be written for nothing."""
+    return PyByteArray_FromStringAndSize(cython.NULL, size) if cython.compiled else bytearray(size)
+
+
 def _as(form: str, column: Numbers) -> memoryview:
     """Any contiguous buffer seen as numbers of one format, as Arrow's buffers and signed offsets must be."""
     return memoryview(column).cast("B").cast(form)  # type: ignore[call-overload]
@@ -648,7 +671,7 @@ class Spans:
             nulls = self._measure(places, bits)
         if nulls < 0:
             raise UsageError(f"row {-1 - nulls} points outside of {self._size} bytes, or is 2 GiB behind the first")
-        data = bytearray(offsets[self.count])
+        data = _room(offsets[self.count])
         out: cython.p_uchar = _pointer8(memoryview(data))
         with cython.nogil:
             self._gather(places, out)
@@ -747,6 +770,8 @@ class Columns:
         self._slots = _pointer32(self._memory[8])
         self._busy = False
         self._starved = False
+        # glibc learns from what it is given back to keep so much: else it gives every read's memory to the system
+        _room(_RELEASED)
         self.clear()
 
     def clear(self) -> None:
@@ -1410,6 +1435,15 @@ class _Lender(Reader):
         return memoryview(self.data)[self.skip(self.left()) : self.pos]
 
 
+class Whole(msgspec.Struct, frozen=True):
+    """What was joined from fragments, besides rows."""
+
+    sn: int
+    """The number of the last fragment."""
+    message: memoryview | None
+    """The last message, where it lies, if it is one for the object codec."""
+
+
 @cython.final
 @cython.cclass
 class Cursor:
@@ -1417,7 +1451,7 @@ class Cursor:
 
     `limit` is the largest length a batch may announce: on a stream link the batch size less 2. The buffer is held
     and must not change while rows decoded from it are in use. `reliable` and `priority` are those of messages outside
-    of frames.
+    of frames. If it `goes_on`, what is left at the end will be there again, with more behind it.
     """
 
     data = cython.declare(object, visibility="readonly")
@@ -1429,6 +1463,8 @@ class Cursor:
     in_frame = cython.declare(cython.bint, visibility="readonly")
     sn = cython.declare(cython.uint, visibility="readonly")
     """That of the frame, while `in_frame`."""
+    awaits_rest = cython.declare(cython.bint, visibility="readonly")
+    """Whether the message here can go on only when there are more bytes: see `join`."""
     _busy: cython.bint
     _held: memoryview
     _data: cython.p_const_uchar
@@ -1436,6 +1472,17 @@ class Cursor:
     _bare: cython.bint
     _prefix: cython.Py_ssize_t
     _lane: cython.uint
+    _goes_on: cython.bint
+    # What is known of the fragment that was looked at last.
+    _piece_sn: cython.uint
+    _piece_lane: cython.uint
+    _piece_first: cython.bint
+    _piece_more: cython.bint
+    # Where the message is that was joined last, where its last fragment ends, and the number of that.
+    _whole_start: cython.Py_ssize_t
+    _whole_stop: cython.Py_ssize_t
+    _whole_end: cython.Py_ssize_t
+    _whole_sn: cython.uint
 
     def __init__(
         self,
@@ -1447,6 +1494,7 @@ class Cursor:
         *,
         reliable: bool = True,
         priority: Priority = Priority.DATA,
+        goes_on: bool = False,
     ) -> None:
         size: cython.Py_ssize_t = len(data)
         end = size if end < 0 else end
@@ -1460,6 +1508,7 @@ class Cursor:
         self.pos = pos
         self.in_frame = False
         self.sn = 0
+        self.awaits_rest = False
         self._busy = False
         self._held = _as("B", data)
         self._data = _const_pointer8(self._held)
@@ -1467,6 +1516,11 @@ class Cursor:
         self._bare = framing in (Framing.BARE, Framing.MESSAGE)
         self._prefix = (2, 4, 0, 0)[framing]
         self._lane = int(priority) | (_RELIABLE if reliable else 0)
+        self._goes_on = goes_on
+        self._piece_sn = self._piece_lane = 0
+        self._piece_first = self._piece_more = False
+        self._whole_start = self._whole_stop = self._whole_end = 0
+        self._whole_sn = 0
         self.batch_end = pos if self._prefix else end
 
     @property
@@ -1481,20 +1535,26 @@ class Cursor:
 
     def decode(self, columns: Columns) -> Outcome:
         """Append rows to columns as far as possible, with the GIL released; why it stopped."""
+        outcome: cython.int
+        self._begin(columns)
+        with cython.nogil:
+            outcome = self._decode(columns)
+        self._busy = False
+        columns._busy = False
+        return _OUTCOMES[outcome]
+
+    @cython.cfunc
+    def _begin(self, columns: Columns) -> object:
+        """Have columns for this buffer alone, and keep other threads away."""
         if columns.data is not None and columns.data is not self.data:
             raise UsageError("these columns hold rows of another buffer: clear them first")
-        outcome: cython.int
         _check_idle(self._busy)
         columns._take()
         self._busy = True
         columns.data = self.data
         columns._held = self._held
         columns._data = self._data
-        with cython.nogil:
-            outcome = self._decode(columns)
-        self._busy = False
-        columns._busy = False
-        return _OUTCOMES[outcome]
+        return None
 
     def message(self) -> Message:
         """Read the message here with the object codec, and go on behind it.
@@ -1528,6 +1588,193 @@ class Cursor:
         if not self.pos <= pos <= self.batch_end:
             raise IndexError(f"position {pos} is not in the rest of this batch, {self.pos} to {self.batch_end}")
         self.pos = pos
+
+    def fragment_lane(self) -> int:
+        """The lane of the FRAGMENT here, as `frame_lane` has it; -1 if here is none, or one for the object codec."""
+        if self._prefix != 2 or self.pos >= self.batch_end or self._parse_fragment(self.pos, self.batch_end) == 0:
+            return -1
+        return self._piece_lane
+
+    def join(
+        self, columns: Columns, sn: cython.uint, mask: cython.uint, marked: cython.bint, limit: cython.ulonglong
+    ) -> Whole | None:
+        """Join the messages whose fragments are all here, append them as rows, and go on behind them; None if none is.
+
+        The fragments follow each other in the lane of the first one, which has this number; if `marked`, the first of
+        each message says so. What is in any way different, or larger than `limit`, is left to be read one by one. If
+        nothing is wrong but that the rest of the first message is not here yet, and it is not a large one, the cursor
+        goes back to before its first batch, and `awaits_rest`, if it goes on.
+
+        The pieces are moved together where they lie: the buffer must be one that can be written to.
+        """
+        if self.fragment_lane() < 0 or self._held.readonly:
+            return None
+        self._begin(columns)
+        out: cython.p_uchar = _pointer8(self._held)
+        before: cython.Py_ssize_t = self.pos
+        outcome: cython.int
+        with cython.nogil:
+            outcome = self._join(columns, out, sn, mask, marked, limit)
+        self._busy = False
+        columns._busy = False
+        if self.pos == before:
+            self.awaits_rest = self._goes_on and outcome == _END and self._end - self.pos < _MOST_AWAITED
+            if self.awaits_rest:
+                self.pos -= self._prefix
+                self.batch_end = self.pos
+            return None
+        message = self._held[self._whole_start : self._whole_stop] if outcome == _MESSAGE else None
+        return Whole(self._whole_sn, message)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _join(
+        self,
+        columns: Columns,
+        out: cython.p_uchar,
+        sn: cython.uint,
+        mask: cython.uint,
+        marked: cython.bint,
+        limit: cython.ulonglong,
+    ) -> cython.int:
+        """Message by message; END where the bytes end, MESSAGE behind one that is no row, else FULL."""
+        lane: cython.uint = self._piece_lane
+        batch: cython.Py_ssize_t = self.pos
+        end: cython.Py_ssize_t = self.batch_end
+        outcome: cython.int
+        while columns.row_count < columns.row_limit:
+            outcome = self._measure_whole(batch, end, lane, sn, mask, marked, limit)
+            if outcome != _GO_ON:
+                return outcome
+            self._move_together(out, batch, end)
+            if not self._is_row(columns, lane):
+                return _MESSAGE
+            sn = (self._whole_sn + 1) & mask
+            batch = self.pos + 2
+            end = self._batch_end_at(batch)
+            if end <= 0:
+                return _END if end == 0 else _FULL
+        return _FULL
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _batch_end_at(self, batch: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Where a batch ends whose length stands before it; 0 if it is not all here, -1 if it is too large."""
+        size: cython.Py_ssize_t
+        if batch > self._end:
+            return 0
+        size = self._data[batch - 2] | self._data[batch - 1] << 8
+        if cython.cast(cython.ulonglong, size) > self.limit:
+            return -1
+        return batch + size if size <= self._end - batch else 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _measure_whole(
+        self,
+        batch: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        lane: cython.uint,
+        sn: cython.uint,
+        mask: cython.uint,
+        marked: cython.bint,
+        limit: cython.ulonglong,
+    ) -> cython.int:
+        """Go from fragment to fragment to the last of one message; END if it is not here, FULL if something differs."""
+        start: cython.Py_ssize_t
+        size: cython.ulonglong = 0
+        first: cython.bint = True
+        while True:
+            start = self._parse_fragment(batch, end)
+            if start == 0 or self._piece_lane != lane or self._piece_sn != sn:
+                return _FULL
+            size += end - start
+            if size > limit or (marked and self._piece_first != first):
+                return _FULL
+            if not self._piece_more:
+                self._whole_end = end
+                self._whole_sn = sn
+                return _GO_ON
+            first = False
+            sn = (sn + 1) & mask
+            batch = end + 2
+            end = self._batch_end_at(batch)
+            if end <= 0:
+                return _END if end == 0 else _FULL
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _move_together(self, out: cython.p_uchar, batch: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+        """Have the pieces of the message that was measured follow the first of them, and go behind it."""
+        start: cython.Py_ssize_t = self._parse_fragment(batch, end)
+        self._whole_start = start
+        self._whole_stop = end
+        while end < self._whole_end:
+            batch = end + 2
+            end = self._batch_end_at(batch)
+            start = self._parse_fragment(batch, end)
+            _move(out, self._whole_stop, start, end - start)
+            self._whole_stop += end - start
+        self.pos = end
+        self.batch_end = end
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _is_row(self, columns: Columns, lane: cython.uint) -> cython.bint:
+        """Append the message that was joined, if it is a row and nothing else."""
+        row: cython.Py_ssize_t = columns.row_count
+        behind: cython.Py_ssize_t = self.pos
+        is_row: cython.bint
+        self.pos = self._whole_start
+        self.batch_end = self._whole_stop
+        self._lane = lane
+        if self.pos < self.batch_end and self._data[self.pos] & 0x1F == _PUSH:
+            self._decode_rows(columns)
+        is_row = columns.row_count == row + 1 and self.pos == self.batch_end
+        if not is_row:
+            columns.row_count = row
+        self.pos = behind
+        self.batch_end = behind
+        return is_row
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _parse_fragment(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """From the header of a FRAGMENT to its piece; 0 if it is none, or says more than priority and first."""
+        data: cython.p_const_uchar = self._data
+        size: cython.Py_ssize_t
+        if pos >= end or data[pos] & 0x1F != _FRAGMENT:
+            return 0
+        more: cython.int = data[pos] & 0x80
+        z: cython.ulonglong = _z32(data, pos + 1, end)
+        if z == 0:
+            return 0
+        self._piece_sn = z >> 4
+        self._piece_lane = (data[pos] & 0x20) >> 2 | _DATA_LANE
+        self._piece_first = False
+        self._piece_more = data[pos] & 0x40 != 0
+        pos += 1 + (z & 15)
+        while more:
+            if pos >= end:
+                return 0
+            more = data[pos] & 0x80
+            if data[pos] & 0x7F == 0x02:
+                self._piece_first = True
+                pos += 1
+                continue
+            size = _z64_size(data, pos + 1, end) if data[pos] & 0x7F == 0x31 else 0
+            if size == 0:
+                return 0
+            self._piece_lane = self._piece_lane & _RELIABLE | data[pos + 1] & _PRIORITY
+            pos += 1 + size
+        return pos
 
     @cython.cfunc
     def _at_network_message(self) -> cython.bint:

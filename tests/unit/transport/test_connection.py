@@ -168,10 +168,27 @@ class TestFragments:
         assert feed(bob, first + first + last + last) == [Received(push(b"z" * 30), True)]
 
     @pytest.mark.parametrize("message", [push(b"z" * 30), Push(wire_expr=WireExpr(0, "d"), body=Del(attachment=b"z"))])
-    def test_a_publication_in_pieces_is_a_row_whose_bytes_last(self, message: Push) -> None:
+    def test_a_publication_in_pieces_is_a_row_where_it_lies(self, message: Push) -> None:
         _, bob = opened_pair()
         raw = encode(message)
         data = self.fragment(bob, 0, raw[:4], first=True) + self.fragment(bob, 1, raw[4:], more=False)
+        found = []
+        for part in (data[:-3], data[-3:]):  # what is not all here yet stays there
+            room = bob.buffer()
+            room[: len(part)] = part
+            for event in bob.receive(len(part), 0.0):
+                assert isinstance(event, Pushes)
+                assert not event.is_lasting
+                assert event.columns.data is room.obj
+                found += [event.columns.push(row) for row in range(event.start, event.stop)]
+        assert found == [message]
+
+    @pytest.mark.parametrize("message", [push(b"z" * 30), Push(wire_expr=WireExpr(0, "d"), body=Del(attachment=b"z"))])
+    def test_a_publication_in_pieces_with_others_between_is_a_row_whose_bytes_last(self, message: Push) -> None:
+        _, bob = opened_pair()
+        raw = encode(message)
+        pieces = self.fragment(bob, 0, raw[:4], first=True), self.fragment(bob, 1, raw[4:], more=False)
+        data = wrapped(encode(KeepAlive())).join(pieces)
         bob.buffer()[: len(data)] = data
         found = []
         for event in bob.receive(len(data), 0.0):

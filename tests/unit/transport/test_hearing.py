@@ -40,7 +40,9 @@ def hearing() -> Hearing:
     return Hearing(Lanes(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8))
 
 
-def walk(hearing: Hearing, data: bytes, framing: Framing = Framing.BATCH, limit: int = 0xFFFF) -> list[Spoken]:
+def walk(
+    hearing: Hearing, data: bytes | bytearray, framing: Framing = Framing.BATCH, limit: int = 0xFFFF
+) -> list[Spoken]:
     """What the bytes mean, with publications as messages."""
     events: list[Spoken] = []
     for event in hearing.walk(Cursor(data, framing, limit)):
@@ -80,6 +82,48 @@ def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(hearing: 
     assert walk(hearing, pieces[1]) == []
     late = encode(Fragment(more=False, reliable=True, sn=60, payload=raw[20:]))
     assert walk(hearing, late) == [Lost("its beginning is missing")]
+
+
+def stream(*batches: bytes) -> bytearray:
+    return bytearray(b"".join(len(one).to_bytes(2, "little") + one for one in batches))
+
+
+def in_pieces(message: NetworkMessage, sn: int, reliable: bool = True) -> list[bytes]:
+    raw = encode(message)
+    return [
+        encode(Fragment(more=True, reliable=reliable, sn=sn, first=True, payload=raw[:1])),
+        encode(Fragment(more=False, reliable=reliable, sn=sn + 1, payload=raw[1:])),
+    ]
+
+
+def test_messages_whose_pieces_came_together_are_rows_together(hearing: Hearing) -> None:
+    messages = [push(b"1" * 40), push(b"2"), push(b"3" * 50)]
+    data = stream(*[piece for number, one in enumerate(messages) for piece in in_pieces(one, 50 + 2 * number)])
+    (event,) = [(event.start, event.stop) for event in hearing.walk(Cursor(data)) if isinstance(event, Pushes)]
+    assert event == (0, 3)
+    again = stream(*in_pieces(messages[0], 50), *in_pieces(messages[0], 56))
+    assert walk(hearing, again, Framing.STREAM) == [Received(messages[0], True)]
+
+
+def test_messages_whose_pieces_came_together_are_met_in_order(hearing: Hearing) -> None:
+    final = Declare(body=DeclareFinal())
+    data = stream(
+        *in_pieces(push(b"1"), 50),
+        *in_pieces(final, 52),
+        *in_pieces(final, 54),
+        frame(push(b"2"), sn=56),
+        *in_pieces(push(b"3"), 55, reliable=False),
+        *in_pieces(push(b"4"), 57),
+    )
+    heard = walk(hearing, data, Framing.STREAM)
+    assert heard == [Received(one, True) for one in (push(b"1"), final, final, push(b"2"), push(b"3"), push(b"4"))]
+
+
+def test_a_message_that_is_not_all_here_is_left_where_it_is(hearing: Hearing) -> None:
+    data = stream(*in_pieces(push(b"1"), 50), *in_pieces(push(b"2" * 40), 52))
+    cursor = Cursor(data[:-1], goes_on=True)
+    assert [event.stop for event in hearing.walk(cursor) if isinstance(event, Pushes)] == [1]
+    assert walk(hearing, data[cursor.pos :], Framing.STREAM) == [Received(push(b"2" * 40), True)]
 
 
 @pytest.mark.parametrize(("framing", "width"), [(Framing.STREAM, 2), (Framing.BARE, 4)])

@@ -12,6 +12,8 @@ from zenspark.transport.lane import (
     lies_ahead,
     next_sn,
 )
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import Columns, Cursor, Outcome
 from zenspark.wire.messages import Fragment, Frame, Push, Put, ResponseFinal
 from zenspark.wire.values import Resolution, WireExpr
 
@@ -165,3 +167,45 @@ def test_pieces_make_the_message_again(data: bytes, size: int, sn: int) -> None:
         more = start + size < len(data)
         found += joiner.receive(piece((sn + number) & MASK, data[start : start + size], first=start == 0, more=more))
     assert found == [Joined(data, len(starts))]
+
+
+# -- messages that are whole in a buffer ---
+
+
+def at_fragments(*pieces: Fragment) -> Cursor:
+    batches = [encode(one) for one in pieces]
+    cursor = Cursor(bytearray(b"".join(len(one).to_bytes(2, "little") + one for one in batches)))
+    assert cursor.decode(Columns(1)) is Outcome.MESSAGE
+    return cursor
+
+
+def pieces_of(message: Push, sn: int) -> list[Fragment]:
+    raw = encode(message)
+    return [piece(sn, raw[:3], first=True), piece((sn + 1) & MASK, raw[3:], more=False)]
+
+
+def test_takes_what_is_whole_in_one_go_and_counts_on(lane: ReceivingLane) -> None:
+    columns = Columns(4)
+    whole = lane.join(at_fragments(*pieces_of(PUSH, 0), *pieces_of(PUSH, 2)), columns)
+    assert whole is not None
+    assert [columns.push(row) for row in range(len(columns))] == [PUSH, PUSH]
+    assert lane.receive(piece(3, b"")) == [Skipped(3, 3)]
+    assert lane.receive(frame(4)) == [PUSH, FINAL]
+
+
+def test_takes_nothing_in_one_go_behind_a_gap_or_a_message_that_was_begun(lane: ReceivingLane) -> None:
+    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is None
+    lane.receive(piece(0, b"begun", first=True))
+    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is None
+    assert lane.defragmenter.pending == 1
+
+
+def test_takes_nothing_in_one_go_before_it_has_begun() -> None:
+    lane = ReceivingLane(None, Defragmenter(MASK, patch=1))
+    assert lane.join(at_fragments(*pieces_of(PUSH, 0)), Columns(1)) is None
+
+
+def test_what_was_taken_in_one_go_ends_what_was_lost_before(lane: ReceivingLane) -> None:
+    assert lane.receive(piece(0, b"late")) == [Abandoned(1, 4, "its beginning is missing")]
+    assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is not None
+    assert lane.receive(piece(3, b"late")) == [Abandoned(1, 4, "its beginning is missing")]

@@ -259,8 +259,26 @@ def test_rows_larger_than_a_batch_are_cut_in_their_place() -> None:
     assert payloads_in(messages) == payloads
     sns = [message.sn for message in messages if isinstance(message, Frame | Fragment)]
     assert sns == list(range(10, 10 + len(messages)))
-    assert {type(carried([write])[-1]) for write in writes} == {Frame, Fragment}
-    assert len(writes) == 6, "the pieces of a row are written together"
+    assert len(writes) < 6, "rows are written together"
+
+
+@pytest.mark.parametrize("room", [0, 512, 1 << 16])
+def test_rows_for_which_there_is_no_room_are_written_by_themselves(room: int) -> None:
+    payloads = [bytes(2000), b"1", bytes(900), bytes(300), bytes(200), b"2"]
+    outbox, rows = Outbox(256, 10, MASK, streamed=room > 0), rows_of(payloads)
+    messages = carried(extended(outbox, rows, room=room))
+    assert payloads_in(messages) == payloads
+    sns = [message.sn for message in messages if isinstance(message, Frame | Fragment)]
+    assert sns == list(range(10, 10 + len(messages)))
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_pieces_are_written_together_where_a_stream_takes_them(streamed: bool) -> None:
+    outbox = Outbox(256, 10, MASK, streamed=streamed)
+    assert outbox.append(5, True, message(bytes(700)))
+    writes = [bytes(batch) for batch in outbox.take()]
+    assert len(writes) == (1 if streamed else 3)
+    assert payloads_in(carried(writes)) == [bytes(700)]
 
 
 def test_numbers_of_rows_wrap_around_and_go_on_where_messages_left_off() -> None:
