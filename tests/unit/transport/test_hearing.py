@@ -84,6 +84,13 @@ def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(hearing: 
     assert walk(hearing, late) == [Lost("its beginning is missing")]
 
 
+def test_any_message_may_come_in_pieces_one_by_one(hearing: Hearing) -> None:
+    raw = encode(Declare(body=DeclareFinal()))
+    assert walk(hearing, encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=raw[:1]))) == []
+    last = encode(Fragment(more=False, reliable=True, sn=51, payload=raw[1:]))
+    assert walk(hearing, last) == [Received(Declare(body=DeclareFinal()), True)]
+
+
 def stream(*batches: bytes) -> bytearray:
     return bytearray(b"".join(len(one).to_bytes(2, "little") + one for one in batches))
 
