@@ -21,6 +21,7 @@ COMPILED = [
     "zenspark/api/zbytes.py",
     "zenspark/key/match.py",
     "zenspark/key/tree.py",
+    "zenspark/net/looking.py",
     "zenspark/transport/outbox.py",
     "zenspark/wire/buffer.py",
     "zenspark/wire/codec.py",

@@ -17,7 +17,7 @@ from zenspark.api.channel import ChannelClosed, ReceiveTimeout, Resume
 from zenspark.api.enums import Reliability, SampleKind
 from zenspark.api.handlers import Attached, Handler
 from zenspark.api.sample import Sample
-from zenspark.arrow.incoming import INDEX, NTP64, SN, Common, Memory, Piece, batch_of, piece_of
+from zenspark.arrow.incoming import INDEX, LARGE, NTP64, SN, Common, Memory, Piece, Shelf, batch_of, piece_of
 from zenspark.errors import UsageError
 from zenspark.transport.hearing import Pushes
 from zenspark.wire.columns import Kind
@@ -51,7 +51,7 @@ class ArrowBatches:
 class BatchChannel(Handler[Any]):
     """A channel of record batches: users receive from it, the session delivers rows or samples into it."""
 
-    __slots__ = ("_memory", "_rests", "limits")
+    __slots__ = ("_memory", "_rests", "_shelf", "limits")
 
     def __init__(self, limits: ArrowBatches, resume: Resume) -> None:
         super().__init__(PIECES, resume)
@@ -59,6 +59,7 @@ class BatchChannel(Handler[Any]):
         self._rests: deque[Piece] = deque()
         """Of pieces that had more rows than were asked for."""
         self._memory: Memory = {}
+        self._shelf = Shelf()
 
     # --- for users
 
@@ -70,6 +71,9 @@ class BatchChannel(Handler[Any]):
         while rows < self.limits.max_rows and size < BYTES:
             piece = self._more(deadline)
             if piece is None:
+                break
+            if min(size, piece.size) >= LARGE and piece.place and not pieces[-1].is_followed_by(piece):
+                self._rests.append(piece)  # with these it would have to be copied
                 break
             pieces.append(piece)
             rows += piece.num_rows
@@ -116,7 +120,7 @@ class BatchChannel(Handler[Any]):
 
     def push_columns(self, pushes: Pushes, keys: list[str | None], via: str) -> bool:
         """Delivers the rows that have a key; whether there is room for more."""
-        piece = piece_of(pushes, keys, via, time.time_ns() // 1000, self._memory)
+        piece = piece_of(pushes, keys, via, time.time_ns() // 1000, self._memory, self._shelf)
         return super().push(piece) if piece.num_rows else True
 
     def push(self, item: Any) -> bool:  # noqa: ANN401 - a sample of this very session

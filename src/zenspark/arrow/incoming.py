@@ -7,9 +7,10 @@ which all rows are alike, as most are, is a slice of one made before. There is n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise, starmap
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from zenspark.arrow import SCHEMA, UTC
 from zenspark.transport.hearing import Pushes
-from zenspark.wire.columns import Columns, Kind, Shape, Spans
+from zenspark.wire.columns import Columns, Kind, Shape, Spans, room
 from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
 SPREAD = 65536
@@ -28,7 +29,13 @@ MOST = 100_000
 LONGEST = 64
 """The longest text of which so many are kept."""
 KINDS = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
-INDEX, NTP64, SN = pa.uint32(), pa.uint64(), pa.uint32()
+INDEX, NTP64, SN, OFFSET = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32()
+LARGE = 1 << 15
+"""Bytes of a piece from which on it is worth not to copy them once more."""
+SMALLEST_BOARD, LARGEST_BOARD = 1 << 16, 1 << 22
+"""Bytes of memory that several pieces share;"""
+SHORT, LONG = 0.1, 1.0
+"""in seconds, when the next is to be larger, and when smaller."""
 
 Value: TypeAlias = str | int | bool | None
 
@@ -90,6 +97,12 @@ class Piece(msgspec.Struct, frozen=True):
     received_at: int
     size: int
     """How many bytes of payload it brings, more or less."""
+    place: int = 0
+    """The address of its payload, if that is whole, and on a shelf; else 0."""
+
+    def is_followed_by(self, other: Piece) -> bool:
+        """Whether the payload of another lies right behind, so that both are one without a copy."""
+        return other.place == self.place + self.size and self.place > 0
 
     @property
     def num_rows(self) -> int:
@@ -142,12 +155,44 @@ Memory: TypeAlias = dict[tuple[object, ...], Known]
 """What was found out about shapes, by their signatures, clocks, keys and origins."""
 
 
-def piece_of(pushes: Pushes, keys: list[str | None], via: str, now_us: int, memory: Memory) -> Piece:
-    """The rows whose shape has a key, copied unless they last; the others are for somebody else."""
+class Shelf:
+    """Gives out memory for payloads, one behind the other: so those of several pieces are one column without a copy.
+
+    A board is as large as what comes within a fraction of a second: that is what somebody keeps who keeps one piece.
+    """
+
+    def __init__(self) -> None:
+        self._board = memoryview(b"")
+        self._size = SMALLEST_BOARD
+        self._begun = 0.0
+
+    def take(self, size: int) -> memoryview:
+        """So many bytes, behind those given out before if there is room."""
+        if size > len(self._board):
+            self._begin(size)
+        taken, self._board = self._board[:size], self._board[size:]
+        return taken
+
+    def _begin(self, size: int) -> None:
+        now = time.monotonic()
+        lasted, self._begun = now - self._begun, now
+        if lasted < SHORT:
+            self._size = min(self._size * 2, LARGEST_BOARD)
+        elif lasted > LONG:
+            self._size = max(self._size // 2, SMALLEST_BOARD)
+        self._board = memoryview(room(max(size, self._size)))
+
+
+def piece_of(
+    pushes: Pushes, keys: list[str | None], via: str, now_us: int, memory: Memory, shelf: Shelf | None = None
+) -> Piece:
+    """The rows whose shape has a key, copied unless they last, onto a shelf; the others are for somebody else."""
     columns = pushes.columns
     where = slice(pushes.start, pushes.stop)
     shapes = [_known(pushes, index, key, via, memory) for index, key in enumerate(keys)]
-    payload = _lasting(columns) if pushes.is_lasting and shapes[0].is_put else _gathered(columns.payloads(), where)
+    is_lasting = pushes.is_lasting and shapes[0].is_put
+    payload = _lasting(columns) if is_lasting else _gathered(columns.payloads(), where, shelf)
+    data = payload.buffers()[2]
     piece = Piece(
         tuple([one.common for one in shapes]),
         None if len(keys) == 1 else _copied(columns.shape[where], INDEX),
@@ -156,9 +201,15 @@ def piece_of(pushes: Pushes, keys: list[str | None], via: str, now_us: int, memo
         _copied(columns.timestamp[where], NTP64) if any(one.has_stamp for one in shapes) else None,
         _copied(columns.source_sns()[where], SN) if any(one.has_source for one in shapes) else None,
         now_us,
-        payload.buffers()[2].size,
+        data.size,
+        data.address if shelf is not None and not is_lasting and _is_plain(payload, columns) else 0,
     )
     return piece.wanted()
+
+
+def _is_plain(payload: pa.Array, columns: Columns) -> bool:
+    """Whether all rows of the columns are here, and all have a payload."""
+    return len(payload) == len(columns) and not payload.null_count
 
 
 def _known(pushes: Pushes, index: int, key: str | None, via: str, memory: Memory) -> Known:
@@ -182,8 +233,8 @@ def _lasting(columns: Columns) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(columns.data)])
 
 
-def _gathered(spans: Spans, where: slice) -> pa.Array:
-    found = spans.gather()
+def _gathered(spans: Spans, where: slice, shelf: Shelf | None = None) -> pa.Array:
+    found = spans.gather(None if shelf is None else shelf.take)
     validity = None if found.validity is None else pa.py_buffer(found.validity)
     buffers = [validity, pa.py_buffer(found.offsets), pa.py_buffer(found.data)]
     return pa.Array.from_buffers(pa.binary(), spans.count, buffers, found.null_count)[where]
@@ -228,7 +279,7 @@ def gathered(pieces: Sequence[Piece]) -> Gathered:
         sum(piece.num_rows for piece in pieces),
         dict(zip(Common._fields, zip(*places, strict=True), strict=True)),
         None if len(places) == 1 else pa.concat_arrays([_index(piece, places) for piece in pieces]),
-        _joined(pieces, [piece.payload for piece in pieces]),
+        _payload(pieces),
         _joined(pieces, [piece.attachment for piece in pieces]),
         _joined(pieces, [piece.ntp64 for piece in pieces]),
         _joined(pieces, [piece.sn for piece in pieces]),
@@ -269,6 +320,27 @@ def _joined(pieces: Sequence[Piece], arrays: list[pa.Array | None]) -> pa.Array 
         pa.nulls(piece.num_rows, there[0].type) if array is None else array
         for piece, array in zip(pieces, arrays, strict=True)
     )
+
+
+def _payload(pieces: Sequence[Piece]) -> pa.Array:
+    """The payloads of the pieces behind one another: where they lie, if they do so and are large, else copied."""
+    is_large = len(pieces) > 1 and sum(piece.size for piece in pieces) >= LARGE * len(pieces)
+    if is_large and all(starmap(Piece.is_followed_by, pairwise(pieces))):
+        return _beside(pieces)
+    return _joined(pieces, [piece.payload for piece in pieces])
+
+
+def _beside(pieces: Sequence[Piece]) -> pa.Array:
+    """Payloads that lie behind one another as one, where they lie."""
+    start = pieces[0].place
+    bounds = [pa.Array.from_buffers(OFFSET, piece.num_rows + 1, [None, piece.payload.buffers()[1]]) for piece in pieces]
+    offsets = [
+        pc.add(own[:-1], pa.scalar(piece.place - start, OFFSET)) for own, piece in zip(bounds, pieces, strict=True)
+    ]
+    end = pieces[-1].place + pieces[-1].size - start
+    every = pa.concat_arrays([*offsets, pa.array([end], OFFSET)]).buffers()[1]
+    whole = pa.foreign_buffer(start, end, base=[piece.payload for piece in pieces])
+    return pa.Array.from_buffers(pa.binary(), sum(piece.num_rows for piece in pieces), [None, every, whole])
 
 
 def _times(pieces: Sequence[Piece]) -> pa.RunEndEncodedArray:

@@ -26,6 +26,8 @@ from zenspark.transport.hearing import Closed, Pushes
 
 logger = logging.getLogger("zenspark.net")
 
+SMALL = 1024
+"""Bytes up to which what comes may be part of an exchange, in which whoever asks waits for the answer."""
 READS = 16
 """How often a link that has more to read may be read before the others get their turn."""
 
@@ -268,6 +270,8 @@ class Driver(Pump):
     ) -> None:
         super().__init__(loop, link, connection, patience)
         self._owner = owner
+        self._spoken = 0
+        """How much was said here when a small message came last: more since then makes the next one an answer."""
 
     @property
     def is_open(self) -> bool:
@@ -299,6 +303,9 @@ class Driver(Pump):
             room[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
         for event in self.connection.receive(count + self._prefix, self.loop.now()):
             self._handle(event)
+        if count < SMALL and self._taken != self._spoken:
+            self._spoken = self._taken
+            self.loop.looking.expect()
         return True
 
     def _handle_all(self, events: Sequence[Event]) -> None:

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
+from zenspark.net.looking import Looking
 from zenspark.net.polling import EPOLLIN, EPOLLOUT, poller
 
 logger = logging.getLogger("zenspark.net")
@@ -111,6 +112,7 @@ class Loop:
         self._awake = True
         self._until = 0.0
         """Until when it sleeps."""
+        self.looking = Looking()
         self._stopping = False
         self._bell, self._button = socket.socketpair()
         self._bell.setblocking(False)
@@ -284,6 +286,8 @@ class Loop:
         timeout = -1 if timeout == FOREVER else max(0.0, timeout)
         while self._bells:
             self._guarded(self._bells.popleft())
+        if timeout and self.looking.is_due and self.looking.finds(self._poller.fileno(), timeout):
+            timeout = 0.0
         ready = self._poller.poll(timeout)
         self._awake = True
         for descriptor, events in ready:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Callable
 from enum import IntEnum
 from sys import byteorder
 from typing import TypeAlias
@@ -528,8 +529,8 @@ def _zeros(form: str, count: int) -> memoryview:
     return _as(form, bytearray(count * struct.calcsize(form)))
 
 
-@cython.cfunc
-def _room(size: cython.Py_ssize_t) -> bytearray:
+@cython.ccall
+def room(size: cython.Py_ssize_t) -> bytearray:
     """Memory that is about to be filled: zeros would be written for nothing."""
     return PyByteArray_FromStringAndSize(cython.NULL, size) if cython.compiled else bytearray(size)
 
@@ -550,7 +551,7 @@ class Gathered(msgspec.Struct, frozen=True):
 
     offsets: memoryview
     """One signed 32-bit number more than there are pieces."""
-    data: bytearray
+    data: memoryview
     validity: bytearray | None
     """One bit for each piece, the lowest first; None if all are there."""
     null_count: int
@@ -660,8 +661,8 @@ class Spans:
             return -1
         return stop - start if start <= stop <= self._size else -2
 
-    def gather(self) -> Gathered:
-        """Copy the pieces one after the other."""
+    def gather(self, take: Callable[[int], memoryview] | None = None) -> Gathered:
+        """Copy the pieces one after the other, into memory of their size that `take` gives, or else their own."""
         offsets = _zeros("i", self.count + 1)
         validity = bytearray((self.count + 7) >> 3)
         places: cython.p_uint = _pointer32(_as("I", offsets))
@@ -671,8 +672,8 @@ class Spans:
             nulls = self._measure(places, bits)
         if nulls < 0:
             raise UsageError(f"row {-1 - nulls} points outside of {self._size} bytes, or is 2 GiB behind the first")
-        data = _room(offsets[self.count])
-        out: cython.p_uchar = _pointer8(memoryview(data))
+        data = memoryview(room(offsets[self.count])) if take is None else take(offsets[self.count])
+        out: cython.p_uchar = _pointer8(data)
         with cython.nogil:
             self._gather(places, out)
         return Gathered(offsets, data, validity if nulls else None, nulls)
@@ -771,7 +772,7 @@ class Columns:
         self._busy = False
         self._starved = False
         # glibc learns from what it is given back to keep so much: else it gives every read's memory to the system
-        _room(_RELEASED)
+        room(_RELEASED)
         self.clear()
 
     def clear(self) -> None:

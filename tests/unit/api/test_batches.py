@@ -14,7 +14,7 @@ from zenspark.api.sample import sample_of
 from zenspark.api.session import Session
 from zenspark.api.timestamps import Timestamp as ApiTimestamp
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import batch_of
+from zenspark.arrow.incoming import LARGE, batch_of
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.transport.hearing import Pushes
@@ -32,13 +32,17 @@ def channel(max_rows: int = 100, max_delay: float = 0.0) -> BatchChannel:
     return handler
 
 
-def push(number: int) -> Push:
-    return Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b"%d" % number))
+def push(payload: bytes) -> Push:
+    return Push(wire_expr=WireExpr(0, "k"), body=Put(payload=payload))
 
 
 def pushes(*numbers: int) -> Pushes:
-    raw = encode(Frame(reliable=True, sn=1, msgs=tuple(push(number) for number in numbers)))
-    columns = Columns(len(numbers))
+    return pushes_of(*(b"%d" % number for number in numbers))
+
+
+def pushes_of(*payloads: bytes) -> Pushes:
+    raw = encode(Frame(reliable=True, sn=1, msgs=tuple(map(push, payloads))))
+    columns = Columns(len(payloads))
     Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
     return Pushes(columns, 0, len(columns))
 
@@ -84,6 +88,15 @@ def test_large_payloads_do_not_wait_for_many_rows() -> None:
     assert receiving.recv(timeout=1).num_rows == 2
 
 
+def test_a_batch_ends_where_large_payloads_would_have_to_be_copied() -> None:
+    receiving = channel()
+    for number in range(3):
+        receiving.push_columns(pushes_of(bytes([number]) * LARGE), ["k"], "feed")  # two of them share their memory
+    receiving.push_columns(pushes(4), ["k"], "feed")
+    assert payloads(receiving.recv(timeout=1)) == [b"\0" * LARGE, b"\1" * LARGE]
+    assert payloads(receiving.recv(timeout=1)) == [b"\2" * LARGE, b"4"]
+
+
 def test_what_comes_while_waiting_is_taken_too() -> None:
     receiving = channel(max_rows=3, max_delay=60.0)
     receiving.push_columns(pushes(1), ["k"], "feed")
@@ -105,9 +118,9 @@ def test_rows_for_somebody_else_are_not_delivered() -> None:
 
 def test_samples_are_taken_too() -> None:
     receiving = channel()
-    receiving.push(sample_of(push(1), KeyExpr("k")))
+    receiving.push(sample_of(push(b"1"), KeyExpr("k")))
     receiving.push_many([])
-    receiving.push_many([sample_of(push(number), KeyExpr("k")) for number in (2, 3)])
+    receiving.push_many([sample_of(push(payload), KeyExpr("k")) for payload in (b"2", b"3")])
     assert payloads(receiving.recv(timeout=1)) == [b"1", b"2", b"3"]
 
 

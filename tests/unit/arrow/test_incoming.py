@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import LONGEST, NTP64, SN, SPREAD, Memory, Piece, batch_of, piece_of
+from zenspark.arrow.incoming import (
+    LARGE,
+    LARGEST_BOARD,
+    LONGEST,
+    NTP64,
+    SMALLEST_BOARD,
+    SN,
+    SPREAD,
+    Memory,
+    Piece,
+    Shelf,
+    batch_of,
+    piece_of,
+)
 from zenspark.transport.hearing import Pushes
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
@@ -183,6 +197,50 @@ def joined(message: Push) -> Pushes:
     columns = Columns(1)
     assert Cursor(bytearray(encode(message)), Framing.MESSAGE).decode(columns) is Outcome.END
     return Pushes(columns, 0, 1, is_lasting=True)
+
+
+def large(number: int) -> Push:
+    return Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=bytes([number]) * LARGE))
+
+
+def shelved(shelf: Shelf, *messages: Push) -> Piece:
+    columns = decoded(*messages)
+    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, {}, shelf)
+
+
+def test_large_payloads_on_one_shelf_become_one_column_where_they_lie() -> None:
+    shelf = Shelf()
+    pieces = [shelved(shelf, large(1)), shelved(shelf, large(2))]
+    assert pieces[0].is_followed_by(pieces[1])
+    place = pieces[0].payload.buffers()[2].address
+    payload = batch_of(pieces).column("payload")
+    del pieces, shelf
+    assert payload.buffers()[2].address == place
+    assert payload.to_pylist() == [b"\1" * LARGE, b"\2" * LARGE]
+
+
+def test_pieces_that_lie_apart_are_copied() -> None:
+    shelf = Shelf()
+    whole = shelved(shelf, large(1))
+    small = [shelved(shelf, PLAIN), shelved(shelf, PLAIN, REMOVAL)]
+    assert [piece.place for piece in (piece(PLAIN), small[1])] == [0, 0]
+    found = batch_of([whole, shelved(Shelf(), large(2)), *small])
+    assert found.column("payload").to_pylist() == [b"\1" * LARGE, b"\2" * LARGE, b"1", b"1", None]
+
+
+def test_boards_are_as_large_as_what_comes_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    shelf = Shelf()
+    sizes = []
+    for wait in [0.0] * 9 + [0.5] * 2 + [2.0] * 9:
+        now += wait
+        shelf.take(len(shelf._board) + 1)
+        sizes.append(shelf._size)
+    assert sizes[:9] == [SMALLEST_BOARD, *(min(SMALLEST_BOARD << step, LARGEST_BOARD) for step in range(1, 9))]
+    assert sizes[9:11] == [LARGEST_BOARD] * 2
+    assert sizes[11:] == [max(LARGEST_BOARD >> step, SMALLEST_BOARD) for step in range(1, 10)]
+    assert len(shelf.take(LARGEST_BOARD * 2)) == LARGEST_BOARD * 2
 
 
 def test_a_payload_that_lasts_stays_where_it_is() -> None:

@@ -1,0 +1,31 @@
+# What looking.py needs of the system; where there is no epoll, nothing is ever found.
+cdef extern from *:
+    """
+    #ifdef __linux__
+    #include <sched.h>
+    #include <sys/epoll.h>
+    #include <time.h>
+
+    static double seconds_now(void) {
+        struct timespec at;
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        return at.tv_sec + at.tv_nsec * 1e-9;
+    }
+
+    static int look_until(int descriptor, double seconds) {
+        struct epoll_event event;
+        double until = seconds_now() + seconds;
+        int found = 0;
+        while (found == 0 && seconds_now() < until) {
+            sched_yield();
+            found = epoll_wait(descriptor, &event, 1, 0);
+        }
+        return found > 0;
+    }
+    #else
+    static int look_until(int descriptor, double seconds) {
+        return 0;
+    }
+    #endif
+    """
+    int look_until(int descriptor, double seconds) nogil
