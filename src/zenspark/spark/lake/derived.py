@@ -129,15 +129,14 @@ class Derived:
     def _stepped(self, spark: SparkSession, shares: Sequence[Share]) -> DataFrame:
         """The state when these rows have been taken in, and what there is to tell of them."""
         derivation, folder = self.derivation, self.samples.folder
-        plain = pa.schema(derivation.digested)
 
         def digested(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in numbers:
                 for number in batch.column(0).to_pylist():
                     for digest in digests(derivation, folder, shares[number]):
-                        yield from digest.cast(plain).to_batches()
+                        yield from digest.cast(derivation.digested).to_batches()
 
-        tasks = spark.range(0, len(shares), 1, len(shares)).mapInArrow(digested, spark_schema(plain))
+        tasks = spark.range(0, len(shares), 1, len(shares)).mapInArrow(digested, spark_schema(derivation.digested))
         return derivation.step(tasks, frame(spark, self.table, self._state))
 
     @property
@@ -194,8 +193,9 @@ def digests(derivation: Derivation, samples: Folder, share: Share) -> Iterator[p
 def _batches(derivation: Derivation, samples: Folder, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     columns = [name for name in JOURNAL.names if name in derivation.columns or name == "offset"]
     for batch in batches_of(samples, wanted.file, SAMPLES, columns):
-        is_new = pc.greater_equal(batch["offset"], wanted.start)
-        yield batch if pc.all(is_new).as_py() else batch.filter(is_new)
+        new = batch.filter(pc.greater_equal(batch["offset"], wanted.start))
+        if new.num_rows:
+            yield new
 
 
 def write_digests(derivation: Derivation, folder: Folder, where: str, samples: Folder, share: Share) -> list[File]:
