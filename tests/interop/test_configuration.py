@@ -129,20 +129,23 @@ def test_liveliness_in_a_namespace(apis: tuple[Api, Api], mode: str) -> None:
         with (
             inside.liveliness().declare_token("in"),
             outside.liveliness().declare_token("out"),
-            inside.liveliness().declare_subscriber(
-                "**", lambda sample: told.append((str(sample.key_expr), str(sample.kind))), history=True
-            ),
         ):
-            until(lambda: told)
-            with outside.liveliness().declare_token("a/b/their"):
-                until(lambda: keys(outside.liveliness().get("**")) == ["a/b/in", "a/b/their", "out"])
-                until(lambda: keys(inside.liveliness().get("**")) == ["in", "their"])
-            until(lambda: len(told) == 3)
+            with inside.liveliness().declare_subscriber(
+                "**", lambda sample: told.append((str(sample.key_expr), str(sample.kind))), history=True
+            ):
+                until(lambda: told)
+                with outside.liveliness().declare_token("a/b/their"):
+                    until(lambda: len(told) == 2)
+                until(lambda: len(told) == 3)
             assert told == [
                 ("in", "SampleKind.PUT"),
                 ("their", "SampleKind.PUT"),
                 ("their", "SampleKind.DELETE"),
             ]
+            # Asked beside a subscriber, a loaded eclipse-zenoh hands it answers that come after their D_FINAL.
+            with outside.liveliness().declare_token("a/b/their"):
+                until(lambda: keys(outside.liveliness().get("**")) == ["a/b/in", "a/b/their", "out"])
+                until(lambda: keys(inside.liveliness().get("**")) == ["in", "their"])
 
 
 # --- aggregation ----------------------------------------------------------------------------------
