@@ -180,11 +180,11 @@ def test_payloads_of_any_size(acting: tuple[Side, Side], size: int, reliability:
     }
     with subscribed(acting, "sizes/a", **options) as (publisher, found):
         publisher.put(payload)
-        if reliability == "BEST_EFFORT":  # eclipse-zenoh drops such fragments when it is in a hurry, also with BLOCK
-            with contextlib.suppress(AssertionError):
+        for _ in range(20 if reliability == "BEST_EFFORT" else 0):
+            with contextlib.suppress(AssertionError):  # eclipse-zenoh drops such fragments in a hurry, also with BLOCK
                 until(lambda: found, 1.0)
-            if not found:
-                publisher.put(payload)
+                break
+            publisher.put(payload)
         until(lambda: found)
         assert found[0].payload.to_bytes() == payload
         assert str(found[0].key_expr) == str(publisher.key_expr)
@@ -473,7 +473,7 @@ def test_asking_who_is_alive(acting: tuple[Side, Side]) -> None:
     actor, watcher = acting
     ask = watcher.session.liveliness().get
     with actor.session.liveliness().declare_token("live/first"):
-        until(lambda: replies(ask("live/**")) == [("live/first", b"")])
+        until(lambda: set(replies(ask("live/**"))) == {("live/first", b"")})
         assert list(ask("dead/**")) == []
     until(lambda: not list(ask("live/**")))
 

@@ -100,9 +100,9 @@ class Speaker(ABC):
         self._is_congested = False
         """Whether a message was dropped and there was no room since: the next ones need not wait to find out."""
         self._has_first = False
+        """Whether a BLOCK_FIRST message waits."""
         self.on_block: Callable[[bool], object] = lambda _: None
         """Whom to tell, in the loop, when a callback begins and ends to wait for room here."""
-        """Whether a BLOCK_FIRST message waits."""
         self._flush_due = False
         self._in_full_flow = False
         """Whether a batch was filled since the loop was asked to write what is there."""
