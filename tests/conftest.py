@@ -1,7 +1,9 @@
 """What every test run shares: it says which build it tests, and refuses the wrong one."""
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,3 +25,13 @@ def _refuse_the_wrong_build() -> None:
     """A run meant for the compiled build must not pass by testing the interpreted one."""
     if os.environ.get("ZENSPARK_REQUIRE_COMPILED") == "1" and zenspark.build_kind() != "compiled":
         raise pytest.UsageError("ZENSPARK_REQUIRE_COMPILED=1, but zenspark is not compiled: make build")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Commands that switch logging on do so for one test: the next has another standard error."""
+    logger = logging.getLogger("zenspark")
+    level, handlers = logger.level, list(logger.handlers)
+    yield
+    logger.setLevel(level)
+    logger.handlers[:] = handlers

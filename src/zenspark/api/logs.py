@@ -19,14 +19,14 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def try_init_log_from_env() -> None:
-    """Log to standard output at the level `RUST_LOG` names; not at all if it is not set."""
+    """Log to standard error at the level `RUST_LOG` names; not at all if it is not set."""
     level = os.environ.get("RUST_LOG")
     if level:
         _log_at(level)
 
 
 def init_log_from_env_or(level: str) -> None:
-    """Log to standard output at the level `RUST_LOG` names, or at this one."""
+    """Log to standard error at the level `RUST_LOG` names, or at this one."""
     _log_at(os.environ.get("RUST_LOG") or expect(str, level))
 
 

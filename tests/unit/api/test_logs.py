@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 
 from zenspark.api.logs import init_log_from_env_or, try_init_log_from_env
 
 LOGGER = logging.getLogger("zenspark")
-
-
-@pytest.fixture(autouse=True)
-def untouched() -> Iterator[None]:
-    level, handlers = LOGGER.level, list(LOGGER.handlers)
-    yield
-    LOGGER.setLevel(level)
-    LOGGER.handlers[:] = handlers
 
 
 def test_nothing_is_switched_on_without_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
