@@ -6,6 +6,7 @@ gets the columns as they are, one that wants some gets those rows. The thread th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
@@ -27,6 +28,8 @@ from zenspark.wire.columns import Rows
 from zenspark.wire.values import WireExpr
 
 Batches: TypeAlias = "pa.RecordBatch | pa.Table"
+Treat: TypeAlias = Callable[[KeyExpr, Publishing], Publishing]
+"""How a key is published, given how the others are."""
 
 
 class Wanted(msgspec.Struct):
@@ -36,31 +39,59 @@ class Wanted(msgspec.Struct):
     exprs: dict[str, WireExpr] = msgspec.field(default_factory=dict)
 
 
-class Bulk:
-    """Publishes record batches with the same settings, under one key or under the keys they bring."""
+class Part(msgspec.Struct):
+    """Rows that are published with the same settings."""
 
-    def __init__(self, hub: Hub, publishing: Publishing, key_expr: KeyExpr | None = None) -> None:
+    publishing: Publishing
+    keys: list[str]
+    runs: list[Run]
+
+
+class Bulk:
+    """Publishes record batches, under one key or under the keys they bring; some keys may be treated by themselves."""
+
+    def __init__(
+        self, hub: Hub, publishing: Publishing, key_expr: KeyExpr | None = None, treat: Treat | None = None
+    ) -> None:
         self._hub = hub
         self._publishing = publishing
         self._key_expr = key_expr
+        self._treat = treat
 
     def put(self, batches: Batches) -> int:
         """Publish every row; how many deliveries to a neighbour were dropped because of congestion."""
         if not isinstance(batches, pa.RecordBatch | pa.Table):
             raise TypeError(f"expected a pyarrow.RecordBatch or Table, found {type(batches).__name__!r}")
         given = batches.to_batches() if isinstance(batches, pa.Table) else [batches]
-        ready = [self._prepared(batch) for batch in given if batch.num_rows]
-        return sum(self._publish(run, keys) for runs, keys in ready for run in runs)
+        ready = [part for batch in given if batch.num_rows for part in self._prepared(batch)]
+        return sum(self._publish(part, run) for part in ready for run in part.runs)
 
-    def _prepared(self, batch: pa.RecordBatch) -> tuple[list[Run], list[str]]:
-        """The runs of a batch and its distinct keys: everything that may be refused is refused here."""
+    def _prepared(self, batch: pa.RecordBatch) -> list[Part]:
+        """What a batch brings: everything that may be refused is refused here."""
         zid = self._hub.node.identity.zid
         exact = checked(batch, zid)
         keys = self._keys(exact)
         if self._hub.stamps:
             exact = stamped(exact, zid, self._hub.stamps_for)
         rows_of(exact, WireExpr(0, keys[0]), encoding=self._publishing.encoding)
-        return list(runs_of(exact, self._publishing.qos, self._publishing.reliable)), keys
+        treated = self._treated(keys)
+        return [
+            self._part(exact if len(treated) == 1 else _only(exact, mine), publishing, mine)
+            for publishing, mine in treated.items()
+        ]
+
+    def _treated(self, keys: list[str]) -> dict[Publishing, list[str]]:
+        """The keys that are published alike."""
+        if self._treat is None:
+            return {self._publishing: keys}
+        found: dict[Publishing, list[str]] = {}
+        for key in keys:
+            found.setdefault(self._treat(KeyExpr(key), self._publishing), []).append(key)
+        return found
+
+    def _part(self, batch: pa.RecordBatch, publishing: Publishing, keys: list[str]) -> Part:
+        said = batch.select([name for name in batch.schema.names if name not in publishing.fixed])
+        return Part(publishing, keys, list(runs_of(said, publishing.qos, publishing.reliable)))
 
     def _keys(self, batch: pa.RecordBatch) -> list[str]:
         if "key" not in batch.schema.names:
@@ -80,8 +111,8 @@ class Bulk:
         except UsageError as error:
             raise UsageError(f"row {pc.index(column, key)} has the key {key!r}: {error}") from error
 
-    def _publish(self, run: Run, keys: list[str]) -> int:
-        destination = self._publishing.destination
+    def _publish(self, part: Part, run: Run) -> int:
+        destination, keys = part.publishing.destination, part.keys
         if destination is not Locality.REMOTE:
             self._deliver_here(run, keys)
         if destination is Locality.SESSION_LOCAL:
@@ -100,7 +131,7 @@ class Bulk:
     def _send(self, run: Run, driver: Pump, wanted: Wanted, key_count: int) -> int:
         batch, exprs = run.batch, wanted.exprs
         if len(exprs) < key_count:
-            batch = batch.filter(pc.is_in(batch.column("key"), pa.array(exprs)))
+            batch = _only(batch, list(exprs))
         expr = next(iter(exprs.values())) if len(exprs) == 1 else None
         if not batch.num_rows:
             return 0
@@ -142,3 +173,8 @@ class Bulk:
                 key_expr = key_exprs[push.wire_expr.suffix]
                 full = subscriptions.deliver(sample_from_body(push.body, key_expr, run.qos, run.reliable), True)
         self._hub.room.wait(full)
+
+
+def _only(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:
+    """The rows with some keys."""
+    return batch.filter(pc.is_in(batch.column("key"), pa.array(keys)))

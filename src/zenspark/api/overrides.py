@@ -21,6 +21,9 @@ class Overrides:
     def __init__(self, rules: Iterable[PublicationRule] = ()) -> None:
         self._rules = [(KeyExpr(key), rule.config) for rule in rules for key in rule.key_exprs]
 
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
     def of(self, key_expr: KeyExpr, publishing: Publishing) -> Publishing:
         """How to publish on a key, given how the program would."""
         treatment = next((config for key, config in self._rules if key.includes(key_expr)), None)
@@ -40,4 +43,14 @@ def _treated(publishing: Publishing, rule: PublicationTreatment) -> Publishing:
         reliable = Reliability[rule.reliability.upper()] is Reliability.RELIABLE
     if rule.allowed_destination is not None:
         destination = Locality[rule.allowed_destination.upper()]
-    return Publishing(publishing.encoding, qos, reliable, destination)
+    return Publishing(publishing.encoding, qos, reliable, destination, _fixed(rule))
+
+
+def _fixed(rule: PublicationTreatment) -> frozenset[str]:
+    said = {
+        "priority": rule.priority,
+        "congestion": rule.congestion_control,
+        "express": rule.express,
+        "reliable": rule.reliability,
+    }
+    return frozenset(column for column, value in said.items() if value is not None)

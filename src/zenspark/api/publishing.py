@@ -38,6 +38,8 @@ class Publishing(msgspec.Struct, frozen=True):
     qos: wire.QoS = wire.QoS.DEFAULT
     reliable: bool = True
     destination: Locality = Locality.ANY
+    fixed: frozenset[str] = frozenset()
+    """The columns of a batch that do not count, because the configuration decides."""
 
 
 @cython.cclass

@@ -200,7 +200,7 @@ class Session:
         self._hub.check()
         congestion = congestion_control or CongestionControl.BLOCK
         publishing = _publishing(encoding, congestion, priority, express, None, allowed_destination)
-        return Bulk(self._hub, publishing).put(batch)
+        return Bulk(self._hub, publishing, treat=self._overrides.of if self._overrides else None).put(batch)
 
     def _publication(self, settings: tuple[Any, ...]) -> Publication:
         """Get ready to publish, and remember how."""

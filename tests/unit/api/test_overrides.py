@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.api.sessions import PATIENCE, connected, listening, until
@@ -48,7 +49,8 @@ def test_everything_that_a_rule_can_say() -> None:
     assert found.qos.express
     assert not found.reliable
     assert found.destination is Locality.SESSION_LOCAL
-    assert overrides(rule("a")).of(KeyExpr("a"), found) == found
+    assert found.fixed == {"congestion", "priority", "express", "reliable"}
+    assert overrides(rule("a")).of(KeyExpr("a"), Publishing()) == Publishing()
 
 
 @pytest.mark.parametrize(
@@ -82,3 +84,28 @@ def test_puts_and_publishers_of_a_session() -> None:
             assert sample.reliability is Reliability.BEST_EFFORT
         here.put("p", "")
         assert subscriber.recv(PATIENCE).priority is Priority.DATA
+
+
+def test_batches_of_a_session() -> None:
+    """Rows are told apart by their keys, and what a rule says counts more than a column."""
+    rules = [
+        rule("o/**", priority="data_high", express=True, reliability="best_effort"),
+        rule("here/**", allowed_destination="session_local"),
+    ]
+    keys = ["p/1", "o/1", "here/1", "o/2", "p/2"]
+    batch = pa.record_batch({"key": keys, "payload": [key.encode() for key in keys], "priority": ["BACKGROUND"] * 5})
+    with listening("peer") as there, connected("peer", there, qos__publication=rules) as here:
+        subscriber = there.declare_subscriber("**")
+        publisher = here.declare_publisher("o/3")
+        until(lambda: publisher.matching_status.matching)
+        with here.declare_subscriber("here/**") as at_home:
+            assert here.put_batch(batch) == 0
+            publisher.put_batch(batch.slice(1, 1).drop_columns("key"))
+            assert at_home.recv(PATIENCE).payload.to_bytes() == b"here/1"
+        found = {}
+        for _ in range(5):
+            sample = subscriber.recv(PATIENCE)
+            found[str(sample.key_expr)] = (sample.priority, sample.express, sample.reliability)
+        overridden = (Priority.DATA_HIGH, True, Reliability.BEST_EFFORT)
+        usual = (Priority.BACKGROUND, False, Reliability.RELIABLE)
+        assert found == {"o/1": overridden, "o/2": overridden, "o/3": overridden, "p/1": usual, "p/2": usual}
