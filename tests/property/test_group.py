@@ -40,7 +40,7 @@ def message(sender: int, number: int, size: int) -> NetworkMessage:
     return Push(wire_expr=WireExpr(0, "test"), body=Put(payload=body + bytes(range(256)) * size))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 1 << 32),
     count=st.integers(2, 7),
@@ -71,7 +71,7 @@ def test_nothing_is_heard_twice_or_changed_whatever_the_network_does(
             assert not positions or other is not node
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(2, 8), rules=st.sampled_from(RULES))
 def test_in_a_good_network_everybody_hears_everything_in_order(seed: int, count: int, rules: Rules) -> None:
     dice = random.Random(seed)
@@ -104,7 +104,7 @@ def test_in_a_good_network_everybody_hears_everything_in_order(seed: int, count:
         assert node.messages == expected[node.number]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(2, 6), gone=st.sets(st.integers(1, 6)))
 def test_whoever_is_there_is_known_to_all_after_a_while_and_nobody_else(seed: int, count: int, gone: set[int]) -> None:
     dice = random.Random(seed)
@@ -123,7 +123,7 @@ def test_whoever_is_there_is_known_to_all_after_a_while_and_nobody_else(seed: in
         assert node.others == [other.number for other in staying if other is not node]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(datagrams=st.lists(st.tuples(st.integers(1, 3), st.binary(max_size=80)), max_size=10), compression=st.booleans())
 def test_any_bytes_leave_the_others_alone(datagrams: list[tuple[int, bytes]], compression: bool) -> None:
     node, good = Node(1, Rules(compression=compression)), Node(9, Rules(compression=compression))

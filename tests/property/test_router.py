@@ -157,7 +157,7 @@ class Both:
             assert set(answers) == everybody
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ROLES, STEPS)
 def test_any_network_keeps_the_law(roles: list[WhatAmI], steps: list[Step]) -> None:
     both = Both(roles)
@@ -166,7 +166,7 @@ def test_any_network_keeps_the_law(roles: list[WhatAmI], steps: list[Step]) -> N
     both.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(), st.sampled_from(["any", "routers", "no broker"]))
 def test_long_stories_keep_the_law(seed: int, kind: str) -> None:
     """Longer than hypothesis likes to make them: trees change while what they carry is on its way."""
@@ -179,7 +179,7 @@ def test_long_stories_keep_the_law(seed: int, kind: str) -> None:
     both.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers())
 def test_every_request_ends_once_whoever_dies_or_says_nothing(seed: int) -> None:
     random = Random(seed)
