@@ -55,7 +55,7 @@ from zenspark.wire.values import (
 
 
 def examples(count: int) -> settings:
-    """So many examples, or ZENSPARK_EXAMPLES times as many; without a deadline, which would fail slow machines."""
+    """So many examples, or ZENSPARK_EXAMPLES times as many."""
     return settings(max_examples=count * int(os.environ.get("ZENSPARK_EXAMPLES", "1")))
 
 

@@ -295,7 +295,7 @@ def test_empty_batches_and_frames_are_passed_over(world: World) -> None:
         assert world.node.heard.wait_payloads(1) == [b"after nothing"]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.binary(min_size=1, max_size=300), after=st.integers(0, 2), framed=st.booleans())
 def test_any_bytes_at_any_point_touch_nobody_else(world: World, data: bytes, after: int, framed: bool) -> None:
     peer = Bad(world.there)

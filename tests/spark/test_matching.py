@@ -20,7 +20,7 @@ wild_texts = st.lists(st.sampled_from([*CHUNKS, "*", "**", "a$*", "$*b"]), min_s
 keys_of_rows = st.one_of(key_texts, wild_texts.map(canonise))
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     keys=st.lists(keys_of_rows, min_size=20, max_size=60),
     expressions=st.lists(wild_texts, min_size=20, max_size=60),
