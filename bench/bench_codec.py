@@ -14,18 +14,17 @@ interpreted 2 to 8 times longer. What must be faster makes no object of each mes
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from time import perf_counter_ns
 
 import zenspark
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 from zenspark.wire.codec import decode_network, decode_transport, encode
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import (
@@ -134,7 +133,7 @@ def measured_apart(build: str) -> dict[str, list[float]]:
     return found
 
 
-def report() -> Report:
+def found() -> list[Result]:
     builds = ["compiled", "interpreted"] if zenspark.build_kind() == "compiled" else ["interpreted"]
     turns = [{build: measured_apart(build) for build in builds} for _ in range(TURNS)]
     results = [
@@ -144,7 +143,7 @@ def report() -> Report:
     ]
     if len(builds) == 2:
         results += [Result.of(f"{name}, ratio", ratios(turns, name), "x") for name in turns[0]["compiled"]]
-    return Report(bench="codec", results=results)
+    return results
 
 
 def ratios(turns: list[dict[str, dict[str, list[float]]]], name: str) -> list[float]:
@@ -152,21 +151,15 @@ def ratios(turns: list[dict[str, dict[str, list[float]]]], name: str) -> list[fl
     return [statistics.median(turn["interpreted"][name]) / statistics.median(turn["compiled"][name]) for turn in turns]
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="decode and encode messages as objects")
-    parser.add_argument("--json", type=Path, help="write the results here")
-    parser.add_argument("--samples", action="store_true", help="measure only the build that runs, and print samples")
-    options = parser.parse_args(arguments)
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--samples", action="store_true", help="measure only the build that runs, and print samples")
+    options = command.parse_args()
     if options.samples:
         print(json.dumps(measure()))
-        return 0
-    found = report()
-    for one in found.results:
-        print(f"{one.name:40} {one.value:12,.1f} {one.unit:2}  {one.spread[0]:12,.1f} to {one.spread[1]:,.1f}")
-    if options.json:
-        found.write(options.json)
-    return 0
+        return
+    report("codec", found(), options.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

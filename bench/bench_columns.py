@@ -15,7 +15,6 @@ encoding, stamps, attachments; in "mixed" all of these, and sizes up to 200 byte
 Measurements take turns, so a busy machine disturbs all of them alike.
 """
 
-import argparse
 import gc
 import random
 import time
@@ -23,11 +22,11 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import zenspark
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.columns import ABSENT, Columns, Cursor, Encoder, Outcome, Rows, Spans
@@ -265,17 +264,10 @@ def results(name: str, taken: dict[str, list[float]], size: int) -> Iterator[Res
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     print(f"zenspark {zenspark.__version__}, {zenspark.build_kind()}")
     gc.disable()  # a collection in the midst of a turn would be measured as slow decoding
-    found = []
-    for result in measure():
-        print(result, flush=True)
-        found.append(result)
-    if options.json:
-        Report("columns", found).write(options.json)
+    report("columns", measure(), options.json)
 
 
 if __name__ == "__main__":

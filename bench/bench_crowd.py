@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.bench_session import OURS, THEIRS, Process, free_port, opened, tell, wait_for_word
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 
 CROWDS = [(OURS, 120)] * 4 + [(THEIRS, 20)]
 TOTAL = sum(count for _, count in CROWDS)
@@ -191,22 +192,16 @@ def results(seconds: float) -> Iterator[Result]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of traffic")
-    parser.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--seconds", type=float, default=60.0, help="of traffic")
+    command.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
+    options = command.parse_args()
     if options.role:
         role, package, locator, first, count = options.role
         ROLES[role](importlib.import_module(package), locator, int(first), int(count))
         return
     print(f"{TOTAL} sessions, {options.seconds:g} s of traffic")
-    found = []
-    for result in results(options.seconds):
-        print(result, flush=True)
-        found.append(result)
-    if options.json:
-        Report("crowd", found).write(options.json)
+    report("crowd", results(options.seconds), options.json)
 
 
 if __name__ == "__main__":

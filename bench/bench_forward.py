@@ -178,4 +178,4 @@ def be(role: str, package: str, locator: str, size: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    run("forward", __doc__ or "", lines, TURNS, be)
+    run("forward", __doc__, lines, TURNS, be)

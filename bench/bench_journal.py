@@ -190,4 +190,4 @@ def be(role: str, _: str, locator: str, size: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    run("journal", __doc__ or "", lines, TURNS, be)
+    run("journal", __doc__, lines, TURNS, be)

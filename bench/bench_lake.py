@@ -16,12 +16,12 @@ landing, streaming query and all, with a fold of the derived tables behind it.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,8 @@ from msgspec.structs import asdict
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 from zenspark.arrow import SCHEMA, UTC
 from zenspark.journal import Journal, JournalWriter
 from zenspark.spark.engine import spark_session
@@ -204,27 +205,24 @@ def batches(spark: SparkSession, path: Path) -> Iterator[Result]:
     yield Result("a batch, later / early", ratio, "x", (ratio, ratio))
 
 
+def of(spark: SparkSession, part: str, scale: float) -> Iterator[Result]:
+    """What one part of this benchmark finds."""
+    with tempfile.TemporaryDirectory() as path:
+        if part == "batches":
+            yield from batches(spark, Path(path))
+        else:
+            yield from measured(Place(spark, Path(path), int(part), scale))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--json", type=Path, help="write the results here")
-    parser.add_argument("--scale", type=float, default=1.0, help="with how many times as many rows")
-    parser.add_argument("--only", default="8,1024,65536,batches", help="which parts to run, with commas between")
-    options = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--scale", type=float, default=1.0, help="with how many times as many rows")
+    command.add_argument("--only", default="8,1024,65536,batches", help="which parts to run, with commas between")
+    options = command.parse_args()
     spark = spark_session(f"local[{TASKS}]", "bench lake", {"spark.driver.memory": "4g"})
-    results: list[Result] = []
-    for part in options.only.split(","):
-        with tempfile.TemporaryDirectory() as path:
-            found = (
-                batches(spark, Path(path))
-                if part == "batches"
-                else measured(Place(spark, Path(path), int(part), options.scale))
-            )
-            for result in found:
-                print(result, flush=True)
-                results.append(result)
+    parts = (of(spark, part, options.scale) for part in options.only.split(","))
+    report("lake", chain.from_iterable(parts), options.json)
     spark.stop()
-    if options.json:
-        Report("lake", results).write(options.json)
 
 
 if __name__ == "__main__":

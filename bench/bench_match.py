@@ -15,7 +15,6 @@ with a new string as it would arrive from the network: "key" asks for all that i
 ten answers. Measurements take turns, so a busy machine disturbs all of them alike.
 """
 
-import argparse
 import gc
 import itertools
 import random
@@ -23,13 +22,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from timeit import Timer
 
 import zenoh
 
 import zenspark
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 
@@ -147,17 +146,10 @@ def ns_per_lookup(tree: KeyTree[int], find: Find, asked: list[str]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     print(f"zenspark {zenspark.__version__}, {zenspark.build_kind()}")
-    results = []
     gc.disable()  # a collection in the midst of a turn would be measured as a slow lookup
-    for result in itertools.chain(measure_comparisons(), measure_lookups()):
-        print(result, flush=True)
-        results.append(result)
-    if options.json:
-        Report("match", results).write(options.json)
+    report("match", itertools.chain(measure_comparisons(), measure_lookups()), options.json)
 
 
 if __name__ == "__main__":

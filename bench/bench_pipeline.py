@@ -24,9 +24,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ import pyarrow as pa
 
 import zenspark
 from bench.bench_session import OURS, Process, free_port, opened, tell, wait_matched
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 from zenspark.spark.job import Job
 from zenspark.spark.lake import Lake
 from zenspark.spark.storage.settings import StorageSettings
@@ -230,31 +231,27 @@ def lags_of(puts: Steps, steps: Steps, before: int) -> Iterator[float]:
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
+def of(part: str, scale: float, turns: int, master: str) -> Iterable[Result]:
+    """What one part of this benchmark finds."""
+    if part == "lag":
+        return lag(turns, master, max(1, int(LAG_SECONDS * scale)))
+    return rates(int(part), int(ROWS[int(part)] * scale), turns, master)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the results here")
-    parser.add_argument("--only", default="8,1024,65536,lag", help="which parts to run, with commas between")
-    parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--scale", type=float, default=1.0, help="with how many times as many rows")
-    parser.add_argument("--master", default="local[*]", help="the Spark that lands them")
-    parser.add_argument("--role", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--only", default="8,1024,65536,lag", help="which parts to run, with commas between")
+    command.add_argument("--turns", type=int, default=TURNS)
+    command.add_argument("--scale", type=float, default=1.0, help="with how many times as many rows")
+    command.add_argument("--master", default="local[*]", help="the Spark that lands them")
+    command.add_argument("--role", nargs="+", help=argparse.SUPPRESS)
+    options = command.parse_args()
     if options.role:
         role, _, *arguments = options.role
         ROLES[role](*(int(each) if each.isdigit() else each for each in arguments))
         return
-    results: list[Result] = []
-    for part in options.only.split(","):
-        found = (
-            lag(options.turns, options.master, max(1, int(LAG_SECONDS * options.scale)))
-            if part == "lag"
-            else rates(int(part), int(ROWS[int(part)] * options.scale), options.turns, options.master)
-        )
-        for result in found:
-            print(result, flush=True)
-            results.append(result)
-    if options.json:
-        Report("pipeline", results).write(options.json)
+    parts = (of(part, options.scale, options.turns, options.master) for part in options.only.split(","))
+    report("pipeline", chain.from_iterable(parts), options.json)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ The router has 500 clients with ten interests each and one router beside it, to 
 come in random order, as from a network.
 """
 
-import argparse
 import gc
 import random
 import resource
@@ -23,7 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import zenspark
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 from zenspark.router.face import Face
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode_link_states
@@ -124,17 +124,10 @@ def measure(sizes: list[int]) -> Iterator[Result]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     print(f"zenspark {zenspark.__version__}, {zenspark.build_kind()}")
-    results = []
     gc.disable()  # a collection in the midst of a turn would be measured as a slow lookup
-    for result in measure(SIZES):
-        print(result, flush=True)
-        results.append(result)
-    if options.json:
-        Report("route", results).write(options.json)
+    report("route", measure(SIZES), options.json)
 
 
 if __name__ == "__main__":

@@ -426,4 +426,4 @@ def be(role: str, package: str, locator: str, size: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    run("session", __doc__ or "", lines, TURNS, be)
+    run("session", __doc__, lines, TURNS, be)

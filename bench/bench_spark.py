@@ -16,7 +16,6 @@ keys is that time scaled, and said so.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 import time
@@ -27,7 +26,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
 from zenspark.spark.engine import spark_session
@@ -148,28 +148,22 @@ def joins(spark: SparkSession, keys: int, expressions: int) -> Iterator[Result]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--only", default="source,match", help="what to run, of source and match")
-    parser.add_argument("--rows", type=int, default=4_000_000, help="of 8 bytes; fewer of larger ones")
-    parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--expressions", type=int, default=10_000)
-    given = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--only", default="source,match", help="what to run, of source and match")
+    command.add_argument("--rows", type=int, default=4_000_000, help="of 8 bytes; fewer of larger ones")
+    command.add_argument("--keys", type=int, default=1_000_000)
+    command.add_argument("--expressions", type=int, default=10_000)
+    given = command.parse_args()
     spark = spark_session("local[2]", "bench")
-    results: list[Result] = []
     try:
         with tempfile.TemporaryDirectory() as place:
             runs = {
                 "source": lambda: sources(spark, given.rows, Path(place, "source")),
                 "match": lambda: joins(spark, given.keys, given.expressions),
             }
-            for result in (result for name in given.only.split(",") for result in runs[name]()):
-                print(result, flush=True)
-                results.append(result)
+            report("spark", (result for name in given.only.split(",") for result in runs[name]()), given.json)
     finally:
         spark.stop()
-    if given.json is not None:
-        Report("spark", results).write(given.json)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,8 @@ import psutil
 import pyarrow as pa
 
 import zenspark
-from bench.compare import Report, Result
+from bench.compare import Result
+from bench.running import parser, report
 from zenspark.arrow import SCHEMA
 from zenspark.spark.storage.newest import Newest
 from zenspark.spark.storage.scope import Scope
@@ -182,19 +182,14 @@ def measure(count: int) -> list[Result]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="keep the results in this file")
-    parser.add_argument("--keys", type=int, default=1_000_000, help="how many keys the storage has")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--keys", type=int, default=1_000_000, help="how many keys the storage has")
+    command.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    args = command.parse_args()
     if args.serve:
         serve(args.keys)
         return
-    results = measure(args.keys)
-    for result in results:
-        print(result)
-    if args.json is not None:
-        Report("storage", results).write(args.json)
+    report("storage", measure(args.keys), args.json)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Result(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, name: str, turns: list[float], unit: str) -> "Result":
         """The median of what was measured turn by turn, and the quartiles around it."""
-        lower, median, upper = statistics.quantiles(turns, n=4)
+        lower, median, upper = statistics.quantiles(turns, n=4) if len(turns) > 1 else turns * 3
         return cls(name, median, unit, (lower, upper))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The command line of benchmarks that measure line by line, each line in turns, between processes of their own."""
+"""What all benchmarks have on their command line, and how they tell what they found."""
 
 from __future__ import annotations
 
@@ -15,23 +15,34 @@ Be: TypeAlias = Callable[[str, str, str, int, int], None]
 """Plays a role in a process of its own: its name, a package, a locator, a size, a count."""
 
 
-def run(bench: str, about: str, lines: Callable[[int], Iterable[Line]], turns: int, be: Be) -> None:
-    """Measures the lines that were asked for, or plays the role that this process was started for."""
-    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
-    parser.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
-    parser.add_argument("--turns", type=int, default=turns)
-    parser.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+def parser(about: str | None) -> argparse.ArgumentParser:
+    """The options of every benchmark, said to be what the first line of its text says."""
+    made = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    made.add_argument("--json", type=Path, help="write the results there, for bench/compare.py")
+    return made
+
+
+def report(bench: str, results: Iterable[Result], file: Path | None) -> None:
+    """Prints results as they come, and keeps them if there is a file for them."""
+    found = []
+    for result in results:
+        print(result, flush=True)
+        found.append(result)
+    if file is not None:
+        Report(bench, found).write(file)
+
+
+def run(bench: str, about: str | None, lines: Callable[[int], Iterable[Line]], turns: int, be: Be) -> None:
+    """Measures the lines that were asked for, in turns; or plays the role that this process was started for."""
+    command = parser(about)
+    command.add_argument("--only", default="", help="only the lines whose names contain one of these, by commas")
+    command.add_argument("--turns", type=int, default=turns)
+    command.add_argument("--role", nargs=5, help=argparse.SUPPRESS)
+    options = command.parse_args()
     if options.role:
         role, package, locator, size, count = options.role
         be(role, package, locator, int(size), int(count))
         return
-    found = []
-    for name, measure in lines(options.turns):
-        if any(word in name for word in options.only.split(",")):
-            for result in measure():
-                print(result, flush=True)
-                found.append(result)
-    if options.json:
-        Report(bench, found).write(options.json)
+    wanted = options.only.split(",")
+    chosen = (measure for name, measure in lines(options.turns) if any(word in name for word in wanted))
+    report(bench, (result for measure in chosen for result in measure()), options.json)
