@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from tests.unit.net.ends import PATIENCE
+from tests.waiting import PATIENCE
 from zenspark.api.config import Config
 
 PROGRAM = """

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interop.reference import Reference, eventually, ours, reference, unused
-from tests.unit.net.ends import PATIENCE
+from tests.waiting import PATIENCE
 from zenspark.api.advanced import Recovering
 from zenspark.api.entities import Publisher
 from zenspark.api.ext import (

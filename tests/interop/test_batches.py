@@ -5,36 +5,26 @@ from __future__ import annotations
 import json
 import queue
 import socket
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import zenspark
+from tests.waiting import PATIENCE, until
 
 zenoh = pytest.importorskip("zenoh")
 
 pytestmark = pytest.mark.interop
 
-PATIENCE = 20.0
 ROWS = 200_000
 AT_ONCE = 20_000
 """Their router closes a link that stands still for 5 s, as it may on a busy machine with more."""
 SIZES = [0, 1, 127, 128, 1024, 65_000, 65_535, 65_536, 100_000, 1 << 20]
 
-T = TypeVar("T")
 Theirs = Any
 """eclipse-zenoh has no types that could be checked here."""
-
-
-def until(condition: Callable[[], T]) -> T:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.002)
-    return found
 
 
 def free_locator() -> str:

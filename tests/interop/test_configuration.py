@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import pytest
 
 import zenspark
 from tests.interop.reference import unused
-from tests.unit.net.ends import PATIENCE
+from tests.waiting import until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -20,15 +19,6 @@ pytestmark = pytest.mark.interop
 
 Api: TypeAlias = Any
 Found: TypeAlias = Any
-T = TypeVar("T")
-
-
-def until(condition: Callable[[], T]) -> T:
-    deadline = time.monotonic() + 2 * PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
-    return found
 
 
 def start(api: Api, **config: object) -> Found:

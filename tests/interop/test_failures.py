@@ -9,15 +9,15 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import pytest
 
 import zenspark
 from tests.interop.reference import unused
-from tests.unit.net.ends import PATIENCE, meanwhile
+from tests.unit.net.ends import meanwhile
+from tests.waiting import PATIENCE, until
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -25,18 +25,9 @@ pytestmark = pytest.mark.interop
 
 Api: TypeAlias = Any
 Found: TypeAlias = Any
-T = TypeVar("T")
 
 RETRY = {"period_init_ms": 50, "period_max_ms": 100, "period_increase_factor": 2}
 BOTH_WAYS = pytest.mark.parametrize("apis", [(zenspark, zenoh), (zenoh, zenspark)], ids=["we call", "they call"])
-
-
-def until(condition: Callable[[], T]) -> T:
-    deadline = time.monotonic() + 3 * PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
-    return found
 
 
 def start(api: Api, **config: object) -> Found:

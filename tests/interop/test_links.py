@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, Certificates, accept, free_group, readable, receive, send
+from tests.unit.net.ends import Certificates, accept, free_group, readable, receive, send
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net import protocols
 from zenspark.net.endpoints import Endpoint

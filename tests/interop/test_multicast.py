@@ -10,7 +10,8 @@ import pytest
 
 import zenspark
 from tests.interop.reference import Reference, eventually, ours, reference
-from tests.unit.net.ends import PATIENCE, free_group, readable
+from tests.unit.net.ends import free_group, readable
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.interfaces import interface_named

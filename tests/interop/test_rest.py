@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.interop.reference import eventually
-from tests.unit.net.ends import PATIENCE
+from tests.waiting import PATIENCE
 
 zenoh = pytest.importorskip("zenoh")
 

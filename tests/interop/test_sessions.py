@@ -17,19 +17,19 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import msgspec
 import psutil
 import pytest
 
 import zenspark
+from tests.waiting import PATIENCE, until
 
 zenoh = pytest.importorskip("zenoh")
 
 pytestmark = pytest.mark.interop
 
-PATIENCE = 15.0
 """Seconds after which a test fails instead of waiting on."""
 
 ROLES = {
@@ -57,7 +57,6 @@ sys.stdin.read()
 
 NUMBERS = count()
 
-T = TypeVar("T")
 Api: TypeAlias = Any
 Found: TypeAlias = Any
 """A session, query, sample or reply of either side."""
@@ -68,14 +67,6 @@ class Side(msgspec.Struct):
 
     session: Any
     api: Api
-
-
-def until(condition: Callable[[], T], patience: float = PATIENCE) -> T:
-    deadline = time.monotonic() + patience
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.002)
-    return found
 
 
 def free_port() -> int:

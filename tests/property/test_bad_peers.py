@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.net.ends import PATIENCE
 from tests.unit.net.nodes import KEY, QUICK, TestNode, call, nodes, push
+from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.node import Limits

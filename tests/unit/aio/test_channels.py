@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.aio.running import in_loop, turns, until
-from tests.unit.api.sessions import until as wait_until
+from tests.waiting import until as wait_until
 from zenspark.aio.channels import BURST, Channel, Inbox, with_inbox
 from zenspark.api.batches import ArrowBatches
 from zenspark.api.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume

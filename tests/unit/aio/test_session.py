@@ -13,7 +13,7 @@ import pytest
 import zenspark.aio as aio
 from tests.unit.aio.running import alone, client_of, in_loop, turns, until
 from tests.unit.api.sessions import config
-from tests.unit.api.sessions import until as wait_until
+from tests.waiting import until as wait_until
 from zenspark import aio as lazily
 from zenspark.api import entities, info, opening, query, scouting, session
 from zenspark.api.config import Config

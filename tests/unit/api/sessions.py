@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 import zenspark.api.opening
+from tests.waiting import until
 from zenspark.api.config import Config
 from zenspark.api.session import Session
 
-PATIENCE = 5.0
 """Seconds after which a test fails instead of waiting on."""
-
-T = TypeVar("T")
-
-
-def until(condition: Callable[[], T]) -> T:
-    """Wait for something to become true; what it gave then."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.001)
-    return found
 
 
 def config(mode: str, listen: Iterable[str] = (), connect: Iterable[str] = (), **others: object) -> Config:

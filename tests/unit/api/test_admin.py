@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.api.sessions import connected, listening, until
+from tests.unit.api.sessions import connected, listening
+from tests.waiting import until
 from zenspark.api.session import Session
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, listening, pair, until
+from tests.unit.api.sessions import connected, listening, pair
+from tests.waiting import PATIENCE, until
 from zenspark.api.advanced import (
     AdvancedPublisher,
     AdvancedSubscriber,

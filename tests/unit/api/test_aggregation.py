@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.unit.api.sessions import PATIENCE, connected, listening, until
+from tests.unit.api.sessions import connected, listening
+from tests.waiting import PATIENCE, until
 from zenspark.api.aggregation import Aggregation
 from zenspark.api.session import Session
 from zenspark.key import KeyExpr

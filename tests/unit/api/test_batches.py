@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE
 from tests.unit.net.ends import meanwhile
+from tests.waiting import PATIENCE
 from zenspark.api.batches import BYTES, ArrowBatches, BatchChannel, piece_from_samples
 from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.sample import sample_of

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import zenspark
-from tests.unit.api.sessions import connected, listening, pair, until
+from tests.unit.api.sessions import connected, listening, pair
+from tests.waiting import until
 from zenspark.api.batches import ArrowBatches
 from zenspark.api.channel import ReceiveTimeout
 from zenspark.api.enums import Locality, SampleKind

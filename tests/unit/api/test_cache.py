@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, pair, until
+from tests.unit.api.sessions import pair
+from tests.waiting import PATIENCE, until
 from zenspark.api.cache import Cache
 from zenspark.api.enums import ConsolidationMode, ReplyKeyExpr
 from zenspark.api.parameters import Parameters

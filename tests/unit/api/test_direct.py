@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, listening, pair, until
+from tests.unit.api.sessions import connected, listening, pair
+from tests.waiting import PATIENCE, until
 from zenspark.api.direct import Served
 from zenspark.api.enums import ConsolidationMode, Locality, Priority
 from zenspark.api.instrumentation import TimestampInstrumentationBuilder

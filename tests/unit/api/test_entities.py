@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, until
+from tests.waiting import PATIENCE, until
 from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.entities import Entity, Subscriber
 from zenspark.api.enums import Locality, Reliability

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, address, config, connected, until
+from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
+from tests.waiting import PATIENCE, until
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.info import EventsListener
 from zenspark.api.opening import open

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, listening
+from tests.unit.api.sessions import connected, listening
+from tests.waiting import PATIENCE
 from zenspark.api.interception import interception_of
 from zenspark.api.schema import ConfigError, Document, checked, resolved
 from zenspark.api.settings import Settings

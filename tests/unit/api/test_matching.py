@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, until
+from tests.waiting import PATIENCE, until
 from zenspark.api.enums import Locality
 from zenspark.api.handlers import Handler
 from zenspark.api.matching import Matching

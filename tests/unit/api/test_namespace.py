@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, listening, until
+from tests.unit.api.sessions import connected, listening
+from tests.waiting import PATIENCE, until
 from zenspark.api.enums import Locality
 from zenspark.api.namespace import Namespace
 from zenspark.wire.messages import Declare, DeclareFinal, DeclareToken, Push, Put, ResponseFinal

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.api.sessions import address, config, connected, listening, until
+from tests.unit.api.sessions import address, config, connected, listening
 from tests.unit.net.ends import free_group
+from tests.waiting import until
 from zenspark.api.enums import SampleKind
 from zenspark.api.opening import open
 from zenspark.api.session import Session

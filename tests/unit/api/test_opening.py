@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, address, config, connected, has_neighbour, listening, until
+from tests.unit.api.sessions import address, config, connected, has_neighbour, listening
+from tests.waiting import PATIENCE, until
 from zenspark.api.enums import WhatAmI
 from zenspark.api.handlers import FifoChannel
 from zenspark.api.instrumentation import TimestampContext, TimestampInstrumentationBuilder

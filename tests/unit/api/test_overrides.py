@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, listening, until
+from tests.unit.api.sessions import connected, listening
+from tests.waiting import PATIENCE, until
 from zenspark.api.config import Config
 from zenspark.api.enums import CongestionControl, Locality, Priority, Reliability
 from zenspark.api.overrides import Overrides

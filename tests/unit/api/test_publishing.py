@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, listening, pair, until
+from tests.unit.api.sessions import connected, listening, pair
+from tests.waiting import PATIENCE, until
 from zenspark.api.entities import Publisher
 from zenspark.api.enums import CongestionControl, Locality, Priority
 from zenspark.api.handlers import FifoChannel

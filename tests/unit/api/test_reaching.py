@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, free_group, meanwhile
+from tests.unit.net.ends import free_group, meanwhile
 from tests.unit.net.nodes import TestNode, nodes
+from tests.waiting import PATIENCE
 from zenspark.api import reaching as reaching_module
 from zenspark.api.config import Config
 from zenspark.api.reaching import Reach, _alternatives, _autoconnect, roles

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.sessions import address, config, connected, until
+from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
+from tests.waiting import until
 from zenspark.api.opening import open
 from zenspark.api.reports import VERSION, Document, Reports, below
 from zenspark.api.session import Session

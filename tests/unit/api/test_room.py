@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, listening, until
+from tests.unit.api.sessions import connected, listening
 from tests.unit.net.ends import meanwhile
+from tests.waiting import PATIENCE, until
 from zenspark.api import room
 from zenspark.api.enums import CongestionControl, ConsolidationMode, Locality
 from zenspark.api.handlers import FifoChannel, Handler

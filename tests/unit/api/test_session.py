@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, address, config, connected, listening, pair, until
+from tests.unit.api.sessions import address, config, connected, listening, pair
+from tests.waiting import PATIENCE, until
 from zenspark.api.batches import ArrowBatches
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.encoding import Encoding

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, listening
+from tests.unit.api.sessions import listening
 from tests.unit.journal.rows import counted
+from tests.waiting import PATIENCE
 from zenspark.cli import main, replay
 from zenspark.journal import JournalWriter
 from zenspark.journal.remapping import Remapping, Rule

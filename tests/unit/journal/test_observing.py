@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.api.sessions import connected, listening, until
+from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import read
+from tests.waiting import until
 from zenspark.api.session import Session
 from zenspark.errors import JournalFull
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, observing

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.api.sessions import connected, listening, until
+from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import payloads, read
+from tests.waiting import until
 from zenspark.api.session import Session
 from zenspark.errors import JournalError, JournalFull, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State
@@ -205,7 +206,8 @@ def test_rows_that_were_taken_and_not_written_are_lost_too(
 FULL = """
 import sys, threading
 from pathlib import Path
-from tests.unit.api.sessions import connected, listening, until
+from tests.unit.api.sessions import connected, listening
+from tests.waiting import until
 from tests.unit.journal.rows import payloads
 from zenspark.api.enums import CongestionControl
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.unit.api.sessions import PATIENCE, connected, listening, until
+from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import START, batch, counted, row
+from tests.waiting import PATIENCE, until
 from zenspark.api.batches import ArrowBatches
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA

@@ -13,14 +13,12 @@ from typing import Protocol, TypeVar
 
 import trustme
 
+from tests.waiting import PATIENCE
 from zenspark.net import protocols
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import NOTHING, READ, Link, Listener, wait_for
 
 T = TypeVar("T")
-
-PATIENCE = 10.0
-"""Seconds after which a test fails instead of waiting on."""
 
 
 class HasFileno(Protocol):

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-from tests.unit.net.ends import PATIENCE
+from tests.waiting import PATIENCE
 from zenspark.net.driver import Driver
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import Buffer, Link, pair

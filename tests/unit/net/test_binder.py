@@ -7,8 +7,9 @@ import socket
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, meanwhile
+from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import TestNode, call, nodes
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, SessionClosed
 from zenspark.net.binder import Binder
 from zenspark.net.endpoints import Endpoint

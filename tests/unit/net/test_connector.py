@@ -9,8 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, meanwhile
+from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import QUICK, TestNode, call, nodes
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net.connector import Attempt, Connector
 from zenspark.net.endpoints import Endpoint

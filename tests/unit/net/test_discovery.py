@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, free_group
+from tests.unit.net.ends import free_group
 from tests.unit.net.nodes import TestNode, call, nodes
+from tests.waiting import PATIENCE
 from zenspark.errors import UsageError
 from zenspark.net.discovery import Autoconnect, Discovery
 from zenspark.net.endpoints import Endpoint

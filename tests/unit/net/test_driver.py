@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, readable
+from tests.unit.net.ends import readable
 from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, qos
+from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
 from zenspark.net.driver import Driver
 from zenspark.net.links import Link, pair

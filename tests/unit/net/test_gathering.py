@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, free_group
+from tests.unit.net.ends import free_group
 from tests.unit.net.nodes import KEY, QUICK, Heard, TestNode, call, nodes, qos
+from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import gathering as module
 from zenspark.net.endpoints import Endpoint

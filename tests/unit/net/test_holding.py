@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, meanwhile
+from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import KEY, TestNode, call, nodes, qos
+from tests.waiting import PATIENCE
 from zenspark.net import speaking
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.node import Limits

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, fill, in_thread, meanwhile, readable, receive, send
+from tests.unit.net.ends import fill, in_thread, meanwhile, readable, receive, send
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, ZError
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import NOTHING, Link, SocketAddress, SocketLink, SocketListener, address_text, pair, reason_of

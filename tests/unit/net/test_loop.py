@@ -12,7 +12,8 @@ from functools import partial
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, in_thread
+from tests.unit.net.ends import in_thread
+from tests.waiting import PATIENCE
 from zenspark.net.loop import MANY_CANCELLED, Loop, hand_over, sever
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, free_group, readable
+from tests.unit.net.ends import free_group, readable
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, UsageError
 from zenspark.net import multicast
 from zenspark.net.endpoints import Endpoint

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, Certificates
+from tests.unit.net.ends import Certificates
 from tests.unit.net.nodes import KEY, QUICK, TestNode, call, nodes
+from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason, LinkError, SessionClosed
 from zenspark.net import node as node_module
 from zenspark.net import protocols

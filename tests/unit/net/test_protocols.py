@@ -3,7 +3,8 @@ import logging
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, accept, listen
+from tests.unit.net.ends import accept, listen
+from tests.waiting import PATIENCE
 from zenspark.errors import UsageError
 from zenspark.net import protocols
 from zenspark.net.endpoints import Endpoint

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, free_group, meanwhile, readable
+from tests.unit.net.ends import free_group, meanwhile, readable
+from tests.waiting import PATIENCE
 from zenspark.errors import UsageError
 from zenspark.net import interfaces
 from zenspark.net.endpoints import Endpoint

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.sockets import DATAGRAM, STREAM, advertised, bound_to, connect_to, resolve

@@ -12,8 +12,9 @@ from itertools import accumulate
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, meanwhile, receive
+from tests.unit.net.ends import meanwhile, receive
 from tests.unit.net.nodes import CHUNK, KEY, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
+from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
 from zenspark.net.links import pair
 from zenspark.net.speaking import Patience, hurry

@@ -10,19 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
-from tests.unit.net.ends import (
-    PATIENCE,
-    Certificates,
-    accept,
-    connect,
-    fill,
-    joined,
-    listen,
-    meanwhile,
-    readable,
-    receive,
-    send,
-)
+from tests.unit.net.ends import Certificates, accept, connect, fill, joined, listen, meanwhile, readable, receive, send
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, UsageError
 from zenspark.net import tls
 from zenspark.net.endpoints import Endpoint

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, accept, connect, joined, listen, meanwhile, readable, receive, send
+from tests.unit.net.ends import accept, connect, joined, listen, meanwhile, readable, receive, send
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net import udp
 from zenspark.net.interfaces import names_at

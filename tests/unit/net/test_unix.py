@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.net.ends import PATIENCE, connect, joined, listen, receive, send
+from tests.unit.net.ends import connect, joined, listen, receive, send
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, UsageError
 from zenspark.net import unix
 from zenspark.net.endpoints import Endpoint

@@ -8,17 +8,8 @@ from websockets.client import ClientProtocol
 from websockets.frames import CloseCode
 from websockets.uri import parse_uri
 
-from tests.unit.net.ends import (
-    PATIENCE,
-    accept,
-    fill,
-    joined,
-    listen,
-    meanwhile,
-    readable,
-    receive,
-    send,
-)
+from tests.unit.net.ends import accept, fill, joined, listen, meanwhile, readable, receive, send
+from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net import websocket
 from zenspark.net.endpoints import Endpoint

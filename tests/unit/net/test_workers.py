@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tests.unit.net.ends import PATIENCE
+from tests.waiting import PATIENCE
 from zenspark.net.workers import Workers
 
 

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import zenspark.api.opening
-from tests.unit.api.sessions import PATIENCE, config, until
+from tests.unit.api.sessions import config
+from tests.waiting import PATIENCE, until
 from zenspark.api.query import Query
 from zenspark.api.session import Session
 from zenspark.errors import LinkError
