@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import TestNode, call, nodes
-from tests.waiting import PATIENCE
+from tests.waiting import until
 from zenspark.errors import LinkError, SessionClosed
 from zenspark.net.binder import Binder
 from zenspark.net.endpoints import Endpoint
@@ -59,9 +59,7 @@ def test_in_the_background_it_warns(caplog: pytest.LogCaptureFixture) -> None:
     alice = TestNode(A)
     with nodes(alice), contextlib.closing(holder):
         Binder(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=20)).start()
-        alice.wait(lambda: bool(caplog.records), PATIENCE)
-        while not caplog.records:
-            alice.wait(lambda: False, 0.01)
+        until(lambda: caplog.records)
         assert str(there.locator.text) in caplog.text
 
 
