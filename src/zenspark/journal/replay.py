@@ -22,10 +22,11 @@ import pyarrow.dataset as ds
 from zenspark.api.enums import CongestionControl
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
-from zenspark.errors import JournalError, NoJournal, UsageError
+from zenspark.errors import NoJournal, UsageError
 from zenspark.journal.layout import MANIFEST, SAMPLES
 from zenspark.journal.reader import Journal
 from zenspark.journal.remapping import Remapping
+from zenspark.journal.table import Table
 from zenspark.key import KeyExpr
 
 SLICE = 0.001
@@ -74,7 +75,7 @@ def recorded(source: str, start: Bound | None = None, end: Bound | None = None) 
         return _from_journal(Journal(path), start, end)
     if not path.exists():
         raise NoJournal(source, "there is no such journal, file or directory")
-    return _from_parquet(path, start, end)
+    return _from_table(Table(path), path, start, end)
 
 
 def _from_journal(journal: Journal, start: Bound | None, end: Bound | None) -> Iterator[pa.RecordBatch]:
@@ -90,39 +91,13 @@ def _from_journal(journal: Journal, start: Bound | None, end: Bound | None) -> I
     return journal.read(first, max(offset(end, journal.latest()), first))
 
 
-def _from_parquet(path: Path, start: Bound | None, end: Bound | None) -> Iterator[pa.RecordBatch]:
-    try:
-        found = ds.dataset(_files(path), format="parquet")
-    except (pa.ArrowException, OSError) as error:
-        raise NoJournal(str(path), f"neither a journal nor Parquet: {error}") from error
-    names = found.schema.names
-    for name in ("key", "payload", "received_at"):
-        if name not in names:
-            raise NoJournal(str(path), f"expected rows of samples, found no column {name!r}")
-    conditions = [
-        _condition(bound, names, path, is_start) for bound, is_start in ((start, True), (end, False)) if bound
-    ]
-    wanted = [name for name in (*SCHEMA.names, "recorder", "offset") if name in names]
-    order = [(name, "ascending") for name in ("received_at", "recorder", "offset") if name in names]
+def _from_table(table: Table, path: Path, start: Bound | None, end: Bound | None) -> Iterator[pa.RecordBatch]:
     condition = None
-    for one in conditions:
-        condition = one if condition is None else condition & one
-    try:
-        table = found.to_table(wanted, filter=condition).sort_by(order)
-    except pa.ArrowException as error:
-        raise JournalError(str(path), f"cannot be read: {error}") from error
-    return iter(table.to_batches(max_chunksize=65_536))
-
-
-def _files(path: Path) -> str | list[str]:
-    """Of a Delta table only those that its log names; everything else as it is."""
-    if not (path / "_delta_log").is_dir():
-        return str(path)
-    try:
-        from deltalake import DeltaTable
-    except ImportError:
-        raise NoJournal(str(path), "to read a Delta table, install zenspark[spark]") from None
-    return list(DeltaTable(str(path)).file_uris())
+    for bound, is_start in ((start, True), (end, False)):
+        if bound is not None:
+            one = _condition(bound, table.names, path, is_start)
+            condition = one if condition is None else condition & one
+    return table.read(condition)
 
 
 def _condition(bound: Bound, names: list[str], path: Path, is_start: bool) -> ds.Expression:
