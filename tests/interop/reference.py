@@ -41,7 +41,7 @@ for line in sys.stdin:
     command, _, rest = line.strip().partition(" ")
     if command == "put":
         key, _, value = rest.partition(" ")
-        session.put(key, value)
+        session.put(key, value, congestion_control=zenoh.CongestionControl.BLOCK)
     elif command == "sub":
         kept.append(session.declare_subscriber(rest, heard))
     elif command == "queryable":
