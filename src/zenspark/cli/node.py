@@ -23,12 +23,12 @@ A configuration file is one of zenohd: JSON5 or YAML. Flags count more than the 
 RUST_LOG says how much is logged on standard error: error, warn, info (the default), debug."""
 
 
-def add_node_flags(parser: ArgumentParser, *, mode: bool = True) -> None:
-    """The flags that every node has; `mode` if it may be chosen."""
+def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None:
+    """The flags that every node has; `mode` is what it is by default, None if it cannot be chosen."""
     add = parser.add_argument
     add("-c", "--config", metavar="FILE", help="read this configuration file")
-    if mode:
-        add("-m", "--mode", choices=MODES, help="what the node is (default: peer)")
+    if mode is not None:
+        add("-m", "--mode", choices=MODES, help=f"what the node is (default: {mode})")
     add("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here, e.g. tcp/0.0.0.0:7447; repeatable")
     add("-e", "--connect", metavar="ENDPOINT", action="append", help="connect to this node; repeatable")
     add("-i", "--id", metavar="ID", help="the id of this node, in hexadecimal; a random one by default")

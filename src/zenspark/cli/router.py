@@ -77,7 +77,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="zenspark router", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    node.add_node_flags(parser, mode=False)
+    node.add_node_flags(parser, mode=None)
     add = parser.add_argument
     add("--no-timestamp", action="store_true", help="do not stamp publications that have no timestamp")
     add("--rest-http-port", metavar="PORT", help=REST)

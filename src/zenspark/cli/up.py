@@ -65,7 +65,7 @@ def _parser() -> Parser:
     add("--complete", action="store_true", help="declare that the storage has everything under its keys")
     add("--for", metavar="DURATION", dest="seconds", help="end by itself so long after Spark is there, e.g. 90s or 1h")
     add("--demo", action="store_true", help="run a small simulated fleet against it, and show what becomes of it")
-    node.add_node_flags(parser)
+    node.add_node_flags(parser, mode="router; with --connect alone, client")
     add_policy_flags(parser)
     return parser
 
