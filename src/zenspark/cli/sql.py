@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import islice
-from pathlib import Path
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -45,14 +44,14 @@ Line = tuple[object, ...]
 def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     given = _parser().parse_args(arguments)
-    folder = Path(given.lake)
-    if "://" not in given.lake and not (folder / "samples").exists():
-        raise UsageError(f"{given.lake}: there is no lake here; zenspark up makes one, --lake names another directory")
+    lake = Lake(given.lake)
+    if not lake.exists():
+        raise UsageError(f"{given.lake}: there is no lake here; zenspark up makes one, --lake names another place")
     logging.getLogger("SQLQueryContextLogger").disabled = True  # what Spark finds wrong is said below, in one line
     spark = spark_session(given.master, "zenspark sql")
     try:
         with one_line():
-            answer = asked(spark, Lake(given.lake), given.query)
+            answer = asked(spark, lake, given.query)
             FORMATS[given.format](answer.columns, rows_of(answer))
     finally:
         spark.stop()
@@ -63,7 +62,7 @@ def _parser() -> Parser:
     parser = Parser(prog="zenspark sql", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("query", help="what to ask, in SQL")
-    add("--lake", metavar="DIR", default="lake", help="directory or URI of the lake (./lake)")
+    add("--lake", metavar="PLACE", default="lake", help="directory or URI of the lake (./lake)")
     add("--format", choices=list(FORMATS), default="table", help="how to print the answer (table)")
     add("--master", metavar="URL", default="local[*]", help="the Spark master that computes it (local[*])")
     return parser

@@ -8,7 +8,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from zenspark.api.config import Config
 from zenspark.api.logs import init_log_from_env_or
@@ -19,7 +18,7 @@ from zenspark.cli.record import add_policy_flags, policy_of
 from zenspark.cli.screen import Screen
 from zenspark.journal.recorder import reduced
 from zenspark.spark.job import Job, Progress
-from zenspark.spark.storage.settings import JOURNAL, StorageSettings, storages_of
+from zenspark.spark.storage.settings import JOURNAL, StorageSettings, journal_of, lake_at, storages_of
 
 DESCRIPTION = f"""\
 Run a Zenoh node that records what is published, lands it in tables with Spark, and answers queries from them: the
@@ -59,8 +58,8 @@ def _parser() -> Parser:
     parser = Parser(prog="zenspark up", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--key", metavar="KEYEXPR", action="append", help="what to record and answer for; repeatable (default: **)")
-    add("--lake", metavar="DIR", default="lake", help="where the tables are (default: ./lake)")
-    add("--journal", metavar="DIR", help=f"where rows wait to land (default: {JOURNAL} in the lake)")
+    add("--lake", metavar="PLACE", default="lake", help="directory or URI of the tables (default: ./lake)")
+    add("--journal", metavar="DIR", help=f"where rows wait to land (default: {JOURNAL} in the lake, if that is no URI)")
     add("--master", metavar="URL", default="local[*]", help="the Spark that lands them (default: local[*], in here)")
     add("--complete", action="store_true", help="declare that the storage has everything under its keys")
     add("--for", metavar="DURATION", dest="seconds", help="end by itself so long after Spark is there, e.g. 90s or 1h")
@@ -99,14 +98,15 @@ def demo_endpoint(port: int = PORT) -> str:
 def _own_storage(given: argparse.Namespace, *, has_others: bool) -> list[StorageSettings]:
     if has_others and not given.key:
         return []
-    lake = Path(given.lake)
+    journal = journal_of(given.lake, given.journal)
+    assert journal is not None
     return [
         StorageSettings(
             name="up",
             key_exprs=tuple(str(key) for key in reduced(given.key or ["**"])),
             complete=given.complete,
-            lake=lake,
-            journal=Path(given.journal) if given.journal else lake / JOURNAL,
+            lake=lake_at(given.lake),
+            journal=journal,
         )
     ]
 
@@ -150,7 +150,7 @@ class Run:
             yield "keys", ", ".join(each.key_exprs)
             yield "journal", str(each.journal)
             if each.lake is not None:
-                yield "lake", str(each.lake)
+                yield "lake", each.lake
 
     def _land(self) -> None:
         self._say(f"recording; Spark starts ({self._given.master})")

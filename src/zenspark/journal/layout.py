@@ -7,6 +7,8 @@ again. Everything is little-endian, and every number of an entry starts at a mul
 from __future__ import annotations
 
 import json
+import os
+import re
 import struct
 import zlib
 from collections.abc import Mapping
@@ -19,13 +21,15 @@ import msgspec
 import pyarrow as pa
 
 from zenspark.arrow import SCHEMA, UTC
-from zenspark.errors import NoJournal
+from zenspark.errors import NoJournal, UsageError
 
 FORMAT = "zenspark journal"
 VERSION = 1
 MANIFEST = "journal.json"
 LOCK = "writer.lock"
 READERS = "readers"
+URI = re.compile("([a-z][a-z0-9+.-]+):/+")
+"""How what is no path begins, also when somebody took it for one: a `Path` has no two slashes in a row."""
 SEGMENT, INDEX = ".segment", ".index"
 DIGITS = 20
 """As many as the greatest offset can have, so that names sort as offsets do."""
@@ -65,6 +69,15 @@ def read_schema(rows: str) -> pa.Schema:
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
+
+
+def directory_of(path: str | os.PathLike[str]) -> Path:
+    """The directory of a journal, which is on this machine: what is acknowledged must be on a disk that can be synced."""
+    scheme = URI.match(str(path))
+    if scheme is not None:
+        text = f"{scheme[1]}://{str(path)[scheme.end() :]}"
+        raise UsageError(f"{text}: a journal is a directory on this machine; only a lake can be elsewhere")
+    return Path(path)
 
 
 def segment_file(path: Path, first: int) -> Path:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from zenspark.errors import CorruptJournal, OffsetOutOfRange
 from zenspark.journal.commits import Commits
-from zenspark.journal.layout import ENTRY_SIZE, TIMES, Entry, Manifest, read_schema, segment_file
+from zenspark.journal.layout import ENTRY_SIZE, TIMES, Entry, Manifest, directory_of, read_schema, segment_file
 from zenspark.journal.packing import TEXT, unpacked
 from zenspark.journal.segment import Index, listed, read_block
 
@@ -90,7 +90,7 @@ class Journal:
     """A journal to be read. Nothing is opened until it is needed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = directory_of(path)
         self._segments: list[int] = []
         """First offsets of the segments seen so far, in order."""
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from zenspark.arrow.incoming import Piece, microseconds
 from zenspark.errors import JournalError, NoJournal, UsageError
-from zenspark.journal.layout import LOCK, MANIFEST, NEVER, SAMPLES, SCHEMAS, TIMES, Block, Manifest
+from zenspark.journal.layout import LOCK, MANIFEST, NEVER, SAMPLES, SCHEMAS, TIMES, Block, Manifest, directory_of
 from zenspark.journal.lock import Lock
 from zenspark.journal.packing import encoded, packed, packed_pieces
 from zenspark.journal.policy import Policy
@@ -47,7 +47,7 @@ class JournalWriter:
         recorder: str | None = None,
         rows: str = SAMPLES,
     ) -> None:
-        self.path = Path(path)
+        self.path = directory_of(path)
         self.policy = policy or Policy()
         _prepare(self.path, rows)
         self._lock = Lock(self.path)

@@ -68,8 +68,8 @@ class Job:
     def __init__(self, config: Config, storages: Sequence[StorageSettings], policy: Policy | None = None) -> None:
         self.session = open_session(config)
         self.storages = Storages(self.session, storages, policy)
-        self.landings: dict[Path, Landing] = {}
-        """By the path of their lake."""
+        self.landings: dict[str, Landing] = {}
+        """By the place of their lake."""
         self.spark: SparkSession | None = None
 
     def record(self) -> None:
@@ -84,9 +84,9 @@ class Job:
             self.landings[lake].start()
         return self.spark
 
-    def _journals(self) -> dict[Path, list[Path]]:
+    def _journals(self) -> dict[str, list[Path]]:
         """Of each lake the journals that land there."""
-        found: dict[Path, list[Path]] = {}
+        found: dict[str, list[Path]] = {}
         for each in self.storages.settings:
             if each.lake is not None and each.record and each.journal not in found.setdefault(each.lake, []):
                 found[each.lake].append(each.journal)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ class Lake:
     """A directory of tables. Nothing is read or made before it is needed."""
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
-        """Takes a path or a URI; `storage_options` is what deltalake needs to reach what is not on this machine."""
+        """Takes a path or a URI; `storage_options` are deltalake's, for what is not on this machine (docs/lake.md)."""
         self.folder = Folder.at(path, storage_options)
 
     def tables(self) -> list[str]:
@@ -65,7 +66,17 @@ class Lake:
         shape = SHAPES.get(name)
         if shape is None:
             raise UsageError(f"a lake has no table {name!r}; there are: {', '.join(SHAPES)}")
-        return Table(self.folder / name, shape)
+        return Table(self._place / name, shape)
+
+    @cached_property
+    def _place(self) -> Folder:
+        """Where the tables are, once it is known that they can be there."""
+        self.folder.check()
+        return self.folder
+
+    def exists(self) -> bool:
+        """Whether there are tables: whoever reads one that is not there makes it."""
+        return (self._place / "samples").exists()
 
     def derived(self, name: str) -> Derived:
         """A table that follows from samples. Itself it is read first: so it is never ahead of them."""

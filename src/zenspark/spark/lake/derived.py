@@ -32,7 +32,7 @@ from zenspark.spark.lake.offsets import marks, offsets, reaches, recorders
 from zenspark.spark.lake.reading import frame, spark_schema
 from zenspark.spark.lake.shapes import JOURNAL, SAMPLES, Shape
 from zenspark.spark.lake.table import Change, Table
-from zenspark.spark.lake.writing import on_workers, write
+from zenspark.spark.lake.writing import by_partition, on_workers, written
 
 STATE = "state"
 """The part that a fold writes anew."""
@@ -159,9 +159,7 @@ class Derived:
         return shared([Wanted(file, start.get(str(file.least["recorder"]), 0)) for file in files])
 
     def _written(self, rows: DataFrame) -> list[File]:
-        where = directory()
-        write(rows.select(self.table.shape.schema.names), self.table, where)
-        return self.table.described(where)
+        return written(rows.select(self.table.shape.schema.names), self.table, directory())
 
 
 def directory() -> str:
@@ -202,8 +200,8 @@ def write_digests(derivation: Derivation, folder: Folder, where: str, samples: F
     """Writes what the rows of a share mean into files of the table, by part: what a task of Spark does."""
     files = Files(folder, derivation.shape, where)
     for digest in digests(derivation, samples, share):
-        for part in pc.unique(digest["part"]).to_pylist():
-            files.write(digest.filter(pc.equal(digest["part"], part)).drop_columns("part"), {"part": part})
+        for own, partition in by_partition(digest, derivation.shape):
+            files.write(own, partition)
     return files.close()
 
 

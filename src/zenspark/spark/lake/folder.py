@@ -1,11 +1,13 @@
 """Directories of a lake, wherever they are: the one place that lists, reads and removes files.
 
-An address is a path of this machine, a `file://` URI, or the URI of a filesystem that Arrow reaches by itself or
-through fsspec. Spark, Arrow and the Delta log each spell the same address in their own way.
+An address is a path of this machine, a `file://` URI, or the URI of a filesystem that both Arrow and deltalake reach.
+Spark, Arrow and the Delta log each spell the same address in their own way.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,8 +18,10 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from zenspark.errors import UsageError
+from zenspark.errors import LakeError, UsageError
+from zenspark.spark.lake import s3
 
+S3 = "s3://"
 HADOOP_SCHEMES = {"s3": "s3a", "gs": "gs", "abfs": "abfss"}
 """What Spark's filesystems call what the others call by the name on the left."""
 
@@ -35,18 +39,23 @@ class Folder:
     """One directory; it need not exist before something is written there."""
 
     address: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    """What deltalake needs to reach it, as `storage_options`; Arrow and Spark have their own configuration."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What deltalake needs to reach it, as `storage_options`; on S3 it is also what Arrow needs. There may be secrets."""
 
     @classmethod
     def at(cls, address: str | Path, options: Mapping[str, str] | None = None) -> Folder:
         """The folder an address names; paths become absolute, `file://` URIs paths."""
-        text = str(address)
+        text = re.sub("^s3[an]://", S3, str(address))
         if text.startswith("file:"):
             text = unquote(urlsplit(text).path)
         if "://" not in text:
             text = str(Path(text).absolute())
+        if text.startswith(S3):
+            options = s3.settled(options or {}, os.environ)
         return cls(text.rstrip("/"), options or {})
+
+    def __reduce__(self) -> tuple[type[Folder], tuple[str, Mapping[str, str]]]:
+        return Folder, (self.address, self.options)  # connections stay where they are
 
     @property
     def local(self) -> bool:
@@ -67,11 +76,20 @@ class Folder:
     def _arrow(self) -> tuple[fs.FileSystem, str]:
         if self.local:
             return fs.LocalFileSystem(), self.address
+        if self.address.startswith(S3):
+            return s3.filesystem(self.options), self.address.removeprefix(S3)
         try:
             found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(self.address)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            found = _through_fsspec(self.address, error)
+            raise UsageError(f"{self.address}: {error}") from None
         return found
+
+    def check(self) -> None:
+        """Says what is wrong with the place itself, if anything, before something is begun there."""
+        if self.address.startswith(S3):
+            problem = s3.obstacle(self.address.removeprefix(S3), self.options)
+            if problem is not None:
+                raise LakeError(self.address, problem)
 
     def _at(self, path: str) -> tuple[fs.FileSystem, str]:
         system, root = self._arrow
@@ -114,8 +132,7 @@ class Folder:
 
     def write(self, path: str, content: bytes) -> None:
         """Writes a small file whole: whoever reads it finds the old content or the new."""
-        system, where = self._at(path)
-        system.create_dir(where.rsplit("/", 1)[0], recursive=True)
+        system, where = self._made(path)
         written = f"{where}.{uuid4().hex}.tmp" if self.local else where  # elsewhere a file appears when it is closed
         with system.open_output_stream(written) as stream:
             stream.write(content)
@@ -124,9 +141,15 @@ class Folder:
 
     def sink(self, path: str) -> pa.NativeFile:
         """Opens a new file to write, and makes its directory."""
-        system, where = self._at(path)
-        system.create_dir(where.rsplit("/", 1)[0], recursive=True)
+        system, where = self._made(path)
         return system.open_output_stream(where)
+
+    def _made(self, path: str) -> tuple[fs.FileSystem, str]:
+        """A place for a file: its directory is there, if there are directories at all."""
+        system, where = self._at(path)
+        if not self.address.startswith(S3):
+            system.create_dir(where.rsplit("/", 1)[0], recursive=True)
+        return system, where
 
     def remove(self, path: str) -> None:
         """Removes a file, or a directory with everything in it; nothing if it is not there."""
@@ -146,11 +169,3 @@ class Folder:
 def _is_file(info: fs.FileInfo, suffix: str) -> bool:
     return bool(info.type == fs.FileType.File and info.path.endswith(suffix))
 
-
-def _through_fsspec(address: str, error: Exception) -> tuple[fs.FileSystem, str]:
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError:
-        raise UsageError(f"{address}: {error}; with the package fsspec more kinds of address are known") from None
-    system, path = url_to_fs(address)
-    return fs.PyFileSystem(fs.FSSpecHandler(system)), path.rstrip("/")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -26,6 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from zenspark.errors import LakeError, UsageError, ZError
 from zenspark.journal import Journal
 from zenspark.spark.lake import Lake
+from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.samples import Landed, Samples
 from zenspark.spark.lake.upkeep import Care, Upkeep
 
@@ -122,6 +124,8 @@ class Landing:
             time.sleep(LOOK_EVERY)
         with self._landing:  # a batch that is under way ends; one that begins now has done nothing yet
             self._running.stop()
+        if not self.lake.folder.local:
+            self._checkpoint.remove("")
         self._upkeep.stop(fold=self._trigger is None)
         if self._failure is not None:
             raise self._failure
@@ -164,7 +168,6 @@ class Landing:
     # --- the query
 
     def _started(self) -> StreamingQuery:
-        folder = self.lake.folder / CHECKPOINT
         source = {
             "journal": json.dumps([str(journal.path.absolute()) for journal in self.journals]),
             # only for a new checkpoint: it goes on where the table ends
@@ -173,9 +176,19 @@ class Landing:
             "slices": "true",
         }
         parts = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
-        writer = parts.writeStream.foreachBatch(self._land).option("checkpointLocation", folder.spark)
+        writer = parts.writeStream.foreachBatch(self._land).option("checkpointLocation", self._checkpoint.spark)
         timed: dict[str, Any] = {"availableNow": True} if self._trigger is None else {"processingTime": self._trigger}
         return writer.queryName(self._reader).trigger(**timed).start()
+
+    @cached_property
+    def _checkpoint(self) -> Folder:
+        """Where Spark notes what it does: in the lake, or if that is not on this machine in a new directory each time.
+
+        Without an old one the query begins where the table ends, and Spark has no way to write to S3 by itself.
+        """
+        if self.lake.folder.local:
+            return self.lake.folder / CHECKPOINT
+        return Folder.at(mkdtemp(prefix="zenspark-checkpoint-"))
 
     def _beginnings(self) -> dict[str, int]:
         return {
@@ -186,7 +199,7 @@ class Landing:
     @cached_property
     def _samples(self) -> Samples:
         """Made when the first batch comes: then Spark has named the query in its checkpoint."""
-        named = (self.lake.folder / CHECKPOINT).read("metadata")
+        named = self._checkpoint.read("metadata")
         assert named is not None
         return Samples(self.lake.table("samples"), json.loads(named)["id"])
 

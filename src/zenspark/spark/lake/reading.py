@@ -1,16 +1,28 @@
-"""Files of a table as a DataFrame: Spark needs no Delta reader, because it is told which files to read."""
+"""Files of a table as a DataFrame: Spark needs no Delta reader, because it is told which files to read.
+
+Where Spark has no way to the files, as to S3 without jars that it does not come with, tasks read them with Arrow, the way
+they were written. Spark then sees all columns of all these files: it cannot tell a Python function what it will not need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from zenspark.spark.lake.files import File
+from zenspark.spark.lake.files import File, batches_of
+from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.shapes import Shape
 from zenspark.spark.lake.table import Table
+
+SHARE = 128 << 20
+"""About so many bytes of files are for one task."""
+
+Read = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def frame(spark: SparkSession, table: Table, files: Sequence[File]) -> DataFrame:
@@ -18,10 +30,61 @@ def frame(spark: SparkSession, table: Table, files: Sequence[File]) -> DataFrame
     schema = spark_schema(table.shape.schema)
     if not files:
         return spark.createDataFrame([], schema)
+    if not reaches(spark, table.folder):
+        shares = shared(files, spark.sparkContext.defaultParallelism)
+        tasks = spark.range(0, len(shares), 1, len(shares))
+        return tasks.mapInArrow(reading(table.folder, table.shape, shares), schema)
     root = table.folder.spark
     # names of files are taken as they are: a key may put brackets and stars into them
     reader = spark.read.schema(schema).option("basePath", root).option("__globPaths__", "false")
     return reader.parquet(*[f"{root}/{file.path}" for file in files]).select(schema.names)
+
+
+def reaches(spark: SparkSession, folder: Folder) -> bool:
+    """Whether Spark can read there by itself."""
+    if folder.local:
+        return True
+    context = spark.sparkContext
+    filesystems = context._gateway.jvm.org.apache.hadoop.fs.FileSystem
+    try:
+        filesystems.getFileSystemClass(folder.spark.split("://")[0], context._jsc.hadoopConfiguration())
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def shared(files: Sequence[File], cores: int) -> list[list[File]]:
+    """Files for one task each: of about the same size, enough for all cores, and none very large."""
+    most = min(SHARE, sum(file.size for file in files) // cores + 1)
+    found: list[list[File]] = []
+    size = most
+    for file in files:
+        if size >= most:
+            found.append([])
+            size = 0
+        found[-1].append(file)
+        size += file.size
+    return found
+
+
+def reading(folder: Folder, shape: Shape, shares: Sequence[Sequence[File]]) -> Read:
+    """What gives the rows of shares by their numbers: what tasks of Spark do."""
+
+    def rows(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                for file in shares[number]:
+                    yield from rows_of(folder, file, shape)
+
+    return rows
+
+
+def rows_of(folder: Folder, file: File, shape: Shape) -> Iterator[pa.RecordBatch]:
+    """The rows of a file with all columns of the table."""
+    values = [pa.scalar(file.partition[each.name]).cast(each.type) for each in shape.partitions]
+    for batch in batches_of(folder, file, shape):
+        columns = [*batch.columns, *(pa.repeat(value, batch.num_rows) for value in values)]
+        yield from pa.table(columns, names=shape.schema.names).cast(shape.schema).to_batches()
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -12,6 +12,7 @@ that what an attempt left behind that was never committed is one directory, whic
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -61,11 +62,17 @@ class Table:
         self.folder = folder
         self.shape = shape
         try:
-            self._delta = self._open()
+            self._delta = self._opened()
+        except OSError as error:  # so deltalake calls what goes wrong on the way to the files, too
+            raise LakeError(folder.address, _line(error)) from error
+        self._check()
+
+    def _opened(self) -> DeltaTable:
+        try:
+            return self._open()
         except TableNotFoundError:
             self._create()
-            self._delta = self._open()
-        self._check()
+            return self._open()
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self.folder.address, storage_options=dict(self.folder.options))
@@ -157,7 +164,14 @@ class Table:
             )
         except CommitFailedError as error:
             raise LakeError(self.folder.address, f"somebody else writes it at the same time ({error})") from error
+        except OSError as error:
+            raise LakeError(self.folder.address, _line(error)) from error
         self.refresh()
+
+
+def _line(error: OSError) -> str:
+    """What deltalake says in many coloured lines, in one."""
+    return " ".join(re.sub(r"\x1b\[\d+m↳\x1b\[0m", "", str(error)).split())
 
 
 def _files_of(actions: pa.Table) -> Iterator[File]:

@@ -1,16 +1,24 @@
 """How Spark writes files of a table: rows that it has itself, or through functions that its tasks call.
 
-`write` is for what Spark has computed, which is little. What is only passed on, samples, goes from Arrow to Arrow in
-Python (files.py): Java's rows would cost ten times as much.
+`written` is for what Spark has computed, which is little. What is only passed on, samples, goes from Arrow to Arrow in
+Python (files.py): Java's rows would cost ten times as much. So does everything that is not for a local disk: Spark needs
+jars to reach other places, and a place that has no directories to rename.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from zenspark.spark.lake.files import File, Files, grouped
+from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.shapes import Shape
 from zenspark.spark.lake.table import Table
 
 Work = TypeVar("Work")
@@ -33,12 +41,43 @@ LOCAL = {
 """How Hadoop writes on a local disk."""
 
 
-def write(rows: DataFrame, table: Table, directory: str) -> None:
+def written(rows: DataFrame, table: Table, directory: str) -> list[File]:
     """Lets Spark write rows into a directory of a table, one file per task and partition."""
+    if table.folder.local:
+        _write_itself(rows, table, directory)
+        return table.described(directory)
+    write = partial(write_batches, table.folder, table.shape, directory)
+    told = rows.mapInArrow(write, "files binary").collect()
+    return [file for row in told for file in pickle.loads(row.files)]
+
+
+def write_batches(
+    folder: Folder, shape: Shape, directory: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes what one task has into files, by partition; what they are."""
+    files = Files(folder, shape, directory)
+    for rows in grouped(batches):
+        for own, partition in by_partition(rows, shape):
+            files.write(own, partition)
+        files.end_group()
+    yield pa.record_batch({"files": [pickle.dumps(files.close())]})
+
+
+def by_partition(rows: pa.Table, shape: Shape) -> Iterator[tuple[pa.Table, dict[str, str]]]:
+    """Rows without the columns of their partition, and which that is."""
+    names = shape.partitions.names
+    for partition in rows.select(names).group_by(names).aggregate([]).to_pylist():
+        own = rows
+        for name, value in partition.items():
+            own = own.filter(pc.equal(own[name], value))
+        yield own.drop_columns(names), partition
+
+
+def _write_itself(rows: DataFrame, table: Table, directory: str) -> None:
     for name, value in SETTINGS.items():
         rows.sparkSession.conf.set(name, value)
     names = table.shape.partitions.names
-    writer = rows.write.options(**(COMMITTER | (LOCAL if table.folder.local else {})))
+    writer = rows.write.options(**(COMMITTER | LOCAL))
     writer.partitionBy(*names).parquet(f"{table.folder.spark}/{directory}")
 
 

@@ -22,11 +22,11 @@ from zenspark.spark.storage.sources import Tables
 from zenspark.spark.storage.storage import Storage
 
 
-def open_lake(path: Path) -> Tables:
-    """The tables in a directory."""
+def open_lake(place: str) -> Tables:
+    """The tables at a path or a URI."""
     from zenspark.spark.lake import Lake  # here, as it loads Spark's packages, and not every storage has a lake
 
-    return Lake(path)
+    return Lake(place)
 
 
 class Storages:
@@ -37,7 +37,7 @@ class Storages:
         session: Session,
         settings: Sequence[StorageSettings],
         policy: Policy | None = None,
-        lake_at: Callable[[Path], Tables] = open_lake,
+        lake_at: Callable[[str], Tables] = open_lake,
     ) -> None:
         self.settings = list(settings)
         self.recorders: dict[Path, Recorder] = {}
@@ -105,7 +105,7 @@ class Storages:
             f"{self._root}/volumes/{BACKEND}": {"backend": BACKEND},
         }
         for each in self.settings:
-            volume = {"id": BACKEND, "lake": each.lake and str(each.lake), "journal": str(each.journal)}
+            volume = {"id": BACKEND, "lake": each.lake, "journal": str(each.journal)}
             status = self.storages[each.name].status()
             found[f"{self._root}/storages/{each.name}"] = {**status, "volume": volume}
         return found

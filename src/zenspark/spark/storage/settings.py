@@ -29,7 +29,7 @@ PLUGIN = "storage_manager"
 PATH = f"plugins/{PLUGIN}"
 BACKEND = "zenspark"
 JOURNAL = "_journal"
-"""Where in a lake the journal is if nobody says otherwise."""
+"""Where in a lake on this machine the journal is if nobody says otherwise."""
 
 Seconds = Annotated[float, Meta(ge=0)]
 
@@ -47,7 +47,7 @@ class Places(Section, frozen=True):
 
     lake: Annotated[str | None, UNSET] = None
     journal: Annotated[str | None, UNSET] = None
-    """`_journal` in the lake unless it is set."""
+    """Unless it is set, `_journal` in the lake, or `./journal` if the lake is elsewhere."""
     record: Annotated[bool, UNSET] = True
     """Whether to record what is published; without, the storage answers from what others have recorded."""
 
@@ -89,7 +89,8 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
     key_exprs: tuple[str, ...]
     complete: bool = False
     strip_prefix: str | None = None
-    lake: Path | None = None
+    lake: str | None = None
+    """A path or a URI."""
     journal: Path
     record: bool = True
     lifespan: float = LIFESPAN
@@ -134,8 +135,7 @@ def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSetti
     places = _places(f"{path}/volume", section.volume, volumes)
     if section.strip_prefix is not None and places.record:
         raise ConfigError(f"{path}/volume/record", "false, as with strip_prefix nothing can be recorded", "true")
-    lake = None if places.lake is None else Path(places.lake)
-    journal = lake / JOURNAL if places.journal is None and lake is not None else places.journal
+    journal = journal_of(places.lake, places.journal)
     if journal is None:
         raise ConfigError(f"{path}/volume", "a lake or a journal", "neither")
     return StorageSettings(
@@ -143,11 +143,25 @@ def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSetti
         key_exprs=(section.key_expr,),
         complete=section.complete in (True, "true"),
         strip_prefix=section.strip_prefix,
-        lake=lake,
-        journal=Path(journal),
+        lake=places.lake and lake_at(places.lake),
+        journal=journal,
         record=places.record,
         lifespan=section.garbage_collection.lifespan,
     )
+
+
+def lake_at(place: str) -> str:
+    """A place of a lake, always spelled alike."""
+    return place if "://" in place else str(Path(place))
+
+
+def journal_of(lake: str | None, journal: str | None) -> Path | None:
+    """Where the journal is: where somebody says, or in the lake, or in this directory if the lake is on no disk of ours."""
+    if journal is not None:
+        return Path(journal)
+    if lake is None:
+        return None
+    return Path("journal") if "://" in lake else Path(lake) / JOURNAL
 
 
 def _places(path: str, given: Json, volumes: dict[str, Volume]) -> Places:
