@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +28,8 @@ from zenspark.spark.storage import Storage
 
 pytestmark = pytest.mark.spark
 
-KEYS = ["fleet/r1/pose", "a b%20/ü:=/[x]", "a b%20/z", "*/r1/*", "fleet/*/pose", "😀/1"]
+KEYS = ["fleet/r1/pose", "a b%20/ü:=/[x]", "a b%20/z", "*/r1/*", "fleet/r2", "😀/1"]
+DAY = 86_400_000_000
 SESSION = {"time": 1, "event": "OPENED", "zid": "a1", "whatami": "peer", "source": "tcp/a", "destination": "tcp/b"}
 
 
@@ -51,8 +54,9 @@ def on_disk(tmp_path: Path) -> Lake:
 
 def made(number: int) -> dict[str, object]:
     """Rows with odd keys, of two days, some of which are DELETEs and some of which are missing."""
-    key = {"key": KEYS[number % len(KEYS)], "source_sn": number + number // 7}
-    return sample(number) | key | {"received_at": 86_400_000_000 * (20_000 + number % 2) + number}
+    key = KEYS[number % len(KEYS)]
+    told = {"key": key, "source_sn": number + number // 7, "received_at": DAY * (20_000 + number % 2) + number}
+    return sample(number) | told | ({"kind": "DELETE", "payload": None} if "*" in key else {})
 
 
 def record(journal: Path, start: int, end: int) -> None:
@@ -83,16 +87,78 @@ def stored(lake: Lake) -> tuple[Any, ...]:
     return rows, samples.offsets, latest.offsets, set(decisive), offsets, lake.landed()
 
 
-def test_it_has_the_tables_that_one_on_a_disk_has(
+def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
     spark: SparkSession, on_s3: Lake, on_disk: Lake, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
-    for start in (0, 100):  # each time it goes on where it ended
+    for start in (0, 100):  # the second time it goes on where it ended
         record(journal, start, start + 100)
         for lake in (on_s3, on_disk):
             land(spark, lake, journal)
     wanted = content(spark, on_disk)
-    assert {name: len(rows) for name, rows in wanted.items()}["samples"] == 200
+    assert len(wanted["samples"]) == 200
     assert all(wanted[name] for name in on_disk.tables() if name != "declarations")
     assert content(spark, on_s3) == wanted
     assert stored(on_s3) == stored(on_disk)
+
+    changes = [shaped(spark, lake) for lake in (on_s3, on_disk)]
+    assert changes[0] == changes[1]
+    assert all(changes[0])
+    assert content(spark, on_s3) == content(spark, on_disk)
+    assert stored(on_s3) == stored(on_disk)
+    table = on_s3.table("samples")
+    unused = {file.path for file in table.folder.files(suffix=".parquet")} - {file.path for file in table.files}
+    assert len({path.split("/")[0] for path in unused if path.startswith("batch=")}) == 1  # the last attempt, by design
+
+
+def test_a_condition_on_the_day_leaves_files_out(spark: SparkSession, on_s3: Lake, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    record(journal, 0, 10)
+    land(spark, on_s3, journal)
+    samples = on_s3.table("samples")
+    for file in samples.files:
+        if file.partition["day"] == "2024-10-05":
+            samples.folder.remove(file.path)  # who reads it fails
+    rows = on_s3.read(spark, "samples").where("day = '2024-10-04'").collect()
+    assert [row.offset for row in sorted(rows, key=lambda row: row.offset)] == [0, 2, 4, 6, 8]
+
+
+def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
+    """Merges, compacts, takes the first day away and sweeps; how much that was."""
+    with patch.object(derived, "FEW_FILES", 1), patch.object(maintenance, "ENOUGH", 2):
+        merged = sum(lake.derived(name).merge(spark) for name in ("latest", "gaps", "traffic"))
+        fewer = lake.compact(spark)
+    most = sum(file.size for file in lake.table("samples").files) - 1
+    return merged, fewer, lake.retain(most=most), lake.sweep(timedelta(0))
+
+
+def test_a_storage_answers_from_it(spark: SparkSession, on_s3: Lake, on_disk: Lake, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    record(journal, 0, 50)
+    answers = []
+    with zenspark.open(ours(mode="peer")) as session:
+        for lake in (on_disk, on_s3):
+            land(spark, lake, journal)
+            with Storage(session, "**", lake, [journal]):
+                found = [reply.ok for key in ("**", "fleet/**?_time=[..]") for reply in session.get(key, timeout=60)]
+            answers.append(sorted((str(ok.key_expr), ok.payload.to_bytes(), str(ok.timestamp)) for ok in found))
+    assert len(answers[0]) > len(KEYS)
+    assert answers[0] == answers[1]
+
+
+def test_two_commands_need_nothing_but_environment_variables(on_s3: Lake, tmp_path: Path) -> None:
+    endpoint, address = unused(), on_s3.folder.address
+    with up(endpoint, address, "--journal", str(tmp_path / "journal")) as running:
+        running.wait_for("Spark is there")
+        with zenspark.open(ours(mode="client", connect__endpoints=[endpoint])) as session:
+            for number in range(10):
+                session.put(f"robot/{number}", str(number))
+            assert eventually(lambda: len(list(session.get("robot/*", timeout=60))) == 10)
+        running.process.terminate()
+        assert running.ended() == 0, running.lines
+    assert f"tables are in {address}" in "\n".join(running.lines)
+    query = "select count(*) as n, max(decode(payload, 'UTF-8')) as last from latest"
+    command = [sys.executable, "-m", "zenspark", "sql", query, "--lake", address, "--format", "csv"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "n,last\n10,9\n"), ended.stderr
+    assert not list(tmp_path.glob("s3*"))  # nobody took the address for a path

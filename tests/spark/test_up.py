@@ -76,7 +76,7 @@ class Up:
 
 
 @contextlib.contextmanager
-def up(endpoint: str, lake: Path, *flags: str) -> Iterator[Up]:
+def up(endpoint: str, lake: Path | str, *flags: str) -> Iterator[Up]:
     command = [sys.executable, "-m", "zenspark", "up", "-l", endpoint, "--lake", str(lake), "--master", "local[2]"]
     process = subprocess.Popen(
         [*command, "--no-multicast-scouting", *flags],

@@ -168,4 +168,3 @@ class Folder:
 
 def _is_file(info: fs.FileInfo, suffix: str) -> bool:
     return bool(info.type == fs.FileType.File and info.path.endswith(suffix))
-

@@ -1,16 +1,21 @@
 """Files of a table as a DataFrame: Spark needs no Delta reader, because it is told which files to read.
 
 Where Spark has no way to the files, as to S3 without jars that it does not come with, tasks read them with Arrow, the way
-they were written. Spark then sees all columns of all these files: it cannot tell a Python function what it will not need.
+they were written. A task reads whole files then, as Spark cannot tell a Python function what it will not need; but a
+condition on the first partition column, such as the day, still leaves files out: each value is a branch of its own, in
+which Spark sees that it is constant.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -19,6 +24,8 @@ from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.shapes import Shape
 from zenspark.spark.lake.table import Table
 
+BRANCHES = 32
+"""More than so many make planning slow: the oldest days are read together."""
 SHARE = 128 << 20
 """About so many bytes of files are for one task."""
 
@@ -31,13 +38,34 @@ def frame(spark: SparkSession, table: Table, files: Sequence[File]) -> DataFrame
     if not files:
         return spark.createDataFrame([], schema)
     if not reaches(spark, table.folder):
-        shares = shared(files, spark.sparkContext.defaultParallelism)
-        tasks = spark.range(0, len(shares), 1, len(shares))
-        return tasks.mapInArrow(reading(table.folder, table.shape, shares), schema)
+        found = [_read_by_tasks(spark, table, value, own) for value, own in branches(table.shape, files)]
+        return reduce(DataFrame.unionByName, found)
     root = table.folder.spark
     # names of files are taken as they are: a key may put brackets and stars into them
     reader = spark.read.schema(schema).option("basePath", root).option("__globPaths__", "false")
     return reader.parquet(*[f"{root}/{file.path}" for file in files]).select(schema.names)
+
+
+def _read_by_tasks(spark: SparkSession, table: Table, value: str | None, files: Sequence[File]) -> DataFrame:
+    """The rows of files that have a value of the first partition column in common, or none."""
+    schema = spark_schema(table.shape.schema)
+    shares = shared(files, spark.sparkContext.defaultParallelism)
+    tasks = spark.range(0, len(shares), 1, len(shares))
+    rows = tasks.mapInArrow(reading(table.folder, table.shape, shares), schema)
+    if value is None:
+        return rows
+    column = schema[table.shape.partitions.names[0]]
+    return rows.withColumn(column.name, F.lit(value).cast(column.dataType))
+
+
+def branches(shape: Shape, files: Sequence[File]) -> list[tuple[str | None, list[File]]]:
+    """Files by the value of the first partition column; of all but the greatest values together."""
+    found: dict[str | None, list[File]] = defaultdict(list)
+    for file in files:
+        found[file.partition[shape.partitions.names[0]] if shape.partitions.names else None].append(file)
+    own = set(sorted(value for value in found if value is not None)[-BRANCHES:])
+    rest = [file for value, group in found.items() if value not in own for file in group]
+    return [(value, found[value]) for value in sorted(own)] + ([(None, rest)] if rest else [])
 
 
 def reaches(spark: SparkSession, folder: Folder) -> bool:
