@@ -1,4 +1,4 @@
-"""An S3 server on loopback, as a process of its own: moto's, which keeps objects in memory and commits conditionally."""
+"""An S3 server on loopback, as a process of its own: moto's, which keeps objects in memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,14 @@ class S3:
             region="us-east-1",
             endpoint_override=self.endpoint,
             allow_bucket_creation=True,
+            allow_bucket_deletion=True,
         )
+
+    def remove(self, bucket: str) -> None:
+        """With all that is in it."""
+        files = self.files()
+        files.delete_dir_contents(bucket)
+        files.delete_dir(bucket)
 
     def bucket(self) -> str:
         """A new one."""

@@ -20,10 +20,14 @@ from tests.rows import sample
 from tests.s3 import S3, serving
 from tests.spark.test_up import PATIENCE, up
 from zenspark.arrow import SCHEMA
+from zenspark.errors import LakeError
 from zenspark.journal import JournalWriter
 from zenspark.journal.layout import SCHEMAS, SESSIONS
 from zenspark.spark.lake import Lake, derived, maintenance
+from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.landing import Landing
+from zenspark.spark.lake.reading import reaches
+from zenspark.spark.lake.upkeep import Care
 from zenspark.spark.storage import Storage
 
 pytestmark = pytest.mark.spark
@@ -121,6 +125,30 @@ def test_a_condition_on_the_day_leaves_files_out(spark: SparkSession, on_s3: Lak
             samples.folder.remove(file.path)  # who reads it fails
     rows = on_s3.read(spark, "samples").where("day = '2024-10-04'").collect()
     assert [row.offset for row in sorted(rows, key=lambda row: row.offset)] == [0, 2, 4, 6, 8]
+
+
+def test_a_bucket_that_goes_away_ends_the_landing_with_a_word(
+    spark: SparkSession, on_s3: Lake, tmp_path: Path, s3: S3
+) -> None:
+    journal = tmp_path / "journal"
+    record(journal, 0, 10)
+    landing = Landing(spark, [journal], on_s3, trigger="0 seconds", care=Care(fold_every=PATIENCE))
+    landing.start()
+    assert eventually(lambda: landing.progress().rows == 10)
+    bucket = on_s3.folder.address.split("/")[2]
+    s3.remove(bucket)
+    record(journal, 10, 20)
+    with pytest.raises(LakeError) as raised:
+        landing.wait(PATIENCE)
+    assert str(raised.value) == f"{on_s3.folder.address}: there is no bucket {bucket!r} at {s3.endpoint}"
+    with pytest.raises(LakeError):
+        landing.stop(0)
+
+
+def test_spark_reads_by_itself_where_it_can(spark: SparkSession, on_s3: Lake, on_disk: Lake) -> None:
+    assert reaches(spark, on_disk.folder)
+    assert reaches(spark, Folder.at("hdfs://name/lake"))
+    assert not reaches(spark, on_s3.folder)
 
 
 def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:

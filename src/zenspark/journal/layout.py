@@ -72,7 +72,7 @@ def read_schema(rows: str) -> pa.Schema:
 
 
 def directory_of(path: str | os.PathLike[str]) -> Path:
-    """The directory of a journal, which is on this machine: what is acknowledged must be on a disk that can be synced."""
+    """The directory of a journal. It is on this machine: what is acknowledged has been written to a disk."""
     scheme = URI.match(str(path))
     if scheme is not None:
         text = f"{scheme[1]}://{str(path)[scheme.end() :]}"

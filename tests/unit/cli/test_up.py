@@ -50,10 +50,14 @@ def test_keys_lake_and_journal() -> None:
     given = up._parser().parse_args(["--key", "a/**", "--key", "a/b", "--key", "c", "--lake", "l", "--complete"])
     (own,) = up._own_storage(given, has_others=True)
     assert (own.key_exprs, own.complete) == (("a/**", "c"), True)
-    assert (own.lake, own.journal) == (Path("l"), Path("l/_journal"))
+    assert (own.lake, own.journal) == ("l", Path("l/_journal"))
     given = up._parser().parse_args(["--journal", "j"])
     (own,) = up._own_storage(given, has_others=False)
-    assert (own.key_exprs, own.lake, own.journal) == (("**",), Path("lake"), Path("j"))
+    assert (own.key_exprs, own.lake, own.journal) == (("**",), "lake", Path("j"))
+    given = up._parser().parse_args(["--lake", "s3://bucket/lake"])
+    (own,) = up._own_storage(given, has_others=False)
+    assert (own.lake, own.journal) == ("s3://bucket/lake", Path("journal"))
+    given = up._parser().parse_args(["--journal", "j"])
     assert up._own_storage(given, has_others=True) == []
 
 

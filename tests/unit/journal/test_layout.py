@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.arrow import SCHEMA
+from zenspark.errors import UsageError
 from zenspark.journal.layout import (
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -19,6 +20,7 @@ from zenspark.journal.layout import (
     Block,
     Entry,
     Manifest,
+    directory_of,
     index_file,
     offset_in,
     read_schema,
@@ -75,3 +77,11 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
     made = Manifest.new("r", "sessions")
     (tmp_path / "journal.json").write_text(made.to_json())
     assert Manifest.read(tmp_path) == made
+
+
+def test_a_journal_is_a_directory_of_this_machine() -> None:
+    for path in ("journal", "/a/journal", "a:b/c", "C:/journal"):
+        assert directory_of(path) == Path(path)
+    for uri in ("s3://bucket/journal", Path("s3://bucket/journal")):
+        with pytest.raises(UsageError, match=r"^s3://bucket/journal: a journal is a directory on this machine"):
+            directory_of(uri)

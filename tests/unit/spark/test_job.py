@@ -36,10 +36,12 @@ class Lands:
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
     settings = [
-        StorageSettings(name="a", key_exprs=("a/**",), journal=tmp_path / "j", lake=tmp_path / "lake"),
-        StorageSettings(name="b", key_exprs=("b/**",), journal=tmp_path / "j", lake=tmp_path / "lake"),
+        StorageSettings(name="a", key_exprs=("a/**",), journal=tmp_path / "j", lake=str(tmp_path / "lake")),
+        StorageSettings(name="b", key_exprs=("b/**",), journal=tmp_path / "j", lake=str(tmp_path / "lake")),
         StorageSettings(name="c", key_exprs=("c/**",), journal=tmp_path / "k"),
-        StorageSettings(name="d", key_exprs=("d/**",), journal=tmp_path / "l", lake=tmp_path / "other", record=False),
+        StorageSettings(
+            name="d", key_exprs=("d/**",), journal=tmp_path / "l", lake=str(tmp_path / "other"), record=False
+        ),
     ]
     made = Job(ours(mode="peer"), settings)
     yield made
@@ -47,7 +49,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 
 def test_each_lake_gets_the_journals_that_are_recorded_for_it(job: Job, tmp_path: Path) -> None:
-    assert job._journals() == {tmp_path / "lake": [tmp_path / "j"]}
+    assert job._journals() == {str(tmp_path / "lake"): [tmp_path / "j"]}
 
 
 def test_it_records_answers_and_drains(job: Job, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Folder:
 
     address: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What deltalake needs to reach it, as `storage_options`; on S3 it is also what Arrow needs. There may be secrets."""
+    """What deltalake needs to reach it, as `storage_options`; on S3 Arrow needs it too. There may be secrets in it."""
 
     @classmethod
     def at(cls, address: str | Path, options: Mapping[str, str] | None = None) -> Folder:

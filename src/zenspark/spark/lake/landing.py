@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -207,11 +208,18 @@ class Landing:
         began = time.monotonic()
         with self._landing:
             try:
-                landed = self._samples.land(parts, batch)
+                landed = self._landed(parts, batch)
             except ZError as error:
                 self._failure = error
                 raise
             self._count(landed, time.monotonic() - began)
+
+    def _landed(self, parts: DataFrame, batch: int) -> Landed | None:
+        try:
+            return self._samples.land(parts, batch)
+        except (OSError, Py4JJavaError):
+            self.lake.folder.check()  # if it is the place, this says so better
+            raise
 
     def _count(self, landed: Landed | None, seconds: float) -> None:
         counts = self._counts

@@ -1,9 +1,9 @@
 """Files of a table as a DataFrame: Spark needs no Delta reader, because it is told which files to read.
 
-Where Spark has no way to the files, as to S3 without jars that it does not come with, tasks read them with Arrow, the way
-they were written. A task reads whole files then, as Spark cannot tell a Python function what it will not need; but a
-condition on the first partition column, such as the day, still leaves files out: each value is a branch of its own, in
-which Spark sees that it is constant.
+Where Spark has no way to the files, as to S3 without jars that it does not come with, tasks read them with Arrow, the
+way they were written. A task reads whole files then, as Spark cannot tell a Python function what it will not need; but
+a condition on the first partition column, such as the day, still leaves files out: each value is a branch of its own,
+in which Spark sees that it is constant.
 """
 
 from __future__ import annotations
@@ -72,10 +72,9 @@ def reaches(spark: SparkSession, folder: Folder) -> bool:
     """Whether Spark can read there by itself."""
     if folder.local:
         return True
-    context = spark.sparkContext
-    filesystems = context._gateway.jvm.org.apache.hadoop.fs.FileSystem
+    hadoop = spark._jvm.org.apache.hadoop.fs.FileSystem
     try:
-        filesystems.getFileSystemClass(folder.spark.split("://")[0], context._jsc.hadoopConfiguration())
+        hadoop.getFileSystemClass(folder.spark.split("://")[0], spark.sparkContext._jsc.hadoopConfiguration())
     except Py4JJavaError:
         return False
     return True

@@ -1,8 +1,8 @@
 """How to get into S3, said once: for deltalake, for Arrow, and for tasks of Spark on other machines.
 
 A user says it as the `storage_options` that deltalake has, or in the environment variables that all tools of AWS know;
-options count more. What the driver finds there travels to the tasks with the folder. Where neither has credentials, each
-process looks for its own: a profile in its home directory, or the role of the machine it runs on.
+options count more. What the driver finds there travels to the tasks with the folder. Where neither has credentials,
+each process looks for its own: a profile in its home directory, or the role of the machine it runs on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SOMEWHERE = "us-east-1"
 """The region of a server that has none."""
 YES = ("true", "1", "yes", "on")
 PATIENT, QUICK = 8, 3
-"""How often something is tried: while rows land, through an outage of some seconds; and to see whether it works at all."""
+"""How often something is tried: through an outage of some seconds, and only to see whether it works at all."""
 REFUSED = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_CLIENT_TOKEN_ID", "EXPIRED")
 
 Options = Mapping[str, str]

@@ -1,8 +1,8 @@
 """How Spark writes files of a table: rows that it has itself, or through functions that its tasks call.
 
 `written` is for what Spark has computed, which is little. What is only passed on, samples, goes from Arrow to Arrow in
-Python (files.py): Java's rows would cost ten times as much. So does everything that is not for a local disk: Spark needs
-jars to reach other places, and a place that has no directories to rename.
+Python (files.py): Java's rows would cost ten times as much. So does everything that is not for a local disk: to reach
+other places Spark needs jars, and in most of them it cannot rename what is done, which is how it writes.
 """
 
 from __future__ import annotations

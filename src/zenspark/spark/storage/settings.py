@@ -156,7 +156,7 @@ def lake_at(place: str) -> str:
 
 
 def journal_of(lake: str | None, journal: str | None) -> Path | None:
-    """Where the journal is: where somebody says, or in the lake, or in this directory if the lake is on no disk of ours."""
+    """Where the journal is: where somebody says, or in the lake, or beside us if the lake is not on this machine."""
     if journal is not None:
         return Path(journal)
     if lake is None:

@@ -1,5 +1,6 @@
 """Files of a lake, on this machine and elsewhere."""
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,18 @@ def test_spark_has_its_own_name_for_s3() -> None:
     folder = Folder.at("s3://bucket/lake/")
     assert (folder.address, folder.spark, folder.local) == ("s3://bucket/lake", "s3a://bucket/lake", False)
     assert (folder / "samples").spark == "s3a://bucket/lake/samples"
+    assert Folder.at("s3a://bucket/lake").address == "s3://bucket/lake"
     assert Folder.at("hdfs://name/lake").spark == "hdfs://name/lake"
 
 
+def test_secrets_are_not_shown_and_travel_without_connections() -> None:
+    folder = Folder.at("s3://bucket/lake", {"secret_access_key": "hush"})
+    assert "hush" not in repr(folder)
+    assert pickle.loads(pickle.dumps(folder)) == folder
+
+
 def test_a_kind_of_address_that_nobody_knows_is_named() -> None:
-    with pytest.raises((UsageError, ValueError), match="nosuch"):
+    with pytest.raises(UsageError, match="nosuch"):
         Folder.at("nosuch://place/lake").exists()
 
 

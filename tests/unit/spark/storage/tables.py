@@ -20,8 +20,8 @@ PARTITIONS = ds.partitioning(pa.schema([("day", pa.date32()), ("prefix", pa.stri
 class Files:
     """Tables as somebody has landed them."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
         self.ends: dict[str, int] = {}
 
     def land(self, name: str, rows: pa.RecordBatch) -> None:

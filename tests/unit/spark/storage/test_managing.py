@@ -30,7 +30,7 @@ def got(session: Session, selector: str) -> dict[str, str]:
 def test_storages_that_share_a_journal_have_one_recorder(session: Session, tmp_path: Path) -> None:
     journal = tmp_path / "j"
     settings = [
-        StorageSettings(name="a", key_exprs=("a/**",), journal=journal, lake=tmp_path / "lake"),
+        StorageSettings(name="a", key_exprs=("a/**",), journal=journal, lake=str(tmp_path / "lake")),
         StorageSettings(name="b", key_exprs=("b/**", "c"), journal=journal, complete=True),
         StorageSettings(name="old", key_exprs=("old/**",), strip_prefix="old", journal=journal, record=False),
     ]

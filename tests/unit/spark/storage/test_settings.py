@@ -32,7 +32,7 @@ def test_a_storage_as_in_a_file_of_zenohd() -> None:
         }
     )
     assert found == StorageSettings(
-        name="fleet", key_exprs=("fleet/**",), complete=True, lake=Path("lake"), journal=Path("j"), lifespan=60
+        name="fleet", key_exprs=("fleet/**",), complete=True, lake="lake", journal=Path("j"), lifespan=60
     )
 
 
@@ -41,11 +41,13 @@ def test_what_is_not_said_is_as_the_volume_says_or_the_default() -> None:
     given = {
         "one": {"key_expr": "a/**", "volume": "mine"},
         "two": {"key_expr": "b/**", "volume": {"id": "mine", "lake": "b"}},
+        "far": {"key_expr": "d/**", "volume": {"id": "mine", "lake": "s3://bucket/lake"}},
         "three": {"key_expr": "c/**", "volume": {"id": "zenspark", "journal": "cj"}, "complete": False},
     }
     found = {each.name: each for each in storages({"volumes": volumes, "storages": given})}
-    assert (found["one"].lake, found["one"].journal, found["one"].record) == (Path("a"), Path("aj"), True)
-    assert (found["two"].lake, found["two"].journal) == (Path("b"), Path("b/_journal"))
+    assert (found["one"].lake, found["one"].journal, found["one"].record) == ("a", Path("aj"), True)
+    assert (found["two"].lake, found["two"].journal) == ("b", Path("b/_journal"))
+    assert (found["far"].lake, found["far"].journal) == ("s3://bucket/lake", Path("journal"))
     assert (found["three"].lake, found["three"].journal, found["three"].complete) == (None, Path("cj"), False)
     assert found["one"].lifespan == 86_400
 
