@@ -34,6 +34,11 @@ class S3:
         """What a user sets who works with it."""
         return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
 
+    @property
+    def options(self) -> dict[str, str]:
+        """The same as options of deltalake."""
+        return {"endpoint": self.endpoint, "access_key_id": KEY, "secret_access_key": SECRET}
+
     def files(self) -> fs.S3FileSystem:
         """Its content, as Arrow sees it by itself."""
         return fs.S3FileSystem(

@@ -44,11 +44,9 @@ def s3() -> Iterator[S3]:
 
 
 @pytest.fixture
-def on_s3(s3: S3, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """A lake as a user has it who says by environment variables where it is."""
-    for name, value in s3.environ.items():
-        monkeypatch.setenv(name, value)
-    return Lake(f"s3://{s3.bucket()}/my lake")
+def on_s3(s3: S3) -> Lake:
+    """By options: no process of Spark finds them in its environment."""
+    return Lake(f"s3://{s3.bucket()}/my lake", s3.options)
 
 
 @pytest.fixture
@@ -174,8 +172,12 @@ def test_a_storage_answers_from_it(spark: SparkSession, on_s3: Lake, on_disk: La
     assert answers[0] == answers[1]
 
 
-def test_two_commands_need_nothing_but_environment_variables(on_s3: Lake, tmp_path: Path) -> None:
-    endpoint, address = unused(), on_s3.folder.address
+def test_two_commands_need_nothing_but_environment_variables(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    endpoint, address = unused(), f"s3://{s3.bucket()}/lake"
     with up(endpoint, address, "--journal", str(tmp_path / "journal")) as running:
         running.wait_for("Spark is there")
         with zenspark.open(ours(mode="client", connect__endpoints=[endpoint])) as session:

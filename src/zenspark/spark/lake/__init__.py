@@ -100,8 +100,9 @@ class Lake:
     def fold(self, spark: SparkSession) -> None:
         """Lets the derived tables take in what landed since the last time, so that reading them costs less."""
         for name in DERIVATIONS:
-            self.derived(name).fold(spark)
-            self.derived(name).merge(spark)
+            derived = self.derived(name)
+            derived.fold(spark)
+            derived.merge(spark)
 
     def observe(self, journals: Iterable[Journal], reader: str) -> None:
         """Brings in what the recorders of these journals saw of sessions and declarations."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -217,7 +218,7 @@ class Landing:
     def _landed(self, parts: DataFrame, batch: int) -> Landed | None:
         try:
             return self._samples.land(parts, batch)
-        except (OSError, Py4JJavaError):
+        except (OSError, DeltaError, Py4JJavaError):
             self.lake.folder.check()  # if it is the place, this says so better
             raise
 

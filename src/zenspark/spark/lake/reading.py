@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -72,9 +73,10 @@ def reaches(spark: SparkSession, folder: Folder) -> bool:
     """Whether Spark can read there by itself."""
     if folder.local:
         return True
-    hadoop = spark._jvm.org.apache.hadoop.fs.FileSystem
+    jvm: Any = spark._jvm
+    scheme, configuration = folder.spark.split("://")[0], spark.sparkContext._jsc.hadoopConfiguration()
     try:
-        hadoop.getFileSystemClass(folder.spark.split("://")[0], spark.sparkContext._jsc.hadoopConfiguration())
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
     except Py4JJavaError:
         return False
     return True

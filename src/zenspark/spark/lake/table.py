@@ -35,11 +35,12 @@ from zenspark.spark.lake.shapes import VERSION, Shape
 VERSION_PROPERTY = "zenspark.schema"
 PROPERTIES = {
     VERSION_PROPERTY: VERSION,
-    "delta.checkpointInterval": "50",
     # The log is for readers of now, not for travels in time: every commit lists it, so it must not grow with age.
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
+CHECKPOINTS = "delta.checkpointInterval"
+"""After so many transactions the log is summed up: until then, who opens the table reads them one by one."""
 FOOTERS_AT_ONCE = 8
 
 
@@ -61,6 +62,8 @@ class Table:
         """Opens the table, and makes it if there is none."""
         self.folder = folder
         self.shape = shape
+        self._marks: dict[str, int | None] = {}
+        """Those of this snapshot that were asked for: deltalake looks through the log for each."""
         try:
             self._delta = self._opened()
         except OSError as error:  # so deltalake calls what goes wrong on the way to the files, too
@@ -86,7 +89,7 @@ class Table:
             schema=Schema.from_arrow(self.shape.schema),
             mode="ignore",
             partition_by=self.shape.partitions.names,
-            configuration=PROPERTIES,
+            configuration=PROPERTIES | {CHECKPOINTS: "50" if self.folder.local else "10"},
             storage_options=dict(self.folder.options),
             raise_if_key_not_exists=False,
         )
@@ -103,6 +106,7 @@ class Table:
     def refresh(self) -> Table:
         """Sees what was committed meanwhile."""
         self.__dict__.pop("files", None)
+        self._marks = {}
         try:
             self._delta.update_incremental()
         except DeltaError:  # what the log had between then and now was cleaned away
@@ -121,7 +125,9 @@ class Table:
 
     def mark(self, name: str) -> int | None:
         """A number as the last transaction that moved it left it."""
-        return self._delta.transaction_version(name)
+        if name not in self._marks:
+            self._marks[name] = self._delta.transaction_version(name)
+        return self._marks[name]
 
     def delta(self) -> DeltaTable:
         """The snapshot for the `deltalake` package."""
@@ -154,6 +160,7 @@ class Table:
             *(_add_action(file, now, not change.rearranges) for file in change.add),
         ]
         marks = [Transaction(name, number) for name, number in change.marks.items()]
+        version, known = self.version, {**self._marks, **change.marks}
         try:
             self._delta.create_write_transaction(
                 actions,
@@ -166,7 +173,8 @@ class Table:
             raise LakeError(self.folder.address, f"somebody else writes it at the same time ({error})") from error
         except OSError as error:
             raise LakeError(self.folder.address, _line(error)) from error
-        self.refresh()
+        if self.refresh().version == version + 1:  # nobody else was there meanwhile
+            self._marks = known
 
 
 def _line(error: OSError) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyarrow import fs
 
-from tests.s3 import KEY, S3, SECRET, serving
+from tests.s3 import S3, serving
 from zenspark.cli import main
 from zenspark.errors import LakeError
 from zenspark.spark.lake import Lake, s3
@@ -106,8 +106,7 @@ def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
 
 def test_of_two_that_commit_at_once_one_fails(server: S3) -> None:
     """Who says it by options needs no environment."""
-    options = {"endpoint": server.endpoint, "access_key_id": KEY, "secret_access_key": SECRET}
-    folder = Folder.at(f"s3://{server.bucket()}/lake/traffic", options)
+    folder = Folder.at(f"s3://{server.bucket()}/lake/traffic", server.options)
     one, other = Table(folder, TRAFFIC), Table(folder, TRAFFIC)
     one.commit(Change(marks={"turn": 1}))
     with pytest.raises(LakeError, match="somebody else writes it at the same time"):
@@ -151,6 +150,5 @@ def test_credentials_that_are_refused() -> None:
 
 def test_nobody_at_the_endpoint() -> None:
     endpoint = f"http://127.0.0.1:{closed_port()}"
-    options = {"endpoint": endpoint, "access_key_id": KEY, "secret_access_key": SECRET}
     with pytest.raises(LakeError, match=f"^s3://b/lake: {endpoint} cannot be reached"):
-        Lake("s3://b/lake", options).landed()
+        Lake("s3://b/lake", S3(endpoint).options).landed()

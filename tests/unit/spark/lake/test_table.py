@@ -64,6 +64,17 @@ def test_what_others_committed_is_seen_after_a_refresh(tmp_path: Path) -> None:
     assert other.version == one.version == 1
 
 
+def test_marks_are_those_of_the_snapshot_also_when_another_commits_in_between(tmp_path: Path) -> None:
+    one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
+    assert (one.mark("a"), one.mark("b")) == (None, None)
+    one.commit(Change(marks={"a": 1}))
+    assert (one.mark("a"), one.mark("b")) == (1, None)
+    other.refresh().commit(Change(marks={"b": 2}))
+    assert one.mark("b") is None
+    one.commit(Change(marks={"a": 3}))
+    assert (one.mark("a"), one.mark("b")) == (3, 2)
+
+
 def test_a_table_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples_at(tmp_path / "t")
     monkeypatch.setattr(table_module, "VERSION", "2")
