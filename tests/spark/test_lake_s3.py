@@ -92,6 +92,22 @@ def stored(lake: Lake) -> tuple[Any, ...]:
     return rows, samples.offsets, latest.offsets, set(decisive), offsets, lake.landed()
 
 
+def answers(lake: Lake, journal: Path) -> list[tuple[str, bytes, str]]:
+    """What a storage says is newest, and what was."""
+    with zenspark.open(ours(mode="peer")) as session, Storage(session, "**", lake, [journal]):
+        found = [reply.ok for key in ("**", "fleet/**?_time=[..]") for reply in session.get(key, timeout=60)]
+    return sorted((str(ok.key_expr), ok.payload.to_bytes(), str(ok.timestamp)) for ok in found)
+
+
+def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
+    """Merges, compacts, takes the first day away and sweeps; how much that was."""
+    with patch.object(derived, "FEW_FILES", 1), patch.object(maintenance, "ENOUGH", 2):
+        merged = sum(lake.derived(name).merge(spark) for name in ("latest", "gaps", "traffic"))
+        fewer = lake.compact(spark)
+    most = sum(file.size for file in lake.table("samples").files) - 1
+    return merged, fewer, lake.retain(most=most), lake.sweep(timedelta(0))
+
+
 def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
     spark: SparkSession, on_s3: Lake, on_disk: Lake, tmp_path: Path
 ) -> None:
@@ -105,6 +121,8 @@ def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
     assert all(wanted[name] for name in on_disk.tables() if name != "declarations")
     assert content(spark, on_s3) == wanted
     assert stored(on_s3) == stored(on_disk)
+    assert len(answers(on_disk, journal)) > len(KEYS)
+    assert answers(on_s3, journal) == answers(on_disk, journal)
 
     changes = [shaped(spark, lake) for lake in (on_s3, on_disk)]
     assert changes[0] == changes[1]
@@ -150,29 +168,6 @@ def test_spark_reads_by_itself_where_it_can(spark: SparkSession, on_s3: Lake, on
     assert reaches(spark, on_disk.folder)
     assert reaches(spark, Folder.at("hdfs://name/lake"))
     assert not reaches(spark, on_s3.folder)
-
-
-def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
-    """Merges, compacts, takes the first day away and sweeps; how much that was."""
-    with patch.object(derived, "FEW_FILES", 1), patch.object(maintenance, "ENOUGH", 2):
-        merged = sum(lake.derived(name).merge(spark) for name in ("latest", "gaps", "traffic"))
-        fewer = lake.compact(spark)
-    most = sum(file.size for file in lake.table("samples").files) - 1
-    return merged, fewer, lake.retain(most=most), lake.sweep(timedelta(0))
-
-
-def test_a_storage_answers_from_it(spark: SparkSession, on_s3: Lake, on_disk: Lake, tmp_path: Path) -> None:
-    journal = tmp_path / "journal"
-    record(journal, 0, 50)
-    answers = []
-    with zenspark.open(ours(mode="peer")) as session:
-        for lake in (on_disk, on_s3):
-            land(spark, lake, journal)
-            with Storage(session, "**", lake, [journal]):
-                found = [reply.ok for key in ("**", "fleet/**?_time=[..]") for reply in session.get(key, timeout=60)]
-            answers.append(sorted((str(ok.key_expr), ok.payload.to_bytes(), str(ok.timestamp)) for ok in found))
-    assert len(answers[0]) > len(KEYS)
-    assert answers[0] == answers[1]
 
 
 def test_two_commands_need_nothing_but_environment_variables(
