@@ -72,7 +72,7 @@ def role_up(locator: str, lake: str, count: int, master: str) -> None:
     config.insert_json5("mode", '"router"')
     config.insert_json5("listen/endpoints", f'["{locator}"]')
     config.insert_json5("scouting/multicast/enabled", "false")
-    storage = StorageSettings(name="up", key_exprs=("**",), lake=Path(lake), journal=Path(lake, "_journal"))
+    storage = StorageSettings(name="up", key_exprs=("**",), lake=lake, journal=Path(lake, "_journal"))
     with closing(Job(config, [storage])) as job:
         job.record()
         job.land(master)

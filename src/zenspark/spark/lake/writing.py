@@ -42,12 +42,12 @@ LOCAL = {
 
 
 def written(rows: DataFrame, table: Table, directory: str) -> list[File]:
-    """Lets Spark write rows into a directory of a table, one file per task and partition."""
+    """Writes what Spark has into a directory of a table, one file per task and partition; which files these are."""
     if table.folder.local:
-        _write_itself(rows, table, directory)
+        write(rows, table, directory)
         return table.described(directory)
-    write = partial(write_batches, table.folder, table.shape, directory)
-    told = rows.mapInArrow(write, "files binary").collect()
+    write_share = partial(write_batches, table.folder, table.shape, directory)
+    told = rows.mapInArrow(write_share, "files binary").collect()
     return [file for row in told for file in pickle.loads(row.files)]
 
 
@@ -73,7 +73,8 @@ def by_partition(rows: pa.Table, shape: Shape) -> Iterator[tuple[pa.Table, dict[
         yield own.drop_columns(names), partition
 
 
-def _write_itself(rows: DataFrame, table: Table, directory: str) -> None:
+def write(rows: DataFrame, table: Table, directory: str) -> None:
+    """Lets Spark write by itself, on a local disk."""
     for name, value in SETTINGS.items():
         rows.sparkSession.conf.set(name, value)
     names = table.shape.partitions.names
