@@ -35,8 +35,10 @@ def landed(spark: SparkSession, lake: Lake, *journals: Path) -> Landing:
     """Lands what there is."""
     landing = Landing(spark, journals, lake, trigger=None)
     landing.start()
-    assert landing.wait(BOUND)
-    landing.stop()
+    try:
+        assert landing.wait(BOUND)
+    finally:
+        landing.stop()  # also one that failed: its upkeep would go on beside the next
     return landing
 
 
