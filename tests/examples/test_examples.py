@@ -23,7 +23,7 @@ from zenspark.net.interfaces import interface_named
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 IMPORT = "import zenspark as zenoh\n"
-PATIENCE = 15.0
+PATIENCE = 60.0
 READY = "Press CTRL-C"
 
 OURS, THEIRS = "zenspark", "zenoh"
