@@ -34,7 +34,7 @@ from bench.running import Line, run
 OURS, THEIRS = "zenspark", "zenoh"
 TURNS = 7
 KEY = "bench/session"
-SIZES = {8: 2_000_000, 1024: 400_000, 65536: 12_000}
+SIZES = {8: 2_000_000, 1024: 400_000, 65536: 60_000}
 """Payload sizes, and how many bytes' worth of them the fast sender offers in a turn."""
 SLOWER = 4
 """By how much fewer messages a receiver of objects is given than one of Arrow batches."""

@@ -8,7 +8,7 @@ which all rows are alike, as most are, is a slice of one made before. There is n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise, starmap
 from typing import NamedTuple, TypeAlias
@@ -332,22 +332,28 @@ def _payload(pieces: Sequence[Piece]) -> pa.Array:
 
 def _beside(pieces: Sequence[Piece]) -> pa.Array:
     """Payloads that lie behind one another as one, where they lie."""
-    start = pieces[0].place
-    bounds = [pa.Array.from_buffers(OFFSET, piece.num_rows + 1, [None, piece.payload.buffers()[1]]) for piece in pieces]
-    offsets = [
-        pc.add(own[:-1], pa.scalar(piece.place - start, OFFSET)) for own, piece in zip(bounds, pieces, strict=True)
-    ]
+    start, counts = pieces[0].place, [piece.num_rows for piece in pieces]
+    own = pa.concat_arrays(_offsets(piece) for piece in pieces)
+    offsets = pc.add(own, pc.run_end_decode(_runs(counts, pa.array([piece.place - start for piece in pieces], OFFSET))))
     end = pieces[-1].place + pieces[-1].size - start
-    every = pa.concat_arrays([*offsets, pa.array([end], OFFSET)]).buffers()[1]
+    every = pa.concat_arrays([offsets, pa.array([end], OFFSET)]).buffers()[1]
     whole = pa.foreign_buffer(start, end, base=[piece.payload for piece in pieces])
-    return pa.Array.from_buffers(pa.binary(), sum(piece.num_rows for piece in pieces), [None, every, whole])
+    return pa.Array.from_buffers(pa.binary(), len(own), [None, every, whole])
+
+
+def _offsets(piece: Piece) -> pa.Array:
+    """Where the payloads of a piece start in it."""
+    return pa.Array.from_buffers(OFFSET, piece.num_rows, [None, piece.payload.buffers()[1]])
 
 
 def _times(pieces: Sequence[Piece]) -> pa.RunEndEncodedArray:
     """For each row when its piece came."""
-    ends = pa.array(list(accumulate(piece.num_rows for piece in pieces)), pa.int32())
-    times = pa.array([piece.received_at for piece in pieces], UTC)
-    return pa.RunEndEncodedArray.from_arrays(ends, times)
+    return _runs([piece.num_rows for piece in pieces], pa.array([piece.received_at for piece in pieces], UTC))
+
+
+def _runs(counts: Iterable[int], values: pa.Array) -> pa.RunEndEncodedArray:
+    """Each value as often as it counts."""
+    return pa.RunEndEncodedArray.from_arrays(pa.array(list(accumulate(counts)), pa.int32()), values)
 
 
 def _or_nulls(kind: pa.DataType, array: pa.Array | None, rows: int) -> pa.Array:
