@@ -17,7 +17,7 @@ from zenspark.api.channel import ChannelClosed, ReceiveTimeout, Resume
 from zenspark.api.enums import Reliability, SampleKind
 from zenspark.api.handlers import Attached, Handler
 from zenspark.api.sample import Sample
-from zenspark.arrow.incoming import INDEX, LARGE, NTP64, SN, Common, Memory, Piece, Shelf, batch_of, piece_of
+from zenspark.arrow.incoming import INDEX, NTP64, SN, Common, Memory, Piece, Shelf, batch_of, piece_of
 from zenspark.errors import UsageError
 from zenspark.transport.hearing import Pushes
 from zenspark.wire.columns import Kind
@@ -29,6 +29,8 @@ NAP = 0.001
 """Seconds to sleep after waiting for a piece, so that there are several: being woken costs more than taking one."""
 BYTES = 1 << 22
 """How much is put together at most: large payloads must not wait for `max_rows`, nor be copied in and out of cache."""
+LARGE = 1 << 15
+"""Bytes of a piece from which on it is worth not to copy them once more."""
 
 
 class ArrowBatches:
@@ -72,7 +74,7 @@ class BatchChannel(Handler[Any]):
             piece = self._more(deadline)
             if piece is None:
                 break
-            if min(size, piece.size) >= LARGE and piece.place and not pieces[-1].is_followed_by(piece):
+            if min(size, piece.size) >= LARGE and piece.board and not pieces[-1].is_followed_by(piece):
                 self._rests.append(piece)  # with these it would have to be copied
                 break
             pieces.append(piece)

@@ -1,14 +1,16 @@
 """Columns of the wire as record batches, in two steps.
 
 `piece_of` copies what differs from row to row out of the receive buffer, once, and notes what the rows have in common:
-this is all that whoever reads the network waits for. `batch_of` makes one record batch of many pieces. A column in
-which all rows are alike, as most are, is a slice of one made before. There is no Python object per sample.
+this is all that whoever reads the network waits for. `batch_of` makes one record batch of many pieces: payloads stay
+where they are, one behind the other on a board, and columns in which all rows are alike, as most are, are slices of
+those of a batch made before. There is no Python object per sample.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise, starmap
 from typing import NamedTuple, TypeAlias
@@ -28,10 +30,10 @@ MOST = 100_000
 """How many shapes are remembered: more would let whoever publishes ever new keys fill the memory."""
 LONGEST = 64
 """The longest text of which so many are kept."""
+PLACES = {name: place for place, name in enumerate(SCHEMA.names)}
+FIELDS = {field.name: field for field in SCHEMA}
 KINDS = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
-INDEX, NTP64, SN, OFFSET = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32()
-LARGE = 1 << 15
-"""Bytes of a piece from which on it is worth not to copy them once more."""
+INDEX, NTP64, SN, OFFSET, ENDS = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32(), pa.int32()
 SMALLEST_BOARD, LARGEST_BOARD = 1 << 16, 1 << 22
 """Bytes of memory that several pieces share;"""
 SHORT, LONG = 0.1, 1.0
@@ -97,12 +99,13 @@ class Piece(msgspec.Struct, frozen=True):
     received_at: int
     size: int
     """How many bytes of payload it brings, more or less."""
-    place: int = 0
-    """The address of its payload, if that is whole, and on a shelf; else 0."""
+    board: Board | None = None
+    """Where its payload lies, if with those of others."""
 
     def is_followed_by(self, other: Piece) -> bool:
         """Whether the payload of another lies right behind, so that both are one without a copy."""
-        return other.place == self.place + self.size and self.place > 0
+        payload = self.payload
+        return other.board is self.board is not None and other.payload.offset == payload.offset + len(payload)
 
     @property
     def num_rows(self) -> int:
@@ -110,7 +113,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     def split(self, rows: int) -> tuple[Piece, Piece]:
         """The first so many rows, and the others."""
-        return self._with(lambda array: array[:rows]), self._with(lambda array: array[rows:])
+        return self._with(lambda array: array[:rows], self.board), self._with(lambda array: array[rows:], self.board)
 
     def wanted(self) -> Piece:
         """Only the rows that have a key."""
@@ -120,10 +123,10 @@ class Piece(msgspec.Struct, frozen=True):
         mask = pa.repeat(has_key[0], self.num_rows) if self.index is None else has_key.take(self.index)
         return self._with(lambda array: array.filter(mask))
 
-    def _with(self, change: Callable[[pa.Array], pa.Array]) -> Piece:
+    def _with(self, change: Callable[[pa.Array], pa.Array], board: Board | None = None) -> Piece:
         columns = (self.index, self.payload, self.attachment, self.ntp64, self.sn)
         index, payload, attachment, ntp64, sn = (None if one is None else change(one) for one in columns)
-        return Piece(self.commons, index, payload, attachment, ntp64, sn, self.received_at, self.size)
+        return Piece(self.commons, index, payload, attachment, ntp64, sn, self.received_at, self.size, board)
 
 
 # -- from the wire -------------------------------------------------------------------------------------------------
@@ -155,32 +158,67 @@ Memory: TypeAlias = dict[tuple[object, ...], Known]
 """What was found out about shapes, by their signatures, clocks, keys and origins."""
 
 
-class Shelf:
-    """Gives out memory for payloads, one behind the other: so those of several pieces are one column without a copy.
+class Board:
+    """Memory for the payloads of several pieces, one behind the other: so they are one column without a copy."""
 
-    A board is as large as what comes within a fraction of a second: that is what somebody keeps who keeps one piece.
+    __slots__ = ("_data", "_offsets", "_views", "rows")
+
+    def __init__(self, rows: int, size: int) -> None:
+        offsets, data = room((rows + 1) * OFFSET.byte_width), room(size)
+        self._views = memoryview(offsets).cast("i"), memoryview(data)
+        self._views[0][0] = 0
+        self._offsets, self._data = pa.py_buffer(offsets), pa.py_buffer(data)
+        self.rows = 0
+
+    def add(self, spans: Spans) -> int:
+        """Copies payloads behind those that are here; how many bytes they have, less than 0 if there is no room."""
+        offsets, data = self._views
+        size: int = spans.gather_behind(offsets[self.rows :], data)
+        if size >= 0:
+            self.rows += spans.count
+        return size
+
+    def payload(self, first: int, count: int) -> pa.Array:
+        """Some rows, as a part of all."""
+        return pa.Array.from_buffers(pa.binary(), count, [None, self._offsets, self._data], 0, first)
+
+    def column(self, first: int, count: int) -> pa.Array:
+        """Some rows, by themselves where they lie: whoever pickles them has no others."""
+        start, stop = self._views[0][first], self._views[0][first + count]
+        own = pa.Array.from_buffers(OFFSET, count + 1, [None, self._offsets.slice(first * OFFSET.byte_width)], 0)
+        offsets = pc.subtract(own, pa.scalar(start, OFFSET)).buffers()[1]
+        return pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._data.slice(start, stop - start)], 0)
+
+
+class Shelf:
+    """Has boards, one after the other, each as large as what comes within a fraction of a second.
+
+    That is what somebody keeps who keeps one piece.
     """
 
     def __init__(self) -> None:
-        self._board = memoryview(b"")
+        self.board = Board(0, 0)
         self._size = SMALLEST_BOARD
         self._begun = 0.0
 
-    def take(self, size: int) -> memoryview:
-        """So many bytes, behind those given out before if there is room."""
-        if size > len(self._board):
-            self._begin(size)
-        taken, self._board = self._board[:size], self._board[size:]
-        return taken
+    def add(self, spans: Spans) -> int:
+        """Copies payloads, all of them there, behind those that are on the board, or on a new one; their bytes."""
+        size = self.board.add(spans)
+        if size < 0:
+            self._begin(spans.count, spans.measure())
+            size = self.board.add(spans)
+        return size
 
-    def _begin(self, size: int) -> None:
+    def _begin(self, rows: int, size: int) -> None:
+        """A new board, for at least so many rows and bytes, and more of the same kind."""
         now = time.monotonic()
         lasted, self._begun = now - self._begun, now
         if lasted < SHORT:
             self._size = min(self._size * 2, LARGEST_BOARD)
         elif lasted > LONG:
             self._size = max(self._size // 2, SMALLEST_BOARD)
-        self._board = memoryview(room(max(size, self._size)))
+        times = max(self._size // max(size, rows), 1)
+        self.board = Board(rows * times, max(size, self._size))
 
 
 def piece_of(
@@ -190,9 +228,7 @@ def piece_of(
     columns = pushes.columns
     where = slice(pushes.start, pushes.stop)
     shapes = [_known(pushes, index, key, via, memory) for index, key in enumerate(keys)]
-    is_lasting = pushes.is_lasting and shapes[0].is_put
-    payload = _lasting(columns) if is_lasting else _gathered(columns.payloads(), where, shelf)
-    data = payload.buffers()[2]
+    payload, size, board = _payload_of(pushes, shelf, all_put=all(one.is_put for one in shapes))
     piece = Piece(
         tuple([one.common for one in shapes]),
         None if len(keys) == 1 else _copied(columns.shape[where], INDEX),
@@ -201,15 +237,24 @@ def piece_of(
         _copied(columns.timestamp[where], NTP64) if any(one.has_stamp for one in shapes) else None,
         _copied(columns.source_sns()[where], SN) if any(one.has_source for one in shapes) else None,
         now_us,
-        data.size,
-        data.address if shelf is not None and not is_lasting and _is_plain(payload, columns) else 0,
+        size,
+        board,
     )
     return piece.wanted()
 
 
-def _is_plain(payload: pa.Array, columns: Columns) -> bool:
-    """Whether all rows of the columns are here, and all have a payload."""
-    return len(payload) == len(columns) and not payload.null_count
+def _payload_of(pushes: Pushes, shelf: Shelf | None, *, all_put: bool) -> tuple[pa.Array, int, Board | None]:
+    """The payloads, their bytes, and where they lie with others, if they do."""
+    columns = pushes.columns
+    if pushes.is_lasting and all_put:
+        return _lasting(columns), len(columns.data), None
+    spans = columns.payloads()
+    if shelf is None or not all_put:
+        payload = _gathered(spans, slice(pushes.start, pushes.stop))
+        return payload, payload.buffers()[2].size, None
+    size = shelf.add(spans)
+    board = shelf.board
+    return board.payload(board.rows - spans.count + pushes.start, pushes.stop - pushes.start), size, board
 
 
 def _known(pushes: Pushes, index: int, key: str | None, via: str, memory: Memory) -> Known:
@@ -233,8 +278,8 @@ def _lasting(columns: Columns) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(columns.data)])
 
 
-def _gathered(spans: Spans, where: slice, shelf: Shelf | None = None) -> pa.Array:
-    found = spans.gather(None if shelf is None else shelf.take)
+def _gathered(spans: Spans, where: slice) -> pa.Array:
+    found = spans.gather()
     validity = None if found.validity is None else pa.py_buffer(found.validity)
     buffers = [validity, pa.py_buffer(found.offsets), pa.py_buffer(found.data)]
     return pa.Array.from_buffers(pa.binary(), spans.count, buffers, found.null_count)[where]
@@ -250,8 +295,8 @@ class Gathered(msgspec.Struct, frozen=True):
     """
 
     rows: int
-    values: dict[str, tuple[Value, ...]]
-    """By column what rows have in common,"""
+    commons: tuple[Common, ...]
+    """What rows have in common,"""
     index: pa.Array | None
     """and for each row the place of its values there; None where all are alike."""
     payload: pa.Array
@@ -260,9 +305,14 @@ class Gathered(msgspec.Struct, frozen=True):
     sn: pa.Array | None
     received_at: pa.RunEndEncodedArray
 
+    @property
+    def values(self) -> dict[str, tuple[Value, ...]]:
+        """By column what rows have in common."""
+        return dict(zip(Common._fields, zip(*self.commons, strict=True), strict=True))
+
     def named(self, names: str, column: pa.Array | None) -> pa.Array | None:
         """A column only where rows have a value of that name."""
-        has_name = [name is not None for name in self.values[names]]
+        has_name = [getattr(common, names) is not None for common in self.commons]
         if column is None or all(has_name):
             return column
         if self.index is None:
@@ -277,7 +327,7 @@ def gathered(pieces: Sequence[Piece]) -> Gathered:
         places[common] = len(places)
     return Gathered(
         sum(piece.num_rows for piece in pieces),
-        dict(zip(Common._fields, zip(*places, strict=True), strict=True)),
+        tuple(places),
         None if len(places) == 1 else pa.concat_arrays([_index(piece, places) for piece in pieces]),
         _payload(pieces),
         _joined(pieces, [piece.attachment for piece in pieces]),
@@ -290,19 +340,43 @@ def gathered(pieces: Sequence[Piece]) -> Gathered:
 def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
     """One record batch of the schema from pieces, none of them empty."""
     all_rows = gathered(pieces)
-    found = {name: _spread(name, values, all_rows) for name, values in all_rows.values.items()}
-    found["payload"] = all_rows.payload
-    found["attachment"] = all_rows.attachment
+    batch = _common_columns(all_rows)
+    for name, column in _own_columns(all_rows):
+        if column is not None:
+            batch = batch.set_column(PLACES[name], FIELDS[name], column)
+    return batch
+
+
+def _own_columns(all_rows: Gathered) -> Iterator[tuple[str, pa.Array | None]]:
+    """The columns in which rows differ, None where no row has anything."""
+    yield "payload", all_rows.payload
+    yield "attachment", all_rows.attachment
     ntp64 = all_rows.named("timestamp_id", all_rows.ntp64)
     if ntp64 is not None:
-        found["timestamp_ntp64"] = ntp64.view(pa.int64())
-        found["timestamp"] = microseconds(ntp64)
+        yield "timestamp_ntp64", ntp64.view(pa.int64())
+        yield "timestamp", microseconds(ntp64)
     sn = all_rows.named("source_zid", all_rows.sn)
-    if sn is not None:
-        found["source_sn"] = sn.cast(pa.int64())
-    found["received_at"] = pc.run_end_decode(all_rows.received_at)
-    columns = [_or_nulls(field.type, found.get(field.name), all_rows.rows) for field in SCHEMA]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    yield "source_sn", None if sn is None else sn.cast(pa.int64())
+    yield "received_at", pc.run_end_decode(all_rows.received_at)
+
+
+def _common_columns(all_rows: Gathered) -> pa.RecordBatch:
+    """What rows have in common, with nothing in the other columns."""
+    first, rows = all_rows.commons[0], all_rows.rows
+    if all_rows.index is None and rows <= SPREAD and len(first.key or "") <= LONGEST:
+        return _alike_batch(first, _rounded(rows)).slice(0, rows)
+    return _batch_of_common(all_rows.values, all_rows.index, rows)
+
+
+@lru_cache(maxsize=64)
+def _alike_batch(common: Common, rows: int) -> pa.RecordBatch:
+    return _batch_of_common({name: (value,) for name, value in common._asdict().items()}, None, rows)
+
+
+def _batch_of_common(values: dict[str, tuple[Value, ...]], index: pa.Array | None, rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [_spread(field.type, values.get(field.name, (None,)), index, rows) for field in SCHEMA], schema=SCHEMA
+    )
 
 
 def _index(piece: Piece, places: dict[Common, int]) -> pa.Array:
@@ -323,56 +397,43 @@ def _joined(pieces: Sequence[Piece], arrays: list[pa.Array | None]) -> pa.Array 
 
 
 def _payload(pieces: Sequence[Piece]) -> pa.Array:
-    """The payloads of the pieces behind one another: where they lie, if they do so and are large, else copied."""
-    is_large = len(pieces) > 1 and sum(piece.size for piece in pieces) >= LARGE * len(pieces)
-    if is_large and all(starmap(Piece.is_followed_by, pairwise(pieces))):
-        return _beside(pieces)
+    """The payloads of the pieces behind one another: where they lie, if they do so, else copied."""
+    first, last = pieces[0], pieces[-1]
+    if first.board is not None and all(starmap(Piece.is_followed_by, pairwise(pieces))):  # and so of one board
+        start = first.payload.offset
+        return first.board.column(start, last.payload.offset + last.num_rows - start)
     return _joined(pieces, [piece.payload for piece in pieces])
-
-
-def _beside(pieces: Sequence[Piece]) -> pa.Array:
-    """Payloads that lie behind one another as one, where they lie."""
-    start, counts = pieces[0].place, [piece.num_rows for piece in pieces]
-    own = pa.concat_arrays(_offsets(piece) for piece in pieces)
-    offsets = pc.add(own, pc.run_end_decode(_runs(counts, pa.array([piece.place - start for piece in pieces], OFFSET))))
-    end = pieces[-1].place + pieces[-1].size - start
-    every = pa.concat_arrays([offsets, pa.array([end], OFFSET)]).buffers()[1]
-    whole = pa.foreign_buffer(start, end, base=[piece.payload for piece in pieces])
-    return pa.Array.from_buffers(pa.binary(), len(own), [None, every, whole])
-
-
-def _offsets(piece: Piece) -> pa.Array:
-    """Where the payloads of a piece start in it."""
-    return pa.Array.from_buffers(OFFSET, piece.num_rows, [None, piece.payload.buffers()[1]])
 
 
 def _times(pieces: Sequence[Piece]) -> pa.RunEndEncodedArray:
     """For each row when its piece came."""
-    return _runs([piece.num_rows for piece in pieces], pa.array([piece.received_at for piece in pieces], UTC))
+    ends = _numbers(ENDS, "i", accumulate(piece.num_rows for piece in pieces))
+    return pa.RunEndEncodedArray.from_arrays(ends, _numbers(UTC, "q", (piece.received_at for piece in pieces)))
 
 
-def _runs(counts: Iterable[int], values: pa.Array) -> pa.RunEndEncodedArray:
-    """Each value as often as it counts."""
-    return pa.RunEndEncodedArray.from_arrays(pa.array(list(accumulate(counts)), pa.int32()), values)
+def _numbers(kind: pa.DataType, form: str, values: Iterable[int]) -> pa.Array:
+    """A few numbers that are there: quicker than what looks for others."""
+    numbers = array(form, values)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
-def _or_nulls(kind: pa.DataType, array: pa.Array | None, rows: int) -> pa.Array:
-    return alike(kind, None, rows) if array is None else array
-
-
-def _spread(name: str, values: tuple[Value, ...], all_rows: Gathered) -> pa.Array:
+def _spread(kind: pa.DataType, values: tuple[Value, ...], index: pa.Array | None, rows: int) -> pa.Array:
     """A column from the values rows have in common."""
-    kind = SCHEMA.field(name).type
-    if all_rows.index is None or len(set(values)) == 1:
-        return alike(kind, values[0], all_rows.rows)
-    return pa.array(values, kind).take(all_rows.index)
+    if index is None or len(set(values)) == 1:
+        return alike(kind, values[0], rows)
+    return pa.array(values, kind).take(index)
 
 
 def alike(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
     """A column of one value, part of one made before if that is not too much to keep."""
     if rows > SPREAD or (isinstance(value, str) and len(value) > LONGEST):
         return pa.repeat(pa.scalar(value, kind), rows)
-    return _made_before(kind, value, 1 << (rows - 1).bit_length() if rows else 0)[:rows]
+    return _made_before(kind, value, _rounded(rows))[:rows]
+
+
+def _rounded(rows: int) -> int:
+    """A power of two from so many on."""
+    return 1 << (rows - 1).bit_length() if rows else 0
 
 
 @lru_cache(maxsize=256)

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable
 from enum import IntEnum
 from sys import byteorder
 from typing import TypeAlias
@@ -661,29 +660,58 @@ class Spans:
             return -1
         return stop - start if start <= stop <= self._size else -2
 
-    def gather(self, take: Callable[[int], memoryview] | None = None) -> Gathered:
-        """Copy the pieces one after the other, into memory of their size that `take` gives, or else their own."""
+    def gather(self) -> Gathered:
+        """Copy the pieces one after the other."""
         offsets = _zeros("i", self.count + 1)
         validity = bytearray((self.count + 7) >> 3)
         places: cython.p_uint = _pointer32(_as("I", offsets))
-        bits: cython.p_uchar = _pointer8(memoryview(validity))
-        nulls: cython.Py_ssize_t
-        with cython.nogil:
-            nulls = self._measure(places, bits)
-        if nulls < 0:
-            raise UsageError(f"row {-1 - nulls} points outside of {self._size} bytes, or is 2 GiB behind the first")
-        data = memoryview(room(offsets[self.count])) if take is None else take(offsets[self.count])
+        nulls: cython.Py_ssize_t = self._measured(places, validity)
+        data = memoryview(room(offsets[self.count]))
         out: cython.p_uchar = _pointer8(data)
         with cython.nogil:
             self._gather(places, out)
         return Gathered(offsets, data, validity if nulls else None, nulls)
+
+    def gather_behind(self, offsets: Numbers, data: memoryview) -> int:
+        """Copy the pieces into memory, the first to where the first offset says, and fill in the others.
+
+        How many bytes they have; less than 0, and nothing is copied, if one is absent or there is no room for them.
+        """
+        numbers = _as("I", offsets)
+        if len(numbers) <= self.count:
+            return -1
+        places: cython.p_uint = _pointer32(numbers)
+        start: cython.Py_ssize_t = places[0]
+        if self._measured(places, bytearray((self.count + 7) >> 3)) or places[self.count] > len(data):
+            return -1
+        out: cython.p_uchar = _pointer8(data)
+        with cython.nogil:
+            self._gather(places, out)
+        return places[self.count] - start
+
+    def measure(self) -> int:
+        """How many bytes the pieces have."""
+        offsets = _zeros("i", self.count + 1)
+        self._measured(_pointer32(_as("I", offsets)), bytearray((self.count + 7) >> 3))
+        return offsets[self.count]
+
+    @cython.cfunc
+    def _measured(self, offsets: cython.p_uint, validity: bytearray) -> cython.Py_ssize_t:
+        """Fill in the offsets behind the first, and validity; how many pieces are absent."""
+        bits: cython.p_uchar = _pointer8(memoryview(validity))
+        nulls: cython.Py_ssize_t
+        with cython.nogil:
+            nulls = self._measure(offsets, bits)
+        if nulls < 0:
+            raise UsageError(f"row {-1 - nulls} points outside of {self._size} bytes, or is 2 GiB behind the first")
+        return nulls
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _measure(self, offsets: cython.p_uint, validity: cython.p_uchar) -> cython.Py_ssize_t:
         """Fill in offsets and validity; how many pieces are absent, or -1 - row at the first that cannot be copied."""
-        total: cython.longlong = 0
+        total: cython.longlong = offsets[0]
         nulls: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t
         size: cython.Py_ssize_t

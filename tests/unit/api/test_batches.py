@@ -8,13 +8,13 @@ import pytest
 
 from tests.unit.net.ends import meanwhile
 from tests.waiting import PATIENCE
-from zenspark.api.batches import BYTES, ArrowBatches, BatchChannel, piece_from_samples
+from zenspark.api.batches import BYTES, LARGE, ArrowBatches, BatchChannel, piece_from_samples
 from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.sample import sample_of
 from zenspark.api.session import Session
 from zenspark.api.timestamps import Timestamp as ApiTimestamp
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import LARGE, batch_of
+from zenspark.arrow.incoming import batch_of
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.transport.hearing import Pushes

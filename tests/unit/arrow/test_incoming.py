@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import time
+from array import array
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
 
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.incoming import (
-    LARGE,
     LARGEST_BOARD,
     LONGEST,
     NTP64,
@@ -25,7 +27,7 @@ from zenspark.arrow.incoming import (
 )
 from zenspark.transport.hearing import Pushes
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Spans
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
     Congestion,
@@ -38,6 +40,7 @@ from zenspark.wire.values import (
     ZenohId,
 )
 
+LARGE = 1 << 15
 CLOCK = ZenohId(0xABC)
 PLAIN = Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=b"1"))
 FULL = Push(
@@ -208,24 +211,71 @@ def shelved(shelf: Shelf, *messages: Push) -> Piece:
     return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, {}, shelf)
 
 
-def test_large_payloads_on_one_shelf_become_one_column_where_they_lie() -> None:
-    shelf = Shelf()
-    pieces = [shelved(shelf, large(1)), shelved(shelf, large(2))]
+def address(array: pa.Array) -> int:
+    """Where the bytes of a column begin."""
+    return int(array.buffers()[2].address)
+
+
+def filled(shelf: Shelf) -> None:
+    """Adds the same until there is a new board."""
+    board = shelf.board
+    while shelf.board is board:
+        shelf.add(Spans.from_offsets(bytes(4096), array("i", [0, 4096])))
+
+
+@pytest.mark.parametrize("payload", [b"1", b"1" * LARGE])
+def test_payloads_on_one_shelf_become_one_column_where_they_lie(payload: bytes) -> None:
+    shelf, message = Shelf(), Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=payload))
+    for _ in range(3):
+        filled(shelf)  # the next board is larger
+    pieces = [shelved(shelf, message) for _ in range(3)]
     assert pieces[0].is_followed_by(pieces[1])
-    place = pieces[0].payload.buffers()[2].address
-    payload = batch_of(pieces).column("payload")
+    assert not pieces[0].is_followed_by(pieces[2])
+    whole, part = (batch_of(some).column("payload") for some in (pieces, pieces[1:]))
+    assert address(part) == address(whole) + pieces[0].size
     del pieces, shelf
-    assert payload.buffers()[2].address == place
-    assert payload.to_pylist() == [b"\1" * LARGE, b"\2" * LARGE]
+    assert whole.to_pylist() == [*part.to_pylist(), payload]
+    assert set(part.to_pylist()) == {payload}
+
+
+def test_what_is_pickled_has_no_bytes_of_others() -> None:
+    shelf = Shelf()
+    _, piece, _ = [shelved(shelf, large(number)) for number in range(3)]
+    found = batch_of([piece])
+    sent = pickle.dumps(found)
+    assert pickle.loads(sent).equals(found)
+    assert LARGE < len(sent) < LARGE * 1.5
+
+
+def test_parts_of_a_piece_lie_where_it_did() -> None:
+    shelf = Shelf()
+    before = shelved(shelf, PLAIN)
+    first, rest = shelved(shelf, PLAIN, large(1), PLAIN).split(1)
+    assert before.is_followed_by(first)
+    assert first.is_followed_by(rest)
+    assert not before.is_followed_by(rest)
+    assert batch_of([rest]).column("payload").to_pylist() == [b"\1" * LARGE, b"1"]
 
 
 def test_pieces_that_lie_apart_are_copied() -> None:
     shelf = Shelf()
     whole = shelved(shelf, large(1))
     small = [shelved(shelf, PLAIN), shelved(shelf, PLAIN, REMOVAL)]
-    assert [piece.place for piece in (piece(PLAIN), small[1])] == [0, 0]
+    assert [one.board for one in (piece(PLAIN), small[1])] == [None, None]
     found = batch_of([whole, shelved(Shelf(), large(2)), *small])
     assert found.column("payload").to_pylist() == [b"\1" * LARGE, b"\2" * LARGE, b"1", b"1", None]
+
+
+def test_rows_that_nobody_wants_are_not_in_between() -> None:
+    shelf = Shelf()
+    columns = decoded(PLAIN, FULL, PLAIN)
+    taken = [
+        piece_of(Pushes(columns, 0, 2), ["a/b", None], "feed", 0, {}, shelf),
+        piece_of(Pushes(columns, 1, 3), keys_of(columns), "feed", 0, {}, shelf),
+        piece_of(Pushes(columns, 0, 1), keys_of(columns), "feed", 0, {}, shelf),
+    ]
+    assert [one.is_followed_by(other) for one, other in pairwise(taken)] == [False, True]
+    assert batch_of(taken).column("payload").to_pylist() == [b"1", b"22", b"1", b"1"]
 
 
 def test_boards_are_as_large_as_what_comes_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,12 +285,13 @@ def test_boards_are_as_large_as_what_comes_in_a_while(monkeypatch: pytest.Monkey
     sizes = []
     for wait in [0.0] * 9 + [0.5] * 2 + [2.0] * 9:
         now += wait
-        shelf.take(len(shelf._board) + 1)
+        filled(shelf)
         sizes.append(shelf._size)
     assert sizes[:9] == [SMALLEST_BOARD, *(min(SMALLEST_BOARD << step, LARGEST_BOARD) for step in range(1, 9))]
     assert sizes[9:11] == [LARGEST_BOARD] * 2
     assert sizes[11:] == [max(LARGEST_BOARD >> step, SMALLEST_BOARD) for step in range(1, 10)]
-    assert len(shelf.take(LARGEST_BOARD * 2)) == LARGEST_BOARD * 2
+    size = LARGEST_BOARD * 2
+    assert shelf.add(Spans.from_offsets(bytes(size), array("i", [0, size]))) == size
 
 
 def test_a_payload_that_lasts_stays_where_it_is() -> None:

@@ -833,6 +833,27 @@ def test_pieces_of_any_size_are_copied(sizes: Iterable[int]) -> None:
     assert Spans.from_offsets(data, offsets).gather().data == data
 
 
+def test_pieces_are_copied_behind_others_where_there_is_room() -> None:
+    spans = Spans(b"abcdef", array("I", [4, 0]), array("I", [6, 3]))
+    assert spans.measure() == 5
+    offsets, data = array("i", [2, 0, 0, 7]), memoryview(bytearray(8))
+    assert spans.gather_behind(offsets, data) == 5
+    assert (list(offsets), bytes(data)) == ([2, 4, 7, 7], b"\0\0efabc\0")
+    assert spans.gather_behind(memoryview(offsets)[2:], data) == -1  # one row has no offset
+    assert spans.gather_behind(offsets, data[:6]) == -1
+    assert bytes(data) == b"\0\0efabc\0"
+
+
+def test_absent_pieces_are_not_copied_behind_others() -> None:
+    offsets, data = array("i", [0, 0, 0]), memoryview(bytearray(8))
+    assert Spans(b"abc", array("I", [0, ABSENT]), array("I", [3, ABSENT])).gather_behind(offsets, data) == -1
+    assert bytes(data) == bytes(8)
+    outside = Spans(b"abc", array("I", [2]), array("I", [4]))
+    for use in (outside.measure, lambda: outside.gather_behind(offsets, data)):
+        with pytest.raises(UsageError, match="row 0 points outside of 3 bytes"):
+            use()
+
+
 def test_validity_counts_bits_from_where_it_is_told() -> None:
     offsets = array("i", [0, 1, 2, 3])
     spans = Spans.from_offsets(b"abc", offsets, validity=bytes([0b01010000, 1]), first_bit=6)
