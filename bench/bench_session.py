@@ -34,11 +34,10 @@ from bench.running import Line, run
 OURS, THEIRS = "zenspark", "zenoh"
 TURNS = 7
 KEY = "bench/session"
-SIZES = {8: 2_000_000, 1024: 400_000, 65536: 60_000}
-"""Payload sizes, and how many bytes' worth of them the fast sender offers in a turn."""
-SLOWER = 4
-"""By how much fewer messages a receiver of objects is given than one of Arrow batches."""
-PUTS = {8: 600_000, 1024: 300_000, 65536: 12_000}
+SIZES = {8: 1_000_000, 1024: 300_000, 65536: 30_000}
+"""Payload sizes, and how many messages of them one by one a turn has;"""
+IN_BATCHES = {8: 10_000_000, 1024: 1_000_000, 65536: 30_000}
+"""and how many in batches: so that either takes long enough to be measured."""
 PINGS = 4_000
 GETS = 3_000
 ROWS = 16_384
@@ -366,22 +365,21 @@ Comparison = tuple[str, Callable[[], Measured], Callable[[], Measured]]
 
 
 def sending(role: str, size: int) -> Comparison:
-    sink, count = (OURS, "sink"), PUTS[size]
+    sink, count = (OURS, "sink"), (SIZES if role == "put" else IN_BATCHES)[size]
     return (
         f"{role} {size} B",
         lambda: play(sink, (OURS, role), size, count, "caller"),
-        lambda: play(sink, (THEIRS, "put"), size, count, "caller"),
+        lambda: play(sink, (THEIRS, "put"), size, SIZES[size], "caller"),
     )
 
 
 def receiving(role: str, size: int) -> Comparison:
-    feed, count = (OURS, "feed"), SIZES[size]
+    feed, count = (OURS, "feed"), (IN_BATCHES if role == "arrow" else SIZES)[size]
     theirs = "callback" if role == "arrow" else role
-    fewer = count // SLOWER
     return (
         f"receive into {role} {size} B",
-        lambda: play((OURS, role), feed, size, count if role == "arrow" else fewer, "listener"),
-        lambda: play((THEIRS, theirs), feed, size, fewer, "listener"),
+        lambda: play((OURS, role), feed, size, count, "listener"),
+        lambda: play((THEIRS, theirs), feed, size, SIZES[size], "listener"),
     )
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.strategies import examples
 from zenspark.errors import DecodeError
+from zenspark.transport.outbox import vle
 from zenspark.wire import codec
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.columns import ABSENT, Columns, Cursor, Encoder, Framing, Kind, Outcome, Rows, Spans
@@ -389,7 +390,11 @@ def test_columns_are_written_as_the_codec_writes_their_messages(
 def test_what_is_written_from_columns_is_read_into_columns(pushes: list[Any], priority: Priority) -> None:
     encoder = Encoder(limit=4000, priority=priority)
     out = bytearray(1 << 16)
-    assert encoder.encode(rows_of(pushes, None, None), out) is Outcome.END
+    rows = rows_of(pushes, None, None)
+    assert encoder.encode(rows, out) is Outcome.END
+    for row, push in enumerate(pushes):
+        head, payload = rows.parts(row)
+        assert head + (b"" if payload is None else vle(len(payload)) + bytes(payload)) == codec.encode(push)
     columns = Columns(len(pushes))
     assert Cursor(out, Framing.STREAM, 4000, 0, encoder.written).decode(columns) is Outcome.END
     assert [columns.push(row) for row in range(len(columns))] == pushes

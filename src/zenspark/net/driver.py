@@ -19,6 +19,7 @@ from typing import Protocol
 from zenspark.errors import CloseReason, LinkError
 from zenspark.net.links import NOTHING, Link
 from zenspark.net.loop import Loop, Timer, sever
+from zenspark.net.resting import Flow
 from zenspark.net.speaking import Patience, Speaker, Voice
 from zenspark.transport.connection import Connection, Event, Say, State
 from zenspark.transport.handshake import Opened
@@ -272,6 +273,7 @@ class Driver(Pump):
         self._owner = owner
         self._spoken = 0
         """How much was said here when a small message came last: more since then makes the next one an answer."""
+        self._flow = Flow()
 
     @property
     def is_open(self) -> bool:
@@ -301,9 +303,12 @@ class Driver(Pump):
         self.received += count
         if self._prefix:
             room[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
-        for event in self.connection.receive(count + self._prefix, self.loop.now()):
+        now = self.loop.now()
+        for event in self.connection.receive(count + self._prefix, now):
             self._handle(event)
-        if count < SMALL and self._taken != self._spoken:
+        if self._flow.deserves_rest(count, len(room), self._taken, now):
+            self.loop.rest()
+        elif count < SMALL and self._taken != self._spoken:
             self._spoken = self._taken
             self.loop.looking.expect()
         return True

@@ -29,6 +29,7 @@ from typing import Protocol
 
 from zenspark.net.looking import Looking
 from zenspark.net.polling import EPOLLIN, EPOLLOUT, poller
+from zenspark.net.resting import REST
 
 logger = logging.getLogger("zenspark.net")
 
@@ -113,6 +114,8 @@ class Loop:
         self._until = 0.0
         """Until when it sleeps."""
         self.looking = Looking()
+        self._rests = False
+        """Whether to sleep a moment before the next look at the network."""
         self._stopping = False
         self._bell, self._button = socket.socketpair()
         self._bell.setblocking(False)
@@ -240,6 +243,10 @@ class Loop:
         change(descriptor, events)
         self._watched[descriptor] = (on_readable, on_writable)
 
+    def rest(self) -> None:
+        """Sleep a moment before the next look at the network, unless there is something else to do."""
+        self._rests = True
+
     def call_asleep(self, ring: Work) -> None:
         """Run this right before falling asleep: whoever it wakes finds Python's lock free, and need not sleep again."""
         self._bells.append(ring)
@@ -286,9 +293,7 @@ class Loop:
         timeout = -1 if timeout == FOREVER else max(0.0, timeout)
         while self._bells:
             self._guarded(self._bells.popleft())
-        if timeout and self.looking.is_due and self.looking.finds(self._poller.fileno(), timeout):
-            timeout = 0.0
-        ready = self._poller.poll(timeout)
+        ready = self._poller.poll(self._rested_or_looked(timeout))
         self._awake = True
         for descriptor, events in ready:
             on_readable, on_writable = self._watched.get(descriptor, NOBODY)  # it may have just been taken out
@@ -305,6 +310,15 @@ class Loop:
                 return
         for _ in range(len(self._last)):
             self._guarded(self._last.popleft())
+
+    def _rested_or_looked(self, timeout: float) -> float:
+        """Do what is better than falling asleep at once, if anything is; how long to sleep after it."""
+        rests, self._rests = self._rests, False
+        if timeout and rests:
+            time.sleep(REST)
+        elif timeout and self.looking.is_due and self.looking.finds(self._poller.fileno(), timeout):
+            return 0.0
+        return timeout
 
     def _until_timer(self) -> float:
         while self._new_timers:

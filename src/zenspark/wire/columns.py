@@ -2267,16 +2267,15 @@ class Rows:
 
     def parts(self, row: cython.Py_ssize_t) -> tuple[bytes, memoryview | None]:
         """The message of a row as its bytes, and a payload to put behind them with its length, where it lies."""
-        push = self._push(row, b"")
-        whole = encode(push)
-        return (whole, None) if isinstance(push.body, Del) else (whole[: len(whole) - 1], self._payload.view(row))
+        if not 0 <= row < self.count:
+            raise IndexError(f"row {row} of {self.count}")
+        head = Encoder().head(self, row)
+        if head is None:
+            return encode(self.push(row)), None
+        return head, None if self._kinds[row * self._kind_step] else self._payload.view(row)
 
     def push(self, row: cython.Py_ssize_t) -> Push:
         """The message of a row, for the object codec to write, or to say what is wrong with."""
-        return self._push(row, None)
-
-    def _push(self, row: cython.Py_ssize_t, payload: bytes | None) -> Push:
-        """The message of a row, with another payload if there is one given."""
         if not 0 <= row < self.count:
             raise IndexError(f"row {row} of {self.count}")
         timestamp = None
@@ -2300,7 +2299,7 @@ class Rows:
                 encoding=Encoding.read(Reader(encoding)) if encoding else Encoding.BYTES,
                 source_info=source,
                 attachment=attachment,
-                payload=bytes(value) if payload is None else payload,
+                payload=bytes(value),
             )
         mapping = Mapping.SENDER if self._header & 0x40 else Mapping.RECEIVER
         wire_expr = WireExpr(self._scope, (self._key.value(row) or b"").decode(), mapping)
@@ -2455,9 +2454,24 @@ class Encoder:
                 break
             at = self._write_key(rows, row, out, at)
             at = self._write_body(rows, row, out, at)
+            if not self._del:
+                at = _write_z(out, at, self._payload)
+                at = _copy(out, at, rows._payload._data, rows._payload._start(row), self._payload)
             row += 1
         rows.row = row
         return at
+
+    def head(self, rows: Rows, row: cython.Py_ssize_t) -> bytes | None:
+        """A row up to the length of its payload; None if only the object codec can write it, or say what is wrong."""
+        size: cython.longlong = self._measure_key(rows, row) + self._measure_body(rows, row)
+        if size >= _NEVER:
+            return None
+        if not self._del:
+            size -= _z_size(self._payload) + self._payload
+        head = room(size)
+        out: cython.p_uchar = _pointer8(memoryview(head))
+        self._write_body(rows, row, out, self._write_key(rows, row, out, 0))
+        return bytes(head)
 
     # -- how large a row is, and what of it there is
 
@@ -2550,6 +2564,7 @@ class Encoder:
     def _write_body(
         self, rows: Rows, row: cython.Py_ssize_t, out: cython.p_uchar, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
+        """Everything before the payload and its length."""
         start: cython.Py_ssize_t = at
         out[at] = _DEL_BODY if self._del else _PUT_BODY
         at += 1
@@ -2569,9 +2584,6 @@ class Encoder:
             out[at] = 0x42 if self._del else 0x43
             at = _write_z(out, at + 1, self._attachment)
             at = _copy(out, at, rows._attachment._data, rows._attachment._start(row), self._attachment)
-        if not self._del:
-            at = _write_z(out, at, self._payload)
-            at = _copy(out, at, rows._payload._data, rows._payload._start(row), self._payload)
         return at
 
     @cython.cfunc

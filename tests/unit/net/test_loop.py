@@ -7,14 +7,17 @@ import logging
 import queue
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from tests.unit.net.ends import in_thread
 from tests.waiting import PATIENCE
 from zenspark.net.loop import MANY_CANCELLED, Loop, hand_over, sever
+from zenspark.net.resting import REST
 
 
 @contextlib.contextmanager
@@ -296,6 +299,39 @@ def test_after_the_end_work_is_done_by_others() -> None:
     late = threading.Event()
     loop.lend_soon(late.set)
     assert late.wait(PATIENCE)
+
+
+def test_who_rests_does_so_once_and_hears_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: queue.Queue[float] = queue.Queue()
+    woken = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        rests.put(seconds)
+        loop.call_soon(woken.set)
+
+    monkeypatch.setattr("zenspark.net.loop.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    with running() as loop:
+        loop.call_soon(loop.rest)
+        assert rests.get(timeout=PATIENCE) == REST
+        assert woken.wait(PATIENCE)
+        loop.call_soon(loop.rest)
+        assert rests.get(timeout=PATIENCE) == REST
+    assert rests.empty()
+
+
+def test_who_has_something_to_do_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr("zenspark.net.loop.time", SimpleNamespace(sleep=rests.append, monotonic=time.monotonic))
+    done = threading.Event()
+
+    def work(left: int) -> None:
+        loop.rest()
+        loop.call_last(partial(work, left - 1) if left else done.set)
+
+    with running() as loop:
+        loop.call_soon(partial(work, 20))
+        assert done.wait(PATIENCE)
+    assert rests == []
 
 
 def test_a_far_timer_does_not_wake_the_loop_and_a_near_one_does() -> None:

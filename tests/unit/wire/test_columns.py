@@ -1045,6 +1045,13 @@ def test_a_row_in_parts_is_its_head_and_its_payload_where_it_lies() -> None:
         rows.parts(3)
 
 
+def test_a_row_in_parts_that_only_the_object_codec_can_write() -> None:
+    rows = Rows(2, WireExpr(1), spans_of([b"x", None]), source_zid=Spans.constant(b"\7\0"))
+    assert rows.parts(0) == (encode(rows.push(0)), None)
+    with pytest.raises(UsageError, match="row 1 is a PUT without a payload"):
+        rows.parts(1)
+
+
 def test_deletions_need_no_payload() -> None:
     rows = Rows(2, spans_of([b"a", b""]), kind=Kind.DEL, encoding=Spans.constant(b"\x08"))
     sent = [Push(wire_expr=WireExpr(0, key), body=Del()) for key in ("a", "")]
