@@ -26,7 +26,20 @@ from pathlib import Path
 import pyarrow as pa
 
 import zenspark
-from bench.bench_session import KEY, OURS, SIZES, TURNS, Measured, Process, cpu, free_port, opened, tell, wait_for_word
+from bench.bench_session import (
+    IN_BATCHES,
+    KEY,
+    OURS,
+    SIZES,
+    TURNS,
+    Measured,
+    Process,
+    cpu,
+    free_port,
+    opened,
+    tell,
+    wait_for_word,
+)
 from bench.compare import Result
 from bench.running import Line, run
 from zenspark.arrow.incoming import Common, Piece, batch_of
@@ -39,7 +52,7 @@ ROWS = 20_000_000
 AT_ONCE = 65_536
 READ_BYTES = 16_384
 """What one read of the network brings at least, as a piece."""
-LIVE = {size: count * 5 for size, count in SIZES.items()}
+LIVE = {size: count * 2 for size, count in IN_BATCHES.items()}
 LOOK_AGAIN = 0.002
 
 
