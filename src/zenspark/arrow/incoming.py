@@ -363,12 +363,12 @@ def _own_columns(all_rows: Gathered) -> Iterator[tuple[str, pa.Array | None]]:
 def _common_columns(all_rows: Gathered) -> pa.RecordBatch:
     """What rows have in common, with nothing in the other columns."""
     first, rows = all_rows.commons[0], all_rows.rows
-    if all_rows.index is None and rows <= SPREAD and len(first.key or "") <= LONGEST:
+    if all_rows.index is None and rows <= SPREAD and not any(map(_is_long, first)):
         return _alike_batch(first, _rounded(rows)).slice(0, rows)
     return _batch_of_common(all_rows.values, all_rows.index, rows)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _alike_batch(common: Common, rows: int) -> pa.RecordBatch:
     return _batch_of_common({name: (value,) for name, value in common._asdict().items()}, None, rows)
 
@@ -426,9 +426,14 @@ def _spread(kind: pa.DataType, values: tuple[Value, ...], index: pa.Array | None
 
 def alike(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
     """A column of one value, part of one made before if that is not too much to keep."""
-    if rows > SPREAD or (isinstance(value, str) and len(value) > LONGEST):
+    if rows > SPREAD or _is_long(value):
         return pa.repeat(pa.scalar(value, kind), rows)
     return _made_before(kind, value, _rounded(rows))[:rows]
+
+
+def _is_long(value: Value) -> bool:
+    """Whether so many of a value are too much to keep."""
+    return isinstance(value, str) and len(value) > LONGEST
 
 
 def _rounded(rows: int) -> int:

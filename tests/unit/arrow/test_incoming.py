@@ -22,6 +22,7 @@ from zenspark.arrow.incoming import (
     Memory,
     Piece,
     Shelf,
+    _alike_batch,
     batch_of,
     piece_of,
 )
@@ -307,9 +308,16 @@ def test_a_removal_that_lasts_has_no_payload_either() -> None:
     assert (row["kind"], row["payload"], row["attachment"]) == ("DELETE", None, b"why")
 
 
-def test_long_keys_are_not_kept_for_later() -> None:
-    long = Push(wire_expr=WireExpr(0, "k" * (LONGEST + 1)), body=Put(payload=b""))
-    assert batch(long, long).column("key").to_pylist() == ["k" * (LONGEST + 1)] * 2
+def test_long_texts_are_not_kept_for_later() -> None:
+    text = "k" * (LONGEST + 1)
+    key = Push(wire_expr=WireExpr(0, text), body=Put(payload=b""))
+    encoding = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b"", encoding=Encoding(0, text)))
+    _alike_batch.cache_clear()
+    assert batch(key, key).column("key").to_pylist() == [text] * 2
+    assert batch(encoding, encoding).column("encoding").to_pylist() == [f"zenoh/bytes;{text}"] * 2
+    assert _alike_batch.cache_info().currsize == 0
+    assert batch(PLAIN, PLAIN).column("key").to_pylist() == ["a/b"] * 2
+    assert _alike_batch.cache_info().currsize == 1
 
 
 def test_readings_and_numbers_mean_nothing_where_nobody_is_named() -> None:
