@@ -250,7 +250,10 @@ def main() -> None:
         role, _, *arguments = options.role
         ROLES[role](*(int(each) if each.isdigit() else each for each in arguments))
         return
-    parts = (of(part, options.scale, options.turns, options.master) for part in options.only.split(","))
+    wanted = options.only.split(",")
+    if unknown := set(wanted) - {*map(str, ROWS), "lag"}:
+        command.error(f"--only knows the parts {command.get_default('only')}, not {', '.join(sorted(unknown))}")
+    parts = (of(part, options.scale, options.turns, options.master) for part in wanted)
     report("pipeline", chain.from_iterable(parts), options.json)
 
 

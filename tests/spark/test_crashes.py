@@ -24,7 +24,7 @@ from zenspark.journal import Journal
 
 pytestmark = pytest.mark.spark
 
-TIMES = int(os.environ.get("ZENSPARK_CRASHES", "3"))
+TIMES = int(os.environ.get("ZENSPARK_CRASHES", "4"))
 """How often each is killed: a few times in `make test`, twenty times in `make crashes`."""
 
 

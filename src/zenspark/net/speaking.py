@@ -96,7 +96,7 @@ class Speaker(ABC):
         """How many bytes wait there."""
         self._run: bytearray | None = None
         self._taken = 0
-        """Counts what the link takes late, to see whether the peer reads at all."""
+        """How many bytes the link has taken so far."""
         self._is_congested = False
         """Whether a message was dropped and there was no room since: the next ones need not wait to find out."""
         self._has_first = False
