@@ -11,7 +11,8 @@ is spent when `start` has reached `end`.
 Stars are matched greedily, not by the recursion of the specification, which is exponential:
 
 * Where only one side has stars, a star gives way one step at a time, and only the latest one ever has to: whatever an
-  earlier star could still reach, the later one reaches as well. That is at most length times length steps.
+  earlier star could still reach, the later one reaches as well. That is at most chunks times length steps between
+  chunks; inside a chunk the texts between two `$*` are searched for in linear time.
 * Where both sides have stars, what stands before the first star of either side must agree in pairs, and so must what
   stands after the last one. The rest always agrees: each side's star takes what the other side has between.
 * No star takes a verbatim chunk (12.3). So the verbatim chunks of both sides must be the same in the same order, and
@@ -255,22 +256,109 @@ def _absorb(
     j: cython.Py_ssize_t,
     j_end: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Whether chunk `a` takes all of chunk `b`: its `$*` any run of bytes, a `$*` of b among them, the rest itself."""
-    after_star: cython.Py_ssize_t = -1  # where a goes on behind its latest `$*`
-    taken: cython.Py_ssize_t = 0  # how far into b that `$*` reaches
-    while j < j_end:
-        if i < i_end and a[i] == DOLLAR:
-            i = after_star = i + 2
-            taken = j
-        elif i < i_end and a[i] == b[j]:
-            i += 1
-            j += 1
-        elif after_star < 0:
+    """Whether chunk `a`, which has a `$*`, takes all of chunk `b`: its `$*` any run of bytes, the rest itself.
+
+    A `$*` of b is bytes like others. The texts between two `$*` are searched for in order, each at its first place:
+    whatever a later place would leave for the rest, the first place leaves as well.
+    """
+    piece_end: cython.Py_ssize_t
+    while i < i_end and a[i] != DOLLAR:
+        if j >= j_end or a[i] != b[j]:
             return False
+        i += 1
+        j += 1
+    while i < i_end and a[i_end - 1] != STAR:
+        if j >= j_end or a[i_end - 1] != b[j_end - 1]:
+            return False
+        i_end -= 1
+        j_end -= 1
+    i += 2
+    while i < i_end:
+        piece_end = i
+        while piece_end < i_end and a[piece_end] != DOLLAR:
+            piece_end += 1
+        if piece_end > i:  # always, in canonical text
+            j = _search(a, i, piece_end, b, j, j_end)
+            if j < 0:
+                return False
+            j += piece_end - i
+        i = piece_end + 2
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _search(
+    a: cython.p_const_uchar,
+    i: cython.Py_ssize_t,
+    i_end: cython.Py_ssize_t,
+    b: cython.p_const_uchar,
+    j: cython.Py_ssize_t,
+    j_end: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Where part `a` first occurs in part `b`, -1 if nowhere: two-way search, linear in both lengths.
+
+    `a` is cut where the periods to the left and right of the cut are longest. The right side is compared first: after
+    a mismatch there nothing up to it can match. If the whole of `a` repeats with a period, what matched before a shift
+    by that period is not compared again.
+    """
+    size: cython.Py_ssize_t = i_end - i
+    one: cython.Py_ssize_t = _greatest_suffix(a, i, i_end, False)
+    other: cython.Py_ssize_t = _greatest_suffix(a, i, i_end, True)
+    cut: cython.Py_ssize_t = max(one, other) // (size + 1)
+    period: cython.Py_ssize_t = max(one, other) % (size + 1)
+    repeats: cython.bint
+    matched: cython.Py_ssize_t = 0  # how much of the left side is known to match
+    at: cython.Py_ssize_t
+    repeats = _is_same(a, i, i + cut, a, i + period, i + period + cut)
+    if not repeats:
+        period = max(cut, size - cut) + 1
+    while j + size <= j_end:
+        at = max(cut, matched)
+        while at < size and a[i + at] == b[j + at]:
+            at += 1
+        if at < size:
+            j += at - cut + 1
+            matched = 0
+            continue
+        at = cut
+        while at > matched and a[i + at - 1] == b[j + at - 1]:
+            at -= 1
+        if at <= matched:
+            return j
+        j += period
+        matched = size - period if repeats else 0
+    return -1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _greatest_suffix(
+    a: cython.p_const_uchar, i: cython.Py_ssize_t, i_end: cython.Py_ssize_t, reverse: cython.bint
+) -> cython.Py_ssize_t:
+    """The suffix of a part that is greatest by the order of its bytes, or by the reverse: where it starts, times the
+    size of the part and one, plus its period."""
+    size: cython.Py_ssize_t = i_end - i
+    suffix: cython.Py_ssize_t = 0
+    period: cython.Py_ssize_t = 1
+    rival: cython.Py_ssize_t = 1
+    same: cython.Py_ssize_t = 0
+    while rival + same < size:
+        if a[i + suffix + same] == a[i + rival + same]:
+            same += 1
+            if same == period:
+                rival += period
+                same = 0
+        elif (a[i + suffix + same] > a[i + rival + same]) != reverse:
+            rival += same + 1
+            same = 0
+            period = rival - suffix
         else:
-            i = after_star
-            j = taken = taken + 1
-    return i >= i_end or (a[i] == DOLLAR and i + 2 >= i_end)
+            suffix = rival
+            rival += 1
+            same = 0
+            period = 1
+    return suffix * (size + 1) + period
 
 
 @cython.cfunc

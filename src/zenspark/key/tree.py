@@ -15,6 +15,9 @@ A walk takes the chunks of the looked-up expression one by one and keeps the bra
 What a chunk leads to is section 12.2 seen from the tree, for each of the three relations an expression in the tree can
 have to the one looked up.
 
+With wildcards on both sides, or many of them, a walk can come to far more nodes than there are entries, once for each
+chunk. It is given up then, and all entries are compared one by one: a lookup never takes much longer than that.
+
 With a million entries the time goes into memory that is not in the cache, so the trees touch little of it: nothing is
 allocated for the end of an expression but its entry, and a few children are kept in one tuple.
 """
@@ -107,9 +110,10 @@ class KeyTree(Generic[V]):
         if "*" not in text:
             return self._matching(text)
         found: list[tuple[str, V]] = []
-        _walk(self._wild, text, INTERSECTING, found)
-        _walk(self._plain, text, INTERSECTING, found)
-        return found
+        walk: _Walk = _walk(len(self._entries), found)
+        if walk.through(self._wild, text, INTERSECTING) and walk.through(self._plain, text, INTERSECTING):
+            return found
+        return [entry for entry in self._entries.values() if intersects(entry[0], text)]
 
     def including(self, key: KeyExpr | str) -> list[tuple[str, V]]:
         """All whose expression includes this one."""
@@ -117,8 +121,9 @@ class KeyTree(Generic[V]):
         if "*" not in text:
             return self._matching(text)
         found: list[tuple[str, V]] = []
-        _walk(self._wild, text, INCLUDING, found)
-        return found
+        if _walk(len(self._entries), found).through(self._wild, text, INCLUDING):
+            return found
+        return [entry for entry in self._entries.values() if includes(entry[0], text)]
 
     def included(self, key: KeyExpr | str) -> list[tuple[str, V]]:
         """All whose expression is included by this one."""
@@ -126,14 +131,19 @@ class KeyTree(Generic[V]):
         if "*" not in text:
             return self._equal(text)
         found: list[tuple[str, V]] = []
-        _walk(self._wild, text, INCLUDED, found)
-        _walk(self._plain, text, INCLUDED, found)
-        return found
+        walk: _Walk = _walk(len(self._entries), found)
+        if walk.through(self._wild, text, INCLUDED) and walk.through(self._plain, text, INCLUDED):
+            return found
+        return [entry for entry in self._entries.values() if includes(text, entry[0])]
 
     def _matching(self, text: str) -> list[tuple[str, V]]:
         found = self._equal(text)
-        _walk(self._wild, text, INCLUDING, found)
-        return found
+        wild: _Node = self._wild
+        if wild.is_childless():
+            return found
+        if _walk(len(self._entries), found).through(self._wild, text, INCLUDING):
+            return found
+        return [entry for entry in self._entries.values() if includes(entry[0], text)]
 
     def _equal(self, text: str) -> list[tuple[str, V]]:
         entry = self._entries.get(text)
@@ -291,34 +301,153 @@ def _take(root: _Node, chunks: list[str]) -> None:
 # --- the walk -------------------------------------------------------------------------------------
 
 
-@cython.cfunc
-def _walk(root: _Node, text: str, relation: cython.int, found: list[tuple[str, V]]) -> None:
-    """Adds the entries of one tree that stand in the relation to the expression."""
-    node: _Node
-    chunk: str
-    kind: cython.int
-    fresh: list[Branch] = [root]
-    loops: dict[int, Branch] = {}
-    if relation != INCLUDED:
-        _open_loops(fresh, loops)
-    for chunk in text.split("/"):
-        kind = _kind(chunk)
-        if kind != STAR_STAR:
-            fresh = _step(fresh, loops, chunk, kind, relation)
-        elif relation == INCLUDING:
-            fresh = []
-        else:
-            fresh = _descend(fresh, loops, relation)
-        if not fresh and not loops:
+STEPS_PER_ENTRY = cython.declare(cython.Py_ssize_t, 1)
+"""How many steps of a walk take as long as comparing an entry, about: with many entries both wait for memory."""
+FEWEST_STEPS = cython.declare(cython.Py_ssize_t, 1000)
+"""How many steps a walk may take in any case."""
+
+
+@cython.final
+@cython.auto_pickle(False)
+@cython.cclass
+class _Walk:
+    """One lookup: adds what it finds, and is given up when it takes longer than comparing all entries would."""
+
+    __slots__ = ("found", "left")
+
+    found: list[tuple[str, Any]]
+    left: cython.Py_ssize_t
+
+    @cython.cfunc
+    def through(self, root: _Node, text: str, relation: cython.int) -> cython.bint:
+        """Adds the entries of one tree that stand in the relation to the expression; False if it was given up."""
+        node: _Node
+        chunk: str
+        kind: cython.int
+        fresh: list[Branch] = [root]
+        loops: dict[int, Branch] = {}
+        if relation != INCLUDED:
+            _open_loops(fresh, loops)
+        for chunk in text.split("/"):
+            kind = _kind(chunk)
+            if kind != STAR_STAR:
+                fresh = self.step(fresh, loops, chunk, kind, relation)
+            elif relation == INCLUDING:
+                fresh = []
+            else:
+                fresh = self.descend(fresh, loops, relation)
+            if self.left < 0:
+                return False
+            if not fresh and not loops:
+                return True
+        fresh.extend(loops.values())
+        for branch in fresh:
+            if not isinstance(branch, _Node):
+                self.found.append(branch)
+                continue
+            node = branch
+            if node.entry is not None:
+                self.found.append(node.entry)
+        return True
+
+    @cython.cfunc
+    def step(
+        self, fresh: list[Branch], loops: dict[int, Branch], chunk: str, kind: cython.int, relation: cython.int
+    ) -> list[Branch]:
+        """Takes one chunk that is not `**`: returns the new fresh branches and brings the loops up to date."""
+        reached: list[Branch] = []
+        self.left -= len(fresh) + len(loops)
+        for branch in fresh:
+            if self.left < 0:
+                return reached
+            if isinstance(branch, _Node):
+                self.follow(branch, chunk, kind, relation, reached)
+        for branch in loops.values():
+            if self.left < 0:
+                return reached
+            if isinstance(branch, _Node):
+                self.follow(branch, chunk, kind, relation, reached)
+        if kind == VERBATIM:
+            loops.clear()
+        if relation != INCLUDED:
+            _open_loops(reached, loops)
+        return reached
+
+    @cython.cfunc
+    def follow(self, node: _Node, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]) -> None:
+        """Adds the children of a node that one chunk leads to."""
+        if kind in (LITERAL, VERBATIM):
+            child = _find(node.literals, chunk)
+            if child is not None:
+                reached.append(child)
+            if kind == VERBATIM:
+                return
+        elif relation != INCLUDING:
+            self.add_related(node.literals, chunk, kind, relation, reached)
+        if node.star is not None and (relation != INCLUDED or kind == STAR):
+            reached.append(node.star)
+        self.add_related(node.globs, chunk, kind, relation, reached)
+
+    @cython.cfunc
+    def add_related(
+        self, children: Children, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]
+    ) -> None:
+        """Adds the children whose own chunk stands in the relation to this one."""
+        at: cython.Py_ssize_t
+        many: dict[str, Branch]
+        few: tuple[Any, ...]
+        if children is None:
             return
-    fresh.extend(loops.values())
-    for branch in fresh:
-        if not isinstance(branch, _Node):
-            found.append(branch)
-            continue
-        node = branch
-        if node.entry is not None:
-            found.append(node.entry)
+        if isinstance(children, dict):
+            many = children
+            self.left -= len(many)
+            for stored, child in many.items():
+                if _is_related(stored, chunk, kind, relation):
+                    reached.append(child)
+            return
+        few = children
+        for at in range(0, len(few), 2):
+            if _is_related(few[at], chunk, kind, relation):
+                reached.append(few[at + 1])
+
+    @cython.cfunc
+    def descend(self, fresh: list[Branch], loops: dict[int, Branch], relation: cython.int) -> list[Branch]:
+        """Takes a `**`: returns everything from the fresh branches down that no verbatim chunk stands before."""
+        node: _Node
+        below: list[Branch]
+        reached: list[Branch] = list(fresh)
+        queue: list[Branch] = [*fresh, *loops.values()]
+        starts: set[int] = {id(branch) for branch in queue}  # one of them may stand below another
+        for branch in queue:  # grows on the way
+            self.left -= 1
+            if self.left < 0:
+                return reached
+            if not isinstance(branch, _Node):
+                continue
+            node = branch
+            below = []
+            self.follow(node, "*", STAR, relation, below)
+            below = [child for child in below if id(child) not in starts]
+            reached += below
+            queue += below
+            star_star = node.star_star
+            if star_star is None or id(star_star) in starts:
+                continue
+            queue.append(star_star)
+            if relation == INTERSECTING:
+                loops[id(star_star)] = star_star
+            else:
+                reached.append(star_star)
+        return reached
+
+
+@cython.cfunc
+def _walk(entries: cython.Py_ssize_t, found: list[tuple[str, Any]]) -> _Walk:
+    """A walk that adds to a list, in a tree of so many entries; made without the detour of a constructor."""
+    walk: _Walk = _Walk.__new__(_Walk)
+    walk.found = found
+    walk.left = FEWEST_STEPS + STEPS_PER_ENTRY * entries
+    return walk
 
 
 @cython.cfunc
@@ -333,61 +462,6 @@ def _open_loops(fresh: list[Branch], loops: dict[int, Branch]) -> None:
 
 
 @cython.cfunc
-def _step(
-    fresh: list[Branch], loops: dict[int, Branch], chunk: str, kind: cython.int, relation: cython.int
-) -> list[Branch]:
-    """Takes one chunk that is not `**`: returns the new fresh branches and brings the loops up to date."""
-    reached: list[Branch] = []
-    for branch in fresh:
-        if isinstance(branch, _Node):
-            _follow(branch, chunk, kind, relation, reached)
-    for branch in loops.values():
-        if isinstance(branch, _Node):
-            _follow(branch, chunk, kind, relation, reached)
-    if kind == VERBATIM:
-        loops.clear()
-    if relation != INCLUDED:
-        _open_loops(reached, loops)
-    return reached
-
-
-@cython.cfunc
-def _follow(node: _Node, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]) -> None:
-    """Adds the children of a node that one chunk leads to."""
-    if kind in (LITERAL, VERBATIM):
-        child = _find(node.literals, chunk)
-        if child is not None:
-            reached.append(child)
-        if kind == VERBATIM:
-            return
-    elif relation != INCLUDING:
-        _add_related(node.literals, chunk, kind, relation, reached)
-    if node.star is not None and (relation != INCLUDED or kind == STAR):
-        reached.append(node.star)
-    _add_related(node.globs, chunk, kind, relation, reached)
-
-
-@cython.cfunc
-def _add_related(children: Children, chunk: str, kind: cython.int, relation: cython.int, reached: list[Branch]) -> None:
-    """Adds the children whose own chunk stands in the relation to this one."""
-    at: cython.Py_ssize_t
-    many: dict[str, Branch]
-    few: tuple[Any, ...]
-    if children is None:
-        return
-    if isinstance(children, dict):
-        many = children
-        for stored, child in many.items():
-            if _is_related(stored, chunk, kind, relation):
-                reached.append(child)
-        return
-    few = children
-    for at in range(0, len(few), 2):
-        if _is_related(few[at], chunk, kind, relation):
-            reached.append(few[at + 1])
-
-
-@cython.cfunc
 def _is_related(stored: str, chunk: str, kind: cython.int, relation: cython.int) -> cython.bint:
     if kind == STAR and relation != INCLUDING:
         return _kind(stored) != VERBATIM
@@ -396,31 +470,3 @@ def _is_related(stored: str, chunk: str, kind: cython.int, relation: cython.int)
     if relation == INCLUDING:
         return includes(stored, chunk)
     return includes(chunk, stored)
-
-
-@cython.cfunc
-def _descend(fresh: list[Branch], loops: dict[int, Branch], relation: cython.int) -> list[Branch]:
-    """Takes a `**`: returns everything from the fresh branches down that no verbatim chunk stands before."""
-    node: _Node
-    below: list[Branch]
-    reached: list[Branch] = list(fresh)
-    queue: list[Branch] = [*fresh, *loops.values()]
-    starts: set[int] = {id(branch) for branch in queue}  # one of them may stand below another
-    for branch in queue:  # grows on the way
-        if not isinstance(branch, _Node):
-            continue
-        node = branch
-        below = []
-        _follow(node, "*", STAR, relation, below)
-        below = [child for child in below if id(child) not in starts]
-        reached += below
-        queue += below
-        star_star = node.star_star
-        if star_star is None or id(star_star) in starts:
-            continue
-        queue.append(star_star)
-        if relation == INTERSECTING:
-            loops[id(star_star)] = star_star
-        else:
-            reached.append(star_star)
-    return reached

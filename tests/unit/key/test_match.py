@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.steps import interpreted, steps
 from zenspark.key.match import includes, intersects
 
 FACTS = [
@@ -171,3 +172,36 @@ def test_text_that_is_no_key_expression_does_no_harm(text: str) -> None:
 def test_text_that_cannot_be_sent_is_refused() -> None:
     with pytest.raises(UnicodeEncodeError):
         intersects("a/\ud800", "a/*")
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+LONG = 2_000
+
+
+@pytest.mark.parametrize(
+    ("glob", "chunk", "is_so"),
+    [
+        ("$*" + "a" * LONG + "b", "a" * 2 * LONG, False),
+        ("$*" + "a" * LONG + "b$*", "a" * 2 * LONG, False),
+        ("$*b" + "a" * LONG + "$*", "a" * 2 * LONG, False),
+        ("$*" + "ab" * (LONG // 2) + "c$*", "ab" * LONG, False),
+        ("$*" + "a" * LONG + "b" + "a" * LONG + "$*", "a" * 2 * LONG, False),
+        ("$*" + "aab" * (LONG // 3) + "$*b$*", "aabaa" * (LONG // 3), False),
+        ("$*" + "a" * LONG + "$*b", "a" * 2 * LONG + "b", True),
+        ("$*a" * 10 + "$*" + "a" * LONG + "c$*", "a" * 2 * LONG, False),
+        ("$*a$*" * 10, "a" * LONG, True),
+    ],
+)
+def test_a_chunk_is_matched_in_linear_time(glob: str, chunk: str, is_so: bool) -> None:
+    match = interpreted("zenspark.key.match")
+    assert match.intersects(glob, chunk) == intersects(glob, chunk) == is_so
+    assert steps(lambda: match.intersects(glob, chunk)) < 30 * (len(glob) + len(chunk))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_the_text_between_two_dollars_is_found_wherever_it_is(size: int) -> None:
+    texts = ["".join(letters) for length in range(1, 9) for letters in itertools.product("ab", repeat=length)]
+    for piece in ["".join(letters) for letters in itertools.product("ab", repeat=2 * size)]:
+        for text in texts:
+            assert intersects(f"$*{piece}$*", text) == (piece in text), (piece, text)
