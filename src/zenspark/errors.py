@@ -29,6 +29,22 @@ class UsageError(ZError):
     """The caller broke a rule: a bad key expression, a bad option, a closed session."""
 
 
+class KeyLimitExceeded(UsageError):
+    """A key expression is too large for this node: which one, over which limit, by how much."""
+
+    def __init__(self, key: str, limit: str, found: int, most: int) -> None:
+        super().__init__(key, limit, found, most)
+        self.key = key
+        self.limit = limit
+        self.found = found
+        self.most = most
+
+    def __str__(self) -> str:
+        key = self.key if len(self.key) <= 64 else self.key[:64] + "..."
+        hint = f"shorten it, or raise limits/key/{self.limit} in the configuration of every node on its way"
+        return f"key expression {key!r} has {self.found} {self.limit}, {self.most} are allowed: {hint}"
+
+
 class ProtocolError(ZError):
     """The peer broke a rule; `reason` is what to tell it when closing."""
 
@@ -129,6 +145,18 @@ class EncodeError(UsageError):
 
     def __reduce__(self) -> tuple[type[EncodeError], tuple[str, str, str | None]]:
         return type(self), (self.problem, self.field, self.message)
+
+
+class RowError(UsageError):
+    """A row of a batch that cannot be published: which one, counted from 0, and why."""
+
+    def __init__(self, row: int, problem: str) -> None:
+        super().__init__(row, problem)
+        self.row = row
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"row {self.row} {self.problem}"
 
 
 class SessionClosed(ZError):

@@ -153,9 +153,13 @@ class Known(NamedTuple):
             one.source is not None,
         )
 
+    def on(self, key: str | None) -> Known:
+        """The same on another key."""
+        return Known(Common(key, *self.common[1:]), *self[1:])
+
 
 Memory: TypeAlias = dict[tuple[object, ...], Known]
-"""What was found out about shapes, by their signatures, clocks, keys and origins."""
+"""What was found out about shapes, by their signatures, clocks, keys and origins; and the same by all but the key."""
 
 
 class Board:
@@ -258,12 +262,19 @@ def _payload_of(pushes: Pushes, shelf: Shelf | None, *, all_put: bool) -> tuple[
 
 
 def _known(pushes: Pushes, index: int, key: str | None, via: str, memory: Memory) -> Known:
-    name = (pushes.columns.signature(index), pushes.stamped_by, key, via)
+    signature = pushes.columns.signature(index)
+    name = (signature, pushes.stamped_by, key, via)
     known = memory.get(name)
     if known is None:
         if len(memory) >= MOST:
             memory.clear()
-        known = memory[name] = Known.of(pushes.shape_at(index), key, via)
+        # Publications on ever new keys are mostly of a few shapes but for the key, and to decode a shape takes long.
+        meta, _, _, *others = signature  # without both parts of the key
+        keyless = (meta, *others, pushes.stamped_by, via)
+        template = memory.get(keyless)
+        if template is None:
+            template = memory[keyless] = Known.of(pushes.shape_at(index), None, via)
+        known = memory[name] = template.on(key)
     return known
 
 

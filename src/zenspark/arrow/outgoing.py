@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.arrow import SCHEMA
-from zenspark.errors import UsageError, ZError
+from zenspark.errors import RowError, UsageError, ZError
 from zenspark.wire.buffer import Writer
 from zenspark.wire.columns import Kind, Rows, Spans
 from zenspark.wire.values import Congestion, Encoding, Priority, QoS, WireExpr, ZenohId
@@ -66,7 +66,7 @@ def _typed(name: str, array: pa.Array) -> pa.Array:
 def _refuse(is_wrong: pa.Array, problem: str) -> None:
     row = pc.index(is_wrong, True).as_py()
     if row >= 0:
-        raise UsageError(f"row {row} {problem}")
+        raise RowError(row, problem)
 
 
 def _check_payloads(columns: dict[str, pa.Array], rows: int) -> None:
@@ -146,7 +146,7 @@ def runs_of(batch: pa.RecordBatch, qos: QoS, reliable: bool) -> Iterator[Run]:
 def _quality(row: int, priority: str, congestion: str, express: bool, reliable: bool) -> tuple[QoS, bool]:
     for name, value, known in (("priority", priority, Priority), ("congestion", congestion, Congestion)):
         if value not in known.__members__:
-            raise UsageError(f"row {row} has the {name} {value!r}; there are {', '.join(known.__members__)}")
+            raise RowError(row, f"has the {name} {value!r}; there are {', '.join(known.__members__)}")
     return QoS(Priority[priority], Congestion[congestion], express), reliable
 
 
@@ -210,7 +210,7 @@ def _looked_up(name: str, array: pa.Array, convert: Callable[[str], bytes | None
         try:
             found.append(None if text is None else convert(text))
         except ZError as error:
-            raise UsageError(f"row {pc.index(array, text)} has the {name} {text!r}: {error}") from error
+            raise RowError(pc.index(array, text).as_py(), f"has the {name} {text!r}: {error}") from error
     return _spans(pa.array(found, pa.binary()).take(known.indices))
 
 
@@ -235,7 +235,7 @@ def _in_32_bits(name: str, array: pa.Array) -> pa.Array:
     except pa.ArrowInvalid as error:
         is_wrong = pc.or_(pc.less(array, 0), pc.greater(array, 0xFFFF_FFFF))
         row = pc.index(pc.fill_null(is_wrong, False), True).as_py()
-        raise UsageError(f"row {row} has the {name} {array[row]}, which does not fit into 32 bits") from error
+        raise RowError(row, f"has the {name} {array[row]}, which does not fit into 32 bits") from error
 
 
 def _numbers(array: pa.Array) -> memoryview:

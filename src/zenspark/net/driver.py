@@ -14,9 +14,11 @@ import logging
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from zenspark.errors import CloseReason, LinkError
+from zenspark.net.counters import DropReason
 from zenspark.net.links import NOTHING, Link
 from zenspark.net.loop import Loop, Timer, sever
 from zenspark.net.resting import Flow
@@ -29,6 +31,9 @@ logger = logging.getLogger("zenspark.net")
 
 SMALL = 1024
 """Bytes up to which what comes may be part of an exchange, in which whoever asks waits for the answer."""
+MAX_LINGERS = 10
+"""How often a link that has ended may go on because something of what waits was taken: a peer that reads byte by byte
+must not keep it all in memory."""
 READS = 16
 """How often a link that has more to read may be read before the others get their turn."""
 
@@ -59,6 +64,8 @@ class Pump(Speaker):
         """Whom to tell of that, in the loop."""
         self.on_room: Callable[[Pump], None] | None = None
         """Whom to tell, in the loop, when the link has taken what waited."""
+        self.on_residue: Callable[[Pump], None] | None = None
+        """Whom to tell, in the loop, that the link did not take all it was offered; maybe again and again."""
         self.received = 0
         """How many bytes were read so far."""
         self._paused: set[object] = set()
@@ -91,7 +98,7 @@ class Pump(Speaker):
                     return
         except LinkError as error:
             self._end(self._lost(error))
-        except Exception:  # a mistake of ours about what this peer said; the others must not suffer
+        except BaseException:  # a mistake of ours about what this peer said; the others must not suffer
             logger.exception("something went wrong with what %s said", self.link.dst)
             self.close(text="an error here")
         else:
@@ -100,15 +107,27 @@ class Pump(Speaker):
     def _arm(self) -> None:
         """Be called again when the connection has something to do by itself."""
         if not self._closed:
-            self._timer = self.loop.call_at(self.connection.next_timeout(), self._on_time)
+            self._set_timer(self.connection.next_timeout(), self._on_time)
+
+    def _set_timer(self, when: float, work: Callable[[], None]) -> None:
+        """Have one thing done at a time, instead of what was to be done before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_at(when, work)
 
     def _on_time(self) -> None:
+        self._read_before_judging()
         if self._closed:
             return
-        if self._paused:  # the peer may well have spoken: it is we who do not listen
-            self.connection.heard(self.loop.now())
         self._on_due(self.loop.now())
         self._arm()
+
+    def _read_before_judging(self) -> None:
+        """After a stall the peer may well have spoken, and nobody has read it yet; or it is we who do not listen."""
+        if self._paused:
+            self.connection.heard(self.loop.now())
+        else:
+            self._on_readable()
 
     # -- in the loop: the end
 
@@ -124,30 +143,33 @@ class Pump(Speaker):
             self._stem()
             if self._timer is not None:
                 self._timer.cancel()
-            if closed.by_peer:
+            is_lost = closed.by_peer or closed.reason is CloseReason.UNRESPONSIVE
+            if is_lost:
+                if not closed.by_peer:
+                    self.drop(DropReason.UNRESPONSIVE, len(self._residue))
                 self._forget_residue()
             else:
                 outbox = self.connection.outbox
                 self._queue([*([] if outbox is None else outbox.take()), closed.farewell])
             self._room.notify_all()
         self._on_ended(closed)
-        if closed.by_peer:
+        if is_lost:
             self._release()
         else:
-            self._linger_on()
+            self._linger_on(MAX_LINGERS)
             self._linger()
 
-    def _linger_on(self) -> None:
-        """Stay as long as the other side takes anything."""
+    def _linger_on(self, times: int) -> None:
+        """Stay as long as the other side takes anything, so many times at most."""
         taken = self._taken
 
         def look() -> None:
-            if self._residue and self._taken != taken:
-                self._linger_on()
+            if times > 1 and self._residue and self._taken != taken:
+                self._linger_on(times - 1)
             else:
                 self._release()
 
-        self._timer = self.loop.call_at(self.loop.now() + self._patience.linger, look)
+        self._set_timer(self.loop.now() + self._patience.linger, look)
 
     def _linger(self) -> None:
         """Write what is left, then wait for the other side to close."""
@@ -223,11 +245,13 @@ class Pump(Speaker):
         if not self._closed:
             readable = None if self._paused else self._on_readable
             self.loop.watch(self.link, readable, self._on_writable if self._residue else None)
+            if self._residue and self.on_residue is not None:
+                self.on_residue(self)
 
     # -- what the speaker needs, in the loop
 
-    def _give_up(self) -> None:
-        self.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._patience.block:g} s")
+    def _give_up(self, why: str) -> None:
+        self.close(CloseReason.UNRESPONSIVE, why)
 
     def _fail(self, error: LinkError) -> None:
         """The link does not take any more. What the other side said last may tell why, so it is read first."""
@@ -282,10 +306,17 @@ class Driver(Pump):
 
     # -- in the loop
 
-    def start(self) -> None:
-        """Begin."""
+    def start(self, timeout: float | None = None) -> None:
+        """Begin; without a session after so many seconds, end."""
+        if timeout is not None:
+            self._set_timer(self.loop.now() + timeout, partial(self._give_up_opening, timeout))
         self._watch()
         self._handle_all(self.connection.start())
+
+    def _give_up_opening(self, timeout: float) -> None:
+        self._read_before_judging()
+        if not self.is_open:
+            self.close(CloseReason.GENERIC, f"no session after {timeout:g} s")
 
     def admit(self) -> None:
         """Let in who asked: on an Asked event."""

@@ -18,6 +18,20 @@ from zenspark.wire.values import Locator, Priority
 Pairs = tuple[tuple[str, str], ...]
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
+CREDENTIALS = (
+    "root_ca_certificate",
+    "listen_certificate",
+    "listen_private_key",
+    "connect_certificate",
+    "connect_private_key",
+)
+TLS_OPTIONS = frozenset(f"{name}{form}" for name in CREDENTIALS for form in ("", "_file", "_raw", "_base64")) | {
+    "enable_mtls",
+    "verify_name_on_connect",
+    "close_link_on_expiration",
+}
+"""The options that only TLS links have."""
+
 FORM = "<protocol>/<address>[?<metadata>][#<config>]"
 
 

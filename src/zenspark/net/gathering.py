@@ -24,8 +24,9 @@ from zenspark.net.speaking import Patience
 from zenspark.router.face import Face
 from zenspark.router.router import Router
 from zenspark.transport.connection import Say
+from zenspark.transport.counters import Arrivals
 from zenspark.transport.group import Announce, Arrived, Departed, Group, GroupEvent, Heard, Member, Refused
-from zenspark.transport.hearing import Closed, Lost, Pushes, Received
+from zenspark.transport.hearing import Closed, Pushes, Received
 from zenspark.wire.messages import NetworkMessage
 
 logger = logging.getLogger("zenspark.net")
@@ -73,8 +74,6 @@ class GroupDriver(Pump):
 
     def _arm(self) -> None:
         self._due = self.connection.next_timeout()
-        if self._timer is not None:
-            self._timer.cancel()
         super()._arm()
 
     def _on_due(self, now: float) -> None:
@@ -116,6 +115,7 @@ class Seat(msgspec.Struct, frozen=True):
     group: str
     mtu: int
     is_qos: bool
+    arrivals: Arrivals
 
 
 class Host(Protocol):
@@ -193,20 +193,19 @@ class Gathering:
             case Closed():
                 self._on_closed(event)
 
-    def _on_heard(self, face: Face, heard: Received | Pushes | Lost) -> None:
+    def _on_heard(self, face: Face, heard: Received | Pushes) -> None:
         match heard:
             case Received(message, reliable):
                 self._host.hear(face, message, reliable)
             case Pushes():
                 if not face.is_doubled:
                     self._host.hear_pushes(face, heard)
-            case Lost(why):
-                logger.warning("a message from %s was lost: %s", face.zid, why)
 
     def _on_arrived(self, member: Member) -> None:
         link, identity = self.driver.link, member.identity
         logger.info("%s %s joined %s", identity.whatami.text, identity.zid, link.dst)
-        seat = Seat(link.src, member.sender, link.dst, link.mtu, self.driver.connection.qos)
+        qos, arrivals = self.driver.connection.qos, member.hearing.arrivals
+        seat = Seat(link.src, member.sender, link.dst, link.mtu, qos, arrivals)
         with self._host.lock:
             assert self._face is not None
             face = self._faces[member] = self._host.router.add_member(self._face, identity.zid, identity.whatami)

@@ -1,75 +1,134 @@
-"""Holding back: what happens when a router hears faster from one neighbour than another takes.
+"""Holding back: what happens when a node hears faster from one neighbour than another takes.
 
 The loop cannot wait, so what it passes on would pile up. Where a link is behind, publications that may be dropped are
-dropped; for the others their source is not read any more until there is room, which slows it down in turn. A
-neighbour that takes nothing although others wait for it is given up. All of this runs in the loop.
+dropped and counted; for everything else (publications that may not, requests, responses, declarations, link states) the
+neighbour it came from is not read any more until there is room, which slows it down in turn.
+
+A neighbour that takes nothing for `wait_before_close` although others wait for it, or much waits, is given up. Before
+that, at half of the time, it is read again if it is itself held back: two neighbours may wait for each other, each for
+the other to be read. All of this runs in the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from zenspark.errors import CloseReason
+from zenspark.net.counters import DropReason
 from zenspark.net.driver import Pump
-from zenspark.net.loop import Loop
-from zenspark.router.face import Face, Out
+from zenspark.net.loop import Loop, Timer
+from zenspark.net.speaking import BEHIND, Patience
 from zenspark.router.forwarding import Share
+from zenspark.transport.hearing import Pushes
 from zenspark.wire.columns import NO_LANE
+from zenspark.wire.messages import NetworkMessage, Push
 from zenspark.wire.values import Congestion
+
+MAX_SILENT_BACKLOG = 2 * BEHIND
+"""Bytes that may wait for a link that takes nothing, if nobody waits for it: a little more than droppable publications
+fill it with, so that a subscriber that pauses for a while misses those, and keeps its session."""
+MAX_TOTAL_BACKLOG = 1 << 28
+"""Bytes that may wait for all such links together: beyond, each that takes nothing is given up."""
 
 
 class HoldingBack:
-    """Who is behind with what was passed on to it, and who waits for that; `patience` is for how long, in seconds."""
+    """Which links are behind with what was passed on to them, and which are not read because of that."""
 
-    def __init__(self, loop: Loop, patience: float) -> None:
+    def __init__(self, loop: Loop, patience: Patience) -> None:
         self._loop = loop
         self._patience = patience
         self._waiting: dict[Pump, set[Pump]] = {}
+        """The links that are behind, and those that are not read until they have room."""
+        self._looks: dict[Pump, Timer] = {}
+        """The links for which something waits, and when to look whether they took any of it."""
+        self._exempt: set[Pump] = set()
+        """Links that are read although others are behind: perhaps they take nothing because they are not read."""
 
-    def passing(self, source: Pump, congestion: Congestion, out: Out, driver_of: Callable[[Face], Pump | None]) -> Out:
-        """What may go on now of a publication."""
-        kept: Out = []
-        for face, message in out:
-            driver = driver_of(face)
-            if driver is not None and driver.is_behind:
-                if congestion is not Congestion.BLOCK:
-                    continue
-                self._hold(source, driver)
-            kept.append((face, message))
-        return kept
+    def passes(self, source: Pump | None, target: Pump, message: NetworkMessage) -> bool:
+        """Whether a message still goes to a link that is behind; its source is not read any more if it has one."""
+        if source is None:
+            return True
+        if isinstance(message, Push) and message.qos.congestion is not Congestion.BLOCK:
+            target.drop(DropReason.CONGESTION)
+            return False
+        self.hold(source, target)
+        return True
 
-    def sharing(self, source: Pump, target: Pump, share: Share) -> bytes:
+    def sharing(self, source: Pump, target: Pump, share: Share, pushes: Pushes) -> bytes:
         """The lanes of what may go on now of a neighbour's share of publications in columns."""
         if not target.is_behind:
             return bytes(share.lanes)
+        dropped = _dropped(share, pushes)
+        if dropped:
+            target.drop(DropReason.CONGESTION, dropped)
         if any(lane != NO_LANE for lane in share.blocking):
-            self._hold(source, target)
+            self.hold(source, target)
         return bytes(share.blocking)
 
-    def _hold(self, source: Pump, target: Pump) -> None:
+    def hold(self, source: Pump, target: Pump) -> None:
         """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
-        if target not in self._waiting:
-            self._waiting[target] = set()
-            target.on_room = self.let_go
-            self._look_after(target)
-        self._waiting[target].add(source)
-        source.pause(target)
+        sources = self._waiting.setdefault(target, set())
+        self.look_after(target)
+        if source not in self._exempt or target.backlog > self._patience.max_backlog // 2:
+            sources.add(source)
+            source.pause(target)
 
     def let_go(self, target: Pump) -> None:
-        """A neighbour has room, or is gone."""
+        """A neighbour has room."""
         for source in self._waiting.pop(target, ()):
             source.resume(target)
+        self._exempt.discard(target)
 
-    def _look_after(self, target: Pump) -> None:
-        """Give up a neighbour for which others wait, if it takes nothing."""
-        taken = target.taken
+    def leave(self, pump: Pump) -> None:
+        """A link has ended: nobody waits for it, and nobody is held back on it."""
+        self.let_go(pump)
+        look = self._looks.pop(pump, None)
+        if look is not None:
+            look.cancel()
+        for sources in self._waiting.values():
+            sources.discard(pump)
 
-        def look() -> None:
-            if target not in self._waiting:
-                return
-            if target.taken == taken:
-                target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._patience:g} s")
-            else:
-                self._look_after(target)
+    def look_after(self, target: Pump) -> None:
+        """See to it that a link takes what waits for it, or is given up."""
+        if target not in self._looks:
+            self._look_later(target, halves=0)
 
-        self._loop.call_at(self._loop.now() + self._patience, look)
+    def _look_later(self, target: Pump, halves: int) -> None:
+        """Look after half of `wait_before_close`, at a link that has taken nothing for so many halves."""
+        look = partial(self._look, target, target.taken, halves + 1)
+        self._looks[target] = self._loop.call_at(self._loop.now() + self._patience.block / 2, look)
+
+    def _look(self, target: Pump, taken: int, halves: int) -> None:
+        del self._looks[target]
+        target.offer_again()
+        if not target.backlog:
+            return
+        if target.taken != taken:
+            self._exempt.discard(target)
+            halves = 0
+        elif halves == 1:
+            self._read_again(target)
+        elif self._must_go(target):
+            target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._patience.block:g} s")
+            return
+        self._look_later(target, halves)
+
+    def _read_again(self, pump: Pump) -> None:
+        """Read from a link that takes nothing: it may be waiting for that."""
+        self._exempt.add(pump)
+        for target, sources in self._waiting.items():
+            if pump in sources:
+                sources.discard(pump)
+                pump.resume(target)
+
+    def _must_go(self, target: Pump) -> bool:
+        total = target.backlog + sum(pump.backlog for pump in self._looks)
+        return target in self._waiting or target.backlog > MAX_SILENT_BACKLOG or total > MAX_TOTAL_BACKLOG
+
+
+def _dropped(share: Share, pushes: Pushes) -> int:
+    """How many rows of a share may be dropped."""
+    shapes = {index for index, lane in enumerate(share.lanes) if lane != share.blocking[index]}
+    if len(shapes) == len(share.lanes):
+        return pushes.stop - pushes.start
+    return sum(map(shapes.__contains__, pushes.columns.shape[pushes.start : pushes.stop])) if shapes else 0

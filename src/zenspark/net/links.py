@@ -20,6 +20,7 @@ before it closes it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import selectors
 import socket
@@ -67,11 +68,20 @@ class Link(ABC):
     mtu: int = MAX_MTU
     is_streamed: bool = True
     is_reliable: bool = True
-    interfaces: tuple[str, ...] = ()
+    local_host: str | None = None
+    remote_host: str | None = None
+    """The IP addresses of both ends, where they have some."""
     auth_identifier: str | None = None
     """Who the other side proved to be: the common name in its certificate."""
+    expires_at: float | None = None
+    """When that certificate expires and the link is to be closed, in seconds since 1970; None if it stays open."""
     is_established: bool = True
     """Whether it can be used; if not, `establish` comes first."""
+
+    @functools.cached_property
+    def interfaces(self) -> tuple[str, ...]:
+        """The interfaces that have the local address. Asking the system takes long, so it is asked when needed."""
+        return () if self.local_host is None else interfaces.names_at(self.local_host)
 
     @abstractmethod
     def fileno(self) -> int:
@@ -287,11 +297,6 @@ def address_text(address: SocketAddress) -> str:
     """Host and port as they stand in a locator."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def interfaces_of(connection: socket.socket) -> tuple[str, ...]:
-    """The interfaces that have the local address of a connection."""
-    return interfaces.names_at(connection.getsockname()[0])
 
 
 def pair(streamed: bool = True, buffer_size: int | None = None) -> tuple[Link, Link]:

@@ -9,6 +9,10 @@ callback has not returned after GRACE, that thread becomes the loop and goes on.
 is no longer the loop finishes what it was doing, then stands by in turn. A callback that is about to wait for the
 network anyway says so (`hand_over`), and does not make it wait for GRACE.
 
+The loop outlives mistakes. An exception of what it runs is logged; so is one of the loop itself, which then goes on
+with the next turn. Only if turns fail one after the other it gives up: it logs that and calls `on_failed`, so that its
+owner can end what depends on it.
+
 A forked child has no such thread, only a copy of what it worked on. There `sever` cuts the copy off: descriptors are
 shared with the parent, and what is done to the poller in one process is done in both.
 """
@@ -41,6 +45,14 @@ MANY_CANCELLED = 1000
 """How many cancelled timers may wait for their time; more are thrown out, so that quick work leaves no pile."""
 
 
+MAX_POLL_SECONDS = 3600.0
+"""How long one wait for the network lasts at most: pollers count milliseconds in 32 bits, and raise beyond."""
+MAX_TIMER_DELAY_SECONDS = 0.25
+"""A timer that is later than this is late because of a stall: what arrived meanwhile is read before it runs."""
+MAX_FAILED_TURNS = 10
+"""Turns that may fail one after the other before the loop gives up,"""
+FAILED_TURN_PAUSE_SECONDS = 0.1
+"""and the pause after each: what is wrong may pass, such as a want of memory."""
 MOST_WORK = 1000
 """How many pieces of work are done before sockets get their turn: each may bring another."""
 GRACE = 0.005
@@ -136,6 +148,9 @@ class Loop:
         self._sleeps_well = False
         """Whether that thread sleeps until called, instead of looking every now and then."""
         self._ended = threading.Event()
+        self._failed_turns = 0
+        self.on_failed: Work = lambda: None
+        """Called in the loop's thread when the loop cannot go on: nothing is read and no timer runs any more."""
 
     def start(self) -> None:
         """Begin to run."""
@@ -259,19 +274,44 @@ class Loop:
 
     def _serve(self) -> None:
         """What every thread here runs: be the loop, or stand by to become it."""
-        while self._lead() and self._stand_by():
-            pass
+        try:
+            while self._lead() and self._stand_by():
+                pass
+        except BaseException:
+            logger.critical("the thread of the network loop failed", exc_info=True)
+        finally:
+            if self.is_mine and not self._ended.is_set():
+                self._fail()
+                self._guarded(self._end)
 
     def _lead(self) -> bool:
         """Be the loop, until it ends or another thread is; whether it goes on."""
         me = threading.get_ident()
         _leaders[me] = self
         while self._thread == me and not self._stopping:
-            self._turn(me)
+            try:
+                self._turn(me)
+                self._failed_turns = 0
+            except BaseException:  # a mistake of the loop itself: all links depend on the next turn
+                self._on_failed_turn()
         del _leaders[me]
         if self._thread == me:
             self._end()
         return not self._stopping
+
+    def _on_failed_turn(self) -> None:
+        logger.exception("a turn of the network loop failed")
+        self._failed_turns += 1
+        if self._failed_turns >= MAX_FAILED_TURNS:
+            self._fail()
+        else:
+            time.sleep(FAILED_TURN_PAUSE_SECONDS)
+
+    def _fail(self) -> None:
+        """The loop cannot go on: say so, and let the owner end what depends on it."""
+        logger.critical("the network loop has ended: this node neither sends nor receives any more")
+        self._stopping = True
+        self._guarded(self.on_failed)
 
     def _end(self) -> None:
         self._release()
@@ -290,17 +330,12 @@ class Loop:
         self._until = self._until_timer()
         self._awake = False
         timeout = 0.0 if self._work or self._last or self._new_timers else self._until - self.now()
-        timeout = -1 if timeout == FOREVER else max(0.0, timeout)
+        timeout = min(max(0.0, timeout), MAX_POLL_SECONDS)
         while self._bells:
             self._guarded(self._bells.popleft())
         ready = self._poller.poll(self._rested_or_looked(timeout))
         self._awake = True
-        for descriptor, events in ready:
-            on_readable, on_writable = self._watched.get(descriptor, NOBODY)  # it may have just been taken out
-            if events & ~EPOLLOUT and on_readable:
-                self._guarded(on_readable)
-            if events & ~EPOLLIN and on_writable:
-                self._guarded(on_writable)
+        self._run_ready(ready)
         self._run_timers()
         for _ in range(MOST_WORK):
             if not self._work:
@@ -310,6 +345,14 @@ class Loop:
                 return
         for _ in range(len(self._last)):
             self._guarded(self._last.popleft())
+
+    def _run_ready(self, ready: list[tuple[int, int]]) -> None:
+        for descriptor, events in ready:
+            on_readable, on_writable = self._watched.get(descriptor, NOBODY)  # it may have just been taken out
+            if events & ~EPOLLOUT and on_readable:
+                self._guarded(on_readable)
+            if events & ~EPOLLIN and on_writable:
+                self._guarded(on_writable)
 
     def _rested_or_looked(self, timeout: float) -> float:
         """Do what is better than falling asleep at once, if anything is; how long to sleep after it."""
@@ -335,6 +378,8 @@ class Loop:
         if not self._timers and not self._new_timers:
             return
         now = self.now()
+        if self._until_timer() < now - MAX_TIMER_DELAY_SECONDS:
+            self._run_ready(self._poller.poll(0))
         while self._until_timer() <= now:
             work = heapq.heappop(self._timers)[2].work
             if work is not None:
@@ -409,7 +454,7 @@ class Loop:
     def _guarded(work: Work) -> None:
         try:
             work()
-        except Exception:  # the loop serves every link: a mistake about one must not end the others
+        except BaseException:  # the loop serves every link: a mistake about one must not end the others
             logger.exception("something went wrong in the network loop")
 
 

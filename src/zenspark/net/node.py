@@ -11,6 +11,7 @@ does so in a thread of its own, because that waits.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -23,25 +24,30 @@ import msgspec
 
 from zenspark.clock import HybridClock
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
-from zenspark.net import protocols
+from zenspark.net import event_log, protocols
+from zenspark.net.callers import CallerLimits, Callers
+from zenspark.net.counters import CounterRegistry
 from zenspark.net.driver import Driver, Pump
 from zenspark.net.endpoints import Endpoint
+from zenspark.net.expiration import Expirations
 from zenspark.net.gathering import Gathering, Seat
 from zenspark.net.holding import HoldingBack
 from zenspark.net.links import Link, Listener
-from zenspark.net.loop import Loop, hand_over, sever
+from zenspark.net.loop import Loop, Timer, hand_over, sever
+from zenspark.net.refusals import RefusalLog
 from zenspark.net.speaking import Patience
 from zenspark.router.face import Face, Out, Region
 from zenspark.router.forwarding import Course, Forwarding, shares
 from zenspark.router.gossip import Found, Gossip
 from zenspark.router.interceptors.checkpoint import Checkpoint
 from zenspark.router.interceptors.gate import Interception
-from zenspark.router.interceptors.rules import Party
+from zenspark.router.interceptors.rules import Action, Flow, Party
 from zenspark.router.router import Policy, Router
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Answered, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening, Terms
-from zenspark.transport.hearing import Closed, Lost, Pushes, Received
+from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES, ReassemblyPool
 from zenspark.wire.columns import Columns, Relay
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import (
@@ -67,6 +73,8 @@ Neighbour = Driver | Seat
 
 ACCEPT_PAUSE = 0.2
 """Seconds to wait when this machine has no descriptors left for callers."""
+ACCEPTS_PER_TURN = 32
+"""How many callers are taken before those that are there get their turn: a flood must not keep them from speaking."""
 
 
 class Local(Protocol):
@@ -95,10 +103,11 @@ class Limits(msgspec.Struct, frozen=True):
     accept_timeout: float = 10.0
     close_timeout: float = 10.0
     """for peers that do take what was said last, but slowly"""
-    max_sessions: int = 1000
-    max_pending: int = 100
-    """Callers who have no session yet: more would let anybody fill the memory."""
+    callers: CallerLimits = CallerLimits()
     message_size: int = 1 << 30
+    session_reassembly: int = MAX_SESSION_BYTES
+    total_reassembly: int = MAX_TOTAL_BYTES
+    """Bytes in messages of which not all fragments have come, for one neighbour and for all."""
     keep_alives: int = KEEP_ALIVES
     """How often neighbours hear of us within a lease."""
     patience: Patience = Patience()
@@ -128,6 +137,9 @@ class Node:
         self.speaker = (self.local_face, True)
         """Whose message is being handled, and whether it came reliably."""
         self.loop = Loop(f"zenspark-{identity.zid}")
+        self.counters = CounterRegistry(self.loop, self.lock)
+        """What came from each neighbour, and what was lost or dropped."""
+        RefusalLog(self.router.refusals, self.loop, self.lock)
         self.listeners: list[Listener] = []
         self.on_found: Callable[[Found], None] | None = None
         """Whom to tell, in the loop, of nodes that neighbours know."""
@@ -137,16 +149,23 @@ class Node:
         """Whom to tell, in the loop, when a callback begins and ends to wait for room on a link."""
         self.on_lost: Callable[[ZenohId], None] | None = None
         """Whom to tell, in the loop, of neighbours that are gone."""
+        self.on_failed: Callable[[], object] = lambda: None
+        """Called when the loop has failed, before the node closes itself."""
+        self.loop.on_failed = self._on_loop_failed
         self._local: Local | None = None
         self._gossip = gossip
         self._checkpoint = None if interception is None else Checkpoint(self.router, interception)
         self._changed = threading.Condition(self.lock)
         self._columns = Columns(ROWS)
+        self._pool = ReassemblyPool(limits.session_reassembly, limits.total_reassembly)
         self._cookie_key = secrets.token_bytes(32)
         self._drivers: dict[Face, Driver] = {}
         self._faces: dict[Driver, Face] = {}
         self._establishing: set[Link] = set()
+        self._callers = Callers(limits.callers, self.router.refusals, self._has_spoken)
         self._pending: dict[Driver, Watcher | None] = {}
+        self._calling: dict[Link, Driver] = {}
+        """Those of them that others opened."""
         self._crossed: dict[Driver, ZenohId] = {}
         """Those who call while we call them, and whose fate depends on what becomes of our call. Of two nodes that call
         each other the greater one refuses, so that not both wait. Letting them in at once is not enough: a node of
@@ -157,10 +176,14 @@ class Node:
         """How to speak to a group, and to pause its members."""
         self._seats: dict[Face, Seat] = {}
         self._leaving: set[Pump] = set()
-        self._held = HoldingBack(self.loop, limits.patience.block)
+        self._expirations = Expirations(self.loop)
+        self._held = HoldingBack(self.loop, limits.patience)
+        self._answering: set[Face] = set()
+        """Those whose interests are answered further in the next turn."""
         self._forwarding = Forwarding(self.router, self.local_face)
         self._zid = identity.zid.to_bytes()
-        self._timer_at = float("inf")
+        self._timer: Timer | None = None
+        """When the router has something to do by itself."""
         self._is_closed = False
         self._is_closing = False
         self._is_done = threading.Event()
@@ -229,6 +252,8 @@ class Node:
             listener.close()
             raise SessionClosed("the node is closed")
         self.listeners.append(listener)
+        for locator in listener.locators(loopback=False):
+            logger.info("Zenoh can be reached at: %s", locator.text)
         self.loop.call_soon(lambda: self._await_callers(listener))
         return listener
 
@@ -246,7 +271,7 @@ class Node:
         self.loop.call_soon(gathering.start)
 
     def _begin_group(self) -> Group:
-        return Group(self.identity, self.rules, self.loop.now(), secrets.randbits(32), self._columns)
+        return Group(self.identity, self.rules, self.loop.now(), secrets.randbits(32), self._columns, self._pool)
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
         """Where others reach this node, from this machine or from elsewhere."""
@@ -270,6 +295,17 @@ class Node:
     def _offer(self, link: Link) -> Offer:
         return msgspec.structs.replace(self.offer, batch_size=min(self.offer.batch_size, link.mtu))
 
+    # -- access control
+
+    @property
+    def has_access_control(self) -> bool:
+        """Whether there are rules for who may do what."""
+        return self._checkpoint is not None and self._checkpoint.has_access_control
+
+    def allows(self, party: Party, flow: Flow, action: Action, key: str) -> bool:
+        """Whether access control lets a client that is no neighbour do something to a key."""
+        return self._checkpoint is None or self._checkpoint.allows(party, flow, action, key)
+
     # -- callers, in the loop
 
     def _await_callers(self, listener: Listener) -> None:
@@ -278,7 +314,10 @@ class Node:
 
     def _on_caller(self, listener: Listener) -> None:
         try:
-            while (link := listener.accept()) is not None:
+            for _ in range(ACCEPTS_PER_TURN):
+                link = listener.accept()
+                if link is None:
+                    return
                 self._welcome(link)
         except LinkError as error:
             logger.warning("nobody can connect for the moment: %s", error)
@@ -286,14 +325,33 @@ class Node:
             self.loop.call_at(self.loop.now() + ACCEPT_PAUSE, lambda: self._await_callers(listener))
 
     def _welcome(self, link: Link) -> None:
-        if len(self._pending) + len(self._establishing) >= self.limits.max_pending:
-            logger.warning("%s was turned away: %d others are not done yet", link.dst, self.limits.max_pending)
-            link.close()
-        elif link.is_established:
+        with self.lock:
+            leaving = self._callers.add(link)
+        if leaving is not None:
+            self._turn_away(leaving)
+        if leaving is link:
+            return
+        if link.is_established:
             self._accept(link)
         else:
             self._establishing.add(link)
             threading.Thread(target=self._establish, args=(link,), name="zenspark-accept", daemon=True).start()
+
+    def _has_spoken(self, link: Link) -> bool:
+        """Whether something came from a caller."""
+        driver = self._calling.get(link)
+        return driver is not None and driver.received > 0
+
+    def _turn_away(self, link: Link) -> None:
+        """Close the link of a caller that has no session, without a word: others need its place."""
+        self._callers.remove(link)
+        driver = self._calling.pop(link, None)
+        if driver is None:
+            link.close()
+            return
+        self._pending.pop(driver, None)
+        self._crossed.pop(driver, None)
+        driver.release()
 
     def _establish(self, link: Link) -> None:
         """In a thread of its own: what TLS and WebSocket have to do first."""
@@ -308,6 +366,8 @@ class Node:
         self._establishing.discard(link)
         if link.fileno() >= 0:
             self._accept(link)
+        else:
+            self._callers.remove(link)
 
     def _accept(self, link: Link) -> None:
         side = Accepting(self.identity, self._offer(link), self._cookie_key, secrets.randbits(64))
@@ -319,18 +379,17 @@ class Node:
             return
         limits = self.limits
         connection = Connection(
-            side, self.loop.now(), limits.message_size, link.is_streamed, self._columns, limits.keep_alives
+            side, self.loop.now(), limits.message_size, link.is_streamed, self._columns, limits.keep_alives, self._pool
         )
         driver = Driver(self.loop, link, connection, self._on_event, self.limits.patience)
         driver.on_released = self._on_released
         driver.on_block = lambda waits: self.on_block(waits)
+        driver.on_room = self._on_room
+        driver.on_residue = self._held.look_after
         self._pending[driver] = watcher
-        self.loop.call_at(self.loop.now() + timeout, lambda: self._give_up(driver, timeout))
-        driver.start()
-
-    def _give_up(self, driver: Driver, timeout: float) -> None:
-        if driver in self._pending:
-            driver.close(CloseReason.GENERIC, f"no session after {timeout:g} s")
+        if isinstance(side, Accepting):
+            self._calling[link] = driver
+        driver.start(timeout)
 
     # -- what links tell, in the loop
 
@@ -339,13 +398,11 @@ class Node:
             case Pushes():
                 with self.lock:
                     self.hear_pushes(self._faces[driver], event)
-            case Received(message, reliable):
-                with self.lock:
-                    face = self._faces[driver]
-                    if self._local is None or not self._local.takes(face, message):
-                        self.hear(face, message, reliable)
+            case Received():
+                self._on_received(driver, event)
             case Asked(terms):
-                self._on_asked(driver, terms.peer.zid)
+                if self._is_accepted(driver, terms):
+                    self._on_asked(driver, terms.peer.zid)
             case Answered(zid):
                 if self.has_session(zid):
                     self._refuse_second(driver, zid)
@@ -353,12 +410,29 @@ class Node:
                 self._on_opened(driver, event)
             case Closed():
                 self._on_closed(driver, event)
-            case Lost(why):
-                logger.warning("a message from %s was lost: %s", driver.link.dst, why)
+
+    def _on_received(self, driver: Driver, received: Received) -> None:
+        message = received.message
+        with self.lock:
+            face = self._faces[driver]
+            if event_log.is_enabled():
+                event_log.log_received(face, message)
+            if self._local is None or not self._local.takes(face, message):
+                self.hear(face, message, received.reliable)
+
+    def _is_accepted(self, driver: Driver, terms: Terms) -> bool:
+        """Whether a caller may be what it says it is; if not, it is refused."""
+        with self.lock:
+            is_accepted = self.router.accepts(terms.peer.whatami, _party(driver.link, terms))
+        if not is_accepted:
+            driver.close(CloseReason.INVALID, "not accepted as a router here")
+        return is_accepted
 
     def _on_asked(self, driver: Driver, zid: ZenohId) -> None:
-        if len(self._drivers) >= self.limits.max_sessions:
-            driver.close(CloseReason.INVALID, f"{self.limits.max_sessions} sessions are the limit")
+        with self.lock:
+            refusal = self._callers.may_open(driver.link)
+        if refusal is not None:
+            driver.close(CloseReason.INVALID, refusal)
         elif self.has_session(zid):
             self._refuse_second(driver, zid)
         elif all(pending.connection.callee != zid for pending in self._pending):
@@ -385,12 +459,15 @@ class Node:
             self._pending[driver] = watcher
             driver.close(CloseReason.MAX_LINKS, f"there is a link to {peer.zid} already")
             return
+        self._calling.pop(driver.link, None)
+        self._callers.open(driver.link)
         logger.info("session with %s %s over %s", peer.whatami.text, peer.zid, driver.link.dst)
         with self.lock:
             locators = self.locators(_is_loopback(driver.link))
             face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators)
             self._drivers[face] = driver
             self._faces[driver] = face
+            driver.audience = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)
             if self._checkpoint is not None:
                 self._checkpoint.watch(face, _party(driver.link, opened.terms))
             if self._gossip is not None:
@@ -402,17 +479,25 @@ class Node:
                 self._watchers[driver] = watcher
                 watcher(driver, opened)
             self._changed.notify_all()
+        self._expirations.watch(driver)
         self._uncross(peer.zid)
 
     def _on_closed(self, driver: Driver, closed: Closed) -> None:
         watcher = self._pending.pop(driver, None) or self._watchers.pop(driver, None)
         self._leaving.add(driver)
-        self._held.let_go(driver)
-        logger.info("the link to %s ended: %s", driver.link.dst, closed.text)
+        self._held.leave(driver)
+        self._expirations.forget(driver)
+        driver.connection.forget()
+        self._calling.pop(driver.link, None)
+        self._callers.remove(driver.link)
+        was_expected = driver in self._faces or watcher is not None
+        level = logging.INFO if was_expected else logging.DEBUG  # anybody can call, as often as they like
+        logger.log(level, "the link to %s ended: %s", driver.link.dst, closed.text)
         with self.lock:
             face = self._faces.pop(driver, None)
             if face is not None:
                 del self._drivers[face]
+                self.counters.close(face.zid, driver.connection.arrivals)
                 if self._gossip is not None:
                     self._emit(self._gossip.closed(face))
                 self._emit(self.router.remove_face(face, self.loop.now()))
@@ -436,24 +521,29 @@ class Node:
     def came(self, face: Face, driver: Pump, seat: Seat | None = None) -> None:
         """A group was joined, or a member of one is heard."""
         self._groups[face] = driver
+        driver.on_room = self._on_room
         if seat is not None:
             self._seats[face] = seat
+            driver.audience += (self.counters.open(face.zid, seat.dst, seat.arrivals),)
             if self._local is not None:
                 self._local.opened(face, seat)
         self._changed.notify_all()
 
     def left(self, face: Face) -> None:
         """That is over."""
-        del self._groups[face]
+        driver = self._groups.pop(face)
         self._emit(self.router.remove_face(face, self.loop.now()))
         seat = self._seats.pop(face, None)
-        if seat is not None and self._local is not None:
-            self._local.closed(face, seat)
+        if seat is not None:
+            driver.audience = tuple(counters for counters in driver.audience if counters.zid != face.zid)
+            self.counters.close(face.zid, seat.arrivals)
+            if self._local is not None:
+                self._local.closed(face, seat)
         self._changed.notify_all()
 
     def gone(self, gathering: Gathering) -> None:
         """A group was left or lost; what was said last may still be under way."""
-        self._held.let_go(gathering.driver)
+        self._held.leave(gathering.driver)
         self._leaving.add(gathering.driver)
         gathering.driver.on_released = self._on_released
         gathering.driver.on_block = lambda waits: self.on_block(waits)
@@ -482,7 +572,7 @@ class Node:
         for target, share in shares(courses):
             pump = self.driver(target)
             if pump is not None:
-                lanes = self._held.sharing(source, pump, share)
+                lanes = self._held.sharing(source, pump, share, pushes)
                 pump.relay(Relay(pushes.columns, pushes.start, pushes.stop, lanes, share.heads, self._zid))
 
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
@@ -497,15 +587,14 @@ class Node:
             message = replace(message, ts_stack=self.at_route(message.ts_stack))
         if self._gossip is not None and isinstance(message, NetworkOam) and face.region is not Region.MEMBER:
             found, out = self._gossip.receive(face, message)
-            self._emit(out)
+            self._send_out(out, source=self.driver(face))
             for one in found:
                 if self.on_found is not None and not self.has_session(one.zid):
                     self.on_found(one)
         out = self.router.receive(face, message, self.loop.now())
-        source = self.driver(face)
-        if isinstance(message, Push) and source is not None:
-            out = self._held.passing(source, message.qos.congestion, out, self.driver)
-        spoken_to = self._send_out(out, reliable)
+        spoken_to = self._send_out(out, reliable, self.driver(face))
+        if self.router.is_answering(face):
+            self._answer_soon(face)
         if not isinstance(message, UNTIMED):
             self._arm()
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
@@ -541,30 +630,64 @@ class Node:
         self._send_out(out)
         self._arm()
 
-    def _send_out(self, out: Out, reliable: bool = True) -> list[Pump]:
+    def _answer_soon(self, face: Face) -> None:
+        """Answer the interests of a face further, one portion in each turn; while its link is behind, none."""
+        driver = self.driver(face)
+        while driver is None and self.router.is_answering(face):  # the session of this node takes all at once
+            self._send_out(self.router.go_on_answering(face))
+        if driver is not None and driver.is_behind:
+            self._held.hold(driver, driver)
+        elif driver is not None and face not in self._answering:
+            self._answering.add(face)
+            self.loop.call_last(lambda: self._answer(face))
+
+    def _answer(self, face: Face) -> None:
+        with self.lock:
+            self._answering.discard(face)
+            if self.router.is_answering(face):
+                self._send_out(self.router.go_on_answering(face))
+            if self.router.is_answering(face):
+                self._answer_soon(face)
+
+    def _on_room(self, pump: Pump) -> None:
+        """A link has taken what waited for it; in the loop."""
+        self._held.let_go(pump)
+        with self.lock:
+            for face in self.router.answering:
+                if self.driver(face) is pump:
+                    self._answer_soon(face)
+
+    def _send_out(self, out: Out, reliable: bool = True, source: Pump | None = None) -> list[Pump]:
+        """Send messages that followed from one of a source; the links they went to."""
         if self._checkpoint is not None:
             out = self._checkpoint.leave(out, reliable, self.loop.now())
         spoken_to = []
+        is_logged = event_log.is_enabled()
         for face, message in out:
             if face is self.local_face:
                 if self._local is not None:
                     self._local.receive(message)
             else:
                 driver = self.driver(face)
-                if driver is not None:
+                if driver is not None and (not driver.is_behind or self._held.passes(source, driver, message)):
+                    if is_logged:
+                        event_log.log_sent(face, message)
                     driver.say(message, qos_of(message), reliable)
                     spoken_to.append(driver)
         return spoken_to
 
     def _arm(self) -> None:
+        """Be called when the router has something to do by itself; at most one timer waits for that."""
         when = self.router.next_timeout()
-        if when is not None and when < self._timer_at:
-            self._timer_at = when
-            self.loop.call_at(when, self._on_time)
+        if self._timer is not None and (when is None or when < self._timer.when):
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None and when is not None:
+            self._timer = self.loop.call_at(when, self._on_time)
 
     def _on_time(self) -> None:
         with self.lock:
-            self._timer_at = float("inf")
+            self._timer = None
             self._emit(self.router.handle_timeout(self.loop.now()))
 
     # -- the end
@@ -596,6 +719,18 @@ class Node:
             self.loop.call_at(self.loop.now() + self.limits.close_timeout, self._finish)
         else:
             self._finish()
+
+    def _on_loop_failed(self) -> None:
+        """The loop cannot go on: close everything at once, for nothing can be waited for any more."""
+        self._is_closed = self._is_closing = True
+        try:
+            self.on_failed()
+        finally:
+            pumps = {*self._pending, *self.pumps, *self._leaving}
+            for end in [*(pump.close for pump in pumps), *(link.close for link in self._establishing), self._finish]:
+                with contextlib.suppress(Exception):  # what went wrong in the loop may go wrong here as well
+                    end()
+            self.wake()
 
     def _finish(self) -> None:
         if self._is_done.is_set():
@@ -646,7 +781,7 @@ def _is_loopback(link: Link) -> bool:
 
 def _party(link: Link, terms: Terms) -> Party:
     user = None if terms.user is None else terms.user.decode(errors="replace")
-    return Party(terms.peer.zid, link.interfaces, link.endpoint.protocol, user, link.auth_identifier)
+    return Party(terms.peer.zid, link.interfaces, link.endpoint.protocol, user, link.auth_identifier, link.remote_host)
 
 
 def qos_of(message: NetworkMessage) -> QoS:

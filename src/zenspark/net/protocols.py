@@ -1,15 +1,18 @@
-"""From the name of a protocol to its links: where nodes connect and listen, whatever the endpoint."""
+"""From the name of a protocol to its links: where nodes connect and listen, whatever the endpoint.
+
+The module of a protocol is loaded when it is first used: those of TLS and WebSocket bring much that others do without.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from importlib import import_module
 from typing import Final
 
 import msgspec
 
-from zenspark.net import multicast, tcp, tls, udp, unix, websocket
-from zenspark.net.endpoints import Endpoint
+from zenspark.net import multicast
+from zenspark.net.endpoints import TLS_OPTIONS, Endpoint
 from zenspark.net.links import Link, Listener
 from zenspark.net.retry import RETRY_OPTIONS
 
@@ -19,19 +22,28 @@ SOCKET_OPTIONS = frozenset({"so_sndbuf", "so_rcvbuf", "dscp", "iface", "bind"})
 
 
 class Protocol(msgspec.Struct, frozen=True):
-    """How to open links of one kind, and which options they have."""
+    """Links of one kind: which module of this package makes them, and which options they have."""
 
-    connect: Callable[[Endpoint, float], Link]
-    listen: Callable[[Endpoint], Listener]
+    module: str
     options: frozenset[str]
+
+    def connect(self, endpoint: Endpoint, timeout: float) -> Link:
+        """Open a link."""
+        link: Link = import_module(f"zenspark.net.{self.module}").connect(endpoint, timeout)
+        return link
+
+    def listen(self, endpoint: Endpoint) -> Listener:
+        """Start to listen."""
+        listener: Listener = import_module(f"zenspark.net.{self.module}").listen(endpoint)
+        return listener
 
 
 PROTOCOLS: Final = {
-    "tcp": Protocol(tcp.connect, tcp.listen, SOCKET_OPTIONS),
-    "tls": Protocol(tls.connect, tls.listen, SOCKET_OPTIONS | tls.TLS_OPTIONS),
-    "udp": Protocol(udp.connect, udp.listen, SOCKET_OPTIONS),
-    "ws": Protocol(websocket.connect, websocket.listen, SOCKET_OPTIONS),
-    "unixsock-stream": Protocol(unix.connect, unix.listen, frozenset({"file_access_mask"})),
+    "tcp": Protocol("tcp", SOCKET_OPTIONS),
+    "tls": Protocol("tls", SOCKET_OPTIONS | TLS_OPTIONS),
+    "udp": Protocol("udp", SOCKET_OPTIONS),
+    "ws": Protocol("websocket", SOCKET_OPTIONS),
+    "unixsock-stream": Protocol("unix", frozenset({"file_access_mask"})),
 }
 """Every protocol spoken between two nodes."""
 GROUP_OPTIONS = frozenset({"iface", "ttl", "join"})
@@ -49,7 +61,7 @@ def listen(endpoint: Endpoint) -> Listener:
 
 def join(endpoint: Endpoint) -> multicast.Group:
     """Join a multicast group."""
-    _warn_of_unused(endpoint, GROUP_OPTIONS)
+    _check_options(endpoint, GROUP_OPTIONS)
     return multicast.join(endpoint)
 
 
@@ -59,11 +71,15 @@ def _protocol(endpoint: Endpoint) -> Protocol:
         raise endpoint.error(f"has a protocol that is not one of {', '.join(PROTOCOLS)}")
     if endpoint.is_group:
         raise endpoint.error("is a multicast group: it can be joined, not connected to or listened on")
-    _warn_of_unused(endpoint, protocol.options | RETRY_OPTIONS)
+    _check_options(endpoint, protocol.options | RETRY_OPTIONS)
     return protocol
 
 
-def _warn_of_unused(endpoint: Endpoint, used: frozenset[str]) -> None:
-    unused = {name for name, _ in endpoint.config} - used
+def _check_options(endpoint: Endpoint, used: frozenset[str]) -> None:
+    """Warn of options that are not used, and refuse those that ask for TLS where there is none."""
+    unused = sorted({name for name, _ in endpoint.config} - used)
+    asking = [name for name in unused if name in TLS_OPTIONS]
+    if asking:
+        raise endpoint.error(f"is not a TLS link, which its options ask for: {', '.join(asking)}")
     if unused:
-        LOGGER.warning("endpoint %s has options that are not used: %s", endpoint.locator, ", ".join(sorted(unused)))
+        LOGGER.warning("endpoint %s has options that are not used: %s", endpoint.locator, ", ".join(unused))

@@ -21,8 +21,8 @@ from zenspark.wire.values import Locator
 Resolved = tuple[socket.AddressFamily, SocketAddress]
 
 STREAM, DATAGRAM = socket.SOCK_STREAM, socket.SOCK_DGRAM
-BACKLOG = 128
-"""How many connections may wait to be accepted; more than a node lets in at a time is of no use."""
+BACKLOG = 1024
+"""How many connections may wait to be accepted: beyond, the kernel drops them, and they come again after a second."""
 WILDCARD = "::"
 
 

@@ -4,6 +4,9 @@ A message goes into the outbox of the connection, under the lock. Then: after a 
 everything there is written at once by the thread that said it; in a run of messages a full batch is written by the
 thread that filled it, and what is left by the loop, a moment later. What the link does not take waits in `_residue`
 until the loop finds it writable. Whoever comes meanwhile waits for room, or does without, as its message says.
+
+The loop cannot wait. It stops reading from those whose messages a link is behind with (`holding.py`); for all that it
+says nonetheless there is a limit, `max_backlog`, beyond which the neighbour is given up.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Protocol
 import msgspec
 
 from zenspark.errors import LinkError, ZError
+from zenspark.net.counters import DropReason, NeighbourCounters
 from zenspark.net.links import Link
 from zenspark.net.loop import Loop, hand_over, in_callback
 from zenspark.transport.outbox import ATOMIC, Outbox
@@ -34,6 +38,10 @@ BEHIND = 1 << 22
 """Bytes that wait for a link when it counts as behind: whoever is not made to wait must stop adding to them."""
 RUN = 1 << 18
 """Bytes written in one go when there are many: the kernel takes them faster than batch by batch."""
+MAX_BACKLOG = 1 << 25
+"""Bytes that may wait for a link at most, unless configured otherwise; beyond, the neighbour is given up."""
+BATCHES_AT_ONCE = 16
+"""Batches of publications passed on that are filled before they are written: names of keys may make them many."""
 LOOK_AGAIN = 0.05
 """Seconds after which who waits for room looks for itself: the loop may be busy, though it should not be."""
 
@@ -51,6 +59,8 @@ class Patience(msgspec.Struct, frozen=True):
     """for a batch to fill up, with somebody who fills one after the other"""
     linger: float = 1.0
     """for the other side to take what was said last, once the session has ended"""
+    max_backlog: int = MAX_BACKLOG
+    """how many bytes may wait for a link"""
 
 
 class Hurry(threading.local):
@@ -101,8 +111,12 @@ class Speaker(ABC):
         """Whether a message was dropped and there was no room since: the next ones need not wait to find out."""
         self._has_first = False
         """Whether a BLOCK_FIRST message waits."""
+        self._has_overflowed = False
+        """Whether more waited than may, and the neighbour is given up."""
         self.on_block: Callable[[bool], object] = lambda _: None
         """Whom to tell, in the loop, when a callback begins and ends to wait for room here."""
+        self.audience: tuple[NeighbourCounters, ...] = ()
+        """The counters of those who hear what is said here: one neighbour, or the members of a group."""
         self._flush_due = False
         self._in_full_flow = False
         """Whether a batch was filled since the loop was asked to write what is there."""
@@ -123,13 +137,18 @@ class Speaker(ABC):
         """The link does not take any more."""
 
     @abstractmethod
-    def _give_up(self) -> None:
-        """The peer takes nothing; in the loop."""
+    def _give_up(self, why: str) -> None:
+        """The peer takes nothing, or too little; in the loop."""
 
     @property
     def is_behind(self) -> bool:
         """Whether so much waits for the link that nobody should say more who can help it."""
         return self._backlog > BEHIND
+
+    @property
+    def backlog(self) -> int:
+        """How many bytes wait for the link."""
+        return self._backlog
 
     @property
     def taken(self) -> int:
@@ -146,7 +165,17 @@ class Speaker(ABC):
         try:
             self.tell(encode(message), None, qos.priority, reliable)
         except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
-            logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+            self._refuse(error)
+
+    def drop(self, reason: DropReason, count: int = 1) -> None:
+        """Count messages that are not sent here."""
+        for counters in self.audience:
+            counters.drop(reason, count)
+
+    def _refuse(self, error: ZError) -> None:
+        """Do not send a message that is too large for this session."""
+        logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+        self.drop(DropReason.TOO_LARGE)
 
     def tell(self, head: bytes, payload: bytes | None, priority: Priority, reliable: bool = True) -> None:
         """As `say`, a message given as its bytes and, behind them, a payload; an error if it is too large."""
@@ -154,12 +183,25 @@ class Speaker(ABC):
         if outbox is None:
             return
         with self._lock:
-            if not self._closed:
-                outbox.append(priority, reliable, head, payload)
-                self._said = True
-                outbox.flows = False
-                if self.loop.is_mine:
-                    self._flush_soon()
+            if self._closed:
+                return
+            if self._backlog > self._patience.max_backlog:
+                self._overflow()
+                return
+            is_full = outbox.append(priority, reliable, head, payload)
+            self._said = True
+            outbox.flows = False
+            if is_full:  # what waits must be seen to wait before more is said
+                self._write(outbox.take_ready())
+            if self.loop.is_mine:
+                self._flush_soon()
+
+    def _overflow(self) -> None:
+        """Refuse a message for which there is no room left at all, and have the neighbour given up."""
+        self.drop(DropReason.BACKLOG)
+        if not self._has_overflowed:
+            self._has_overflowed = True
+            self.loop.call_soon(partial(self._give_up, f"{self._backlog} bytes wait for it"))
 
     def relay(self, rows: Relay) -> None:
         """Say rows that are passed on; in the loop, which writes them in its next turn."""
@@ -167,11 +209,18 @@ class Speaker(ABC):
         if outbox is None:
             return
         with self._lock:
+            batches = 0
             while rows.lane >= 0 and not self._closed:
                 try:
                     outbox.relay(rows)
                 except ZError as error:  # too large for this session
-                    logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+                    self._refuse(error)
+                batches += 1
+                if batches % BATCHES_AT_ONCE == 0:
+                    self._write(outbox.take_ready())
+                    if self._backlog > self._patience.max_backlog:
+                        self._overflow()
+                        break
             self._said = True
             self._flush_soon()
 
@@ -191,7 +240,7 @@ class Speaker(ABC):
         if outbox is None:
             return False
         with self._lock:
-            if self._residue and not self._wait_for_room(qos.congestion):
+            if self._residue and not self._finds_room(qos.congestion, 1):
                 return False
             if self._closed:
                 return False
@@ -230,7 +279,8 @@ class Speaker(ABC):
             return False
         while rows.row < rows.count:
             with self._lock:  # anew for each run, so that others can say something in between
-                if (self._residue and not self._wait_for_room(qos.congestion)) or self._closed:
+                left = rows.count - rows.row
+                if (self._residue and not self._finds_room(qos.congestion, left)) or self._closed:
                     return False
                 self._said = False
                 self._write(outbox.take())
@@ -259,6 +309,15 @@ class Speaker(ABC):
             if self._closed or not self._is_patient(congestion):
                 return False
             return not self._has_room() and not self._offer_again()
+
+    def _finds_room(self, congestion: Congestion, count: int) -> bool:
+        """Whether messages that have to wait find room behind what lies before; otherwise they count as dropped."""
+        if self._closed:
+            return False
+        if self._wait_for_room(congestion):
+            return True
+        self.drop(DropReason.BLOCKED if congestion is Congestion.BLOCK else DropReason.CONGESTION, count)
+        return False
 
     def _is_patient(self, congestion: Congestion) -> bool:
         """Whether a message that finds no room waits for it at all."""
@@ -291,6 +350,11 @@ class Speaker(ABC):
         self._room.wait_for(self._has_room, self._patience.drop_after)
         self._is_congested = bool(self._residue)
         return not self._residue and not self._closed
+
+    def offer_again(self) -> None:
+        """Offer the link what waits, in the loop: it may have room of which nothing was heard yet."""
+        if self._residue and not self._closed:
+            self._on_writable()
 
     def _offer_again(self) -> bool:
         """Offer the link what waits: it may have room by now, and the loop may be busy."""
@@ -329,7 +393,7 @@ class Speaker(ABC):
             if self._taken != taken:
                 taken, deadline = self._taken, now + self._patience.block
             elif now >= deadline:
-                self.loop.call_soon(self._give_up)
+                self.loop.call_soon(partial(self._give_up, f"took nothing for {self._patience.block:g} s"))
                 return False
         return not self._closed
 

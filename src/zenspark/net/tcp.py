@@ -14,7 +14,6 @@ from zenspark.net.links import (
     SocketListener,
     address_text,
     closed_on_error,
-    interfaces_of,
 )
 from zenspark.net.sockets import advertised, bound_to, connect_to
 from zenspark.wire.values import Locator
@@ -24,15 +23,16 @@ class TcpLink(SocketLink):
     """A TCP connection; also the lower half of TLS and WebSocket links."""
 
     def __init__(self, connection: socket.socket, endpoint: Endpoint, remote: SocketAddress) -> None:
+        local = connection.getsockname()
         super().__init__(
             connection,
             endpoint,
-            endpoint.locator_at(address_text(connection.getsockname())).text,
+            endpoint.locator_at(address_text(local)).text,
             endpoint.locator_at(address_text(remote)).text,
         )
+        self.local_host, self.remote_host = local[0], remote[0]
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.mtu = mtu_of(connection)
-        self.interfaces = interfaces_of(connection)
 
 
 class TcpListener(SocketListener):

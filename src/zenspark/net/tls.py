@@ -7,9 +7,11 @@ Certificates and keys are options of the endpoint, under the names zenohd has fo
     connect_certificate, connect_private_key    who we are when we connect, shown if enable_mtls is true
     enable_mtls                                 a listener demands a certificate, a connector shows one
     verify_name_on_connect                      whether the certificate must name the host we connected to (true)
+    close_link_on_expiration                    whether a link ends when the certificate of the other side expires
 
 Each certificate or key can be given as a path (`..._file`, or the bare name as in a configuration file), in PEM
-(`..._raw`) or as PEM in base64 (`..._base64`).
+(`..._raw`) or as PEM in base64 (`..._base64`). Files are read again when they have changed, which is looked at for
+each new connection; what cannot be used is logged, and what was read before stays in use.
 
 OpenSSL allows one call at a time on a connection, so a lock stands around each; none of them waits. A record that
 could not be written whole is kept by OpenSSL, which then insists on the same bytes: hence the rule of `Link.send`.
@@ -20,34 +22,28 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import logging
 import socket
 import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
-from zenspark.net.endpoints import Endpoint
+from zenspark.errors import UsageError
+from zenspark.net.endpoints import CREDENTIALS, Endpoint
 from zenspark.net.links import NOTHING, READ, WRITE, Buffer, Link, SocketAddress, closed_on_error
 from zenspark.net.sockets import connect_to
 from zenspark.net.tcp import TcpLink, TcpListener
 
+logger = logging.getLogger("zenspark.net")
+
 RECORD = 16_384
 """The largest piece that TLS encrypts as one."""
-
-
-CREDENTIALS = (
-    "root_ca_certificate",
-    "listen_certificate",
-    "listen_private_key",
-    "connect_certificate",
-    "connect_private_key",
-)
-TLS_OPTIONS = frozenset(f"{name}{form}" for name in CREDENTIALS for form in ("", "_file", "_raw", "_base64")) | {
-    "enable_mtls",
-    "verify_name_on_connect",
-}
+MAX_CONNECT_CONTEXTS = 64
+"""Endpoints to connect to whose certificates are kept in memory, so that a broken new file does not end a link."""
 
 
 class TlsLink(TcpLink):
@@ -80,7 +76,10 @@ class TlsLink(TcpLink):
         try:
             with self._receiving, self._sending, self._calling:
                 self._socket.do_handshake()
-                self.auth_identifier = common_name(self._socket.getpeercert())
+                certificate = self._socket.getpeercert()
+                self.auth_identifier = common_name(certificate)
+                if self.endpoint.flag("close_link_on_expiration"):
+                    self.expires_at = expiration(certificate)
         except ssl.SSLWantReadError:
             return READ
         except ssl.SSLWantWriteError:
@@ -133,12 +132,18 @@ class TlsListener(TcpListener):
     """Accepts TLS connections; the links it gives have yet to `establish`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._context = server_context(endpoint)
+        self._context = ReloadedContext(endpoint, server_context)
+        if endpoint.flag("close_link_on_expiration") and not endpoint.flag("enable_mtls"):
+            logger.warning(
+                "%s: close_link_on_expiration has no effect on those who connect without enable_mtls: "
+                "they show no certificate",
+                endpoint.locator.text,
+            )
         super().__init__(endpoint)
 
     def link(self, connection: socket.socket, address: SocketAddress) -> Link:
         connection.setblocking(False)
-        wrapped = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        wrapped = self._context.current().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         try:
             return TlsLink(wrapped, self.endpoint, address)
         except OSError:
@@ -148,7 +153,7 @@ class TlsListener(TcpListener):
 
 def connect(endpoint: Endpoint, timeout: float) -> Link:
     """Open a TLS link and finish its handshake."""
-    context = client_context(endpoint)
+    context = _connect_context(endpoint).current()
     deadline = time.monotonic() + timeout
     connection, address = connect_to(endpoint, deadline)
     connection.setblocking(False)
@@ -169,6 +174,53 @@ def listen(endpoint: Endpoint) -> TlsListener:
 # -- certificates ------------------------------------------------------------------------------------------------
 
 
+class ReloadedContext:
+    """The context of an endpoint, made anew when its certificate files have changed."""
+
+    def __init__(self, endpoint: Endpoint, make: Callable[[Endpoint], ssl.SSLContext]) -> None:
+        self._endpoint = endpoint
+        self._make = make
+        self._files = [path for name in CREDENTIALS if (path := _given_path(endpoint, name)) is not None]
+        self._lock = threading.Lock()
+        self._versions = self._look()
+        self._context = make(endpoint)
+
+    def current(self) -> ssl.SSLContext:
+        """The context for the next connection: of the files as they are, or as they were while they could be used."""
+        with self._lock:
+            versions = self._look()
+            if versions != self._versions:
+                self._versions = versions
+                self._reload()
+            return self._context
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        """What tells one version of each file from the next; None if it is not there."""
+        return [_version(file) for file in self._files]
+
+    def _reload(self) -> None:
+        locator = self._endpoint.locator.text
+        try:
+            self._context = self._make(self._endpoint)
+        except (UsageError, OSError) as error:
+            logger.warning("the changed certificates of %s are not used, those before stay in use: %s", locator, error)
+        else:
+            logger.info("the certificates of %s were read again", locator)
+
+
+def _version(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+@lru_cache(MAX_CONNECT_CONTEXTS)
+def _connect_context(endpoint: Endpoint) -> ReloadedContext:
+    return ReloadedContext(endpoint, client_context)
+
+
 def client_context(endpoint: Endpoint) -> ssl.SSLContext:
     """Whom to trust and what to show when connecting."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -184,7 +236,8 @@ def client_context(endpoint: Endpoint) -> ssl.SSLContext:
 def server_context(endpoint: Endpoint) -> ssl.SSLContext:
     """What to show, and whether to demand a certificate, when others connect."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    context.num_tickets = 0  # a session that is resumed would not have its certificate checked again
     _show(context, endpoint, "listen")
     if endpoint.flag("enable_mtls"):
         context.verify_mode = ssl.CERT_REQUIRED
@@ -262,6 +315,12 @@ def common_name(certificate: Mapping[str, object] | None) -> str | None:
     subject = (certificate or {}).get("subject", ())
     assert isinstance(subject, tuple)
     return next((value for part in subject for key, value in part if key == "commonName"), None)
+
+
+def expiration(certificate: Mapping[str, object] | None) -> float | None:
+    """When a verified certificate expires, in seconds since 1970."""
+    end = (certificate or {}).get("notAfter")
+    return None if end is None else float(ssl.cert_time_to_seconds(str(end)))
 
 
 def tls_reason(error: Exception) -> str:

@@ -26,7 +26,6 @@ from zenspark.net.links import (
     address_text,
     closed_on_error,
     duplicate,
-    interfaces_of,
     reason_of,
     wait_for,
 )
@@ -56,7 +55,7 @@ class UdpLink(DatagramLink):
             endpoint.locator_at(address_text(remote)).text,
         )
         self.mtu = MTU
-        self.interfaces = interfaces_of(connection)
+        self.local_host, self.remote_host = connection.getsockname()[0], remote[0]
 
 
 class UdpListener(Listener):
@@ -66,7 +65,7 @@ class UdpListener(Listener):
         self.endpoint = endpoint
         self._socket = bound_to(endpoint, DATAGRAM)
         self._socket.setblocking(False)
-        self.interfaces = interfaces_of(self._socket)
+        self.host = self._socket.getsockname()[0]
         self.locator = endpoint.locator_at(address_text(self._socket.getsockname()))
         self._links: dict[SocketAddress, AcceptedUdpLink] = {}
         self._lock = threading.Lock()
@@ -162,7 +161,7 @@ class AcceptedUdpLink(Link):
         self.endpoint = listener.endpoint
         self.src = listener.locator.text
         self.dst = listener.endpoint.locator_at(address_text(address)).text
-        self.interfaces = listener.interfaces
+        self.local_host, self.remote_host = listener.host, address[0]
         self._listener = listener
         self._address = address
         self._lock = threading.Lock()

@@ -1,19 +1,27 @@
 """Interests: how a question is answered, passed on to those above us, and ended.
 
 Whoever asks for current declarations gets them and then D_FINAL, at the latest when those above us should have
-answered. Future ones follow as they come (`declarations.py`).
+answered. Future ones follow as they come (`declarations.py`). Many are answered in portions, one interest of a face
+after the other: the owner asks for the next portion when the face has taken the last.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+
 from zenspark.router.declarations import Declarations
 from zenspark.router.face import Face, Kind, Out, Region
 from zenspark.router.interests import Asked, Interests, kinds_of
-from zenspark.router.routes import Reach, is_key_expression
+from zenspark.router.limits import Admission
+from zenspark.router.routes import Reach
 from zenspark.router.telling import bind_prefix, declare
 from zenspark.wire.messages import DeclareFinal, Interest
 from zenspark.wire.values import InterestMode, QoS, QueryableInfo
 
+ANSWERS_AT_ONCE = 256
+"""Current declarations that one portion of answers has at most: a short message may ask for all there are."""
 INITIAL_INTEREST = 0
 """The interest two peers act as if they had sent each other."""
 
@@ -22,14 +30,23 @@ class Asking:
     """The moves that have to do with interests. `timeout` is for the answers of those above us."""
 
     def __init__(
-        self, out: Out, interests: Interests, declarations: Declarations, reach: Reach, timeout: float
+        self,
+        out: Out,
+        interests: Interests,
+        declarations: Declarations,
+        reach: Reach,
+        admission: Admission,
+        timeout: float,
     ) -> None:
         self._out = out
         self._interests = interests
         self._declarations = declarations
         self._reach = reach
+        self._admission = admission
         self._timeout = timeout
         self._above: dict[Face, None] = {}
+        self._unfinished: dict[Face, deque[Asked]] = {}
+        """The interests of each face that are not answered to the end, in order."""
 
     # -- faces
 
@@ -43,6 +60,7 @@ class Asking:
     def remove(self, face: Face) -> None:
         """A neighbour is gone: it asks no more, and owes no answers."""
         self._above.pop(face, None)
+        self._unfinished.pop(face, None)
         for asked in self._interests.of(face):
             self._end(face, asked.id)
         for asked in self._interests.leave(face):
@@ -58,32 +76,71 @@ class Asking:
         if interest.mode is InterestMode.FINAL:
             return
         key = None if interest.wire_expr is None else face.resolve(interest.wire_expr)
-        if interest.wire_expr is not None and (key is None or not is_key_expression(key)):
+        if not self._is_admitted(face, interest, key):
             declare(self._out, face, DeclareFinal(), interest.id)
             return
         aggregate = interest.aggregate and face.region is not Region.SOUTH_PEER
         asked = Asked(face, interest.id, interest.mode, kinds_of(interest), key, aggregate)
         self._interests.add(asked)
-        self._answer(asked)
         for above in self._above:
             self._pass_on(asked, above, now)
-        self._conclude(asked)
+        if asked.is_current:
+            asked.rest = self._current(asked)
+            self._unfinished.setdefault(face, deque()).append(asked)
+            if len(self._unfinished[face]) == 1:
+                self.go_on(face)
 
-    def _answer(self, asked: Asked) -> None:
-        """The current declarations somebody asked for."""
-        if not asked.is_current:
-            return
+    def _is_admitted(self, face: Face, interest: Interest, key: str | None) -> bool:
+        """Whether an interest is in a key there is, or in all of them, and the limits allow one more."""
+        if interest.wire_expr is not None and (key is None or not self._admission.key(face, key)):
+            return False
+        return face.region is Region.LOCAL or self._admission.interest(face, face.usage, key)
+
+    def _current(self, asked: Asked) -> Iterator[tuple[Kind, str]]:
+        """The current declarations that an interest may be answered with."""
         for kind in sorted(asked.kinds, key=lambda each: each.value):
             entries = self._declarations.tables[kind].matching(asked.key)
             for key in dict.fromkeys(asked.announces(kind, entry.key) for entry in entries):
-                info = self._declarations.visible(asked.face, kind, key)
-                if info is not None:
-                    self._tell_current(asked, kind, key, info)
+                yield kind, key
+
+    @property
+    def unfinished(self) -> list[Face]:
+        """The faces whose interests are not answered to the end."""
+        return list(self._unfinished)
+
+    def is_answering(self, face: Face) -> bool:
+        """Whether there is more to answer to a face."""
+        return face in self._unfinished
+
+    def go_on(self, face: Face) -> None:
+        """The next portion of answers to a face."""
+        left, queue = ANSWERS_AT_ONCE, self._unfinished[face]
+        while queue and left:
+            left = self._answer(queue[0], left)
+            if queue[0].rest is None:
+                queue.popleft()
+        if not queue:
+            del self._unfinished[face]
+
+    def _answer(self, asked: Asked, most: int) -> int:
+        """Answer with so many declarations at most; how many more may follow."""
+        if asked.rest is None:  # the interest has ended meanwhile
+            return most
+        for kind, key in islice(asked.rest, most):
+            most -= 1
+            info = self._declarations.visible(asked.face, kind, key)
+            if info is not None:
+                self._tell_current(asked, kind, key, info)
+        if most:
+            asked.rest = None
+            self._conclude(asked)
+        return most
 
     def _tell_current(self, asked: Asked, kind: Kind, key: str, info: QueryableInfo) -> None:
         if (kind, key) in asked.told:
             return
-        asked.told.add((kind, key))
+        if asked.passed_on:
+            asked.told.add((kind, key))
         telling = self._declarations.telling
         if asked.is_future:
             telling.repeat(asked.face, kind, key, info, asked.id)
@@ -140,8 +197,9 @@ class Asking:
             self._conclude(asked)
 
     def _conclude(self, asked: Asked) -> None:
-        if asked.is_current and not asked.waiting:
+        if asked.is_current and not asked.waiting and asked.rest is None:
             declare(self._out, asked.face, DeclareFinal(), asked.id)
+            asked.told.clear()
             if not asked.is_future:
                 self._interests.remove(asked.face, asked.id)
 
@@ -151,6 +209,7 @@ class Asking:
         asked = self._interests.remove(face, number)
         if asked is None:
             return
+        asked.rest = None
         if asked.passed_on:
             self._declarations.routes.clear()
         for above, passed in asked.passed_on.items():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+MIN_COMPACTION = 1000
+"""From how many entries on those that are not open any more are thrown out, each time their number has doubled."""
 
 
 class Deadlines(Generic[T]):
@@ -17,10 +20,19 @@ class Deadlines(Generic[T]):
         self._is_open = is_open
         self._heap: list[tuple[float, int, T]] = []
         self._numbers = count()
+        self._compact_at = MIN_COMPACTION
 
     def add(self, item: T, when: float) -> None:
         """Something is due at a time."""
         heappush(self._heap, (when, next(self._numbers), item))
+        if len(self._heap) >= self._compact_at:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Throw out what is over: quick answers to questions with a long timeout must not fill the memory."""
+        self._heap = [entry for entry in self._heap if self._is_open(entry[2], entry[0])]
+        heapify(self._heap)
+        self._compact_at = max(MIN_COMPACTION, 2 * len(self._heap))
 
     def next(self) -> float | None:
         """When the first is due."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from zenspark.router.face import Declared, Face, Kind, Out, Region
 from zenspark.router.interests import Interests
+from zenspark.router.limits import Admission
 from zenspark.router.network import Network
 from zenspark.router.routes import UNSOLICITED, Reach, Routes
 from zenspark.router.sources import Source, Sources
@@ -22,11 +23,14 @@ _OWN_TOKENS = frozenset({Region.LOCAL, Region.CLIENT})
 class Declarations:
     """The declarations of one node."""
 
-    def __init__(self, out: Out, interests: Interests, reach: Reach, network: Network | None) -> None:
+    def __init__(
+        self, out: Out, interests: Interests, reach: Reach, network: Network | None, admission: Admission
+    ) -> None:
         self.tables = {kind: Table() for kind in Kind}
         self.telling = Telling(out)
-        self.routes = Routes(self.tables, reach, network, self._is_unknown)
-        self.sources = None if network is None else Sources(network, out, self._change_source)
+        self.routes = Routes(self.tables, reach, network, self._is_unknown, admission)
+        self.sources = None if network is None else Sources(network, out, self._change_source, admission)
+        self._admission = admission
         self._interests = interests
         self._reach = reach
         self._unsolicited: dict[Face, None] = {}
@@ -60,14 +64,27 @@ class Declarations:
             return
         if known is not None and known.key != declared.key:
             self.undeclare(face, kind, number)
+            known = None
+        if known is None and not self._is_admitted(face, declared.key):
+            return
         face.declared[kind][number] = declared
         self.tables[kind].add(declared.key, face, number, declared.info)
         self._spread(kind, declared.key)
+
+    def _is_admitted(self, face: Face, key: str) -> bool:
+        """Whether the limits allow a face one declaration more; the session of this node has none."""
+        region = face.region
+        if region is Region.LOCAL:
+            return True
+        return self._admission.declaration(face, face.usage, key, region is Region.UPSTREAM)
 
     def undeclare(self, face: Face, kind: Kind, number: int) -> None:
         """A face takes something back."""
         declared = face.declared[kind].pop(number, None)
         if declared is not None:
+            if face.region is not Region.LOCAL:
+                face.usage.declarations -= 1
+                face.usage.release(declared.key)
             self.tables[kind].discard(declared.key, face, number)
             self._spread(kind, declared.key)
 

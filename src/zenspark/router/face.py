@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from zenspark.key import KeyExpr
+from zenspark.router.limits import Usage
 from zenspark.wire.messages import (
     Declaration,
     DeclareKeyexpr,
@@ -140,11 +141,17 @@ class Face(Holder):
         self._our_keys: dict[int, str] = {}
         self._next_key = 1
         self._known: dict[str, tuple[int, Mapping]] = {}
+        self._known_lengths: dict[int, int] = {}
+        """How many of the keys with a number have each length: only prefixes of these lengths are looked up."""
+        self.usage = Usage()
         self.vocabulary = 0
         """Changes whenever a wire expression from this face may have got another meaning."""
 
     def __repr__(self) -> str:
         return f"<Face {self.number} {self.zid} {self.whatami.text}>"
+
+    def __str__(self) -> str:
+        return f"{self.whatami.text} {self.zid}"
 
     def next_id(self) -> int:
         """A number for a declaration or an interest of ours on this face."""
@@ -172,28 +179,52 @@ class Face(Holder):
 
     def express(self, key: str) -> WireExpr:
         """The shortest way to say a key to this face: the longest prefix with a number, then the rest."""
-        prefix = key if self._known else ""
-        while prefix:
-            known = self._known.get(prefix)
+        end = len(key) if self._known else 0
+        while end > 0:
+            known = self._known.get(key[:end]) if end in self._known_lengths else None
             if known is not None:
-                return WireExpr(known[0], key[len(prefix) :], known[1])
-            prefix = prefix[: max(prefix.rfind("/"), 0)]
+                return WireExpr(known[0], key[end:], known[1])
+            end = key.rfind("/", 0, end)
         return WireExpr(0, key)
+
+    def new_number(self, declaration: DeclareKeyexpr) -> str | None:
+        """The key to which the face gives a number that it has not bound before; None if it does not."""
+        if declaration.wire_expr.scope or declaration.expr_id in self._their_keys:
+            return None
+        return declaration.wire_expr.suffix
 
     def learn_key(self, declaration: DeclareKeyexpr) -> None:
         """The face bound one of its numbers. A number once bound keeps its meaning."""
         if declaration.wire_expr.scope:
             return  # says nothing: the number would have to be read in our own vocabulary
+        number, key = declaration.expr_id, declaration.wire_expr.suffix
+        bound = self._their_keys.get(number)
+        if bound is None:
+            self.usage.key_numbers += 1
+            bound = self._their_keys[number] = key
+            self.usage.key_number_bytes += len(key)
         self.vocabulary += 1
-        bound = self._their_keys.setdefault(declaration.expr_id, declaration.wire_expr.suffix)
-        self._known[bound] = (declaration.expr_id, Mapping.RECEIVER)
+        self._know(bound, number, Mapping.RECEIVER)
 
     def forget_key(self, number: int) -> None:
         """The face freed one of its numbers."""
         self.vocabulary += 1
         key = self._their_keys.pop(number, None)
-        if key is not None and self._known.get(key) == (number, Mapping.RECEIVER):
+        if key is None:
+            return
+        self.usage.key_numbers -= 1
+        self.usage.key_number_bytes -= len(key)
+        if self._known.get(key) == (number, Mapping.RECEIVER):
             del self._known[key]
+            self._known_lengths[len(key)] -= 1
+            if not self._known_lengths[len(key)]:
+                del self._known_lengths[len(key)]
+
+    def _know(self, key: str, number: int, mapping: Mapping) -> None:
+        """A key has a number that can be said to this face."""
+        if key not in self._known:
+            self._known_lengths[len(key)] = self._known_lengths.get(len(key), 0) + 1
+        self._known[key] = (number, mapping)
 
     def bind(self, key: str) -> DeclareKeyexpr | None:
         """Give a key a number of ours; None if it has one, or if there is none left.
@@ -210,7 +241,7 @@ class Face(Holder):
         self.vocabulary += 1
         self._next_key = number + 1
         self._our_keys[number] = key
-        self._known[key] = (number, Mapping.SENDER)
+        self._know(key, number, Mapping.SENDER)
         return DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key))
 
     def bind_prefix(self, key: str) -> DeclareKeyexpr | None:

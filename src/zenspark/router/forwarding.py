@@ -100,8 +100,9 @@ class Forwarding:
 
     def _course(self, face: Face, shape: Shape) -> Course:
         key, tree = face.resolve(shape.wire_expr), self._router.tree(face, shape.node_id)
-        if tree is None:
+        if tree is None or (key is not None and not self._router.is_within_limits(key)):
             return ONE_BY_ONE
+        self._memory.grow(face, key)
         targets = () if key is None else self._router.routes.push(face, key, tree)
         if any(target.egress is not None for target in targets):
             return ONE_BY_ONE

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from zenspark.errors import DecodeError
 from zenspark.router.face import Face, Out, Region
-from zenspark.wire.codec import decode_link_states, encode_link_states
+from zenspark.router.states import states_in
+from zenspark.wire.codec import encode_link_states
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
@@ -127,12 +127,7 @@ class Gossip:
         return found, out
 
     def _entries(self, face: Face, message: NetworkOam) -> Sequence[LinkState]:
-        if message.id != NetworkOam.LINK_STATE or message.zbuf is None or face not in self._faces:
-            return ()
-        try:
-            return decode_link_states(message.zbuf)
-        except DecodeError:
-            return ()
+        return states_in(message) if face in self._faces else ()
 
     def _name(self, face: Face, entry: LinkState) -> ZenohId | None:
         """Whom an entry is about: it says so, or uses a number it has explained before."""

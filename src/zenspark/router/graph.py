@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
@@ -37,53 +37,64 @@ class Tree(msgspec.Struct, frozen=True):
     """How far each node is from the root."""
 
 
-def _rotate(value: int, bits: int) -> int:
-    return (value << bits | value >> 64 - bits) & _MASK
-
-
-def _round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
-    v0 = (v0 + v1) & _MASK
-    v1 = _rotate(v1, 13) ^ v0
-    v0 = _rotate(v0, 32)
-    v2 = (v2 + v3) & _MASK
-    v3 = _rotate(v3, 16) ^ v2
-    v0 = (v0 + v3) & _MASK
-    v3 = _rotate(v3, 21) ^ v0
-    v2 = (v2 + v1) & _MASK
-    v1 = _rotate(v1, 17) ^ v2
-    return v0, v1, _rotate(v2, 32), v3
-
-
 def siphash13(data: bytes) -> int:
-    """SipHash-1-3 with a key of zeros, of whole words of eight bytes."""
-    state = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+    """SipHash-1-3 with a key of zeros, of whole words of eight bytes. Written out: every new edge needs one."""
+    v0, v1, v2, v3 = 0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573
     words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
-    for word in [*words, (len(data) & 0xFF) << 56]:
-        v0, v1, v2, v3 = _round(*state[:3], state[3] ^ word)
-        state = (v0 ^ word, v1, v2, v3)
-    state = (state[0], state[1], state[2] ^ 0xFF, state[3])
-    for _ in range(3):
-        state = _round(*state)
-    return state[0] ^ state[1] ^ state[2] ^ state[3]
+    words.append((len(data) & 0xFF) << 56)
+    for turn in range(len(words) + 3):
+        word = words[turn] if turn < len(words) else 0
+        if turn == len(words):
+            v2 ^= 0xFF
+        v3 ^= word
+        v0 = (v0 + v1) & _MASK
+        v1 = (v1 << 13 & _MASK | v1 >> 51) ^ v0
+        v0 = v0 << 32 & _MASK | v0 >> 32
+        v2 = (v2 + v3) & _MASK
+        v3 = (v3 << 16 & _MASK | v3 >> 48) ^ v2
+        v0 = (v0 + v3) & _MASK
+        v3 = (v3 << 21 & _MASK | v3 >> 43) ^ v0
+        v2 = (v2 + v1) & _MASK
+        v1 = (v1 << 17 & _MASK | v1 >> 47) ^ v2
+        v2 = v2 << 32 & _MASK | v2 >> 32
+        v0 ^= word
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def length(one: ZenohId, other: ZenohId, weight: int) -> float:
+    """How long an edge between two nodes is."""
+    return weight * (_stretch(one, other) if one < other else _stretch(other, one))
 
 
 @lru_cache(maxsize=1 << 16)
-def length(one: ZenohId, other: ZenohId, weight: int) -> float:
-    """How long an edge between two nodes is."""
+def _stretch(one: ZenohId, other: ZenohId) -> float:
+    """By how much the hash of its ends makes an edge longer. Remembered: there are fewer edges than this remembers."""
     first, second = sorted(zid.value.to_bytes(16, "little") for zid in (one, other))
     hashed = siphash13(first + second)
-    return weight * (1.0 + 0.01 * ((hashed & 0xFFFF_FFFF) / 0xFFFF_FFFF))
+    return 1.0 + 0.01 * ((hashed & 0xFFFF_FFFF) / 0xFFFF_FFFF)
 
 
 def edges(claims: Mapping[ZenohId, Links]) -> Edges:
     """The edges both ends of which say that they are there."""
     found: Edges = {zid: {} for zid in claims}
-    for zid, links in claims.items():
-        for other, weight in links.items():
-            back = claims.get(other, {}).get(zid)
-            if back is not None and other != zid:
-                found[zid][other] = length(zid, other, max(weight, back) or DEFAULT_WEIGHT)
+    for zid in claims:
+        update(found, claims, zid)
     return found
+
+
+def update(known: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) -> None:
+    """Bring the edges of one node up to date with what it and its neighbours claim. Other edges keep their lengths."""
+    mine = claims.get(zid, {})
+    before, after = known.get(zid, {}), {}
+    for other, weight in mine.items():
+        back = claims.get(other, {}).get(zid)
+        if back is not None and other != zid:
+            after[other] = length(zid, other, max(weight, back) or DEFAULT_WEIGHT)
+    for gone in before.keys() - after.keys():
+        known[gone].pop(zid, None)
+    for other, far in after.items():
+        known.setdefault(other, {})[zid] = far
+    known[zid] = after
 
 
 def reachable(known: Edges, root: ZenohId) -> set[ZenohId]:
@@ -94,6 +105,22 @@ def reachable(known: Edges, root: ZenohId) -> set[ZenohId]:
         news = [zid for zid in known[waiting.pop()] if zid not in found]
         found.update(news)
         waiting += news
+    return found
+
+
+def first_hops(known: Edges, root: ZenohId) -> dict[ZenohId, ZenohId]:
+    """For each node that can be reached from a root, the first one on the shortest path to it."""
+    found: dict[ZenohId, ZenohId] = {}
+    queue: list[tuple[float, ZenohId, ZenohId]] = [(far, zid, zid) for zid, far in known[root].items()]
+    heapify(queue)
+    while queue:
+        distance, zid, hop = heappop(queue)
+        if zid in found:
+            continue
+        found[zid] = hop
+        for other, far in known[zid].items():
+            if other not in found and other != root:
+                heappush(queue, (distance + far, other, hop))
     return found
 
 

@@ -6,11 +6,13 @@ asker hears D_FINAL when all of them have answered, or are gone, or time is up.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from zenspark.key.tree import KeyTree
 from zenspark.router.deadlines import Deadlines
-from zenspark.router.face import Face, Kind
+from zenspark.router.face import Face, Kind, Region
 from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode
 
@@ -34,6 +36,8 @@ class Asked(msgspec.Struct, eq=False):
     deadline: float = 0.0
     told: set[tuple[Kind, str]] = msgspec.field(default_factory=set)
     """What was answered already: a node above us knows our own declarations too."""
+    rest: Iterator[tuple[Kind, str]] | None = None
+    """What of the current declarations of this node is still to be answered."""
 
     @property
     def is_current(self) -> bool:
@@ -90,8 +94,12 @@ class Interests:
         asked = self._by_asker.get(face, {}).pop(number, None)
         if asked is None:
             return None
+        if face.region is not Region.LOCAL:  # as when it was admitted
+            face.usage.interests -= 1
+            face.usage.release(asked.key)
         if not self._by_asker[face]:
             del self._by_asker[face]
+        asked.waiting.clear()  # or its deadline would end a later interest of the same id
         for answerer, passed in asked.passed_on.items():
             del self._by_answerer[answerer][passed]
         beside = self._at(asked)

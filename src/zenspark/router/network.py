@@ -17,11 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from zenspark.errors import DecodeError
 from zenspark.router import graph
 from zenspark.router.face import Face, Out
 from zenspark.router.graph import Edges, Tree
-from zenspark.wire.codec import decode_link_states, encode_link_states
+from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
+from zenspark.router.states import states_in
+from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, WhatAmI, ZenohId
 
@@ -29,10 +30,14 @@ TREES_DELAY = 0.1
 """Seconds until other links make other trees."""
 FORGET_AFTER = 10.0
 """Seconds after which a node that cannot be reached is forgotten, when the trees change next."""
-MAX_NODES = 10_000
-"""Nodes remembered: invented ones must not fill the memory."""
+SECONDS_PER_EDGE = 2e-6
+"""What it takes to look at one edge once: with it the time for drawing is estimated, for nothing here has a clock."""
+DRAWING_SHARE = 0.1
+"""The part of all time that may go into drawing: the more there is to draw, the less often it is done."""
 MAX_PSID = 0xFFFF
 """NodeId has 16 bits."""
+MAX_CORRECTION = 1 << 63
+"""Versions from here on are not outdone: an invented one near the end of 64 bits would leave no higher one."""
 SELF = 0
 """Our number for ourselves."""
 
@@ -68,8 +73,16 @@ class Moved(msgspec.Struct, frozen=True):
 class Network:
     """What one router knows of the others. `weights` are those of its own links, `sn` the version it begins with."""
 
-    def __init__(self, zid: ZenohId, weights: Mapping[ZenohId, int] | None = None, sn: int = 1) -> None:
+    def __init__(
+        self,
+        zid: ZenohId,
+        weights: Mapping[ZenohId, int] | None = None,
+        sn: int = 1,
+        admission: Admission | None = None,
+    ) -> None:
         self.zid = zid
+        admission = admission or Admission(RouterLimits(), Refusals())
+        self._limits, self._refusals = admission.limits, admission.refusals
         self.trees_at: float | None = None
         """When the trees are to be drawn anew."""
         self._weights = weights or {}
@@ -82,6 +95,12 @@ class Network:
         self._edges: Edges = {zid: {}}
         self._reachable: frozenset[ZenohId] = frozenset({zid})
         self._trees: dict[ZenohId, Tree] = {}
+        self._hops: dict[ZenohId, dict[ZenohId, ZenohId]] = {}
+        """For us and the routers beside us, the first hop on the way to each other one."""
+        self._changed: set[ZenohId] = {zid}
+        """Whose links are others than those that were drawn."""
+        self._link_count = 0
+        self._drawn_at = float("-inf")
 
     # -- what is known
 
@@ -116,15 +135,23 @@ class Network:
         return found
 
     def children(self, root: ZenohId) -> list[Face]:
-        """The neighbours that get what comes from a root through us."""
-        tree = self.tree(root)
-        found = [] if tree is None else [self._by_zid.get(zid) for zid in sorted(tree.children)]
-        return [face for face in found if face is not None]
+        """The neighbours that get what comes from a root through us: those whose way to it begins with us."""
+        if root not in self._reachable:
+            return []
+        return [self._by_zid[zid] for zid in sorted(self._by_zid) if self._first_hop(zid, root) == self.zid]
 
     def parent(self, root: ZenohId) -> Face | None:
-        """The neighbour through which what comes from a root comes to us."""
-        tree = self.tree(root)
-        return None if tree is None or tree.parent is None else self._by_zid.get(tree.parent)
+        """The neighbour through which what comes from a root comes to us: where our way to it begins."""
+        hop = self._first_hop(self.zid, root)
+        return None if hop is None else self._by_zid.get(hop)
+
+    def _first_hop(self, zid: ZenohId, to: ZenohId) -> ZenohId | None:
+        """Where the way from us or a router beside us to another one begins. The shortest way is the same both ways,
+        so these few trees tell parents and children in the tree of every root."""
+        hops = self._hops.get(zid)
+        if hops is None:
+            hops = self._hops[zid] = graph.first_hops(self._edges, zid) if zid in self._edges else {}
+        return hops.get(to)
 
     def directions(self, root: ZenohId) -> dict[ZenohId, Face]:
         """For each router that is reached through us from a root, the neighbour on the way to it."""
@@ -168,13 +195,13 @@ class Network:
         """A router beside us: it hears of everybody, the others hear of it."""
         neighbour = self._neighbours[face] = _Neighbour()
         self._by_zid[face.zid] = face
-        met = self._meet(face.zid)
+        met = self._meet(face.zid, face)
         if met is None:
             return []
         self._own.locators = tuple(locators)
         self._own.links[face.zid] = self._weights.get(face.zid, 0)
         self._own.sn += 1
-        self._change(now)
+        self._change(self._own, now)
         everybody = [self._own, met, *(node for node in self._nodes.values() if node not in (self._own, met))]
         out = [(face, self._oam(neighbour, everybody))]
         return out + self._tell([self._own], but=face)
@@ -187,57 +214,70 @@ class Network:
         del self._by_zid[face.zid]
         self._own.links.pop(face.zid, None)
         self._own.sn += 1
-        self._change(now)
+        self._change(self._own, now)
         return self._tell([self._own])
 
     def receive(self, face: Face, message: NetworkOam, now: float) -> Out:
         """States that a neighbour tells: what is news goes on to the others."""
-        if message.id != NetworkOam.LINK_STATE or message.zbuf is None:
-            return []
-        try:
-            entries = decode_link_states(message.zbuf)
-        except DecodeError:
-            return []
+        entries = states_in(message)
         psids = self._neighbours[face].psids
         for entry in entries:
             if entry.zid is not None and entry.psid <= MAX_PSID:
                 psids[entry.psid] = entry.zid
         named = [(psids.get(entry.psid), entry) for entry in entries if entry.whatami in (None, WhatAmI.ROUTER.bit)]
         before = set(self._nodes)
-        news = [node for zid, entry in named if zid is not None for node in self._learn(zid, entry, psids, now)]
+        news = [node for zid, entry in named if zid is not None for node in self._learn(face, zid, entry, psids, now)]
         met = [self._nodes[zid] for zid in self._nodes.keys() - before]
         out = self._tell(list(dict.fromkeys(news)), but=face)
         return out + self._introduce(face, met)
 
-    def _learn(self, zid: ZenohId, entry: LinkState, psids: Mapping[int, ZenohId], now: float) -> list[_Node]:
+    def _learn(
+        self, face: Face, zid: ZenohId, entry: LinkState, psids: Mapping[int, ZenohId], now: float
+    ) -> list[_Node]:
         if zid == self.zid:
             return self._correct(entry)
-        node = self._meet(zid)
-        if node is None or not _is_news(node, entry.sn):
+        node = self._meet(zid, face)
+        if node is None or not _is_news(node, entry.sn) or not self._may_claim(face, node, len(entry.links)):
             return []
         node.may_restart = False
         weights = entry.weights or (0,) * len(entry.links)
         named = [(psids.get(number), weight) for number, weight in zip(entry.links, weights, strict=True)]
-        links = {other: weight for other, weight in named if other is not None and self._meet(other) is not None}
+        links = {other: weight for other, weight in named if other is not None and self._meet(other, face) is not None}
+        node.sn = entry.sn
         if links != node.links:
-            self._change(now)
-        node.sn, node.links = entry.sn, links
+            self._link_count += len(links) - len(node.links)
+            node.links = links
+            self._change(node, now)
         if entry.locators is not None:
             node.locators = entry.locators
         return [node]
 
     def _correct(self, entry: LinkState) -> list[_Node]:
         """Somebody remembers us from before we were started anew: what is said now must count as newer."""
-        if entry.sn <= self._own.sn:
+        if not self._own.sn < entry.sn < MAX_CORRECTION:
             return []
         self._own.sn = entry.sn + 1
         return [self._own]
 
-    def _meet(self, zid: ZenohId) -> _Node | None:
+    def _may_claim(self, face: Face, node: _Node, count: int) -> bool:
+        """Whether a neighbour may tell that a node has so many links."""
+        limits = self._limits
+        if count <= limits.node_links and self._link_count - len(node.links) + count <= limits.network_links:
+            return True
+        self._refusals.count(Limit.NETWORK_LINKS, face)
+        return False
+
+    def _meet(self, zid: ZenohId, teller: Face) -> _Node | None:
+        """The node of this id, a new one if there is room for it."""
         node = self._nodes.get(zid)
-        if node is None and len(self._nodes) < MAX_NODES:
-            node = self._nodes[zid] = _Node(zid, self._next_psid())
-            self._psids[node.psid] = zid
+        if node is not None:
+            return node
+        if len(self._nodes) >= self._limits.network_nodes:
+            self._refusals.count(Limit.NETWORK_NODES, teller)
+            return None
+        node = self._nodes[zid] = _Node(zid, self._next_psid())
+        self._psids[node.psid] = zid
+        self._changed.add(zid)
         return node
 
     def _next_psid(self) -> int:
@@ -247,16 +287,28 @@ class Network:
             self._last_psid = self._last_psid % MAX_PSID + 1
         return self._last_psid
 
-    def _change(self, now: float) -> None:
-        self.trees_at = now + TREES_DELAY if self.trees_at is None else self.trees_at
+    def _change(self, node: _Node, now: float) -> None:
+        """A node has other links: the trees follow a moment later, and later still if drawing takes long."""
+        self._changed.add(node.zid)
+        if self.trees_at is None:
+            self.trees_at = max(now + TREES_DELAY, self._drawn_at + self._drawing_time() / DRAWING_SHARE)
+
+    def _drawing_time(self) -> float:
+        """Seconds that drawing takes, at most: all edges for us, and for each router beside us."""
+        return SECONDS_PER_EDGE * self._link_count * (1 + len(self._by_zid))
 
     # -- trees
 
     def draw(self, now: float) -> tuple[Moved, Out]:
         """Draw the trees anew; who appeared and who is gone by that, and what neighbours must hear."""
         self.trees_at = None
-        self._edges = graph.edges({zid: node.links for zid, node in self._nodes.items()})
+        self._drawn_at = now
+        claims = {zid: node.links for zid, node in self._nodes.items()}
+        for zid in self._changed:
+            graph.update(self._edges, claims, zid)
+        self._changed.clear()
         self._trees.clear()
+        self._hops.clear()
         before, self._reachable = self._reachable, frozenset(graph.reachable(self._edges, self.zid))
         moved = Moved(self._reachable - before, before - self._reachable)
         claimed = {other for zid in self._reachable for other in self._nodes[zid].links}
@@ -273,6 +325,9 @@ class Network:
         elif now - node.lost_at >= FORGET_AFTER and not is_claimed:
             del self._nodes[node.zid]
             del self._psids[node.psid]
+            self._link_count -= len(node.links)
+            graph.update(self._edges, {}, node.zid)
+            del self._edges[node.zid]
             for neighbour in self._neighbours.values():
                 neighbour.knows.discard(node.zid)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from zenspark.errors import DecodeError
 from zenspark.router.face import Face
-from zenspark.wire.codec import decode_link_states
+from zenspark.router.states import states_in
 from zenspark.wire.messages import NetworkOam
 from zenspark.wire.values import ZenohId
 
@@ -20,12 +19,7 @@ class Peering:
 
     def receive(self, face: Face, message: NetworkOam) -> frozenset[ZenohId] | None:
         """To whom a peer says it has links; None if it does not say."""
-        if message.id != NetworkOam.LINK_STATE or message.zbuf is None:
-            return None
-        try:
-            entries = decode_link_states(message.zbuf)
-        except DecodeError:
-            return None
+        entries = states_in(message)
         numbers = self._numbers.setdefault(face, {})
         for entry in entries:
             if entry.zid is not None and (entry.psid in numbers or len(numbers) < MAX_NUMBERS):

@@ -66,6 +66,10 @@ class Queries:
         self._copies.pop(face, None)
         self._asked.pop(face, None)
 
+    def count(self, face: Face) -> int:
+        """How many requests a face waits for."""
+        return len(self._asked.get(face, ()))
+
     def to(self, face: Face) -> list[int]:
         """The ids of the copies a face has not answered."""
         return list(self._copies.get(face, ()))

@@ -7,6 +7,7 @@ or when as many responses have come as its asker wanted.
 from __future__ import annotations
 
 from zenspark.router.face import Face, Out, Region
+from zenspark.router.limits import Admission
 from zenspark.router.network import SELF
 from zenspark.router.queries import Pending, Queries
 from zenspark.router.routes import Routes
@@ -14,14 +15,33 @@ from zenspark.wire.fields import replace
 from zenspark.wire.messages import Err, Request, Response, ResponseFinal
 from zenspark.wire.values import EntityId, QoS, WireExpr, ZenohId
 
+INFINITE = float("inf")
+MAX_QUERY_SECONDS = 3600.0
+"""How long a request of a neighbour may take, unless configured otherwise: until then it is kept in memory."""
+TOO_MANY = b"Too many queries in flight"
+"""What is replied to a query over the limit."""
+
+
+def seconds_for(request: Request, default: float, most: float) -> float:
+    """How long a request of a neighbour is waited for: as long as it says, or a default, and at most so long."""
+    return min(default if request.timeout_ms is None else request.timeout_ms / 1000, most)
+
 
 class Requests:
-    """The moves that have to do with queries. `timeout` is for requests that do not say how long they may take."""
+    """The moves that have to do with queries.
 
-    def __init__(self, out: Out, routes: Routes, timeout: float) -> None:
+    `timeout` is for requests that do not say how long they may take, `max_timeout` the most that a neighbour may ask
+    for. The session of this node may ask for any time: it is the one whose memory is used.
+    """
+
+    def __init__(
+        self, out: Out, routes: Routes, admission: Admission, timeout: float, max_timeout: float = MAX_QUERY_SECONDS
+    ) -> None:
         self._out = out
         self._routes = routes
+        self._admission = admission
         self._timeout = timeout
+        self._max_timeout = max_timeout
         self._queries = Queries()
 
     def on_request(self, face: Face, request: Request, tree: int | None, now: float) -> None:
@@ -30,8 +50,12 @@ class Requests:
         targets: tuple[Face, ...] = ()
         if key is not None and tree is not None:
             targets = self._routes.request(face, key, request.target, tree)
-        timeout = self._timeout if request.timeout_ms is None else request.timeout_ms / 1000
+        most = INFINITE if face.region is Region.LOCAL else self._max_timeout
+        timeout = seconds_for(request, self._timeout, most)
         pending = Pending(face, request.request_id, request.qos, now + timeout, request.budget)
+        if targets and not self._is_admitted(face):
+            self._out.append((face, error(request.request_id, request.qos, face.zid, TOO_MANY)))
+            targets = ()
         copies = [(target, target.next_request_id()) for target in targets]
         pending.copies.update(copies)
         if not copies:
@@ -42,6 +66,10 @@ class Requests:
             node_id = (tree or SELF) if target.region is Region.ROUTER else SELF
             expr = target.express(key or "")
             self._out.append((target, replace(request, request_id=number, wire_expr=expr, node_id=node_id)))
+
+    def _is_admitted(self, face: Face) -> bool:
+        """Whether the limits allow a face one more request in flight."""
+        return face.region is Region.LOCAL or self._admission.query(face, self._queries.count(face))
 
     def on_response(self, face: Face, response: Response) -> None:
         """An answer: back to who asked."""
@@ -89,10 +117,15 @@ class Requests:
 
 def timeout_error(number: int, qos: QoS, silent: ZenohId) -> Response:
     """What is answered in the place of somebody who says nothing."""
+    return error(number, qos, silent, b"Timeout")
+
+
+def error(number: int, qos: QoS, responder: ZenohId, text: bytes) -> Response:
+    """A reply that says what went wrong."""
     return Response(
         request_id=number,
         wire_expr=WireExpr(),
         qos=qos,
-        responder=EntityId(silent, 0),
-        body=Err(payload=b"Timeout"),
+        responder=EntityId(responder, 0),
+        body=Err(payload=text),
     )

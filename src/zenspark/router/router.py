@@ -18,13 +18,16 @@ import msgspec
 from zenspark.router.asking import INITIAL_INTEREST, Asking
 from zenspark.router.declarations import Declarations
 from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Kind, Out, Region
+from zenspark.router.interceptors.rules import Party, RouterSubject
 from zenspark.router.interests import ANSWER_TIMEOUT, Interests
+from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.network import SELF, Network
 from zenspark.router.peering import Peering
-from zenspark.router.requests import Requests
-from zenspark.router.routes import Reach, is_key_expression
+from zenspark.router.requests import MAX_QUERY_SECONDS, Requests
+from zenspark.router.routes import Reach
 from zenspark.router.sources import Sources
 from zenspark.router.stamping import Stamping
+from zenspark.router.states import is_oversized
 from zenspark.router.tables import Table
 from zenspark.router.telling import declare
 from zenspark.wire.fields import replace
@@ -55,6 +58,8 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
 
     query_timeout: float = 10.0
     """Seconds for requests that do not say how long they may take."""
+    max_query_timeout: float = MAX_QUERY_SECONDS
+    """Seconds a request of a neighbour may take, whatever it says."""
     answer_timeout: float = ANSWER_TIMEOUT
     """Seconds an asker waits for the nodes above us to answer an interest."""
     is_broker: bool = True
@@ -65,6 +70,10 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     """The version from which we count the states of our links: later starts should begin higher."""
     stamping: Stamping | None = None
     """The clock for what has no timestamp, if there should be none without."""
+    routers: tuple[RouterSubject, ...] | None = None
+    """Who may connect to a router as another router; None for everybody."""
+    limits: RouterLimits = RouterLimits()
+    """What neighbours may make this node hold."""
 
 
 def _is_for_all(member: Face, message: NetworkMessage) -> bool:
@@ -89,7 +98,12 @@ class Router:
         self.whatami = whatami
         self.policy = policy
         self.stamping = policy.stamping
-        network = Network(zid, policy.weights, policy.first_sn) if whatami is WhatAmI.ROUTER else None
+        self.refusals = Refusals()
+        """What was refused because of a limit."""
+        self._admission = Admission(policy.limits, self.refusals)
+        network = None
+        if whatami is WhatAmI.ROUTER:
+            network = Network(zid, policy.weights, policy.first_sn, self._admission)
         self._out: Out = []
         self._numbers = 0
         self._faces: dict[int, Face] = {}
@@ -98,11 +112,15 @@ class Router:
         self._peering = Peering()
         self._reach = Reach(policy.is_broker)
         self.interests = Interests()
-        self._declarations = Declarations(self._out, self.interests, self._reach, network)
+        self._declarations = Declarations(self._out, self.interests, self._reach, network, self._admission)
         self._sources = self._declarations.sources
-        self._asking = Asking(self._out, self.interests, self._declarations, self._reach, policy.answer_timeout)
+        self._asking = Asking(
+            self._out, self.interests, self._declarations, self._reach, self._admission, policy.answer_timeout
+        )
         self.routes = self._declarations.routes
-        self._requests = Requests(self._out, self.routes, policy.query_timeout)
+        self._requests = Requests(
+            self._out, self.routes, self._admission, policy.query_timeout, policy.max_query_timeout
+        )
 
     # -- faces
 
@@ -194,7 +212,7 @@ class Router:
         body = message.body
         match body:
             case DeclareKeyexpr():
-                face.learn_key(body)
+                self._on_key_number(face, body)
             case UndeclareKeyexpr():
                 face.forget_key(body.expr_id)
             case DeclareFinal():
@@ -206,6 +224,11 @@ class Router:
                 self._on_undeclaration(face, message, body, now)
             case _:
                 assert_never(body)
+
+    def _on_key_number(self, face: Face, body: DeclareKeyexpr) -> None:
+        key = face.new_number(body)
+        if key is None or self._admission.key_number(face, face.usage, key):
+            face.learn_key(body)
 
     def _on_declaration(
         self, face: Face, message: Declare, body: DeclareSubscriber | DeclareQueryable | DeclareToken, now: float
@@ -242,10 +265,28 @@ class Router:
 
     def _valid_key(self, face: Face, expr: WireExpr) -> str | None:
         key = face.resolve(expr)
-        return key if key is not None and is_key_expression(key) else None
+        return key if key is not None and self._admission.key(face, key) else None
+
+    def is_within_limits(self, key: str) -> bool:
+        """Whether a key is not too large for this node."""
+        return self.policy.limits.key.excess(key) is None
 
     def _on_interest(self, face: Face, interest: Interest, now: float) -> None:
         self._asking.on_interest(face, interest, now)
+
+    @property
+    def answering(self) -> list[Face]:
+        """The faces that have not got all answers to their interests."""
+        return self._asking.unfinished
+
+    def is_answering(self, face: Face) -> bool:
+        """Whether a face has not got all answers to its interests."""
+        return self._asking.is_answering(face)
+
+    def go_on_answering(self, face: Face) -> Out:
+        """The next portion of answers to a face."""
+        self._asking.go_on(face)
+        return self._flush()
 
     @property
     def tables(self) -> dict[Kind, Table]:
@@ -253,6 +294,15 @@ class Router:
         return self._declarations.tables
 
     # -- the network of routers
+
+    def accepts(self, whatami: WhatAmI, party: Party) -> bool:
+        """Whether a node that calls may be what it says it is: routers may be restricted, others are not."""
+        if WhatAmI.ROUTER is not self.whatami or whatami is not WhatAmI.ROUTER or self.policy.routers is None:
+            return True
+        if any(subject.covers(party) for subject in self.policy.routers):
+            return True
+        self.refusals.count(Limit.ROUTERS, party.zid)
+        return False
 
     @property
     def network(self) -> Network | None:
@@ -269,6 +319,9 @@ class Router:
         return None if source is None or network.parent(source) is not face else network.psid(source)
 
     def _on_oam(self, face: Face, message: NetworkOam, now: float) -> None:
+        if is_oversized(message):
+            self.refusals.count(Limit.NETWORK_LINKS, face)
+            return
         if self._sources is not None and face.region is Region.ROUTER:
             self._out += self._sources.network.receive(face, message, now)
         elif face.region is Region.SOUTH_PEER:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from zenspark.errors import UsageError
-from zenspark.key import KeyExpr
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import Face, Holder, Kind, Region
+from zenspark.router.limits import Admission
 from zenspark.router.network import SELF, Network
 from zenspark.router.tables import Table, is_complete_for
 from zenspark.wire.values import QueryTarget, ZenohId
@@ -46,16 +45,11 @@ DOUBTFUL = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
 """Neighbours that may want what they have not declared."""
 
 MAX_ROUTES = 100_000
-"""How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
-
-
-def is_key_expression(key: str) -> bool:
-    """Whether a text from the wire is a key expression in canonical form."""
-    try:
-        KeyExpr(key)
-    except UsageError:
-        return False
-    return True
+"""How many routes are remembered: a neighbour that publishes on ever new keys must not fill the memory."""
+MAX_ROUTE_BYTES = 32 << 20
+"""Bytes in the keys of the routes that are remembered, for the same reason."""
+MAX_WILD_ROUTES = 1000
+"""How many of the remembered keys of publications may have wildcards: each new subscriber is compared with all."""
 
 
 class Reach:
@@ -106,16 +100,21 @@ class Routes:
         reach: Reach,
         network: Network | None,
         is_unknown: Callable[[Face, Kind, str], bool],
+        admission: Admission,
     ) -> None:
         self._tables = tables
         self._reach = reach
         self._network = network
         self._is_unknown = is_unknown
+        self._admission = admission
         self._doubtful: dict[Face, None] = {}
         self._pushes: dict[tuple[int, int, str], tuple[Face, ...]] = {}
         self._remembered: KeyTree[list[tuple[int, int, str]]] = KeyTree()
         """By key, what is in `_pushes`."""
+        self._push_bytes = 0
+        self._wild_pushes = 0
         self._requests: dict[tuple[int, int, QueryTarget, str], tuple[Face, ...]] = {}
+        self._request_bytes = 0
         self._directions: dict[int, dict[ZenohId, Face]] = {}
         self.version = 0
         """Changes whenever a route of a publication may have changed."""
@@ -137,11 +136,15 @@ class Routes:
 
     def clear(self) -> None:
         """Any route may have changed."""
-        self._pushes.clear()
-        self._remembered = KeyTree()
+        self._forget_pushes()
         self._directions.clear()
         self.version += 1
         self.change_queryables()
+
+    def _forget_pushes(self) -> None:
+        self._pushes.clear()
+        self._remembered = KeyTree()
+        self._push_bytes = self._wild_pushes = 0
 
     def change(self, key: str) -> None:
         """The subscribers of a key have changed, and with them the routes of all it intersects."""
@@ -149,12 +152,15 @@ class Routes:
         if self._pushes:
             for remembered, routes in self._remembered.intersecting(key):
                 self._remembered.remove(remembered)
+                self._push_bytes -= len(remembered)
+                self._wild_pushes -= "*" in remembered
                 for route in routes:
                     del self._pushes[route]
 
     def change_queryables(self) -> None:
         """The queryables of some key have changed: they come and go less often than they are asked."""
         self._requests.clear()
+        self._request_bytes = 0
         self.request_version += 1
 
     # -- where to
@@ -165,15 +171,21 @@ class Routes:
         name = (source.number, tree, key)
         route = self._pushes.get(name)
         if route is None:
-            if len(self._pushes) >= MAX_ROUTES:
-                self._pushes.clear()
-                self._remembered = KeyTree()
-            if not is_key_expression(key):
+            if not self._admission.key(source, key):
                 return ()
+            if (
+                len(self._pushes) >= MAX_ROUTES
+                or self._push_bytes >= MAX_ROUTE_BYTES
+                or self._wild_pushes >= MAX_WILD_ROUTES
+            ):
+                self._forget_pushes()
             route = self._pushes[name] = self._push(source, key, tree)
             beside = self._remembered.get(key)
             if beside is None:
                 self._remembered.insert(key, [name])
+                self._push_bytes += len(key)
+                if "*" in key:
+                    self._wild_pushes += 1
             else:
                 beside.append(name)
         return route
@@ -208,11 +220,13 @@ class Routes:
         name = (source.number, tree, target, key)
         route = self._requests.get(name)
         if route is None:
-            if len(self._requests) >= MAX_ROUTES:
+            if len(self._requests) >= MAX_ROUTES or self._request_bytes >= MAX_ROUTE_BYTES:
                 self._requests.clear()
-            if not is_key_expression(key):
+                self._request_bytes = 0
+            if not self._admission.key(source, key):
                 return ()
             route = self._requests[name] = self._request(source, key, target, tree)
+            self._request_bytes += len(key)
         return route
 
     def _request(self, source: Face, key: str, target: QueryTarget, tree: int) -> tuple[Face, ...]:

@@ -20,6 +20,7 @@ import msgspec
 
 from zenspark.router.deadlines import Deadlines
 from zenspark.router.face import Face, Holder, Kind, Out, Region
+from zenspark.router.limits import Admission
 from zenspark.router.network import Moved, Network
 from zenspark.router.telling import bind_prefix, declaration, declare, undeclaration
 from zenspark.wire.values import QueryableInfo, ZenohId
@@ -74,10 +75,11 @@ Change = Callable[[Source, Kind, str, QueryableInfo | None], None]
 class Sources:
     """The declarations of all routers, ours among them."""
 
-    def __init__(self, network: Network, out: Out, change: Change) -> None:
+    def __init__(self, network: Network, out: Out, change: Change, admission: Admission) -> None:
         self.network = network
         self._out = out
         self._change = change
+        self._admission = admission
         self._own = Source(network.zid)
         self._sources: dict[ZenohId, Source] = {network.zid: self._own}
         self._ledgers: dict[Face, _Ledger] = {}
@@ -101,6 +103,10 @@ class Sources:
     def declare(self, face: Face, zid: ZenohId, kind: Kind, key: str, info: QueryableInfo, now: float) -> None:
         """A neighbour tells of a declaration of a source."""
         if zid == self.network.zid:
+            return
+        heard = self._ledgers[face].heard.get(zid)
+        is_new = heard is None or key not in heard[kind]
+        if is_new and not self._admission.declaration(face, face.usage, key, for_network=True):
             return
         source = self._sources.get(zid) or self._meet(zid, now)
         self._ledgers[face].heard.setdefault(zid, _no_keys())[kind][key] = info
@@ -147,6 +153,8 @@ class Sources:
         is_over = face is source.parent
         for teller in tellers if is_over and self._is_calm(now) else [face] if face in tellers else []:
             del self._ledgers[teller].heard[zid][kind][key]
+            teller.usage.declarations -= 1
+            teller.usage.release(key)
         if key in source.keys[kind] and (is_over or not self._telling(zid, kind, key)):
             self._drop(source, kind, key)
 
@@ -270,9 +278,12 @@ class Sources:
     def _forget(self, source: Source) -> None:
         del self._sources[source.zid]
         source.orphans.clear()
-        for ledger in self._ledgers.values():
-            for side in (ledger.heard, ledger.told):
-                side.pop(source.zid, None)
+        for face, ledger in self._ledgers.items():
+            heard = ledger.heard.pop(source.zid, {})
+            for key in [key for keys in heard.values() for key in keys]:
+                face.usage.declarations -= 1
+                face.usage.release(key)
+            ledger.told.pop(source.zid, None)
 
 
 def _is_in_doubt(doubt: _Doubt, when: float) -> bool:

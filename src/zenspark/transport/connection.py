@@ -17,10 +17,12 @@ from enum import Enum, auto
 import msgspec
 
 from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
+from zenspark.transport.counters import Arrivals
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received
 from zenspark.transport.outbox import Outbox
+from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing
 from zenspark.wire.messages import Close, Join, KeepAlive, OpenSyn, TransportMessage
@@ -64,7 +66,7 @@ class Answered(msgspec.Struct, frozen=True):
     zid: ZenohId
 
 
-Event = Say | Asked | Answered | Opened | Received | Pushes | Lost | Closed
+Event = Say | Asked | Answered | Opened | Received | Pushes | Closed
 Step = Generator[Event, None, int]
 """Events, and at the end how many bytes they took."""
 
@@ -83,7 +85,9 @@ class Connection:
         is_streamed: bool = True,
         columns: Columns | None = None,
         keep_alives: int = KEEP_ALIVES,
+        pool: ReassemblyPool | None = None,
     ) -> None:
+        self._pool = ReassemblyPool(message_limit) if pool is None else pool
         self._side = side
         self._message_limit = message_limit
         self._prefix = 2 if is_streamed else 0
@@ -97,6 +101,8 @@ class Connection:
         """Whether there is a session whose batches are as they come."""
         self._heard = now
         self._sent = now
+        self.arrivals = Arrivals()
+        """What came over this link, and what of it was lost."""
         self.state = State.OPENING
         self.terms: Terms | None = None
         self.outbox: Outbox | None = None
@@ -187,6 +193,11 @@ class Connection:
             return (yield from self._flow_compressed(start))
         return (yield from self._shake(start))
 
+    def forget(self) -> None:
+        """It is over: give back the memory of messages that were not finished."""
+        if self._hearing is not None:
+            self._hearing.end()
+
     def receive_eof(self) -> Closed:
         """The other side will send nothing more."""
         self.state = State.CLOSED
@@ -251,7 +262,8 @@ class Connection:
         self._limit = terms.batch_size if terms.low_latency else terms.batch_size - self._prefix
         first = NextSns(((terms.peer_initial_sn,) * 2,) * len(Priority))
         lanes = Lanes(terms.qos, terms.sn_mask, terms.patch, first, self._message_limit)
-        self._hearing = Hearing(lanes, Columns(ROWS) if self._columns is None else self._columns)
+        columns = Columns(ROWS) if self._columns is None else self._columns
+        self._hearing = Hearing(lanes, columns, self.arrivals, self._pool.share())
         self.outbox = Outbox(
             terms.batch_size,
             terms.initial_sn,

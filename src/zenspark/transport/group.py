@@ -23,8 +23,9 @@ from zenspark.errors import CloseReason, ProtocolError
 from zenspark.transport.connection import BUFFER_SIZE, KEEP_ALIVES, ROWS, Say
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import DEFAULT_RESOLUTION, PATCH, Identity, lease_of, seconds_of
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received
 from zenspark.transport.outbox import Outbox
+from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
 from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
@@ -87,7 +88,7 @@ class Heard(msgspec.Struct, frozen=True):
     """Something a member said."""
 
     member: Member
-    event: Received | Pushes | Lost
+    event: Received | Pushes
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -107,8 +108,15 @@ class Group:
     """
 
     def __init__(
-        self, own: Identity, rules: Rules, now: float, first_sn: int = 0, columns: Columns | None = None
+        self,
+        own: Identity,
+        rules: Rules,
+        now: float,
+        first_sn: int = 0,
+        columns: Columns | None = None,
+        pool: ReassemblyPool | None = None,
     ) -> None:
+        self._pool = ReassemblyPool(rules.message_limit) if pool is None else pool
         self._own = own
         self._rules = rules
         self._mask = Resolution(rules.resolution & 3).mask
@@ -257,7 +265,9 @@ class Group:
         rules = self._rules
         lanes = Lanes(rules.qos, self._mask, join.patch or 0, _first_sns(join), rules.message_limit)
         identity = Identity(join.zid, join.whatami)
-        member = Member(identity, sender, Hearing(lanes, self._columns), seconds_of(join), now)
+        member = Member(
+            identity, sender, Hearing(lanes, self._columns, share=self._pool.share()), seconds_of(join), now
+        )
         self._members[sender] = member
         self._announce_at = min(self._announce_at, max(now, self._answered + ANSWER_PAUSE))
         if self._announce_at <= now:  # before anybody says anything to it: it does not understand us yet
@@ -292,6 +302,7 @@ class Group:
 
     def _drop(self, member: Member, closed: Closed) -> Departed:
         del self._members[member.sender]
+        member.hearing.end()
         return Departed(member, closed)
 
     def _refuse(self, sender: str, why: str) -> Iterator[Refused]:

@@ -40,6 +40,8 @@ from zenspark.wire.values import (
 
 DEFAULT_RESOLUTION = 0x0A
 DEFAULT_BATCH_SIZE = 0xFFFF
+MAX_LEASE_SECONDS = 3600.0
+"""The longest lease of a neighbour that counts: one that is gone without a word must not be kept for ever."""
 PATCH = 1
 """The protocol patch spoken here: fragments carry First and Drop markers."""
 
@@ -154,8 +156,8 @@ def lease_of(lease_ms: int) -> tuple[int, TimeUnit]:
 
 
 def seconds_of(message: OpenSyn | OpenAck | Join) -> float:
-    """The lease of a message."""
-    return message.lease / (1 if message.unit is TimeUnit.S else 1000)
+    """The lease of a message, at most MAX_LEASE_SECONDS."""
+    return min(message.lease / (1 if message.unit is TimeUnit.S else 1000), MAX_LEASE_SECONDS)
 
 
 def _check_initial_sn(sn: int, mask: int) -> None:

@@ -2,7 +2,8 @@
 
 A node that may speak (its handshake is done, or it has joined a group) has announced the first number of each lane and
 what it means by its frames. From then on its batches are walked through here: repetitions are dropped, fragments
-joined, publications left in columns. Whoever owns a `Hearing` decides what its end means.
+joined, publications left in columns, and what came and what was lost is counted in `arrivals`. Whoever owns a `Hearing`
+decides what its end means.
 
 What can go wrong: anything the other node sends. It raises `ProtocolError`, which the owner turns into an end.
 """
@@ -14,7 +15,9 @@ from collections.abc import Iterator
 import msgspec
 
 from zenspark.errors import CloseReason, LimitExceeded, ProtocolError
+from zenspark.transport.counters import Arrivals, LossReason
 from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
+from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
 from zenspark.wire.codec import decode_network
 from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape, Whole
 from zenspark.wire.fields import Message
@@ -52,12 +55,6 @@ class Pushes(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(shape, timestamp_id=self.stamped_by)
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """A message that came in pieces and will never be whole."""
-
-    why: str
-
-
 class Closed(msgspec.Struct, frozen=True):
     """Nothing more will happen here: who ended it and why, and what is still to be written, if anything."""
 
@@ -67,7 +64,7 @@ class Closed(msgspec.Struct, frozen=True):
     farewell: bytes = b""
 
 
-Spoken = Received | Pushes | Lost | Closed | Join
+Spoken = Received | Pushes | Closed | Join
 """What a node can mean; a JOIN is for the group it belongs to, and means nothing between two."""
 
 
@@ -85,7 +82,15 @@ class Lanes(msgspec.Struct, frozen=True):
 class Hearing:
     """The lanes of one node. `columns` may be shared: they hold something only while `walk` runs."""
 
-    def __init__(self, lanes: Lanes, columns: Columns) -> None:
+    def __init__(
+        self,
+        lanes: Lanes,
+        columns: Columns,
+        arrivals: Arrivals | None = None,
+        share: ReassemblyShare | None = None,
+    ) -> None:
+        self.arrivals = Arrivals() if arrivals is None else arrivals
+        self._share = ReassemblyPool(lanes.message_limit).share() if share is None else share
         self._terms = lanes
         self._columns = columns
         self._lanes: dict[tuple[Priority, bool], ReceivingLane] = {}
@@ -93,6 +98,10 @@ class Hearing:
         """The same lanes, by what the columns call them."""
         self._repeats = Repeats()
         self._is_new = True  # whether the frame at hand is, and not a repetition
+
+    def end(self) -> None:
+        """Nothing more will come: forget what was not finished."""
+        self._share.end()
 
     def walk(self, cursor: Cursor) -> Iterator[Spoken]:
         """Everything a cursor meets, in order. Each event must be handled before the next."""
@@ -103,6 +112,7 @@ class Hearing:
             if columns.frame_count == 1:  # most often there is not more in a read, and somebody waits for it
                 self._enter_frame(columns.frame_lane[0], columns.frame_sn[0])
                 if self._is_new and columns.row_count:
+                    self.arrivals.received += columns.row_count
                     yield Pushes(columns, 0, columns.row_count)
                 columns.clear()
             elif columns.frame_count or columns.row_count:
@@ -133,8 +143,8 @@ class Hearing:
         message = self._repeats.read(cursor)
         if not isinstance(message, NetworkMessage):
             yield from self._on_message(message)
-        elif is_new:
-            yield _received(message, reliable)
+        elif is_new and (received := self._received(message, reliable)) is not None:
+            yield received
 
     def _rows(self, columns: Columns) -> Iterator[Pushes]:
         """The rows of every frame that is not a repetition."""
@@ -144,16 +154,21 @@ class Hearing:
             self._enter_frame(columns.frame_lane[index], columns.frame_sn[index])
             if not self._is_new:
                 if firsts[index] > start:
-                    yield Pushes(columns, start, firsts[index])
+                    yield self._pushes(start, firsts[index])
                 start = firsts[index + 1] if index + 1 < columns.frame_count else len(columns)
         if len(columns) > start:
-            yield Pushes(columns, start, len(columns))
+            yield self._pushes(start, len(columns))
         columns.clear()
+
+    def _pushes(self, start: int, stop: int) -> Pushes:
+        """Rows that are handed over, and counted."""
+        self.arrivals.received += stop - start
+        return Pushes(self._columns, start, stop)
 
     def _enter_frame(self, lane: int, sn: int) -> None:
         """A frame begins; where decoding only went on in one, it is as new as it was."""
         if not lane & CONTINUED:
-            self._is_new = self._numbered(lane).accept(sn)
+            self._is_new = self._numbered(lane).enter_frame(sn)
 
     def _numbered(self, number: int) -> ReceivingLane:
         """A lane by what the columns call it."""
@@ -168,7 +183,7 @@ class Hearing:
             terms = self._terms
             if priority is not Priority.DATA and not terms.qos:
                 raise ProtocolError(f"priority {priority.text} on a session without priorities")
-            pieces = Defragmenter(terms.sn_mask, terms.patch, terms.message_limit)
+            pieces = Defragmenter(terms.sn_mask, terms.patch, terms.message_limit, self.arrivals, self._share)
             first = terms.first.pairs[priority][0 if reliable else 1]
             lane = self._lanes[priority, reliable] = ReceivingLane.beginning(first, pieces)
         return lane
@@ -178,53 +193,55 @@ class Hearing:
             case Fragment():
                 yield from self._on_fragment(message)
             case Frame():  # only the object codec could read its head
-                if self._lane(message.priority, message.reliable).accept(message.sn):
+                if self._lane(message.priority, message.reliable).enter_frame(message.sn):
                     for inner in message.msgs:
-                        yield _received(inner, message.reliable)
+                        if (received := self._received(inner, message.reliable)) is not None:
+                            yield received
             case Close():
                 yield Closed(message.why, f"the other side closed: {message.why.name.lower()}", by_peer=True)
             case Join():
                 yield message
 
-    def _joined(self, whole: Whole, reliable: bool) -> Iterator[Received | Pushes | Lost]:
+    def _joined(self, whole: Whole, reliable: bool) -> Iterator[Received | Pushes]:
         """Messages whose fragments came together."""
         columns = self._columns
         if columns.row_count:
-            yield Pushes(columns, 0, columns.row_count)
+            yield self._pushes(0, columns.row_count)
         columns.clear()
         if whole.message is not None:
-            yield _received(decode_network(whole.message), reliable)
+            received = self._received(decode_network(whole.message), reliable)
+            if received is not None:
+                yield received
 
-    def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Pushes | Lost]:
-        lane = self._lane(fragment.priority, fragment.reliable)
-        if not lane.accept(fragment.sn):
-            return
-        for event in lane.defragmenter.receive(fragment):
+    def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Pushes]:
+        for event in self._lane(fragment.priority, fragment.reliable).receive_fragment(fragment) or ():
             if isinstance(event, Joined):
-                yield self._whole(event.data, fragment)
+                whole = self._whole(event.data, fragment)
+                if whole is not None:
+                    yield whole
                 self._columns.clear()
-            else:
-                yield Lost(event.why)
 
-    def _whole(self, data: bytes | bytearray, last: Fragment) -> Received | Pushes | Lost:
+    def _whole(self, data: bytes | bytearray, last: Fragment) -> Received | Pushes | None:
         """One message: a row like those that came in one piece, if it can be one."""
         columns = self._columns
         cursor = Cursor(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
         if cursor.decode(columns) is Outcome.END and len(columns) == 1:
+            self.arrivals.received += 1
             return Pushes(columns, 0, 1, is_lasting=True)
-        return _received(decode_network(data), last.reliable)
+        return self._received(decode_network(data), last.reliable)
+
+    def _received(self, message: NetworkMessage, reliable: bool) -> Received | None:
+        """A message that is handed over, and counted; None if it is lost: no session agrees on shared memory."""
+        body = getattr(message, "body", None)
+        inner = body.body if isinstance(body, Reply) else body
+        if getattr(inner, "shm", False):
+            self.arrivals.lose(LossReason.SHARED_MEMORY)
+            return None
+        self.arrivals.received += 1
+        return Received(message, reliable)
 
 
 def _length_at(cursor: Cursor) -> int:
     """What stands in front of the batch where a cursor stopped."""
     width = 4 if cursor.framing is Framing.BARE else 2
     return int.from_bytes(cursor.data[cursor.pos : cursor.pos + width], "little")
-
-
-def _received(message: NetworkMessage, reliable: bool) -> Received | Lost:
-    """A message, unless its payload is somewhere else: no session here agrees on shared memory."""
-    body = getattr(message, "body", None)
-    inner = body.body if isinstance(body, Reply) else body
-    if getattr(inner, "shm", False):
-        return Lost(f"the payload of a {message.NAME} is in shared memory, which was not agreed on")
-    return Received(message, reliable)

@@ -4,6 +4,10 @@ A lane counts its frames and fragments together (protocol.md, section 7.1). Numb
 lanes: nothing is sent twice and nobody waits. A number that does not lie ahead belongs to something old and is
 dropped. What can go wrong with fragments (7.6): one is missing, another message comes in between, the sender gives
 up half way. Then that message is lost, and only that one; `Abandoned` tells of it.
+
+Everything lost is counted once in `Arrivals`. Numbers missing in front of a fragment that continues a message belong to
+that message, which is counted as lost itself; all others are a gap, except for one behind a fragment: eclipse-zenoh
+leaves a number unused behind each message that it cut into fragments.
 """
 
 from __future__ import annotations
@@ -11,11 +15,17 @@ from __future__ import annotations
 import msgspec
 
 from zenspark.errors import LimitExceeded
+from zenspark.transport.counters import Arrivals, LossReason
+from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
 from zenspark.wire.columns import Columns, Cursor, Whole
 from zenspark.wire.messages import Fragment, Frame, NetworkMessage
 
 MAX_MESSAGE_SIZE = 1 << 30
 """What a fragmented message may grow to unless told otherwise: it is held in memory until its last piece is here."""
+
+
+NO_MEMORY = (LossReason.MEMORY, "unfinished messages take too much memory")
+"""Why a message is given up that is not too large by itself."""
 
 
 class Abandoned(msgspec.Struct, frozen=True):
@@ -54,9 +64,18 @@ def lies_ahead(last: int, sn: int, mask: int) -> bool:
 
 
 class Defragmenter:
-    """Joins the pieces of one message after the other."""
+    """Joins the pieces of one message after the other; counts the messages it gives up in `arrivals`."""
 
-    def __init__(self, mask: int, patch: int, limit: int = MAX_MESSAGE_SIZE) -> None:
+    def __init__(
+        self,
+        mask: int,
+        patch: int,
+        limit: int = MAX_MESSAGE_SIZE,
+        arrivals: Arrivals | None = None,
+        share: ReassemblyShare | None = None,
+    ) -> None:
+        self.arrivals = Arrivals() if arrivals is None else arrivals
+        self._share = ReassemblyPool().share() if share is None else share
         self.mask = mask
         self.marked = patch >= 1
         """Whether the first piece of a message says that it is the first."""
@@ -75,11 +94,13 @@ class Defragmenter:
         """Take a piece whose number was accepted."""
         events: list[Joined | Abandoned] = []
         if self.marked and piece.first:
-            events += self.abandon("another message began")
+            events += self.abandon(LossReason.INTERRUPTED, "another message began")
             self._told = False
         problem = self._problem(piece)
-        if problem:
-            return events + self._refuse(piece, problem)
+        if problem is None and not self._share.take(len(piece.payload), self):
+            problem = NO_MEMORY
+        if problem is not None:
+            return events + self._refuse(piece, *problem)
         self._told = False
         self._pieces += 1
         self._data += piece.payload
@@ -101,33 +122,51 @@ class Defragmenter:
             self._told = False
         return whole
 
-    def _problem(self, piece: Fragment) -> str:
+    def _problem(self, piece: Fragment) -> tuple[LossReason, str] | None:
+        """Why a piece cannot be added to those before it; None if it can."""
         if self.marked and not piece.first and not self._pieces:
-            return "its beginning is missing"
+            return LossReason.FIRST_FRAGMENT_MISSING, "its beginning is missing"
         if self.marked and piece.drop:
-            return "the sender gave it up"
+            return LossReason.STOPPED_BY_SENDER, "the sender gave it up"
         if self._pieces and piece.sn != self._expected:
-            return f"a piece is missing: expected sequence number {self._expected}, found {piece.sn}"
+            text = f"a piece is missing: expected sequence number {self._expected}, found {piece.sn}"
+            return LossReason.FRAGMENT_MISSING, text
         if len(self._data) + len(piece.payload) > self.limit:
-            return f"it is larger than {self.limit} bytes"
-        return ""
+            return LossReason.TOO_LARGE, f"it is larger than {self.limit} bytes"
+        return None
 
-    def _refuse(self, piece: Fragment, problem: str) -> list[Joined | Abandoned]:
-        lost = self.abandon(problem)
+    def _refuse(self, piece: Fragment, reason: LossReason, why: str) -> list[Joined | Abandoned]:
+        lost = self.abandon(reason, why)
         if not lost and not self._told:
-            lost = [Abandoned(1, len(piece.payload), problem)]
+            self.arrivals.lose(reason)
+            lost = [Abandoned(1, len(piece.payload), why)]
         self._told = piece.more
         return lost
 
-    def abandon(self, why: str) -> list[Joined | Abandoned]:
-        """Forget a message that was begun, and tell of it."""
+    def abandon(self, reason: LossReason, why: str) -> list[Joined | Abandoned]:
+        """Give up a message that was begun, and count it; the event that tells of it, if there was one."""
         if not self._pieces:
             return []
+        self.arrivals.lose(reason)
         lost = Abandoned(self._pieces, len(self._data), why)
         self._clear()
         return [lost]
 
+    def evict(self) -> None:
+        """Give up the message at hand, and what still comes of it: others need the memory."""
+        self.abandon(*NO_MEMORY)
+        self._told = True
+
+    def forget(self) -> None:
+        """Forget the message at hand: its session is over."""
+        self._clear()
+
+    def begins(self, piece: Fragment) -> bool:
+        """Whether a piece is the first of a message."""
+        return piece.first if self.marked else not self._pieces
+
     def _clear(self) -> None:
+        self._share.give_back(len(self._data), self)
         self._pieces = 0
         self._data = bytearray()
 
@@ -142,19 +181,23 @@ class ReceivingLane:
         self.last = last
         self.mask = defragmenter.mask
         self.defragmenter = defragmenter
+        self._is_behind_fragment = False
+        """Whether what was accepted last is a fragment."""
 
     @classmethod
     def beginning(cls, initial_sn: int, defragmenter: Defragmenter) -> ReceivingLane:
         """A lane whose first number was announced."""
         return cls((initial_sn - 1) & defragmenter.mask, defragmenter)
 
-    def accept(self, sn: int) -> bool:
-        """Whether what carries this number is new; if so, the next must lie ahead of it."""
-        if sn > self.mask:
-            raise LimitExceeded(sn, self.mask, "sequence number")
-        if self.last is not None and not lies_ahead(self.last, sn, self.mask):
+    def enter_frame(self, sn: int) -> bool:
+        """Whether a frame with this number is new; if so, a message that was begun in fragments is given up."""
+        last = self.last
+        if last is not None and sn == (last + 1) & self.mask:  # as nearly always
+            self.last = sn
+        elif not self._accept(sn):
             return False
-        self.last = sn
+        if self._is_behind_fragment:
+            self._end_fragments()
         return True
 
     def join(self, cursor: Cursor, columns: Columns) -> Whole | None:
@@ -164,14 +207,51 @@ class ReceivingLane:
         whole = self.defragmenter.join(cursor, columns, next_sn(self.last, self.mask))
         if whole is not None:
             self.last = whole.sn
+            self._is_behind_fragment = True
         return whole
+
+    def receive_fragment(self, fragment: Fragment) -> list[Joined | Abandoned] | None:
+        """Take the next fragment of this lane; None if its number does not lie ahead."""
+        if not self._accept(fragment.sn, self.defragmenter.begins(fragment)):
+            return None
+        self._is_behind_fragment = True
+        return self.defragmenter.receive(fragment)
 
     def receive(self, message: Frame | Fragment) -> list[Received]:
         """Take the next frame or fragment of this lane."""
         last = self.last
-        if not self.accept(message.sn):
-            assert last is not None
-            return [Skipped(message.sn, last)]
         if isinstance(message, Fragment):
-            return [*self.defragmenter.receive(message)]
-        return [*self.defragmenter.abandon("a frame came in between"), *message.msgs]
+            received = self.receive_fragment(message)
+            if received is not None:
+                return [*received]
+        elif self._accept(message.sn):
+            return [*self._end_fragments(), *message.msgs]
+        assert last is not None
+        return [Skipped(message.sn, last)]
+
+    def _accept(self, sn: int, begins: bool = True) -> bool:
+        """Whether what carries this number is new; if so, the next must lie ahead of it.
+
+        `begins` tells whether it is a frame or the first fragment of a message: numbers missing before that are a gap.
+        """
+        if sn > self.mask:
+            raise LimitExceeded(sn, self.mask, "sequence number")
+        if self.last is not None:
+            skipped = (sn - self.last - 1) & self.mask
+            if skipped:
+                if not lies_ahead(self.last, sn, self.mask):
+                    return False
+                if begins:
+                    self._skip(skipped)
+        self.last = sn
+        return True
+
+    def _skip(self, count: int) -> None:
+        """Count numbers that were skipped, but for the one that may be unused behind fragments."""
+        missing = count - 1 if self._is_behind_fragment else count
+        if missing:
+            self.defragmenter.arrivals.lose(LossReason.SEQUENCE_GAP, missing)
+
+    def _end_fragments(self) -> list[Joined | Abandoned]:
+        self._is_behind_fragment = False
+        return self.defragmenter.abandon(LossReason.INTERRUPTED, "a frame came in between")

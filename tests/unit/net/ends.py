@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -127,12 +128,14 @@ class Certificates:
         self.root = directory / "root.pem"
         self.authority.cert_pem.write_to_path(str(self.root))
 
-    def issue(self, *names: str, common_name: str | None = None) -> trustme.LeafCert:
-        return self.authority.issue_cert(*names, common_name=common_name)
+    def issue(self, *names: str, common_name: str | None = None, lifetime: float | None = None) -> trustme.LeafCert:
+        """A certificate; one with a `lifetime` expires in so many seconds."""
+        end = None if lifetime is None else datetime.now(UTC) + timedelta(seconds=lifetime)
+        return self.authority.issue_cert(*names, common_name=common_name, not_after=end)
 
-    def files(self, *names: str, common_name: str | None = None) -> tuple[Path, Path]:
+    def files(self, *names: str, common_name: str | None = None, lifetime: float | None = None) -> tuple[Path, Path]:
         """The files of a certificate and of its key."""
-        issued = self.issue(*names, common_name=common_name)
+        issued = self.issue(*names, common_name=common_name, lifetime=lifetime)
         stem = self.directory / (common_name or names[0])
         certificate, key = stem.with_suffix(".pem"), stem.with_suffix(".key")
         issued.cert_chain_pems[0].write_to_path(str(certificate))

@@ -17,12 +17,14 @@ from tests.unit.net.nodes import KEY, QUICK, Heard, TestNode, call, nodes, qos
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import gathering as module
+from zenspark.net.counters import DropReason
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.gathering import GroupDriver
 from zenspark.net.interfaces import interface_named
 from zenspark.net.multicast import Group as GroupLink
 from zenspark.net.multicast import join
 from zenspark.net.node import Limits
+from zenspark.transport.counters import LossReason
 from zenspark.transport.group import Rules
 from zenspark.transport.hearing import Closed
 from zenspark.wire.codec import encode
@@ -138,6 +140,19 @@ def test_what_else_a_member_says_is_not_passed_on(group: Endpoint, stranger: Str
         stranger.say(encode(Fragment(more=False, reliable=True, sn=3, payload=b"the end of something")))
         stranger.say(frame(Push(wire_expr=WireExpr(0, KEY), body=Put(payload=b"x")), sn=4))
         assert alice.heard.wait_payloads(1) == [b"x"]
+        (totals,) = alice.counters.totals
+        lost = {LossReason.SEQUENCE_GAP: 1, LossReason.FIRST_FRAGMENT_MISSING: 1}
+        assert (totals.zid, totals.received, totals.lost) == (ZenohId(C), 3, lost)
+
+
+def test_what_is_dropped_in_a_group_is_dropped_for_each_member(pair: tuple[TestNode, TestNode]) -> None:
+    alice, bob = pair
+    driver_of(alice).drop(DropReason.CONGESTION, 2)
+    assert [(totals.zid.value, totals.dropped) for totals in alice.counters.totals] == [(B, {DropReason.CONGESTION: 2})]
+    bob.close()
+    wait_members(alice)
+    driver_of(alice).drop(DropReason.CONGESTION)
+    assert [totals.dropped for totals in alice.counters.totals] == [{DropReason.CONGESTION: 2}]
 
 
 def test_who_is_not_understood_is_named_in_the_log(

@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.unit.net.ends import in_thread
-from tests.waiting import PATIENCE
-from zenspark.net.loop import MANY_CANCELLED, Loop, hand_over, sever
+from tests.waiting import PATIENCE, until
+from zenspark.net.loop import MANY_CANCELLED, MAX_FAILED_TURNS, MAX_TIMER_DELAY_SECONDS, Loop, hand_over, sever
 from zenspark.net.resting import REST
 
 
@@ -115,6 +116,109 @@ def test_a_mistake_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> No
         assert went_on.wait(PATIENCE)
     assert len(caplog.records) == 2
     assert caplog.records[0].exc_info is not None
+
+
+@pytest.mark.parametrize("seconds", [2.2e6, 1e10, 2.0**53, float("inf")])
+def test_a_timer_in_the_far_future_does_not_end_the_loop(seconds: float) -> None:
+    with running() as loop:
+        for _ in range(3):  # in the second turn at the latest it is the only timer
+            loop.call_at(loop.now() + seconds, lambda: None)
+            turned = threading.Event()
+            loop.call_soon(turned.set)
+            assert turned.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError()])
+def test_whatever_work_raises_the_loop_goes_on(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise error
+
+    went_on = threading.Event()
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+        for start in (loop.call_soon, loop.call_last, loop.lend_soon, partial(loop.call_at, 0)):
+            start(fail)
+        loop.call_at(loop.now() + 0.001, lambda: loop.call_last(went_on.set))
+        assert went_on.wait(PATIENCE)
+    assert len(caplog.records) == 4
+
+
+class Failing:
+    """A poller that fails so many times."""
+
+    def __init__(self, loop: Loop, times: int) -> None:
+        self._poller = loop._poller
+        self.left = times
+        loop._poller = self
+
+    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+        if self.left:
+            self.left -= 1
+            raise OSError("no")
+        return self._poller.poll(timeout)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever pollers have
+        return getattr(self._poller, name)
+
+
+def test_a_turn_that_fails_is_logged_and_the_loop_goes_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zenspark.net.loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+        failing = Failing(loop, MAX_FAILED_TURNS - 1)
+        loop.call_soon(lambda: None)  # it sleeps in the poller it had before
+        until(lambda: not failing.left)
+        turned = threading.Event()
+        loop.call_soon(turned.set)
+        assert turned.wait(PATIENCE)
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * (MAX_FAILED_TURNS - 1)
+
+
+def test_a_loop_that_cannot_go_on_logs_that_and_tells_its_owner(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zenspark.net.loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
+    loop, told, cleaned = Loop("test-loop"), threading.Event(), threading.Event()
+    loop.on_failed = told.set
+    with caplog.at_level(logging.ERROR, "zenspark.net"):
+        loop.start()
+        Failing(loop, 1_000_000)
+        loop.call_soon(cleaned.set)
+        assert told.wait(PATIENCE)
+        assert loop._ended.wait(PATIENCE)
+        assert cleaned.wait(PATIENCE), "what was queued is still run"
+    assert caplog.records[-1].levelname == "CRITICAL"
+    assert loop.stop(PATIENCE)
+
+
+def test_a_thread_of_the_loop_that_fails_outside_of_turns_tells_its_owner(caplog: pytest.LogCaptureFixture) -> None:
+    loop, told = Loop("test-loop"), threading.Event()
+    loop.on_failed = told.set
+
+    def fail() -> bool:
+        raise MemoryError
+
+    loop._lead = fail  # type: ignore[method-assign]
+    with caplog.at_level(logging.ERROR, "zenspark.net"):
+        loop.start()
+        assert told.wait(PATIENCE)
+        assert loop._ended.wait(PATIENCE)
+    assert [record.levelname for record in caplog.records] == ["CRITICAL"] * 2
+
+
+def test_after_a_stall_what_arrived_is_read_before_timers_run() -> None:
+    order: queue.Queue[str] = queue.Queue()
+    left, right = socket.socketpair()
+    with left, right, running() as loop:
+
+        def stall() -> None:
+            loop.call_at(loop.now() - 2 * MAX_TIMER_DELAY_SECONDS, lambda: order.put("timer"))
+            loop.watch(left, lambda: order.put(left.recv(10).decode()))
+            right.send(b"read")
+            loop._run_timers()  # as in a turn whose poll came before
+
+        loop.call_soon(stall)
+        assert [order.get(timeout=PATIENCE) for _ in range(2)] == ["read", "timer"]
 
 
 def test_descriptors_are_watched_for_what_was_asked() -> None:

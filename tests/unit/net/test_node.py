@@ -15,13 +15,15 @@ import pytest
 
 from tests.unit.net.ends import Certificates
 from tests.unit.net.nodes import KEY, QUICK, TestNode, call, nodes
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 from zenspark.errors import CloseReason, LinkError, SessionClosed
 from zenspark.net import node as node_module
 from zenspark.net import protocols
+from zenspark.net.callers import CallerLimits
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import Link, Listener
 from zenspark.net.node import Limits, identity
+from zenspark.router.limits import Limit
 from zenspark.transport.framing import Framing
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.wire.codec import decode_transport, encode
@@ -59,6 +61,7 @@ def test_a_router_carries_messages_between_its_clients() -> None:
         call(one, there)
         router.wait_for(B, C)
         one.wait_for(A)
+        until(lambda: router.router.routes.push(router.local_face, KEY))
         one.say(Interest(id=1, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, KEY)))
         assert one.heard.wait(
             lambda: any(isinstance(e, Declare) and isinstance(e.body, DeclareFinal) for e in one.heard.events)
@@ -107,7 +110,7 @@ def test_a_node_that_calls_itself_is_refused_with_7() -> None:
 
 
 def test_more_sessions_than_allowed_are_refused_with_2() -> None:
-    bob = TestNode(B, limits=Limits(max_sessions=1, patience=QUICK))
+    bob = TestNode(B, limits=Limits(callers=CallerLimits(sessions=1), patience=QUICK))
     alice, carol = TestNode(A), TestNode(C)
     with nodes(alice, carol, bob):
         there = bob.place()
@@ -266,31 +269,52 @@ def test_callers_who_are_slow_do_not_get_more_time() -> None:
         assert time.monotonic() - start < PATIENCE
 
 
-def test_callers_who_are_not_done_are_limited() -> None:
-    bob = TestNode(B, limits=Limits(max_pending=2, patience=QUICK))
+def test_of_callers_that_say_nothing_the_oldest_goes() -> None:
+    bob = TestNode(B, limits=Limits(callers=CallerLimits(pending=2), patience=QUICK))
     alice = TestNode(A)
     with nodes(alice, bob):
         there = bob.place()
-        with raw(there), raw(there) as second, raw(there) as third:
-            assert is_at_end(third)
+        with raw(there) as first, raw(there) as second, raw(there) as third:
+            assert is_at_end(first)
             assert not select.select([second], [], [], 0)[0]
-        deadline = time.monotonic() + PATIENCE
-        while not alice.neighbours() and time.monotonic() < deadline:  # until the two are noticed to be gone
-            heard = call(alice, there)
-            heard.wait(lambda: bool(heard.events), 1.0)  # noqa: B023
-        alice.wait_for(B)
+            call(alice, there)
+            alice.wait_for(B)
+            assert is_at_end(second)
+            assert not select.select([third], [], [], 0)[0]
+            assert bob.router.refusals.counts == {Limit.PENDING: 2}
+
+
+def test_of_callers_that_have_spoken_the_oldest_goes_too_but_after_the_silent_ones() -> None:
+    bob = TestNode(B, limits=Limits(callers=CallerLimits(pending=2), patience=QUICK))
+    with nodes(bob):
+        there = bob.place()
+        with raw(there) as first, raw(there) as second:
+            first.send(b"\x05")
+            with raw(there) as third:
+                assert is_at_end(second)
+                third.send(b"\x05")
+                until(lambda: all(driver.received for driver in list(bob._calling.values())))
+                with raw(there) as fourth:
+                    assert is_at_end(first)
+                    assert not select.select([third, fourth], [], [], 0)[0]
+
+
+def test_where_no_callers_are_allowed_none_is_let_in() -> None:
+    bob = TestNode(B, limits=Limits(callers=CallerLimits(pending=0), patience=QUICK))
+    with nodes(bob), raw(bob.place()) as first:
+        assert is_at_end(first)
 
 
 def test_tls_callers_who_are_not_done_are_limited_too(tmp_path: Path) -> None:
     certificate, key = Certificates(tmp_path).files("localhost")
-    bob = TestNode(B, limits=Limits(max_pending=1, patience=QUICK))
+    bob = TestNode(B, limits=Limits(callers=CallerLimits(pending=1), patience=QUICK))
     with nodes(bob):
         options = f"#listen_certificate={certificate};listen_private_key={key}"
         there = Endpoint.parse(bob.listen(Endpoint.parse(f"tls/127.0.0.1:0{options}")).locator.text)
         with raw(there) as first, raw(there) as second:
-            assert is_at_end(second)
-            first.send(b"this is not TLS\r\n\r\n")
             assert is_at_end(first)
+            second.send(b"this is not TLS\r\n\r\n")
+            assert is_at_end(second)
 
 
 def test_whom_we_call_and_who_does_not_answer_is_given_up() -> None:

@@ -37,5 +37,13 @@ def test_options_that_are_not_used_are_named(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING, "zenspark.net"):
         listen("tcp/127.0.0.1:0#so_sndbuf=65000;retry_period_max_ms=1").close()
         assert caplog.messages == []
-        listen("tcp/127.0.0.1:0#bogus=1;enable_mtls=true").close()
-    assert caplog.messages == ["endpoint tcp/127.0.0.1:0 has options that are not used: bogus, enable_mtls"]
+        listen("tcp/127.0.0.1:0#bogus=1").close()
+    assert caplog.messages == ["endpoint tcp/127.0.0.1:0 has options that are not used: bogus"]
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "ws", "udp"])
+def test_options_of_tls_are_refused_where_there_is_none(protocol: str) -> None:
+    with pytest.raises(UsageError, match="is not a TLS link, which its options ask for: enable_mtls"):
+        listen(f"{protocol}/127.0.0.1:0#enable_mtls=true")
+    with pytest.raises(UsageError, match="is not a TLS link"):
+        protocols.connect(Endpoint.parse(f"{protocol}/127.0.0.1:1#root_ca_certificate=x"), PATIENCE)

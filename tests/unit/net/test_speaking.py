@@ -16,13 +16,14 @@ from tests.unit.net.ends import meanwhile, receive
 from tests.unit.net.nodes import CHUNK, KEY, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
+from zenspark.net.counters import DropReason, NeighbourCounters
 from zenspark.net.links import pair
 from zenspark.net.speaking import Patience, hurry
 from zenspark.transport.handshake import Offer
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Relay, Rows, Spans
 from zenspark.wire.messages import Del, Frame, Push
-from zenspark.wire.values import Congestion, Priority, QoS, WireExpr
+from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
 
 TALKATIVE = Patience(quiet=3600.0, linger=0.2)
 """Never so quiet that a message is written by itself."""
@@ -405,6 +406,55 @@ def test_whatever_was_agreed_everything_arrives(offer: Offer) -> None:
         assert bob.wait_payloads(len(sent)) == sent
 
 
+def counted(alice: End) -> NeighbourCounters:
+    """Counters for what this end does not send."""
+    counters = NeighbourCounters(ZenohId(0xB0B))
+    alice.driver.audience = (counters,)
+    return counters
+
+
+def test_what_is_dropped_is_counted_by_reason() -> None:
+    with deaf(IMPATIENT) as (alice, _):
+        counters = counted(alice)
+        fill(alice)
+        assert not any(alice.put(b"dropped", qos(Congestion.DROP)) for _ in range(10))
+        assert counters.totals.dropped == {DropReason.CONGESTION: 10}
+        assert not alice.put(b"never")
+        assert counters.totals.dropped == {DropReason.CONGESTION: 10, DropReason.BLOCKED: 1}
+        alice.wait_closed()
+        assert not alice.put(b"over")
+        waited = counters.totals.dropped.pop(DropReason.UNRESPONSIVE)
+        assert waited == 1, "what lay before them"
+        found = {DropReason.CONGESTION: 10, DropReason.BLOCKED: 1, DropReason.UNRESPONSIVE: waited}
+        assert counters.totals.dropped == found, "there is no neighbour"
+
+
+def test_rows_that_are_dropped_are_counted() -> None:
+    with deaf(QUICK) as (alice, _):
+        counters = counted(alice)
+        rows = rows_of([*MANY, *MANY])
+        assert not alice.driver.put_rows(rows, qos(Congestion.DROP), True)
+        assert counters.totals.dropped == {DropReason.CONGESTION: rows.count - rows.row}
+
+
+def test_what_is_sent_is_not_counted_as_dropped() -> None:
+    with ends() as (alice, bob):
+        counters = counted(alice)
+        assert all(alice.put(b"sent", qos(Congestion.BLOCK)) for _ in range(100))
+        assert alice.driver.put_rows(rows_of(MANY), qos(Congestion.BLOCK), True)
+        bob.wait_payloads(100 + len(MANY))
+        assert counters.totals.dropped == {}
+
+
+def test_what_is_too_large_to_be_said_is_counted() -> None:
+    with ends(Offer(low_latency=True, qos=False)) as (alice, bob):
+        counters = counted(alice)
+        alice.driver.say(push(bytes(100_000)), qos())
+        alice.put(b"next")
+        assert bob.wait_payloads(1) == [b"next"]
+        assert counters.totals.dropped == {DropReason.TOO_LARGE: 1}
+
+
 # -- passing on
 
 
@@ -443,3 +493,40 @@ def test_nothing_is_passed_on_before_or_after_a_session() -> None:
         alice.in_loop(alice.driver.close)
         alice.in_loop(lambda: alice.driver.relay(rows))
         assert rows.lane >= 0
+
+
+# -- the limit of what waits ------------------------------------------------------------------------------------------
+
+BOUNDED = Patience(block=60.0, linger=0.2, max_backlog=200_000)
+
+
+def test_what_the_loop_says_to_a_peer_that_does_not_read_is_bounded() -> None:
+    with deaf(BOUNDED) as (alice, _):
+        counters = counted(alice)
+        message = push(CHUNK)
+
+        def say() -> None:
+            for _ in range(100):
+                alice.driver.say(message, message.qos)
+
+        alice.in_loop(say)
+        closed = alice.wait_closed()
+        assert closed.reason is CloseReason.UNRESPONSIVE
+        assert "bytes wait for it" in closed.text
+        assert counters.totals.dropped[DropReason.BACKLOG] > 50
+        assert alice.driver.backlog == 0, "nothing is kept of it"
+
+
+def test_what_is_relayed_to_a_peer_that_does_not_read_is_bounded() -> None:
+    """Short publications whose key takes long words to say: they are many more bytes than came in."""
+    columns = Columns(1 << 15)
+    pushes = tuple(push(b"x") for _ in range(2000))
+    frame = encode(Frame(reliable=True, sn=0, msgs=pushes))
+    assert Cursor(frame, Framing.BATCH).decode(columns) is Outcome.END
+    head = encode(Push(wire_expr=WireExpr(0, "k" * 10_000), qos=qos(), body=Del()))[:-1]
+    with deaf(BOUNDED) as (alice, _):
+        lanes = bytes([Priority.DATA | 8]) * columns.shape_count
+        relay = Relay(columns, 0, len(pushes), lanes, [head] * columns.shape_count, bytes(1))
+        alice.in_loop(lambda: alice.driver.relay(relay))
+        assert alice.wait_closed().reason is CloseReason.UNRESPONSIVE
+        assert relay.lane >= 0, "the rest was not even written"

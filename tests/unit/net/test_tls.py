@@ -1,5 +1,6 @@
 import base64
 import contextlib
+import logging
 import socket
 import ssl
 import time
@@ -16,7 +17,7 @@ from zenspark.errors import LinkError, UsageError
 from zenspark.net import tls
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.links import NOTHING, Link, Listener
-from zenspark.net.tls import client_context, common_name, server_context, tls_reason
+from zenspark.net.tls import client_context, common_name, expiration, server_context, tls_reason
 
 HANDSHAKE = 0.3
 """Seconds that a bad peer is given."""
@@ -384,3 +385,130 @@ def test_common_names() -> None:
 def test_reasons() -> None:
     assert tls_reason(OSError(104, "Connection reset")) == "Connection reset"
     assert tls_reason(ValueError("no")) == "no"
+
+
+def test_expiration() -> None:
+    assert expiration(None) is None
+    assert expiration({}) is None
+    assert expiration({"notAfter": "Jan  1 00:00:10 1970 GMT"}) == 10.0
+
+
+# -- certificates that change ------------------------------------------------------------------------------------
+
+
+class Renewed:
+    """A listener whose certificate files are replaced while it listens."""
+
+    def __init__(self, certificates: Certificates, directory: Path) -> None:
+        self.certificates = certificates
+        self.paths = directory / "listen.pem", directory / "listen.key"
+        self.renew("first")
+        certificate, key = self.paths
+        options = f"listen_certificate={certificate};listen_private_key={key}"
+        self.listener = listen(f"tls/127.0.0.1:0#{options}")
+
+    def renew(self, name: str) -> None:
+        for source, target in zip(self.certificates.files("127.0.0.1", common_name=name), self.paths, strict=True):
+            source.replace(target)
+
+    def shown(self, trust: str) -> str | None:
+        """The name in the certificate that the next one to connect is shown."""
+        with (
+            meanwhile(lambda: contextlib.closing(connect(self.listener, trust))) as connecting,
+            contextlib.closing(accept(self.listener)),
+            connecting() as link,
+        ):
+            return link.auth_identifier
+
+
+@pytest.fixture
+def renewed(tmp_path: Path) -> Iterator[Renewed]:
+    directory = tmp_path / "authority"
+    directory.mkdir()
+    made = Renewed(Certificates(directory), tmp_path)
+    with contextlib.closing(made.listener):
+        yield made
+
+
+def test_certificates_are_read_again_when_their_files_change(
+    renewed: Renewed, caplog: pytest.LogCaptureFixture
+) -> None:
+    trust = f"#root_ca_certificate={renewed.certificates.root}"
+    assert renewed.shown(trust) == "first"
+    renewed.renew("second")
+    with caplog.at_level(logging.INFO, "zenspark.net"):
+        assert renewed.shown(trust) == "second"
+        assert renewed.shown(trust) == "second"
+    assert caplog.text.count("were read again") == 1
+
+
+@pytest.mark.parametrize("broken", [None, "", "not PEM", "the key of another"])
+def test_a_broken_new_certificate_leaves_the_old_one_in_use(
+    renewed: Renewed, caplog: pytest.LogCaptureFixture, broken: str | None
+) -> None:
+    trust = f"#root_ca_certificate={renewed.certificates.root}"
+    key = renewed.paths[1]
+    match broken:
+        case None:
+            key.unlink()
+        case "the key of another":
+            renewed.certificates.files("other.example", common_name="other")[1].replace(key)
+        case _:
+            key.write_text(broken)
+    assert [renewed.shown(trust), renewed.shown(trust)] == ["first", "first"]
+    assert caplog.text.count("those before stay in use") == 1
+    assert "PRIVATE" not in caplog.text
+    renewed.renew("third")
+    assert renewed.shown(trust) == "third"
+
+
+def test_who_connects_reads_certificates_again_too(
+    certificates: Certificates, server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = tmp_path / "connect.pem", tmp_path / "connect.key"
+
+    def renew(name: str) -> None:
+        for source, target in zip(certificates.files(name, common_name=name), paths, strict=True):
+            source.replace(target)
+
+    def shown() -> str | None:
+        with (
+            meanwhile(lambda: contextlib.closing(connect(listener, options))) as connecting,
+            contextlib.closing(accept(listener)) as link,
+            connecting(),
+        ):
+            return link.auth_identifier
+
+    root = f"root_ca_certificate={certificates.root};enable_mtls=true"
+    options = f"#{root};connect_certificate={paths[0]};connect_private_key={paths[1]}"
+    renew("one")
+    with contextlib.closing(listen(f"{server};{root}")) as listener:
+        assert shown() == "one"
+        renew("two")
+        assert shown() == "two"
+        paths[1].write_text("broken")
+        assert shown() == "two"
+    assert "those before stay in use" in caplog.text
+
+
+def test_a_session_of_tls_cannot_be_resumed(listener: Listener, certificates: Certificates) -> None:
+    """The certificate of one that is resumed would not be checked again."""
+    context = ssl.create_default_context(cafile=str(certificates.root))
+    with (
+        meanwhile(lambda: accept(listener)) as accepting,
+        raw_connection(listener) as raw,
+        context.wrap_socket(raw, server_hostname="localhost") as client,
+        contextlib.closing(accepting()) as link,
+    ):
+        send(link, b"x")
+        assert client.recv(1) == b"x"
+        assert client.session is None or not client.session.has_ticket
+
+
+def test_a_listener_without_mutual_tls_cannot_see_certificates_expire(
+    server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    listen(f"{server};close_link_on_expiration=true").close()
+    assert "has no effect" in caplog.text
+    with pytest.raises(UsageError, match="close_link_on_expiration=maybe"):
+        listen(f"{server};close_link_on_expiration=maybe")

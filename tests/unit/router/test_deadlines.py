@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenspark.router.deadlines import Deadlines
+from zenspark.router.deadlines import MIN_COMPACTION, Deadlines
 
 
 def test_the_first_is_at_hand_and_the_settled_count_for_nothing() -> None:
@@ -17,3 +17,15 @@ def test_the_first_is_at_hand_and_the_settled_count_for_nothing() -> None:
     assert deadlines.due(1.9) == []
     assert deadlines.due(3.0) == ["middle", "late"]
     assert deadlines.due(9.0) == []
+
+
+def test_what_is_settled_does_not_pile_up_before_its_time() -> None:
+    settled: set[int] = set()
+    deadlines: Deadlines[int] = Deadlines(lambda item, _: item not in settled)
+    deadlines.add(-1, 1.0)
+    for number in range(20 * MIN_COMPACTION):
+        deadlines.add(number, 3600.0)
+        settled.add(number)
+        assert len(deadlines._heap) <= MIN_COMPACTION + 1
+    assert deadlines.due(2.0) == [-1]
+    assert deadlines.next() is None

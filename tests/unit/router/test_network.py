@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from itertools import combinations
+
 import pytest
 
+from tests.steps import steps
 from zenspark.router import network
 from zenspark.router.face import Face, Out, Region
-from zenspark.router.network import FORGET_AFTER, TREES_DELAY, Moved, Network
+from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
+from zenspark.router.network import FORGET_AFTER, SECONDS_PER_EDGE, TREES_DELAY, Moved, Network
 from zenspark.wire.codec import decode_link_states, encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import WhatAmI, ZenohId
@@ -175,6 +180,14 @@ def test_a_state_of_us_from_before_is_outdone() -> None:
     ]
 
 
+def test_a_version_of_us_that_leaves_no_next_one_is_ignored() -> None:
+    node = Network(A)
+    to_b = beside(node, B)
+    assert node.receive(to_b, oam(own(A, (1 << 64) - 1, psid=1)), 0.0) == []
+    assert said(node.opened(face(C, 2), (), 0.0))
+    assert said(node.receive(to_b, oam(own(A, (1 << 63) - 1, psid=1)), 0.0))[0][1][0].sn == 1 << 63
+
+
 def test_weights_are_told_and_count() -> None:
     node = Network(A, {B: 7})
     left, right = face(B, 1), face(C, 2)
@@ -188,16 +201,116 @@ def test_weights_are_told_and_count() -> None:
     assert node.distance(B) == pytest.approx(500, rel=0.01)
 
 
-def test_what_is_not_the_state_of_a_router_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_the_state_of_a_router_is_ignored() -> None:
     node = Network(A)
     left = beside(node, B)
     assert node.receive(left, NetworkOam(id=7, zbuf=b""), 0.0) == []
     assert node.receive(left, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\xff"), 0.0) == []
     assert node.receive(left, oam(LinkState(psid=2, sn=5, zid=D, whatami=2)), 0.0) == []
     assert node.receive(left, oam(LinkState(psid=8, sn=5)), 0.0) == []
-    monkeypatch.setattr(network, "MAX_NODES", 2)
-    assert node.receive(left, oam(own(C, 5, 0, psid=3), LinkState(psid=0, sn=3, links=(1, 3))), 0.0) == []
+
+
+def test_no_more_nodes_are_known_than_allowed() -> None:
+    refusals = Refusals()
+    node = Network(A, admission=Admission(RouterLimits(network_nodes=2), refusals))
+    left = beside(node, B)
+    assert node.receive(left, oam(own(C, 5, 0, psid=3), LinkState(psid=0, sn=2, links=(1, 3))), 0.0) == []
     assert node.opened(face(D, 3), (), 0.0) == []
+    assert refusals.counts == {Limit.NETWORK_NODES: 2}
+
+
+def test_no_more_links_are_known_than_allowed() -> None:
+    refusals = Refusals()
+    node = Network(A, admission=Admission(RouterLimits(node_links=2, network_links=4), refusals))
+    left = beside(node, B)
+    node.receive(left, oam(own(B, 3, 1, 2), named(1, A), named(2, C), own(C, 2, 0, 1, psid=2)), 0.0)
+    assert refusals.counts == {}
+    node.receive(left, oam(own(D, 2, 0, psid=4)), 0.0)
+    assert refusals.counts == {Limit.NETWORK_LINKS: 1}
+    node.receive(left, oam(own(C, 3, 1, psid=2), own(D, 3, 0, psid=4)), 0.0)
+    assert refusals.counts == {Limit.NETWORK_LINKS: 1}
+    node.receive(left, oam(own(C, 4, 0, 1, 4, psid=2)), 0.0)
+    assert refusals.counts == {Limit.NETWORK_LINKS: 2}
+
+
+def invented(count: int, links: int) -> list[LinkState]:
+    """Routers behind B (number 0), which all know those next to them in a ring, numbered from 2 on."""
+    zids = [ZenohId((number + 1000) << 64 | 1) for number in range(count)]
+    names = [named(number + 2, zid) for number, zid in enumerate(zids)]
+    around = [
+        tuple((number + step) % count + 2 for half in range(1, links // 2 + 1) for step in (half, -half))
+        for number in range(count)
+    ]
+    own_links = [LinkState(psid=number + 2, sn=1, links=(0, *around[number])) for number in range(count)]
+    return [*names, *own_links, LinkState(psid=0, sn=3, links=(1, *range(2, 202)))]
+
+
+def test_invented_routers_that_all_know_each_other_cost_little() -> None:
+    refusals = Refusals()
+    node = Network(A, admission=Admission(RouterLimits(), refusals))
+    left = beside(node, B)
+    message = oam(*invented(700, 698))
+    assert steps(lambda: node.receive(left, message, 0.0), "/zenspark/router/") < 200_000  # reading it is linear
+    assert steps(lambda: node.draw(1.0)) < 200_000
+    assert refusals.counts == {Limit.NETWORK_LINKS: 700}
+
+
+def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times() -> None:
+    node = Network(A)
+    left = beside(node, B)
+    node.receive(left, oam(*invented(700, 12)), 0.0)
+    node.draw(1.0)
+    assert len(node.nodes) == 702
+    links = node._link_count
+    roots = list(node.nodes.values())
+    for sn in range(2, 5):
+        node.receive(left, oam(LinkState(psid=2, sn=sn, links=(0,) if sn % 2 else (0, 3, 4))), 10.0 * sn)
+
+        def follow() -> None:
+            node.draw(10.0)
+            for root in roots:
+                node.parent(root)
+                node.children(root)
+
+        assert steps(follow) < 40 * links
+
+
+def test_drawing_takes_a_small_part_of_the_time() -> None:
+    node = Network(A)
+    left = beside(node, B)
+    node.receive(left, oam(*invented(700, 12)), 0.0)
+    assert node.trees_at == TREES_DELAY  # the first drawing was due before there was so much to draw
+    node.draw(5.0)
+    node.receive(left, oam(LinkState(psid=2, sn=2, links=(0,))), 5.0)
+    assert node.trees_at == pytest.approx(5.0 + 10 * SECONDS_PER_EDGE * node._link_count * 2)
+    assert node.trees_at > 5.0 + TREES_DELAY
+    node.draw(6.0)
+    node.receive(left, oam(LinkState(psid=2, sn=3, links=(0, 3))), 60.0)
+    assert node.trees_at == 60.0 + TREES_DELAY
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parents_and_children_are_those_of_the_trees(seed: int) -> None:
+    """The few trees that are drawn tell the same as one for each root would."""
+    chance = random.Random(seed)
+    zids = [ZenohId(chance.getrandbits(127) | 1) for _ in range(12)]
+    pairs = [pair for pair in combinations(range(12), 2) if chance.random() < 0.3]
+    links = {at: [b if a == at else a for a, b in pairs if at in (a, b)] for at in range(12)}
+    node = Network(zids[0])
+    for number, other in enumerate(links[0]):
+        node.opened(face(zids[other], number + 1), (), 0.0)
+    for teller in list(node._neighbours):
+        for at in range(12):
+            weights = tuple(1 + (at + other) % 3 for other in links[at])
+            state = LinkState(psid=at, sn=9, zid=zids[at], whatami=1, links=tuple(links[at]), weights=weights)
+            node.receive(teller, oam(state), 0.0)
+    node.draw(1.0)
+    for root in zids:
+        tree = node.tree(root)
+        parent = None if tree is None or tree.parent is None else node.face(tree.parent)
+        assert node.parent(root) is parent
+        children = [] if tree is None else [node.face(zid) for zid in sorted(tree.children)]
+        assert node.children(root) == children
 
 
 def test_what_is_known_can_be_looked_at() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.router.nodes import Network, Node
-from zenspark.wire.messages import Put, Query, Reply, Request, Response, ResponseFinal
-from zenspark.wire.values import QueryTarget, WireExpr
+from zenspark.router.requests import MAX_QUERY_SECONDS, seconds_for
+from zenspark.router.router import Router
+from zenspark.wire.messages import Declare, DeclareQueryable, Put, Query, Reply, Request, Response, ResponseFinal
+from zenspark.wire.values import QueryTarget, WhatAmI, WireExpr, ZenohId
 
 
 def spoken(node: Node) -> list[str]:
@@ -74,3 +76,17 @@ def test_the_nearest_router_is_best(line: tuple[Network, Node, Node, Node]) -> N
         net.queryable(client, "q", complete=True)
     face = next(iter(left.links))
     assert left.router.routes.request(left.local, "q", QueryTarget.BEST_MATCHING) == (face,)
+
+
+@pytest.mark.parametrize(("said", "seconds"), [(None, 10.0), (2_000, 2.0), (2**63, MAX_QUERY_SECONDS)])
+def test_a_neighbour_gets_no_more_time_than_the_limit(said: int | None, seconds: float) -> None:
+    request = Request(request_id=1, wire_expr=WireExpr(0, "q"), timeout_ms=said, body=Query())
+    assert seconds_for(request, 10.0, MAX_QUERY_SECONDS) == seconds
+
+
+def test_the_own_session_gets_the_time_it_asks_for() -> None:
+    router = Router(ZenohId(1), WhatAmI.PEER)
+    local, peer = router.add_local(), router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)[0]
+    router.receive(peer, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)
+    router.receive(local, Request(request_id=1, wire_expr=WireExpr(0, "q"), timeout_ms=10**10, body=Query()), 0.0)
+    assert router.next_timeout() == 10**7

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from zenspark.router.face import REGIONS, Face, Kind, Region
+from zenspark.router.limits import Admission, Refusals, RouterLimits
 from zenspark.router.network import Network
 from zenspark.router.routes import REACH, Reach, Routes
 from zenspark.router.sources import Source
 from zenspark.router.tables import Table
 from zenspark.wire.values import QueryableInfo, QueryTarget, WhatAmI, ZenohId
+
+ADMISSION = Admission(RouterLimits(), Refusals())
 
 
 def face(number: int, region: Region) -> Face:
@@ -49,7 +52,7 @@ def test_two_clients_have_no_region() -> None:
 
 def without_network() -> tuple[dict[Kind, Table], Routes]:
     tables = {kind: Table() for kind in Kind}
-    return tables, Routes(tables, Reach(), None, lambda *_: False)
+    return tables, Routes(tables, Reach(), None, lambda *_: False, ADMISSION)
 
 
 def test_a_broker_carries_between_peers_that_have_no_link() -> None:
@@ -87,7 +90,7 @@ def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
 def test_who_may_want_anything_gets_it_until_it_has_said_what() -> None:
     tables = {kind: Table() for kind in Kind}
     unknown = {face(2, Region.UPSTREAM)}
-    routes = Routes(tables, Reach(), None, lambda each, *_: each in unknown)
+    routes = Routes(tables, Reach(), None, lambda each, *_: each in unknown, ADMISSION)
     source, (above,) = face(1, Region.LOCAL), unknown
     routes.add(face(3, Region.CLIENT))
     routes.add(above)
@@ -129,7 +132,7 @@ def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: p
 
 def test_a_router_that_cannot_be_reached_is_on_no_way() -> None:
     tables = {kind: Table() for kind in Kind}
-    routes = Routes(tables, Reach(), Network(ZenohId(1)), lambda *_: False)
+    routes = Routes(tables, Reach(), Network(ZenohId(1)), lambda *_: False, ADMISSION)
     tables[Kind.SUBSCRIBER].add("a", Source(ZenohId(2)), 0, QueryableInfo.NONE)
     assert routes.push(face(1, Region.LOCAL), "a") == ()
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.router.test_network import face, named, oam, own
 from zenspark.router.face import Face, Kind, Out
+from zenspark.router.limits import Admission, Refusals, RouterLimits
 from zenspark.router.network import Network
 from zenspark.router.sources import GRACE, Source, Sources
 from zenspark.wire.messages import Declare, LinkState
@@ -23,7 +24,7 @@ class Here:
         self.network = Network(A, {B: 10, C: 10})
         self.out: Out = []
         self.held: dict[tuple[ZenohId, Kind, str], QueryableInfo] = {}
-        self.sources = Sources(self.network, self.out, self.change)
+        self.sources = Sources(self.network, self.out, self.change, Admission(RouterLimits(), Refusals()))
         self.b, self.c = face(B, 1), face(C, 2)
         self.sns = 2
         for there in (self.b, self.c):

@@ -7,6 +7,7 @@ import pytest
 from tests.gathering import Node, carry, gathered
 from zenspark.errors import CloseReason
 from zenspark.transport import group as module
+from zenspark.transport.counters import LossReason
 from zenspark.transport.framing import compress
 from zenspark.transport.group import (
     ANSWER_PAUSE,
@@ -20,7 +21,6 @@ from zenspark.transport.group import (
     Rules,
 )
 from zenspark.transport.handshake import Identity
-from zenspark.transport.hearing import Lost
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import Columns
 from zenspark.wire.fields import replace
@@ -383,11 +383,13 @@ class TestBadBytes:
         plain.receive(STRANGER, compress(encode(JOIN)), 0.0)
         assert plain.others == []
 
-    def test_a_message_without_its_beginning_is_lost_and_told(self) -> None:
+    def test_a_message_without_its_beginning_is_lost_and_counted(self) -> None:
         node = Node(1)
         node.receive(STRANGER, encode(JOIN) + encode(Fragment(more=False, reliable=True, sn=7, payload=b"x")), 0.0)
         assert node.others == [0xF]
-        assert [event.event for event in node.events if isinstance(event, Heard)] == [Lost("its beginning is missing")]
+        assert not [event for event in node.events if isinstance(event, Heard)]
+        (member,) = node.group.members
+        assert member.hearing.arrivals.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
 
     def test_what_comes_after_a_close_is_not_heard(self) -> None:
         node = Node(1)

@@ -15,6 +15,7 @@ from zenspark.transport.handshake import (
     Refused,
     Terms,
     initial_sn,
+    seconds_of,
 )
 from zenspark.wire.codec import decode_transport
 from zenspark.wire.fields import replace
@@ -25,6 +26,14 @@ CLIENT = Identity(ZenohId(0xC0C1C2C3), WhatAmI.CLIENT)
 ROUTER = Identity(ZenohId(0xA0A1A2A3), WhatAmI.ROUTER)
 KEY = b"a key only the acceptor knows"
 NONCE = 0x1D20DEEEBBB8878C
+
+
+@pytest.mark.parametrize(
+    ("lease", "unit", "seconds"),
+    [(10, TimeUnit.S, 10.0), (1500, TimeUnit.MS, 1.5), (2**63, TimeUnit.S, 3600.0), (2**63, TimeUnit.MS, 3600.0)],
+)
+def test_a_lease_is_an_hour_at_most(lease: int, unit: TimeUnit, seconds: float) -> None:
+    assert seconds_of(OpenAck(lease=lease, unit=unit, initial_sn=0)) == seconds
 
 
 def accepting(offer: Offer | None = None, nonce: int = NONCE) -> Accepting:

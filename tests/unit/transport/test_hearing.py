@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from zenspark.errors import LimitExceeded, ProtocolError
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Lost, Pushes, Received, Spoken
+from zenspark.transport.counters import LossReason
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received, Spoken
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing
 from zenspark.wire.messages import (
@@ -81,7 +82,8 @@ def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(hearing: 
     assert walk(hearing, pieces[1]) == [Received(push(b"y" * 40), True)]
     assert walk(hearing, pieces[1]) == []
     late = encode(Fragment(more=False, reliable=True, sn=60, payload=raw[20:]))
-    assert walk(hearing, late) == [Lost("its beginning is missing")]
+    assert walk(hearing, late) == []
+    assert hearing.arrivals.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
 
 
 def test_any_message_may_come_in_pieces_one_by_one(hearing: Hearing) -> None:
@@ -158,3 +160,66 @@ def test_whose_clock_stamped_puts_here_is_seen_in_their_shape() -> None:
     assert plain.shape_at(0) == columns.shape_at(0)
     stamped = Pushes(columns, 0, 2, stamped_by=ZenohId(7))
     assert [stamped.shape_at(index).timestamp_id for index in range(2)] == [ZenohId(7), None]
+
+
+SHARED = Push(wire_expr=WireExpr(0, "demo/k"), body=Put(shm=True, payload=b"\x00"))
+FINAL = Declare(body=DeclareFinal())
+
+
+def test_every_message_that_is_handed_over_is_counted(hearing: Hearing) -> None:
+    batch = frame(push(), push(), FINAL, push(), sn=50) + frame(push(), sn=51) + frame(FINAL, sn=52)
+    assert len(walk(hearing, batch)) == 6
+    assert (hearing.arrivals.received, hearing.arrivals.lost) == (6, {})
+
+
+def test_repetitions_are_not_counted(hearing: Hearing) -> None:
+    batch = frame(push(), push(), sn=50) + frame(push(), sn=50) + frame(push(), sn=51) + frame(FINAL, sn=51)
+    assert len(walk(hearing, batch)) == 3
+    assert len(walk(hearing, frame(push(), sn=51))) == 0
+    assert (hearing.arrivals.received, hearing.arrivals.lost) == (3, {})
+
+
+def test_messages_in_pieces_are_counted_as_one(hearing: Hearing) -> None:
+    walk(hearing, stream(*in_pieces(push(b"1"), 50), *in_pieces(FINAL, 52), *in_pieces(push(), 54)), Framing.STREAM)
+    for piece in [*in_pieces(push(b"2" * 40), 56), *in_pieces(FINAL, 58)]:
+        walk(hearing, piece)
+    assert (hearing.arrivals.received, hearing.arrivals.lost) == (5, {})
+
+
+def test_frames_that_are_missing_are_counted_in_every_lane(hearing: Hearing) -> None:
+    walk(hearing, frame(push(), sn=51) + frame(push(), sn=57, reliable=False))
+    walk(hearing, frame(FINAL, sn=73, priority=Priority.BACKGROUND))
+    assert hearing.arrivals.received == 3
+    assert hearing.arrivals.lost == {LossReason.SEQUENCE_GAP: 1 + 2 + 3}
+
+
+def test_a_frame_ends_a_message_that_was_begun(hearing: Hearing) -> None:
+    walk(hearing, in_pieces(push(b"1"), 50)[0])
+    assert len(walk(hearing, frame(push(), sn=52))) == 1
+    assert (hearing.arrivals.received, hearing.arrivals.lost) == (1, {LossReason.INTERRUPTED: 1})
+
+
+def extended(batch: bytes) -> bytes:
+    """A frame with an extension nobody knows, so that only the object codec reads its head."""
+    return bytes([batch[0] | 0x80, batch[1], 0x0E]) + batch[2:]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [stream(frame(SHARED, sn=50))],
+        [stream(extended(frame(SHARED, sn=50)))],
+        [stream(*in_pieces(SHARED, 50))],
+        [stream(piece) for piece in in_pieces(SHARED, 50)],
+    ],
+    ids=["in a frame", "in a frame with an extension", "in pieces that came together", "in pieces"],
+)
+def test_a_payload_in_shared_memory_is_lost_however_it_comes(hearing: Hearing, batches: list[bytearray]) -> None:
+    assert [event for batch in batches for event in walk(hearing, bytearray(batch), Framing.STREAM)] == []
+    assert (hearing.arrivals.received, hearing.arrivals.lost) == (0, {LossReason.SHARED_MEMORY: 1})
+
+
+def test_what_only_the_object_codec_reads_is_counted_too(hearing: Hearing) -> None:
+    data = stream(extended(frame(push(), FINAL, sn=50)), extended(frame(push(), sn=50)), extended(frame(push(), sn=52)))
+    assert len(walk(hearing, data, Framing.STREAM)) == 3
+    assert (hearing.arrivals.received, hearing.arrivals.lost) == (3, {LossReason.SEQUENCE_GAP: 1})

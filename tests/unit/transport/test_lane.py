@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.errors import LimitExceeded
+from zenspark.transport.counters import LossReason
 from zenspark.transport.lane import (
     Abandoned,
     Defragmenter,
@@ -209,3 +210,110 @@ def test_what_was_taken_in_one_go_ends_what_was_lost_before(lane: ReceivingLane)
     assert lane.receive(piece(0, b"late")) == [Abandoned(1, 4, "its beginning is missing")]
     assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is not None
     assert lane.receive(piece(3, b"late")) == [Abandoned(1, 4, "its beginning is missing")]
+
+
+# -- what is lost is counted once ---
+
+
+def lost(lane: ReceivingLane) -> dict[LossReason, int]:
+    return lane.defragmenter.arrivals.lost
+
+
+def test_without_a_gap_nothing_is_lost(lane: ReceivingLane) -> None:
+    for number in range(300):
+        assert lane.enter_frame(number & MASK)
+    assert lost(lane) == {}
+
+
+def test_numbers_missing_before_a_frame_are_a_gap(lane: ReceivingLane) -> None:
+    assert lane.enter_frame(2)
+    assert lane.enter_frame(3)
+    assert lane.enter_frame(63)
+    assert lane.enter_frame(126)
+    assert lane.enter_frame(1), "around the circle"
+    assert lost(lane) == {LossReason.SEQUENCE_GAP: 2 + 59 + 62 + 2}
+
+
+def test_a_frame_that_comes_late_or_again_is_not_taken_and_not_counted_a_second_time(lane: ReceivingLane) -> None:
+    assert lane.enter_frame(2)
+    before = dict(lost(lane))
+    assert not lane.enter_frame(1)
+    assert not lane.enter_frame(2)
+    assert lost(lane) == before == {LossReason.SEQUENCE_GAP: 2}
+
+
+def test_the_number_that_eclipse_zenoh_leaves_unused_behind_fragments_is_not_missing(lane: ReceivingLane) -> None:
+    lane.receive(piece(0, b"a", first=True))
+    lane.receive(piece(1, b"b", more=False))
+    lane.receive(piece(3, b"c", first=True))
+    lane.receive(piece(4, b"d", more=False))
+    assert lane.enter_frame(6)
+    assert lost(lane) == {}
+    assert lane.enter_frame(8)
+    assert lost(lane) == {LossReason.SEQUENCE_GAP: 1}
+
+
+def test_also_where_the_fragments_were_taken_in_one_go(lane: ReceivingLane) -> None:
+    assert lane.join(at_fragments(*pieces_of(PUSH, 0)), Columns(1)) is not None
+    assert lane.enter_frame(3)
+    assert lost(lane) == {}
+
+
+def test_more_numbers_than_that_are_missing(lane: ReceivingLane) -> None:
+    lane.receive(piece(0, b"a", first=True, more=False))
+    lane.receive(piece(4, b"b", first=True, more=False))
+    assert lost(lane) == {LossReason.SEQUENCE_GAP: 2}
+
+
+def test_a_message_that_another_one_interrupts_is_one_lost_message(lane: ReceivingLane) -> None:
+    lane.receive(piece(0, b"a", first=True))
+    lane.receive(piece(1, b"b"))
+    assert lane.receive(piece(3, b"x", first=True, more=False)) == [
+        Abandoned(2, 2, "another message began"),
+        Joined(b"x", 1),
+    ]
+    assert lost(lane) == {LossReason.INTERRUPTED: 1}
+
+
+def test_a_message_that_a_frame_interrupts_is_one_lost_message(lane: ReceivingLane) -> None:
+    lane.receive(piece(0, b"a", first=True))
+    assert not lane.enter_frame(0), "a repetition interrupts nothing"
+    assert lane.defragmenter.pending == 1
+    assert lane.enter_frame(2)
+    assert lane.defragmenter.pending == 0
+    assert lane.enter_frame(3)
+    assert lost(lane) == {LossReason.INTERRUPTED: 1}
+
+
+def test_missing_fragments_are_a_lost_message_and_no_gap(lane: ReceivingLane) -> None:
+    lane.receive(piece(0, b"a", first=True))
+    lane.receive(piece(5, b"b"))
+    lane.receive(piece(9, b"c", more=False))
+    assert lost(lane) == {LossReason.FRAGMENT_MISSING: 1}
+
+
+def test_missing_first_fragments_are_a_lost_message_and_no_gap(lane: ReceivingLane) -> None:
+    lane.receive(piece(2, b"a"))
+    lane.receive(piece(3, b"b", more=False))
+    assert lost(lane) == {LossReason.FIRST_FRAGMENT_MISSING: 1}
+
+
+def test_without_markers_the_first_of_a_message_may_stand_behind_a_gap() -> None:
+    lane = ReceivingLane.beginning(0, Defragmenter(MASK, patch=0))
+    lane.receive(piece(2, b"a"))
+    lane.receive(piece(5, b"b"))
+    assert lost(lane) == {LossReason.SEQUENCE_GAP: 2, LossReason.FRAGMENT_MISSING: 1}
+
+
+def test_a_message_that_its_sender_stops_is_one_lost_message(lane: ReceivingLane) -> None:
+    lane.receive(piece(0, b"a", first=True))
+    lane.receive(piece(1, b"", drop=True))
+    assert lost(lane) == {LossReason.STOPPED_BY_SENDER: 1}
+
+
+def test_a_message_over_the_limit_is_one_lost_message() -> None:
+    lane = ReceivingLane.beginning(0, Defragmenter(MASK, patch=1, limit=10))
+    lane.receive(piece(0, bytes(10), first=True))
+    for number in range(1, 9):
+        lane.receive(piece(number, b"x", more=number < 8))
+    assert lost(lane) == {LossReason.TOO_LARGE: 1}

@@ -10,7 +10,7 @@ from collections import deque
 from zenspark.router.face import Face, Out
 from zenspark.router.interceptors.actions import refusal_of
 from zenspark.router.interceptors.gate import Interception
-from zenspark.router.interceptors.rules import Party
+from zenspark.router.interceptors.rules import Action, Flow, Party
 from zenspark.router.router import Router
 from zenspark.wire.messages import NetworkMessage
 
@@ -21,6 +21,17 @@ class Checkpoint:
     def __init__(self, router: Router, interception: Interception) -> None:
         self._router = router
         self._interception = interception
+
+    @property
+    def has_access_control(self) -> bool:
+        """Whether there are rules for who may do what."""
+        return self._interception.access is not None
+
+    def allows(self, party: Party, flow: Flow, action: Action, key: str) -> bool:
+        """Whether access control lets somebody who is no face do something to a key."""
+        access = self._interception.access
+        permit = None if access is None else access.permit(party, flow)
+        return permit is None or permit.allows(action, key)
 
     def watch(self, face: Face, party: Party) -> None:
         """Give a new face its gates."""

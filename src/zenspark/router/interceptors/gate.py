@@ -17,7 +17,7 @@ from zenspark.router.interceptors.downsampling import Downsampler, Slot
 from zenspark.router.interceptors.low_pass import LowPass
 from zenspark.router.interceptors.overwriting import Overwriting
 from zenspark.router.interceptors.rules import Action, DownsamplingItem, Flow, LowPassItem, OverwriteItem, Party
-from zenspark.router.routes import is_key_expression
+from zenspark.router.limits import is_key_expression
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import WireExpr
 
@@ -25,6 +25,8 @@ M = TypeVar("M", bound=NetworkMessage)
 
 MOST = 10_000
 """How many verdicts are remembered: more would let whoever names ever new keys fill the memory."""
+LONGEST_REMEMBERED = 1024
+"""Characters of a key up to which its verdicts are remembered, for the same reason."""
 
 
 class Interception(msgspec.Struct, frozen=True, eq=False):
@@ -109,7 +111,9 @@ class Gate:
         if verdict is None:
             if len(self._verdicts) >= MOST:
                 self._verdicts.clear()
-            verdict = self._verdicts[action, key] = self._judge(action, key)
+            verdict = self._judge(action, key)
+            if key is None or len(key) <= LONGEST_REMEMBERED:
+                self._verdicts[action, key] = verdict
         return verdict
 
     def _judge(self, action: Action, key: str | None) -> Verdict:

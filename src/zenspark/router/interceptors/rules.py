@@ -6,6 +6,7 @@ flows both ways. A list that is there names something.
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -31,6 +32,8 @@ Action: TypeAlias = Literal[
 ]
 Permission: TypeAlias = Literal["allow", "deny"]
 Protocol: TypeAlias = Literal["tcp", "udp", "tls", "quic", "serial", "unixpipe", "unixsock-stream", "vsock", "ws"]
+SubjectProtocol: TypeAlias = Protocol | Literal["http"]
+"""Ours: `http` stands for the clients of the REST interface."""
 PriorityName: TypeAlias = Literal[
     "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
 ]
@@ -42,6 +45,10 @@ NodeId: TypeAlias = Annotated[
         description="1 to 32 lower-case hexadecimal digits without a leading 0",
     ),
 ]
+Network: TypeAlias = Annotated[
+    str,
+    Meta(pattern=r"^[0-9a-fA-F.:]+(/\d{1,3})?$", description="an IP address, or a network such as 192.0.2.0/24"),
+]
 SizeRange: TypeAlias = Annotated[
     str, Meta(pattern=r"^\d*\.\.\d*$", description="a range of sizes such as 10..2000, 10.. or ..2000")
 ]
@@ -49,13 +56,14 @@ Some = Annotated[tuple[T, ...], Meta(min_length=1)]
 
 
 class Party(msgspec.Struct, frozen=True):
-    """What is known of a neighbour: who it says it is, who it proved to be, and how it is reached."""
+    """What is known of a neighbour: who it says it is, if anybody, who it proved to be, and how it is reached."""
 
-    zid: ZenohId
+    zid: ZenohId | None
     interfaces: tuple[str, ...] = ()
     protocol: str = ""
     username: str | None = None
     common_name: str | None = None
+    address: str | None = None
 
 
 class Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,8 +107,36 @@ class AccessSubject(Stated, frozen=True, kw_only=True):
     interfaces: Some[str] | None = None
     cert_common_names: Some[str] | None = None
     usernames: Some[str] | None = None
-    link_protocols: Some[Protocol] | None = None
+    link_protocols: Some[SubjectProtocol] | None = None
     zids: Some[NodeId] | None = None
+
+
+class RouterSubject(Stated, frozen=True, kw_only=True):
+    """Who may be a router beside this one: all that is named must be so, with one of the values of each list."""
+
+    interfaces: Some[str] | None = None
+    addresses: Some[Network] | None = None
+    cert_common_names: Some[str] | None = None
+    usernames: Some[str] | None = None
+    zids: Some[NodeId] | None = None
+
+    def covers(self, party: Party) -> bool:
+        """Whether it is about a neighbour."""
+        return (
+            (self.interfaces is None or not set(self.interfaces).isdisjoint(party.interfaces))
+            and (self.addresses is None or _is_within(party.address, self.addresses))
+            and (self.cert_common_names is None or party.common_name in self.cert_common_names)
+            and (self.usernames is None or party.username in self.usernames)
+            and (self.zids is None or str(party.zid) in self.zids)
+        )
+
+
+def _is_within(address: str | None, networks: tuple[str, ...]) -> bool:
+    if address is None:
+        return False
+    found = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(found, "ipv4_mapped", None)
+    return any((mapped or found) in ipaddress.ip_network(network, strict=False) for network in networks)
 
 
 class AccessPolicy(Stated, frozen=True, kw_only=True):

@@ -103,3 +103,16 @@ def test_an_interest_that_does_not_leave_counts_as_answered(key: str) -> None:
     final = (place.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
     assert (final in said) is (key == "shut/a")
     assert (place.router.next_timeout() is None) is (key == "shut/a")
+
+
+def test_those_who_are_no_face_have_rules_too() -> None:
+    place = Place("ingress")
+    meant, other = Party(ZenohId(0xA1)), Party(None, (), "http")
+    assert place.checkpoint.has_access_control
+    assert not place.checkpoint.allows(meant, "ingress", "put", "shut/a")
+    assert place.checkpoint.allows(meant, "egress", "put", "shut/a")
+    assert place.checkpoint.allows(meant, "ingress", "put", "open/a")
+    assert place.checkpoint.allows(other, "ingress", "put", "shut/a")
+    open_to_all = Checkpoint(place.router, Interception())
+    assert not open_to_all.has_access_control
+    assert open_to_all.allows(meant, "ingress", "put", "shut/a")

@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.router.interceptors.said import NOBODY, PARTY
 from zenspark.key import KeyExpr
-from zenspark.router.interceptors.rules import Item, LowPassItem, OverwriteItem, Treatment
+from zenspark.router.interceptors.rules import Item, LowPassItem, OverwriteItem, Party, RouterSubject, Treatment
+from zenspark.wire.values import ZenohId
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,30 @@ def test_a_link_without_interfaces_is_at_none_of_them() -> None:
 def test_items_that_cannot_be(given: dict[str, object]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(given, LowPassItem, dec_hook=lambda _, value: KeyExpr(value))
+
+
+HOME = Party(ZenohId(0xA1), ("lo",), "tls", "fleet", "r1", "192.0.2.7")
+
+
+@pytest.mark.parametrize(
+    ("subject", "covered"),
+    [
+        (RouterSubject(), True),
+        (RouterSubject(addresses=("198.51.100.0/24", "192.0.2.0/24")), True),
+        (RouterSubject(addresses=("192.0.2.8",)), False),
+        (RouterSubject(addresses=("2001:db8::/32",)), False),
+        (RouterSubject(interfaces=("eth0",)), False),
+        (RouterSubject(cert_common_names=("r1", "r2"), usernames=("fleet",)), True),
+        (RouterSubject(cert_common_names=("r1",), usernames=("other",)), False),
+        (RouterSubject(zids=("a1",)), True),
+        (RouterSubject(zids=("b1",)), False),
+    ],
+)
+def test_who_may_be_a_router(subject: RouterSubject, covered: bool) -> None:
+    assert subject.covers(HOME) is covered
+
+
+@pytest.mark.parametrize(("address", "covered"), [(None, False), ("::ffff:192.0.2.7", True), ("fe80::1%eth0", False)])
+def test_addresses_of_routers_in_other_clothes(address: str | None, covered: bool) -> None:
+    party = msgspec.structs.replace(HOME, address=address)
+    assert RouterSubject(addresses=("192.0.2.0/24",)).covers(party) is covered

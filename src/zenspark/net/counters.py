@@ -1,0 +1,206 @@
+"""Counters per neighbour: what arrived, what was lost on the way in, and what was dropped on the way out.
+
+A neighbour keeps its counters when its link ends, and goes on with them when it comes back. What was lost or dropped is
+logged once per interval with a count, not once per message.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from zenspark.transport.counters import Arrivals, LossReason
+from zenspark.wire.values import ZenohId
+
+logger = logging.getLogger("zenspark.net")
+
+REPORT_SECONDS = 10.0
+"""How often losses are logged: often enough to see when they began, seldom enough to leave a log readable."""
+MAX_NEIGHBOURS = 1000
+"""Neighbours whose counters are kept after they left: clients with a new id each time must not fill the memory."""
+
+
+class DropReason(StrEnum):
+    """Why a message is not sent to a neighbour."""
+
+    CONGESTION = "congestion"
+    """The link was full, and the message may be dropped."""
+    BLOCKED = "blocked"
+    """The message waited for the link until that ended, or until the neighbour had taken nothing for too long."""
+    UNRESPONSIVE = "unresponsive"
+    """It was in a batch that waited for the link when the neighbour was given up; counted once for each batch."""
+    TOO_LARGE = "too_large"
+    """The message does not fit a batch of a session without fragments."""
+    BACKLOG = "backlog"
+    """So much waited for the link that the neighbour is given up."""
+
+
+LOSSES = {
+    LossReason.INTERRUPTED: ("fragmented messages", "a new message began before the last fragment"),
+    LossReason.FIRST_FRAGMENT_MISSING: ("fragmented messages", "the first fragment did not arrive"),
+    LossReason.FRAGMENT_MISSING: ("fragmented messages", "a fragment in the middle did not arrive"),
+    LossReason.STOPPED_BY_SENDER: ("fragmented messages", "the sender stopped before the last fragment"),
+    LossReason.TOO_LARGE: ("fragmented messages", "larger than transport/link/rx/max_message_size"),
+    LossReason.MEMORY: ("fragmented messages", "more bytes in unfinished messages than limits/reassembly allows"),
+    LossReason.SHARED_MEMORY: ("messages", "the payload is in shared memory, which was not agreed on"),
+    LossReason.SEQUENCE_GAP: ("frames", "sequence numbers were skipped"),
+}
+"""What is counted, and why it is lost, as logs spell it."""
+DROPS = {
+    DropReason.CONGESTION: "the link was full",
+    DropReason.BLOCKED: "the link ended, or took nothing for too long, while they waited for it",
+    DropReason.UNRESPONSIVE: "in batches, counted once each, when the neighbour was given up as unresponsive",
+    DropReason.TOO_LARGE: "too large for a session without fragments",
+    DropReason.BACKLOG: "more waited for the link than transport/link/tx/queue/max_backlog",
+}
+
+R = TypeVar("R", LossReason, DropReason)
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """The counters of one neighbour at one moment."""
+
+    zid: ZenohId
+    received: int
+    lost: dict[LossReason, int]
+    dropped: dict[DropReason, int]
+
+
+class NeighbourCounters:
+    """The counters of one neighbour, over all the links it has and had."""
+
+    def __init__(self, zid: ZenohId) -> None:
+        self.zid = zid
+        self._address = ""
+        self._past = Arrivals()
+        self._open: list[Arrivals] = []
+        self._dropped: dict[DropReason, int] = {}
+        self._lock = threading.Lock()
+        self._lost_before: Mapping[LossReason, int] = {}
+        self._dropped_before: Mapping[DropReason, int] = {}
+        """What the last report told of."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the neighbour has a link."""
+        return bool(self._open)
+
+    def open(self, address: str, arrivals: Arrivals) -> None:
+        """Count what comes over a new link, too."""
+        self._address = address
+        self._open.append(arrivals)
+
+    def close(self, arrivals: Arrivals) -> None:
+        """Keep what came over a link that ended."""
+        self._open.remove(arrivals)
+        self._past.add(arrivals)
+
+    def drop(self, reason: DropReason, count: int) -> None:
+        """Count messages that were not sent to the neighbour; from any thread."""
+        with self._lock:
+            self._dropped[reason] = self._dropped.get(reason, 0) + count
+
+    @property
+    def totals(self) -> Totals:
+        """All counted so far."""
+        arrivals = Arrivals()
+        for each in (self._past, *self._open):
+            arrivals.add(each)
+        return Totals(self.zid, arrivals.received, arrivals.lost, dict(self._dropped))
+
+    def report(self) -> None:
+        """Log what was lost and dropped since the last report, one line per reason."""
+        totals = self.totals
+        who = f"{self.zid} ({self._address}) in the last {REPORT_SECONDS:g} s"
+        for loss, count in _since(totals.lost, self._lost_before):
+            what, why = LOSSES[loss]
+            logger.warning("lost %d %s from %s: %s; %d in all", count, what, who, why, totals.lost[loss])
+        for drop, count in _since(totals.dropped, self._dropped_before):
+            in_all = totals.dropped[drop]
+            logger.warning("dropped %d messages to %s: %s; %d in all", count, who, DROPS[drop], in_all)
+        self._lost_before, self._dropped_before = totals.lost, totals.dropped
+
+
+def _since(now: Mapping[R, int], before: Mapping[R, int]) -> list[tuple[R, int]]:
+    """By how much each count has grown, of those that have."""
+    return [(reason, count - before.get(reason, 0)) for reason, count in now.items() if count > before.get(reason, 0)]
+
+
+class Timers(Protocol):
+    """The loop, as far as the registry needs it."""
+
+    def now(self) -> float:
+        """Seconds of a clock that never goes back."""
+
+    def call_at(self, when: float, work: Callable[[], object]) -> object:
+        """Run this at a time."""
+
+
+class CounterRegistry:
+    """The counters of all neighbours of a node: of those it has, and of those that were here last.
+
+    `lock` guards it; it is held by whoever calls `open` and `close`, in the loop.
+    """
+
+    def __init__(self, loop: Timers, lock: AbstractContextManager[object]) -> None:
+        self._loop = loop
+        self._lock = lock
+        self._neighbours: dict[ZenohId, NeighbourCounters] = {}
+        """In the order in which they came or left last."""
+        self._is_due = False
+        """Whether the loop will log what was lost and dropped."""
+
+    @property
+    def totals(self) -> list[Totals]:
+        """The counters of each neighbour; from any thread."""
+        with self._lock:
+            return [counters.totals for counters in self._neighbours.values()]
+
+    def open(self, zid: ZenohId, address: str, arrivals: Arrivals) -> NeighbourCounters:
+        """Count for a neighbour over a new link."""
+        counters = self._latest(zid)
+        counters.open(address, arrivals)
+        self._forget_oldest()
+        if not self._is_due:
+            self._report_later()
+        return counters
+
+    def close(self, zid: ZenohId, arrivals: Arrivals) -> None:
+        """End counting over a link, and log what was not logged yet."""
+        counters = self._latest(zid)
+        counters.close(arrivals)
+        counters.report()
+        self._forget_oldest()
+
+    def _latest(self, zid: ZenohId) -> NeighbourCounters:
+        """The counters of a neighbour, from now on behind all others."""
+        counters = self._neighbours.pop(zid, None) or NeighbourCounters(zid)
+        self._neighbours[zid] = counters
+        return counters
+
+    def _forget_oldest(self) -> None:
+        """Forget those who left longest ago, if there are too many; never a neighbour that is here."""
+        excess = len(self._neighbours) - MAX_NEIGHBOURS
+        if excess > 0:
+            gone = [zid for zid, counters in self._neighbours.items() if not counters.is_open]
+            for zid in gone[:excess]:
+                del self._neighbours[zid]
+
+    def _report_later(self) -> None:
+        self._is_due = True
+        self._loop.call_at(self._loop.now() + REPORT_SECONDS, self._report)
+
+    def _report(self) -> None:
+        """In the loop: log what was lost and dropped, and again later as long as there are neighbours."""
+        with self._lock:
+            self._is_due = False
+            for counters in self._neighbours.values():
+                counters.report()
+            if any(counters.is_open for counters in self._neighbours.values()):
+                self._report_later()

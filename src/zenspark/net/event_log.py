@@ -1,0 +1,56 @@
+"""What neighbours send and are sent, at debug level: declarations, interests, queries and replies, with their ids.
+
+Publications are not logged: they come too fast. A key is shortened and quoted, because a neighbour chose it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from zenspark.router.face import Face
+from zenspark.wire.messages import Declare, Interest, NetworkMessage, Push, Request, Response
+from zenspark.wire.values import WireExpr
+
+logger = logging.getLogger("zenspark.net.messages")
+
+MAX_KEY_CHARACTERS = 200
+"""How much of a key is logged: keys can be 65,535 bytes long."""
+
+
+def is_enabled() -> bool:
+    """Whether messages are logged; ask before anything else is done for it."""
+    return logger.isEnabledFor(logging.DEBUG)
+
+
+def log_received(face: Face, message: NetworkMessage) -> None:
+    """Log a message of a neighbour."""
+    logger.debug("received from %s: %s", face.zid, described(message, face.resolve))
+
+
+def log_sent(face: Face, message: NetworkMessage) -> None:
+    """Log a message to a neighbour; publications are left out."""
+    if not isinstance(message, Push):
+        logger.debug("sent to %s: %s", face.zid, described(message, face.resolve_own))
+
+
+def described(message: NetworkMessage, resolve: Callable[[WireExpr], str | None]) -> str:
+    """A message in a line: what it is, its number, and the key it is about."""
+    part = message.body if isinstance(message, Declare) else message
+    words = [type(part).__name__]
+    number = getattr(part, "request_id", None) or getattr(part, "id", None)
+    if number is not None:
+        words.append(f"id={number}")
+    expr = getattr(part, "wire_expr", None) or getattr(part, "ext_wire_expr", None)
+    if isinstance(expr, WireExpr):
+        key = resolve(expr)
+        words.append(f"key={'?' if key is None else repr(key[:MAX_KEY_CHARACTERS])}")
+    if isinstance(message, Interest):
+        words.append(f"mode={message.mode.name}")
+    if isinstance(message, Request) and message.body.parameters:
+        words.append(f"parameters={message.body.parameters[:MAX_KEY_CHARACTERS]!r}")
+    if isinstance(message, Declare) and message.interest_id is not None:
+        words.append(f"for interest {message.interest_id}")
+    if isinstance(message, Response):
+        words.append(type(message.body).__name__)
+    return " ".join(words)

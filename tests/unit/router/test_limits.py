@@ -1,0 +1,238 @@
+"""What one neighbour may make a router hold: at each limit only the excess is refused, counted, and told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.steps import steps
+from zenspark.key.limits import KeyLimits
+from zenspark.router.face import Face, Kind, Out
+from zenspark.router.limits import Limit, RouterLimits, wild_chunks
+from zenspark.router.router import Policy, Router
+from zenspark.wire.messages import (
+    AnyDeclaration,
+    Declare,
+    DeclareFinal,
+    DeclareKeyexpr,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    Err,
+    Interest,
+    Push,
+    Put,
+    Query,
+    Request,
+    Response,
+    ResponseFinal,
+    UndeclareKeyexpr,
+    UndeclareSubscriber,
+)
+from zenspark.wire.values import BoundExpr, InterestMode, WhatAmI, WireExpr, ZenohId
+
+TIGHT = RouterLimits(
+    key=KeyLimits(bytes=100, chunks=5, wildcards=3),
+    declarations=3,
+    network_declarations=5,
+    declared_bytes=150,
+    declared_chunks=6,
+    wild_chunks=20,
+    interests=2,
+    key_numbers=3,
+    key_number_bytes=120,
+    queries=2,
+)
+LONG = "k" * 101
+
+
+class Hub:
+    """A router with two clients."""
+
+    def __init__(self, whatami: WhatAmI = WhatAmI.ROUTER, limits: RouterLimits = TIGHT) -> None:
+        self.router = Router(ZenohId(1), whatami, Policy(limits=limits))
+        self.router.add_local()
+        self.one = self.add(2, WhatAmI.CLIENT)
+        self.other = self.add(3, WhatAmI.CLIENT)
+
+    def add(self, number: int, whatami: WhatAmI) -> Face:
+        return self.router.add_face(ZenohId(number), whatami, 0.0)[0]
+
+    def declare(self, face: Face, body: AnyDeclaration) -> Out:
+        return self.router.receive(face, Declare(body=body), 0.0)
+
+    def subscribe(self, face: Face, number: int, key: str) -> None:
+        self.declare(face, DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)))
+
+    def keys(self, kind: Kind = Kind.SUBSCRIBER) -> set[str]:
+        return {entry.key for entry in self.router.tables[kind].matching(None)}
+
+    @property
+    def refused(self) -> dict[Limit, int]:
+        return self.router.refusals.counts
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub()
+
+
+@pytest.mark.parametrize(
+    ("key", "limit"),
+    [(LONG, Limit.KEY_BYTES), ("a/b/c/d/e/f", Limit.KEY_CHUNKS), ("*/*/*/*", Limit.KEY_WILDCARDS)],
+)
+def test_a_key_over_a_limit_is_refused_everywhere_and_nothing_else_is(hub: Hub, key: str, limit: Limit) -> None:
+    hub.subscribe(hub.one, 1, key)
+    hub.subscribe(hub.one, 2, "a")
+    hub.subscribe(hub.other, 1, "**")
+    assert hub.keys() == {"a", "**"}
+    assert hub.router.receive(hub.one, Push(wire_expr=WireExpr(0, key), body=Put(payload=b"")), 0.0) == []
+    assert len(hub.router.receive(hub.one, Push(wire_expr=WireExpr(0, "b"), body=Put(payload=b"")), 0.0)) == 1
+    asked = Interest(id=7, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, key))
+    ((_, final),) = hub.router.receive(hub.one, asked, 0.0)
+    assert isinstance(final, Declare)
+    assert isinstance(final.body, DeclareFinal)
+    request = Request(request_id=1, wire_expr=WireExpr(0, key), body=Query())
+    ((_, end),) = hub.router.receive(hub.one, request, 0.0)
+    assert isinstance(end, ResponseFinal)
+    hub.declare(hub.one, DeclareKeyexpr(expr_id=1, wire_expr=BoundExpr(0, key)))
+    assert hub.one.resolve(WireExpr(1, "")) is None
+    assert hub.refused == {limit: 5}
+    assert hub.router.refusals.latest[limit] == str(hub.one)
+
+
+def test_a_suffix_that_makes_a_key_too_long_is_refused(hub: Hub) -> None:
+    hub.declare(hub.one, DeclareKeyexpr(expr_id=1, wire_expr=BoundExpr(0, "k" * 60)))
+    hub.declare(hub.one, DeclareSubscriber(id=1, wire_expr=WireExpr(1, "k" * 60)))
+    assert hub.refused == {Limit.KEY_BYTES: 1}
+
+
+def test_declarations_of_all_kinds_count_together_and_can_be_taken_back(hub: Hub) -> None:
+    hub.subscribe(hub.one, 1, "a")
+    hub.declare(hub.one, DeclareToken(id=1, wire_expr=WireExpr(0, "a")))
+    hub.declare(hub.one, DeclareQueryable(id=1, wire_expr=WireExpr(0, "a")))
+    hub.subscribe(hub.one, 2, "b")
+    hub.subscribe(hub.other, 2, "c")
+    assert hub.keys() == {"a", "c"}
+    assert hub.refused == {Limit.DECLARATIONS: 1}
+    hub.subscribe(hub.one, 1, "a2")  # another key under an id that is there
+    hub.declare(hub.one, UndeclareSubscriber(id=2))  # which was refused
+    hub.declare(hub.one, UndeclareSubscriber(id=1))
+    hub.subscribe(hub.one, 3, "d")
+    assert hub.keys() == {"c", "d"}
+    assert hub.refused == {Limit.DECLARATIONS: 1}
+
+
+def test_bytes_of_declared_keys_are_limited(hub: Hub) -> None:
+    hub.subscribe(hub.one, 1, "a" * 90)
+    hub.subscribe(hub.one, 2, "b" * 90)
+    assert hub.keys() == {"a" * 90}
+    hub.declare(hub.one, UndeclareSubscriber(id=1))
+    hub.subscribe(hub.one, 2, "b" * 90)
+    assert hub.keys() == {"b" * 90}
+    assert hub.refused == {Limit.DECLARED_BYTES: 1}
+
+
+def test_chunks_of_declared_keys_are_limited(hub: Hub) -> None:
+    hub.subscribe(hub.one, 1, "a/b/c/d")
+    hub.subscribe(hub.one, 2, "b/c/d")
+    hub.subscribe(hub.one, 3, "b/c")
+    assert hub.keys() == {"a/b/c/d", "b/c"}
+    assert hub.refused == {Limit.DECLARED_CHUNKS: 1}
+
+
+def test_chunks_of_keys_with_wildcards_are_limited(hub: Hub) -> None:
+    assert wild_chunks("a/b") == 0
+    assert wild_chunks("a/$*b") == 10
+    hub.subscribe(hub.one, 1, "a/$*b/**")
+    hub.subscribe(hub.one, 2, "b/$*b/**")
+    hub.subscribe(hub.one, 3, "b/c/d")
+    assert hub.keys() == {"a/$*b/**", "b/c/d"}
+    assert hub.refused == {Limit.WILD_CHUNKS: 1}
+
+
+def test_interests_are_limited_and_end_at_once_beyond(hub: Hub) -> None:
+    hub.subscribe(hub.other, 1, "a")
+
+    def ask(number: int, mode: InterestMode = InterestMode.CURRENT_FUTURE, key: str | None = None) -> Out:
+        expr = None if key is None else WireExpr(0, key)
+        interest = Interest(id=number, mode=mode, subscribers=True, wire_expr=expr)
+        return hub.router.receive(hub.one, interest, 0.0)
+
+    assert len(ask(1)) == len(ask(2, key="**")) + 1
+    assert len(ask(3)) == 1  # D_FINAL
+    assert hub.refused == {Limit.INTERESTS: 1}
+    assert len(ask(2)) > 1  # again under the same id
+    ask(1, InterestMode.FINAL)
+    ask(3)
+    assert hub.refused == {Limit.INTERESTS: 1}
+    assert hub.one.usage.interests == 2
+    ask(2, InterestMode.FINAL)
+    ask(3, key="a/$*b/**")
+    ask(3, InterestMode.FINAL)
+    assert (hub.one.usage.interests, hub.one.usage.declared_bytes, hub.one.usage.wild_chunks) == (0, 0, 0)
+
+
+def test_numbers_of_keys_are_limited_in_number_and_bytes(hub: Hub) -> None:
+    for number in range(1, 5):
+        hub.declare(hub.one, DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, f"key{number}")))
+    assert hub.refused == {Limit.KEY_NUMBERS: 1}
+    hub.declare(hub.one, DeclareKeyexpr(expr_id=1, wire_expr=BoundExpr(0, "key1")))  # once more
+    hub.declare(hub.one, UndeclareKeyexpr(expr_id=1))
+    hub.declare(hub.one, UndeclareKeyexpr(expr_id=4))
+    hub.declare(hub.one, DeclareKeyexpr(expr_id=4, wire_expr=BoundExpr(0, "k" * 90)))
+    assert hub.one.resolve(WireExpr(4, "")) == "k" * 90
+    hub.declare(hub.one, UndeclareKeyexpr(expr_id=2))
+    hub.declare(hub.one, DeclareKeyexpr(expr_id=2, wire_expr=BoundExpr(0, "l" * 90)))
+    assert hub.one.resolve(WireExpr(2, "")) is None
+    assert hub.refused == {Limit.KEY_NUMBERS: 1, Limit.KEY_NUMBER_BYTES: 1}
+    assert hub.one.usage.key_number_bytes == 94
+
+
+def test_queries_in_flight_are_limited_and_those_beyond_end_at_once(hub: Hub) -> None:
+    hub.declare(hub.other, DeclareQueryable(id=1, wire_expr=WireExpr(0, "a")))
+
+    def ask(number: int) -> Out:
+        return hub.router.receive(hub.one, Request(request_id=number, wire_expr=WireExpr(0, "a"), body=Query()), 0.0)
+
+    ((target, copy),) = ask(1)
+    assert target is hub.other
+    ask(2)
+    (_, error), (_, final) = ask(3)
+    assert isinstance(error, Response)
+    assert isinstance(error.body, Err)
+    assert isinstance(final, ResponseFinal)
+    assert final.request_id == 3
+    assert hub.refused == {Limit.QUERIES: 1}
+    assert isinstance(copy, Request)
+    hub.router.receive(hub.other, ResponseFinal(request_id=copy.request_id), 0.0)
+    ((target, _),) = ask(4)
+    assert target is hub.other
+
+
+def test_a_node_above_declares_for_many() -> None:
+    hub = Hub(WhatAmI.PEER)
+    above = hub.add(9, WhatAmI.ROUTER)
+    for number in range(6):
+        hub.subscribe(above, number, f"$*k/{number}")
+    assert len(hub.keys()) == 5
+    assert hub.refused == {Limit.DECLARATIONS: 1}
+
+
+def test_the_session_of_this_node_has_no_limits_but_those_of_keys() -> None:
+    hub = Hub()
+    local = next(face for face in hub.router._faces.values() if face.zid == ZenohId(1))
+    for number in range(10):
+        hub.subscribe(local, number, f"{number}" * 50)
+    assert len(hub.keys()) == 10
+    assert hub.refused == {}
+
+
+def test_a_key_with_many_slashes_is_expressed_in_few_steps() -> None:
+    hub = Hub(limits=RouterLimits(key=KeyLimits(bytes=65_535, chunks=65_535)))
+    key = "/".join("a" * 30_000)
+    for number in range(1, 11):
+        hub.declare(hub.one, DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, "b" * (number * 2 - 1))))
+    assert hub.one.express(key) == WireExpr(0, key)
+    hub.declare(hub.one, DeclareKeyexpr(expr_id=11, wire_expr=BoundExpr(0, key[:99])))
+    assert hub.one.express(key).scope == 11
+    assert steps(lambda: hub.one.express(key)) < 4 * 30_000

@@ -1,0 +1,20 @@
+from zenspark.transport.counters import Arrivals, LossReason
+
+
+def test_losses_are_counted_by_reason() -> None:
+    arrivals = Arrivals()
+    arrivals.lose(LossReason.INTERRUPTED)
+    arrivals.lose(LossReason.SEQUENCE_GAP, 3)
+    arrivals.lose(LossReason.INTERRUPTED)
+    assert arrivals.lost == {LossReason.INTERRUPTED: 2, LossReason.SEQUENCE_GAP: 3}
+
+
+def test_what_came_over_several_links_adds_up() -> None:
+    total, other = Arrivals(), Arrivals()
+    total.received, other.received = 5, 2
+    total.lose(LossReason.TOO_LARGE)
+    other.lose(LossReason.TOO_LARGE)
+    other.lose(LossReason.SHARED_MEMORY)
+    total.add(other)
+    assert (total.received, other.received) == (7, 2)
+    assert total.lost == {LossReason.TOO_LARGE: 2, LossReason.SHARED_MEMORY: 1}
