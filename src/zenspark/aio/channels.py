@@ -23,7 +23,7 @@ T = TypeVar("T")
 BURST = 256
 """After so many items taken or said without a pause, other tasks get their turn."""
 
-logger = logging.getLogger("zenspark")
+logger = logging.getLogger("zenspark.handlers")
 
 
 class LoopBell:
@@ -297,6 +297,8 @@ async def _logged(callback: Callback[T], call: Callable[[], object]) -> bool:
         if task is None or task.cancelling():
             raise
         logger.exception("callback %r was cancelled from within", callback.callback)
-    except Exception:  # the user's own; the next item must not suffer for it
+    except (SystemExit, KeyboardInterrupt, GeneratorExit):  # of the whole event loop, which ends with them
+        raise
+    except BaseException:  # the user's own; the next item must not suffer for it
         logger.exception("callback %r failed", callback.callback)
     return False

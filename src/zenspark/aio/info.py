@@ -8,7 +8,7 @@ from zenspark.aio.entities import Receiver, declared
 from zenspark.aio.voice import Voice
 from zenspark.api import info as api
 from zenspark.api.ids import ZenohId
-from zenspark.api.values import Declaration, Link, Transport
+from zenspark.api.values import Declaration, Link, LinkCounters, Transport
 
 
 class TransportEventsListener(Receiver[api.TransportEventsListener[Any]]):
@@ -53,6 +53,14 @@ class SessionInfo:
     def links(self) -> list[Link]:
         """The links below them."""
         return self._sync.links()
+
+    def link_counters(self) -> list[LinkCounters]:
+        """What came from each neighbour, was lost on the way in and dropped on the way out; not in eclipse-zenoh."""
+        return self._sync.link_counters()
+
+    def refusals(self) -> dict[str, int]:
+        """How often each limit was the reason to refuse something (docs/security.md); not in eclipse-zenoh."""
+        return self._sync.refusals()
 
     def declarations(self) -> list[Declaration]:
         """What other nodes declared, as far as it came here; not in eclipse-zenoh."""

@@ -18,7 +18,7 @@ from zenspark.api.sample import Sample
 from zenspark.api.settings import Settings
 from zenspark.key import KeyExpr
 
-logger = logging.getLogger("zenspark")
+logger = logging.getLogger("zenspark.api")
 
 
 class AdminSpace:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from zenspark.api.cache import Cache
-from zenspark.api.checks import choice, expect, flag, seconds
+from zenspark.api.checks import choice, decimal, expect, flag, seconds
 from zenspark.api.encoding import Encoding
 from zenspark.api.entities import Entity, Publisher, Receiver, Subscriber
 from zenspark.api.enums import (
@@ -398,7 +398,8 @@ class Advertised(msgspec.Struct, frozen=True):
         """By what its samples are told from those of others."""
         if self.number == STAMPED:
             return TimestampId.from_wire(self.zid.to_wire())
-        return EntityGlobalId(self.zid, int(self.number)) if self.number.isdecimal() else None
+        number = decimal(self.number, bits=32)
+        return None if number is None else EntityGlobalId(self.zid, number)
 
 
 class Outlet:
@@ -634,7 +635,7 @@ def declare_advanced_subscriber(
     hub.check()
     return AdvancedSubscriber(
         session,
-        KeyExpr.of(key_expr),
+        hub.key(key_expr),
         Outlet(handler, hub.node.loop),
         choice(Locality, allowed_origin, Locality.ANY),
         past,

@@ -19,7 +19,7 @@ from zenspark.api.hub import Hub
 from zenspark.api.publishing import Publishing, admitted, targets_of
 from zenspark.api.sample import Sample, sample_from_body
 from zenspark.arrow.outgoing import Run, checked, rows_of, runs_of, stamped
-from zenspark.errors import UsageError
+from zenspark.errors import RowError, UsageError
 from zenspark.key import KeyExpr
 from zenspark.net.driver import Pump
 from zenspark.router.face import Guard
@@ -106,10 +106,10 @@ class Bulk:
 
     def _check_key(self, key: str, column: pa.Array) -> None:
         try:
-            if KeyExpr(key) != self._key_expr and self._key_expr is not None:
+            if self._hub.key(key) != self._key_expr and self._key_expr is not None:
                 raise UsageError(f"this publisher publishes on {self._key_expr}")
         except UsageError as error:
-            raise UsageError(f"row {pc.index(column, key)} has the key {key!r}: {error}") from error
+            raise RowError(pc.index(column, key).as_py(), f"has the key {key!r}: {error}") from error
 
     def _publish(self, part: Part, run: Run) -> int:
         destination, keys = part.publishing.destination, part.keys

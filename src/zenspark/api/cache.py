@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from zenspark.api.checks import MAX_DIGITS, decimal
 from zenspark.api.parameters import Parameters
 from zenspark.api.query import Query, reply_again
 from zenspark.api.timeranges import TimeRange
@@ -17,9 +18,9 @@ from zenspark.errors import ZError
 from zenspark.key import KeyExpr
 from zenspark.wire.messages import Del, Put
 
-logger = logging.getLogger("zenspark")
+logger = logging.getLogger("zenspark.api")
 
-_NUMBERS = re.compile(r"(\d*)(?:(\.\.)(\d*))?")
+_NUMBERS = re.compile(rf"(\d{{0,{MAX_DIGITS}}})(?:(\.\.)(\d{{0,{MAX_DIGITS}}}))?")
 
 
 class Cache:
@@ -56,8 +57,8 @@ class Cache:
         if times is not None:
             range_ = TimeRange.parse(times, self._clock())
             found = [body for body in found if body.timestamp is None or _seconds(body.timestamp.ntp64) in range_]
-        most = parameters.get("_max")
-        return found[-int(most) :] if most is not None and most.isdecimal() and int(most) else found
+        most = decimal(parameters.get("_max") or "")
+        return found[-most:] if most else found
 
 
 def _seconds(ntp64: int) -> float:

@@ -42,7 +42,7 @@ LONGEST_SLEEP = 0.1 if sys.platform == "win32" else 1.0
 """Seconds a lock sleeps before it is woken to look: there it does not notice Ctrl-C, elsewhere it misses one that
 comes just before it falls asleep."""
 
-logger = logging.getLogger("zenspark")
+logger = logging.getLogger("zenspark.handlers")
 
 
 class ChannelClosed(ZError):
@@ -367,8 +367,10 @@ class Caller:
 
     @cython.cfunc
     def _has_room(self) -> cython.bint:
-        """As long as the loop itself calls, it brings nothing new before all are called."""
-        if self._runner == 0 or self._runner == get_ident():
+        """As long as the loop itself calls, it brings nothing new before all are called; other threads might."""
+        if len(self._items) < CALLBACK_CAPACITY or self._runner == get_ident():
+            return True
+        if self._runner == 0 and self._loop.is_mine:
             return True
         self._is_paused = True
         if len(self._items) >= CALLBACK_CAPACITY:
@@ -433,14 +435,14 @@ class Caller:
         try:
             if self._drop is not None:
                 self._drop()
-        except Exception:  # the user's own; nobody is left to tell
+        except BaseException:  # the user's own: `sys.exit()` ends a callback, not the thread that calls all of them
             logger.exception("drop of callback %r failed", self._function)
 
     @cython.cfunc
     def _call(self, item: Any) -> cython.void:  # noqa: ANN401 - whatever is received
         try:
             self._function(item)
-        except Exception:  # the user's own; the next item must not suffer for it
+        except BaseException:  # the user's own; the next item must not suffer for it
             logger.exception("callback %r failed", self._function)
             drop = getattr(item, "drop", None)
             if drop is not None:  # a query: who asked must not wait for whoever still looks at the traceback

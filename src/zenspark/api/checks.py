@@ -9,6 +9,9 @@ T = TypeVar("T")
 LONGEST = float(1 << 53)
 """Seconds a time limit can have: more could not be counted exactly."""
 
+MAX_DIGITS = 20
+"""Digits of the longest number a query may bring, that of 64 bits: Python raises ValueError for thousands of them."""
+
 
 def expect(kind: type[T], value: object) -> T:
     """The value, if it is of that type."""
@@ -41,3 +44,9 @@ def seconds(value: object, default: float) -> float:
     if not 0 <= number <= LONGEST:
         raise ValueError(f"expected a number of seconds from 0 on, found {number}")
     return number
+
+
+def decimal(text: str, bits: int = 64) -> int | None:
+    """A whole number of so many bits, as another node writes it; None if the text is no such number."""
+    number = int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
+    return None if number is None or number >> bits else number

@@ -8,12 +8,22 @@ import os
 from pathlib import Path
 from typing import ClassVar
 
-import json5
-
-from zenspark.api.schema import ConfigError, Document, Json, checked, filled, refuse_name, resolved, unused
+from zenspark.api import json5_parser
+from zenspark.api.documents import MAX_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
+from zenspark.api.schema import (
+    ConfigError,
+    Document,
+    Json,
+    checked,
+    filled,
+    refuse_name,
+    refuse_unprotected,
+    resolved,
+    unused,
+)
 from zenspark.api.settings import Settings
 
-logger = logging.getLogger("zenspark")
+logger = logging.getLogger("zenspark.api")
 
 
 class Config:
@@ -45,7 +55,8 @@ class Config:
         if file.suffix not in (".json5", ".json", ".yaml", ".yml"):
             raise ConfigError("", "a file .json5, .json, .yaml or .yml", str(file))
         try:
-            text = file.read_text(encoding="utf-8")
+            with file.open(encoding="utf-8") as opened:
+                text = opened.read(MAX_TEXT_CHARACTERS + 1)  # one more is too many, and is refused
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError("", "a file that can be read", f"{file}: {error}") from error
         return cls._of(_parse_yaml(text) if file.suffix in (".yaml", ".yml") else _parse_json5(text, ""))
@@ -82,7 +93,11 @@ class Config:
         return _compact(value)
 
     def settings(self) -> Settings:
-        """What the session reads; one warning names the keys that were set and are not used."""
+        """What the session reads; one warning names the keys that were set and are not used.
+
+        A key that asks for a protection zenspark does not have is an error instead.
+        """
+        refuse_unprotected(Settings, self._document)
         settings = resolved(Settings, self._document, self._document.get("mode") or "peer")
         login = settings.transport.auth.usrpwd
         if (login.user is None) != (login.password is None):
@@ -118,6 +133,8 @@ def _names(key: str) -> list[str]:
     names = [name for name in key.split("/") if name]
     if not names:
         raise ConfigError("", "a key such as connect/endpoints", repr(key))
+    if len(names) > MAX_DEPTH:
+        raise ConfigError("", f"a key of at most {MAX_DEPTH} names", f"one of {len(names)}")
     return names
 
 
@@ -125,17 +142,17 @@ def _parse_json5(text: str, key: str) -> Json:
     if not isinstance(text, str):
         raise TypeError(f"expected a str, found {type(text).__name__!r}")
     try:
-        return json5.loads(text, allow_duplicate_keys=False)
-    except ValueError as error:
-        raise ConfigError(key, "JSON5", str(error).replace("<string>:", "line ")) from error
+        return json5_parser.parse(text)
+    except DocumentError as error:
+        raise ConfigError(key, "JSON5", str(error)) from error
 
 
 def _parse_yaml(text: str) -> Json:
-    import yaml  # it ships no types; here, as few have such a file and it loads slowly
+    from zenspark.api import yaml_parser  # here, as few have such a file and it loads slowly
 
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        return yaml_parser.parse(text)
+    except DocumentError as error:
         raise ConfigError("", "YAML", str(error)) from error
 
 

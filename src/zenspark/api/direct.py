@@ -23,10 +23,12 @@ from zenspark.api.replies import Gathering, reply_of
 from zenspark.api.room import Room
 from zenspark.api.sample import Head, Reply, Sample
 from zenspark.key import KeyExpr
+from zenspark.net import event_log
 from zenspark.net.driver import Pump
 from zenspark.net.node import Node
 from zenspark.router.face import Face, Region
-from zenspark.router.requests import timeout_error
+from zenspark.router.limits import is_key_expression
+from zenspark.router.requests import seconds_for, timeout_error
 from zenspark.transport.outbox import vle
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -139,11 +141,12 @@ class Spoken(msgspec.Struct, eq=False, frozen=True):
 class Served:
     """A question of a neighbour that queryables of this session answer."""
 
-    __slots__ = ("_direct", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
+    __slots__ = ("_direct", "_face", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
 
     def __init__(self, direct: Direct, known: Known, request: messages.Request, timeout: float) -> None:
         self.key_expr = known.key_expr
         self._direct = direct
+        self._face = known.face
         self._pump = pump = known.pump
         self._number = request.request_id
         self._qos = request.qos
@@ -182,10 +185,16 @@ class Served:
             if self._is_over:
                 return
             self._is_over = True
+            self._direct.end(self._face, self)
             header, rest = self._direct.final(self._qos)
             self._pump.tell(header + vle(self._number) + rest, None, self._qos.priority)
         self._timer.cancel()
         self._write()
+
+    def abandon(self) -> None:
+        """The neighbour is gone: nothing is sent any more. With the lock."""
+        self._is_over = True
+        self._timer.cancel()
 
     def _expire(self) -> None:
         """Wait no longer for the queryables."""
@@ -209,7 +218,10 @@ class Direct:
         self._is_offered = is_offered
         self._routes = node.router.routes
         self._timeout = node.router.policy.query_timeout
+        self._max_timeout = node.router.policy.max_query_timeout
         self._asked: dict[Face, dict[int, tuple[Gathering, wire.QoS]]] = {}
+        self._serving: dict[Face, set[Served]] = {}
+        """The questions of each neighbour that are not answered yet."""
         self._spoken = Spoken("", None, wire.QoS.DEFAULT, wire.Encoding.BYTES, b"", b"")
         self._final = (wire.QoS.DEFAULT, *_around_number(messages.ResponseFinal(request_id=0)))
         self._known: Known | None = None
@@ -255,6 +267,8 @@ class Direct:
             asked = self._asked.setdefault(end.face, {})
             asked[number] = gathering, question.qos
             gathering.at_end(partial(asked.pop, number, None))
+            if event_log.is_enabled():
+                event_log.log_sent(end.face, question.request(number, end.face.express(str(question.key_expr))))
             end.pump.tell(end.header + vle(number) + end.rest, None, question.qos.priority)
         return [end.pump for end in way.ends]
 
@@ -275,12 +289,12 @@ class Direct:
         return True
 
     def _reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:
-        """What an answer says; None if nobody knows the key it is about."""
+        """What an answer says; None if the key it is about is unknown, or none."""
         put = _plain_value(response)
         if put is not None and self._heard is not None and self._heard.is_like(face, response, put, qos):
             return Reply(Sample(self._heard.head, put.payload, 0, put.attachment), self._heard.replier)
         key = face.resolve(response.wire_expr)
-        if key is None:
+        if key is None or (isinstance(response.body, messages.Reply) and not is_key_expression(key)):
             return None
         if put is not None:
             head = Head(KeyExpr(key), encoding=put.encoding, qos=qos)
@@ -291,9 +305,15 @@ class Direct:
         return reply_of(key, response.body, response.responder, qos, response.ts_stack)
 
     def closed(self, face: Face) -> None:
-        """A neighbour is gone: it will answer nothing."""
+        """A neighbour is gone: it will answer nothing, and wants no more answers."""
         for gathering, _ in list(self._asked.pop(face, {}).values()):
             gathering.source_done()
+        for served in self._serving.pop(face, ()):
+            served.abandon()
+
+    def end(self, face: Face, served: Served) -> None:
+        """A question of a neighbour was answered to the end."""
+        self._serving[face].discard(served)
 
     # -- questions of neighbours
 
@@ -304,8 +324,9 @@ class Direct:
             known = self._known = self._find(face, request)
         if known is None or request.ts_stack is not None or request.budget:
             return None
-        timeout = self._timeout if request.timeout_ms is None else request.timeout_ms / 1000
-        return Served(self, known, request, timeout)
+        served = Served(self, known, request, seconds_for(request, self._timeout, self._max_timeout))
+        self._serving.setdefault(face, set()).add(served)
+        return served
 
     def _find(self, face: Face, request: messages.Request) -> Known | None:
         pump = self.pump(face)

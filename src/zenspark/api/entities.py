@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import GenericAlias
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from zenspark.api.bulk import Batches, Bulk
 from zenspark.api.cancellation import CancellationToken, Cancelling
 from zenspark.api.direct import Question
 from zenspark.api.encoding import Encoding
@@ -32,6 +31,9 @@ from zenspark.key import KeyExpr
 from zenspark.router.face import Kind
 from zenspark.wire import messages
 from zenspark.wire import values as wire
+
+if TYPE_CHECKING:
+    from zenspark.api.bulk import Batches
 
 H = TypeVar("H")
 
@@ -255,7 +257,6 @@ class Publisher(Matcher):
         super().__init__(hub, key_expr, Matching(hub, Kind.SUBSCRIBER, key_expr, publishing.destination))
         self._publishing = publishing
         self._publication = Publication(hub, key_expr, publishing, is_declared=True)
-        self._bulk = Bulk(hub, publishing, key_expr)
 
     @property
     def encoding(self) -> Encoding:
@@ -297,8 +298,10 @@ class Publisher(Matcher):
 
         Returns how many rows were dropped because of congestion, counted for each neighbour.
         """
+        from zenspark.api.bulk import Bulk  # here, as it loads pyarrow, which other programs do without
+
         self._check_open()
-        return self._bulk.put(batch)
+        return Bulk(self._hub, self._publishing, self._key_expr).put(batch)
 
     def delete(
         self,

@@ -33,7 +33,7 @@ from zenspark.api.sample import Reply, sample_of, token_sample
 from zenspark.api.settings import Settings
 from zenspark.api.subscriptions import MAX_ROUTES, Subscription, Subscriptions
 from zenspark.api.values import ReplyError
-from zenspark.errors import SessionClosed
+from zenspark.errors import KeyLimitExceeded, SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
@@ -41,6 +41,7 @@ from zenspark.net.driver import Pump
 from zenspark.net.loop import Timer
 from zenspark.net.node import Neighbour, Node
 from zenspark.router.face import Face, Kind
+from zenspark.router.limits import is_key_expression
 from zenspark.transport.hearing import Pushes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -98,6 +99,7 @@ class Hub:
 
     def __init__(self, node: Node, settings: Settings, stamp_maker: StampMaker | None = None) -> None:
         self.node = node
+        self._key_limits = node.router.policy.limits.key
         self.lock = node.lock
         self.namespace = Namespace(settings.namespace)
         self.stamps = settings.timestamping.enabled
@@ -136,6 +138,19 @@ class Hub:
         """Refuse to go on after the end."""
         if self.is_over:
             raise SessionClosed("this session was closed")
+
+    def await_links(self) -> None:
+        """Wait while a link is behind, before something is declared; never with the lock."""
+        behind = [pump for pump in self.node.pumps if pump.is_behind]
+        self.node.wait_for_room(behind, wire.Congestion.BLOCK)
+
+    def key(self, key_expr: KeyExpr | str) -> KeyExpr:
+        """A key expression that this session uses; one that is over a limit is refused here, not on its way."""
+        key = KeyExpr.of(key_expr)
+        excess = self._key_limits.excess(self.namespace.outward(str(key)))
+        if excess is not None:
+            raise KeyLimitExceeded(str(key), *excess)
+        return key
 
     def later(self, work: Callable[[], object]) -> None:
         """Have something done in the loop; takes no lock, so it can be called by the garbage collector."""
@@ -393,7 +408,7 @@ class Hub:
             for pump in links:
                 pump.flush()
         self.room.wait(full)
-        if question.qos.congestion is wire.Congestion.BLOCK:
+        if question.qos.congestion is wire.Congestion.BLOCK or any(pump.is_behind for pump in links):
             self.node.wait_for_room(links, wire.Congestion.BLOCK)
         return gathering
 
@@ -475,10 +490,10 @@ class Hub:
         return full
 
     def _on_response(self, response: messages.Response) -> None:
-        gathering = self._gatherings.get(response.request_id)
-        if gathering is None:
+        gathering, key = self._gatherings.get(response.request_id), response.wire_expr.suffix
+        if gathering is None or (isinstance(response.body, messages.Reply) and not is_key_expression(key)):
             return
-        reply = reply_of(response.wire_expr.suffix, response.body, response.responder, response.qos, response.ts_stack)
+        reply = reply_of(key, response.body, response.responder, response.qos, response.ts_stack)
         if not gathering.add(reply):
             face, _ = self.node.speaker
             self.room.missing(gathering.inlet, face, own_questions=1)

@@ -10,7 +10,15 @@ from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.handlers import Attached
 from zenspark.api.hub import Hub
 from zenspark.api.ids import ZenohId
-from zenspark.api.values import Declaration, Link, LinkEvent, NeighbourEvent, Transport, TransportEvent
+from zenspark.api.values import (
+    Declaration,
+    Link,
+    LinkCounters,
+    LinkEvent,
+    NeighbourEvent,
+    Transport,
+    TransportEvent,
+)
 from zenspark.net.driver import Driver
 from zenspark.net.gathering import Seat
 from zenspark.net.node import Neighbour
@@ -150,6 +158,25 @@ class SessionInfo:
     def links(self) -> list[Link]:
         """The links below them."""
         return [link_of(face, neighbour) for face, neighbour in self._hub.node.neighbourhood.items()]
+
+    def link_counters(self) -> list[LinkCounters]:
+        """What came from each neighbour, was lost on the way in and dropped on the way out; not in eclipse-zenoh.
+
+        Those that left are listed as long as there are not more than 1,000; those that came or left last are last.
+
+            >>> for counters in session.info.link_counters():
+            ...     print(counters.zid, counters.received, counters.lost, counters.dropped)
+        """
+        return [LinkCounters.from_totals(totals) for totals in self._hub.node.counters.totals]
+
+    def refusals(self) -> dict[str, int]:
+        """How often each limit was the reason to refuse something (docs/security.md); not in eclipse-zenoh.
+
+        >>> session.info.refusals()
+        {'key_bytes': 3}
+        """
+        with self._hub.lock:
+            return {limit.value: count for limit, count in self._hub.node.router.refusals.counts.items()}
 
     def declarations(self) -> list[Declaration]:
         """What other nodes declared, as far as it came here; not in eclipse-zenoh."""

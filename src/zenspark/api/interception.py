@@ -1,4 +1,8 @@
-"""What the configuration says of interceptors, checked as a whole: ids that are used must exist, and only once."""
+"""What the configuration says of interceptors, checked as a whole.
+
+Ids that are used must exist, and only once. What the rules could not protect is refused: members of multicast groups,
+which they do not apply to, and user names where no neighbour can log in.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from typing import Protocol
 
 from zenspark.api.schema import ConfigError
 from zenspark.api.settings import AccessControl, Settings
+from zenspark.net.endpoints import Endpoint
 from zenspark.router.interceptors.access import Access
 from zenspark.router.interceptors.gate import Interception
 from zenspark.router.interceptors.rules import AccessSubject
 
-logger = logging.getLogger("zenspark")
+logger = logging.getLogger("zenspark.api")
 
 
 def interception_of(settings: Settings) -> Interception | None:
@@ -22,9 +27,36 @@ def interception_of(settings: Settings) -> Interception | None:
     _check_ids("low_pass_filter", settings.low_pass_filter)
     _check_ids("qos/network", settings.qos.network)
     access = _access(settings.access_control)
+    _check_groups(settings)
+    if settings.access_control.enabled:
+        _check_users(settings)
     if not (access or settings.downsampling or settings.low_pass_filter or settings.qos.network):
         return None
     return Interception(settings.downsampling, access, settings.qos.network, settings.low_pass_filter)
+
+
+def _check_groups(settings: Settings) -> None:
+    """No multicast group is joined where rules are to limit what neighbours do: they do not apply to its members."""
+    limits = {
+        "access_control": settings.access_control.enabled,
+        "downsampling": bool(settings.downsampling),
+        "low_pass_filter": bool(settings.low_pass_filter),
+    }
+    groups = [endpoint for endpoint in map(Endpoint.parse, settings.listen.endpoints) if endpoint.is_group]
+    for name in (name for name, is_set in limits.items() if is_set and groups):
+        expected = f"no multicast group while {name} is set, which does not apply to the members of a group"
+        raise ConfigError("listen/endpoints", expected, groups[0].locator.text)
+
+
+def _check_users(settings: Settings) -> None:
+    """Subjects are named by user only where users log in: a rule for them would otherwise never count."""
+    if settings.transport.auth.usrpwd.dictionary_file is not None:
+        return
+    for number, subject in enumerate(settings.access_control.subjects or ()):
+        if subject.usernames is not None:
+            expected = "no user names without transport/auth/usrpwd/dictionary_file: no neighbour can log in here"
+            found = ", ".join(subject.usernames)
+            raise ConfigError(f"access_control/subjects/{number}/usernames", expected, found)
 
 
 def _access(control: AccessControl) -> Access | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import builtins
+import logging
 import os
 import threading
 import time
@@ -19,6 +19,7 @@ from zenspark.api.overrides import Overrides
 from zenspark.api.reaching import Reach, roles
 from zenspark.api.session import Session
 from zenspark.api.settings import Settings
+from zenspark.api.users import read_users
 from zenspark.clock import HybridClock
 from zenspark.net.node import Limits, Node, identity
 from zenspark.net.speaking import Patience
@@ -28,6 +29,8 @@ from zenspark.router.stamping import Stamping
 from zenspark.transport.group import DEFAULT_BATCH_SIZE, Rules
 from zenspark.transport.handshake import Credentials, Offer
 from zenspark.wire import values as wire
+
+logger = logging.getLogger("zenspark.api")
 
 RESOLUTIONS = {"8bit": 0x08, "16bit": 0x09, "32bit": 0x0A}
 """How large sequence numbers get, as it stands in INIT: protocol.md section 1.7."""
@@ -43,6 +46,7 @@ class Running:
         self._reach = reach
         self._lock = threading.RLock()
         self._has_ended = False
+        hub.node.on_failed = self.end
         self._all.add(self)
 
     def end(self) -> None:
@@ -59,6 +63,7 @@ class Running:
 
     def _end(self, in_loop: bool) -> None:
         node = self._hub.node
+        logger.info("close session zid=%s", node.identity.zid)
         self._reach.end()
         try:
             self._hub.end()
@@ -96,6 +101,7 @@ class Opening:
     def __init__(self, config: Config | None, timestamp_callback: StampMaker | None) -> None:
         self._settings = (Config() if config is None else expect(Config, config)).settings()
         node = _node(self._settings)
+        logger.info("Using ZID: %s", node.identity.zid)
         self._hub = Hub(node, self._settings, timestamp_callback)
         self._reach = Reach(node, self._settings)
         self._running = Running(self._hub, self._reach)
@@ -135,14 +141,16 @@ def _node(settings: Settings) -> Node:
     limits = Limits(
         open_timeout=unicast.open_timeout / 1000,
         accept_timeout=unicast.accept_timeout / 1000,
-        max_sessions=unicast.max_sessions,
-        max_pending=unicast.accept_pending,
+        callers=settings.limits.for_callers(unicast.accept_pending, unicast.max_sessions),
         message_size=settings.transport.link.rx.max_message_size,
+        session_reassembly=settings.limits.reassembly.session(settings.transport.link.rx.max_message_size),
+        total_reassembly=settings.limits.reassembly.total(settings.transport.link.rx.max_message_size),
         keep_alives=settings.transport.link.tx.keep_alive,
         patience=Patience(
             drop_after=congestion.drop.wait_before_drop / 1e6,
             block=congestion.block.wait_before_close / 1e6,
             flow=queue.batching.time_limit / 1000,
+            max_backlog=queue.max_backlog,
         ),
     )
     own = identity(zid, whatami)
@@ -158,11 +166,14 @@ def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:
     weights = settings.routing.router.linkstate.transport_weights
     return Policy(
         query_timeout=settings.queries_default_timeout / 1000,
+        max_query_timeout=settings.queries_max_timeout / 1000,
         answer_timeout=settings.routing.interests.timeout / 1000,
         is_broker=settings.routing.peers == "broker",
         weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
         first_sn=int(time.time()),
         stamping=stamping if timestamping.enabled else None,
+        routers=settings.routing.router.accept,
+        limits=settings.limits.for_router(),
     )
 
 
@@ -180,7 +191,7 @@ def _offer(settings: Settings) -> Offer:
         low_latency=transport.unicast.lowlatency,
         compression=transport.unicast.compression.enabled,
         credentials=credentials,
-        users=None if login.dictionary_file is None else _users(login.dictionary_file),
+        users=None if login.dictionary_file is None else read_users(login.dictionary_file),
     )
 
 
@@ -198,10 +209,3 @@ def _rules(settings: Settings) -> Rules:
         message_limit=link.rx.max_message_size,
         keep_alives=link.tx.keep_alive,
     )
-
-
-def _users(path: str) -> dict[bytes, bytes]:
-    """The users of a dictionary file: `user:password` a line."""
-    with builtins.open(path, "rb") as lines:
-        pairs = [line.strip().partition(b":") for line in lines if line.strip()]
-    return {user: password for user, _, password in pairs}

@@ -18,14 +18,13 @@ from zenspark.errors import LinkError, UsageError, ZError
 from zenspark.net.binder import Binder
 from zenspark.net.connector import Connector
 from zenspark.net.discovery import Autoconnect, Discovery
-from zenspark.net.endpoints import Endpoint
+from zenspark.net.endpoints import TLS_OPTIONS, Endpoint
 from zenspark.net.node import Node
 from zenspark.net.retry import FOR_EVER, RetryPolicy
 from zenspark.net.scouting import ScoutingSettings
-from zenspark.net.tls import TLS_OPTIONS
 from zenspark.wire.values import Roles, WhatAmI
 
-logger = logging.getLogger("zenspark")
+logger = logging.getLogger("zenspark.api")
 
 HANDSHAKE = 2.0
 """Seconds more for those who have answered, but not said all they have to say at first: this machine may be busy."""

@@ -1,7 +1,7 @@
 """What a node tells of itself in the admin space: documents under `@/<zid>/<role>`, made when somebody asks.
 
-Keys and shapes are those of eclipse-zenoh 1.10.2; protocol.md section 17. Nothing is kept here: everything is read
-from the node and its router, with the node's lock.
+Keys and shapes are those of eclipse-zenoh 1.10.2; protocol.md section 17. `counters`, and the metrics whose names begin
+with `zenspark`, are ours. Nothing is kept here: everything is read from the node and its router, with the node's lock.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ from zenspark.wire.values import WhatAmI, ZenohId
 VERSION = f"zenspark {__version__} ({build_kind()})"
 METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 ANYTHING = "**"
+
+COUNTED = {
+    "received": "Network messages received from a neighbour.",
+    "lost": "Messages from a neighbour that did not arrive whole; frames, where sequence numbers were skipped.",
+    "dropped": "Messages that were not sent to a neighbour.",
+}
+"""What the counters in the metrics mean."""
 
 NORTH = "north"
 REGIONS = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
@@ -71,6 +78,7 @@ class Reports:
         """What there is one of, by key; made only if it is wanted."""
         yield self.root, self._description
         yield f"{self.root}/metrics", partial(self._metrics, parameters)
+        yield f"{self.root}/counters", self._counters
         for region, draw in self._graphs():
             key = f"{self.root}/linkstate/{region}"
             yield key, partial(self._drawn, key, draw)
@@ -113,6 +121,14 @@ class Reports:
         actual = max(ours, theirs) or DEFAULT_WEIGHT
         return {"actual_weight": actual, "dst_weight": theirs or None, "src_weight": ours or None}
 
+    def _counters(self) -> Document:
+        """What was received, lost and dropped, for each neighbour: of those that left, too."""
+        counted = [
+            {"dropped": totals.dropped, "lost": totals.lost, "received": totals.received, "zid": str(totals.zid)}
+            for totals in self._node.counters.totals
+        ]
+        return as_json(f"{self.root}/counters", counted)
+
     def _metrics(self, parameters: Mapping[str, str]) -> Document:
         """In the OpenMetrics format; `compression=false` and `descriptors=false` leave out what they say."""
         text = "".join(f"{line}\n" for line in self._metric_lines(parameters.get("descriptors") != "false"))
@@ -134,7 +150,28 @@ class Reports:
         roles = [face.whatami for face in self._node.drivers]
         for role in WhatAmI:
             yield f'zenspark_sessions{{{here},remote_whatami="{role.text}"}} {roles.count(role)}'
+        yield from self._counter_lines(here, described)
+        yield from self._refusal_lines(here, described)
         yield "# EOF"
+
+    def _counter_lines(self, here: str, described: bool) -> Iterator[str]:
+        every = self._node.counters.totals
+        received = [(totals.zid, "", totals.received) for totals in every]
+        lost = [(totals.zid, f',reason="{reason}"', n) for totals in every for reason, n in totals.lost.items()]
+        dropped = [(totals.zid, f',reason="{reason}"', n) for totals in every for reason, n in totals.dropped.items()]
+        for name, samples in {"received": received, "lost": lost, "dropped": dropped}.items():
+            if described:
+                yield f"# HELP zenspark_{name}_messages {COUNTED[name]}"
+                yield f"# TYPE zenspark_{name}_messages counter"
+            for zid, labels, count in samples:
+                yield f'zenspark_{name}_messages_total{{{here},remote_zid="{zid}"{labels}}} {count}'
+
+    def _refusal_lines(self, here: str, described: bool) -> Iterator[str]:
+        if described:
+            yield "# HELP zenspark_refusals What neighbours asked for and did not get because of a limit."
+            yield "# TYPE zenspark_refusals counter"
+        for limit, count in self._node.router.refusals.counts.items():
+            yield f'zenspark_refusals_total{{{here},limit="{limit}"}} {count}'
 
     # -- the network
 

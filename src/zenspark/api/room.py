@@ -124,10 +124,11 @@ class Room:
                 self._give_up(inlet)
 
     def _wait(self, inlet: Queue) -> None:
-        backlog, deadline = inlet.backlog, time.monotonic() + STALLED
-        while inlet.backlog >= backlog and not self._node.is_closed:
-            self._node.wait(lambda: inlet.backlog < backlog, LOOK_AGAIN)
-            if inlet.backlog >= backlog and time.monotonic() > deadline:
+        # All may have been taken since it was full: then there is nothing left that could become less.
+        limit, deadline = max(inlet.backlog, inlet.capacity, 1), time.monotonic() + STALLED
+        while inlet.backlog >= limit and not self._node.is_closed:
+            self._node.wait(lambda: inlet.backlog < limit, LOOK_AGAIN)
+            if inlet.backlog >= limit and time.monotonic() > deadline:
                 self._give_up(inlet)
                 return
 

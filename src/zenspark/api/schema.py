@@ -3,7 +3,8 @@
 A `Section` is a struct whose fields are keys: the type says what a value must be, the default what counts when none is
 set, and `Key` what neither can say. Documents are nested dictionaries, as JSON gives them, that hold only what somebody
 set. From both follow the document with every value checked (`checked`), the whole one with defaults (`filled`), the
-struct that the session reads in its mode (`resolved`), and the keys that were set in vain (`unused`).
+struct that the session reads in its mode (`resolved`), the keys that were set in vain (`unused`), and those among them
+that must not be (`refuse_unprotected`).
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """What counts in a mode that a value given per mode leaves out, if that is not the default."""
     used: bool = True
     """Whether zenspark does anything with it."""
+    protects: bool = False
+    """Whether it asks for protection: if zenspark does not use it, setting it is an error and not only a warning."""
     as_if: Any = None
     """The value that zenspark behaves like without using the key, if that is not the default."""
     check: Callable[[Any], bool] | None = None
@@ -75,6 +78,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 UNSET = Key(unset=True)
 UNUSED = Key(used=False)
 UNSET_UNUSED = Key(unset=True, used=False)
+UNSET_REFUSED = Key(unset=True, used=False, protects=True)
 PER_MODE = Key(unset=True, per_mode=True)
 SECRET = Key(unset=True, secret=True)
 
@@ -237,8 +241,21 @@ def _resolved_value(field: Field, value: Json, mode: str) -> Json:
     return field.default_in(mode) if value is None else _converted(field, value)
 
 
-def unused(section: type[Section], document: Document, path: str = "", used: bool = True) -> Iterator[str]:
-    """The keys that somebody set to something zenspark does not do."""
+def unused(section: type[Section], document: Document) -> Iterator[str]:
+    """The keys that are set to something zenspark does not do."""
+    return (path for path, field in _set_in_vain(section, document) if not field.key.protects)
+
+
+def refuse_unprotected(section: type[Section], document: Document) -> None:
+    """Raise ConfigError if a key asks for protection that there is not: going on without it would be unsafe."""
+    for path, field in _set_in_vain(section, document):
+        if field.key.protects:
+            raise ConfigError(path, "null: this protection is not implemented, so it cannot be relied on", "a value")
+
+
+def _set_in_vain(
+    section: type[Section], document: Document, path: str = "", used: bool = True
+) -> Iterator[tuple[str, Field]]:
     fields = fields_of(section)
     for name, value in document.items():
         field = fields[name]
@@ -247,9 +264,19 @@ def unused(section: type[Section], document: Document, path: str = "", used: boo
         if value is None:
             continue  # as good as not set
         if field.section is not None:
-            yield from unused(field.section, value, inner, counts)
+            yield from _set_in_vain(field.section, value, inner, counts)
         elif not counts and value != (field.shown_default() if field.key.as_if is None else field.key.as_if):
-            yield inner
+            yield inner, field
+
+
+def leaves(section: type[Section], path: str = "", used: bool = True) -> Iterator[tuple[str, Field, bool]]:
+    """Every key that has a value of its own: its path, and whether zenspark uses it."""
+    for name, field in fields_of(section).items():
+        inner, counts = f"{path}/{name}" if path else name, used and field.key.used
+        if field.section is None:
+            yield inner, field, counts
+        else:
+            yield from leaves(field.section, inner, counts)
 
 
 def _is_per_mode(value: Json) -> bool:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from zenspark.api.bulk import Batches, Bulk
 from zenspark.api.cancellation import CancellationToken, Cancelling
 from zenspark.api.checks import choice, expect, flag, seconds
 from zenspark.api.direct import Question
@@ -52,6 +51,9 @@ from zenspark.key import KeyExpr
 from zenspark.router.face import Kind
 from zenspark.wire import messages
 from zenspark.wire import values as wire
+
+if TYPE_CHECKING:
+    from zenspark.api.bulk import Batches
 
 IntoKeyExpr = KeyExpr | str
 
@@ -133,7 +135,7 @@ class Session:
     def declare_keyexpr(self, key_expr: IntoKeyExpr) -> KeyExpr:
         """A key expression to be used often; numbers for it are given out by themselves."""
         self._hub.check()
-        key = KeyExpr.of(key_expr)
+        key = self._hub.key(key_expr)
         self._declared.add(str(key))
         return key
 
@@ -197,6 +199,8 @@ class Session:
         Where a row says nothing, the arguments count. A full link makes it wait, unless `congestion_control` or a
         column says otherwise; it returns how many rows were dropped then, counted for each neighbour.
         """
+        from zenspark.api.bulk import Bulk  # here, as it loads pyarrow, which other programs do without
+
         self._hub.check()
         congestion = congestion_control or CongestionControl.BLOCK
         publishing = _publishing(encoding, congestion, priority, express, None, allowed_destination)
@@ -208,7 +212,7 @@ class Session:
         publishing = _publishing(encoding, congestion, priority, express, None, destination)
         if len(self._publications) >= MAX_PUBLICATIONS:
             self._publications.clear()
-        key = KeyExpr.of(key_expr)
+        key = self._hub.key(key_expr)
         publication = Publication(self._hub, key, self._overrides.of(key, publishing))
         self._publications[settings] = publication
         return publication
@@ -226,8 +230,9 @@ class Session:
     ) -> Publisher:
         """Get ready to publish on one key, again and again."""
         self._hub.check()
+        self._hub.await_links()
         publishing = _publishing(encoding, congestion_control, priority, express, reliability, allowed_destination)
-        key = KeyExpr.of(key_expr)
+        key = self._hub.key(key_expr)
         return Publisher(self._hub, key, self._overrides.of(key, publishing))
 
     # -- receive
@@ -237,7 +242,8 @@ class Session:
     ) -> Subscriber[Any]:
         """Receive what is published on the keys that match."""
         self._hub.check()
-        key, origin = KeyExpr.of(key_expr), choice(Locality, allowed_origin, Locality.ANY)
+        self._hub.await_links()
+        key, origin = self._hub.key(key_expr), choice(Locality, allowed_origin, Locality.ANY)
         return Subscriber(self._hub, key, origin, self._hub.attach(handler))
 
     def declare_queryable(
@@ -250,7 +256,8 @@ class Session:
     ) -> Queryable[Any]:
         """Answer queries on the keys that match."""
         self._hub.check()
-        key, origin = KeyExpr.of(key_expr), choice(Locality, allowed_origin, Locality.ANY)
+        self._hub.await_links()
+        key, origin = self._hub.key(key_expr), choice(Locality, allowed_origin, Locality.ANY)
         return Queryable(self._hub, key, flag(complete), origin, self._hub.attach(handler))
 
     # -- ask
@@ -277,9 +284,11 @@ class Session:
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask the queryables that match; iterating over what is returned ends with the last reply."""
         self._hub.check()
+        chosen = Selector.of(selector)
+        self._hub.key(chosen.key_expr)
         question = _question(
             self._hub,
-            Selector.of(selector),
+            chosen,
             timeout=seconds(timeout, self._query_timeout),
             target=target,
             consolidation=consolidation,
@@ -311,7 +320,8 @@ class Session:
     ) -> Querier:
         """Get ready to ask on one key, again and again."""
         self._hub.check()
-        key = KeyExpr.of(key_expr)
+        self._hub.await_links()
+        key = self._hub.key(key_expr)
         question = partial(
             _question,
             self._hub,
@@ -344,14 +354,16 @@ class Liveliness:
     def declare_token(self, key_expr: IntoKeyExpr) -> LivelinessToken:
         """Say that something is alive."""
         self._hub.check()
-        return LivelinessToken(self._hub, KeyExpr.of(key_expr))
+        self._hub.await_links()
+        return LivelinessToken(self._hub, self._hub.key(key_expr))
 
     def declare_subscriber(
         self, key_expr: IntoKeyExpr, handler: object = None, *, history: bool | None = None
     ) -> LivelinessSubscriber[Any]:
         """Be told of tokens that appear and disappear; with `history` also of those that are there."""
         self._hub.check()
-        return LivelinessSubscriber(self._hub, KeyExpr.of(key_expr), flag(history), self._hub.attach(handler))
+        self._hub.await_links()
+        return LivelinessSubscriber(self._hub, self._hub.key(key_expr), flag(history), self._hub.attach(handler))
 
     def get(
         self,
@@ -364,7 +376,7 @@ class Liveliness:
         """Ask for the tokens there are."""
         self._hub.check()
         limit = seconds(timeout, self._query_timeout)
-        key = KeyExpr.of(key_expr)
+        key = self._hub.key(key_expr)
         cancelling = Cancelling(self._hub, cancellation_token, handler)
         attached = self._hub.attach(cancelling.handler)
         cancelling.watch(self._hub.ask_tokens(key, limit, attached.inlet))

@@ -7,11 +7,13 @@ the one it prints. Keys of our own stand last in their section. Times without a 
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from zenspark.api.limit_settings import LimitSettings
 from zenspark.api.schema import PER_MODE, U16, UNSET, UNSET_UNUSED, UNUSED, Key, Milliseconds, Mode, Section
 from zenspark.api.transport_settings import Transport
 from zenspark.errors import UsageError
@@ -27,6 +29,7 @@ from zenspark.router.interceptors.rules import (
     OverwriteItem,
     Permission,
     PriorityName,
+    RouterSubject,
 )
 
 Roles = tuple[Mode, ...]
@@ -192,7 +195,7 @@ class Timestamping(Section, frozen=True):
     enabled: Annotated[
         bool, Key(unset=True, per_mode=True, defaults={"router": True, "peer": False, "client": False})
     ] = False
-    drop_future_timestamp: Annotated[bool, UNSET_UNUSED] = False
+    drop_future_timestamp: Annotated[bool, UNSET] = False
     """Whether samples stamped too far in the future are dropped instead of stamped anew."""
 
 
@@ -202,11 +205,26 @@ class LinkState(Section, frozen=True):
     transport_weights: tuple[TransportWeight, ...] = ()
 
 
+def _are_networks(subjects: tuple[RouterSubject, ...] | None) -> bool:
+    try:
+        for subject in subjects or ():
+            for network in subject.addresses or ():
+                ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+ROUTER_SUBJECTS = Key(unset=True, hidden=True, check=_are_networks)
+
+
 class RouterRouting(Section, frozen=True):
     """Routing in routers."""
 
     peers_failover_brokering: Annotated[bool, Key(hidden=True, used=False)] = True
     linkstate: LinkState = LinkState()
+    accept: Annotated[tuple[RouterSubject, ...] | None, ROUTER_SUBJECTS] = None
+    """Ours: who may connect to a router as another router; everybody if it is not set."""
 
 
 class Interests(Section, frozen=True):
@@ -331,6 +349,8 @@ class Settings(Section, frozen=True):
     scouting: Scouting = Scouting()
     timestamping: Timestamping = Timestamping()
     queries_default_timeout: Annotated[Milliseconds, UNSET] = 10_000
+    queries_max_timeout: Annotated[Milliseconds, Key(hidden=True)] = 3_600_000
+    """How long a query of a neighbour may take at most: until then it is kept in memory."""
     routing: Routing = Routing()
     aggregation: Aggregation = Aggregation()
     qos: Qos = Qos()
@@ -344,3 +364,5 @@ class Settings(Section, frozen=True):
     stats: Stats = Stats()
     plugins_loading: PluginsLoading = PluginsLoading()
     plugins: Annotated[Any, UNUSED] = msgspec.field(default_factory=dict)
+    limits: Annotated[LimitSettings, Key(hidden=True)] = LimitSettings()
+    """Ours: what neighbours may make this node hold and do."""

@@ -24,6 +24,8 @@ from zenspark.wire.columns import Shape
 
 MAX_ROUTES = 100_000
 """How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
+LONGEST_REMEMBERED = 1024
+"""Characters of a key up to which it is remembered, for the same reason."""
 
 
 @runtime_checkable
@@ -110,7 +112,9 @@ class Subscriptions:
             unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
             entries = [entry for _, entry in self._tree.intersecting(key)]
             found = [one for entry in entries for one in entry.values() if one.origin is not unwanted]
-            route = routes[key] = tuple(sorted(found, key=lambda one: one.id))
+            route = tuple(sorted(found, key=lambda one: one.id))
+            if len(key) <= LONGEST_REMEMBERED:
+                routes[key] = route
         return route
 
     def deliver(self, sample: Sample, is_local: bool) -> list[Inlet[Sample]]:
@@ -138,6 +142,7 @@ class Subscriptions:
 
     def _find(self, face: Face, shape: Shape) -> Wanted:
         wire_key = face.resolve(shape.wire_expr)
+        self._wanted.grow(face, wire_key)
         key = None if wire_key is None else self._namespace.inward(wire_key)
         route = () if key is None else self.route(key, False)
         head = head_of(shape, KeyExpr(key)) if route and key is not None else None

@@ -19,6 +19,17 @@ _FULL_SECONDS = 1 << 32
 W = TypeVar("W")
 
 
+def since_1970(text: str) -> tuple[int, int]:
+    """Seconds since 1970, and nanoseconds, of a time in RFC 3339 and UTC, written `Z`, of any year; or ValueError."""
+    parts = _RFC3339.fullmatch(text)
+    if parts is None or parts[2] > "60":
+        raise ValueError
+    second = min(int(parts[2]), 59)  # a leap second counts as the one before it
+    nanoseconds = int(f"{parts[3] or '':0<9}"[:9])
+    since = datetime.fromisoformat(f"{parts[1]}{second:02}+00:00") - EPOCH
+    return since.days * 86_400 + since.seconds, nanoseconds
+
+
 class Ordered(Wrapper[W]):
     """A value with an order among its own kind: that of the bytes `_order` gives."""
 
@@ -82,14 +93,8 @@ class NTP64(Ordered[int]):
     @classmethod
     def parse_rfc3339(cls, s: str) -> Self:
         """Reads such a text; only UTC, written `Z`, is accepted."""
-        parts = _RFC3339.fullmatch(s)
         try:
-            if parts is None or parts[2] > "60":
-                raise ValueError
-            second = min(int(parts[2]), 59)  # a leap second counts as the one before it
-            nanoseconds = int(f"{parts[3] or '':0<9}"[:9])
-            since = datetime.fromisoformat(f"{parts[1]}{second:02}+00:00") - EPOCH
-            return cls(since.days * 86_400 + since.seconds, nanoseconds)
+            return cls(*since_1970(s))
         except (ValueError, OverflowError) as error:
             raise UsageError(
                 f"expected a time between 1970 and 2106 such as 2024-07-01T13:51:12.129693Z, found {s!r}"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from zenspark.api.schema import SECRET, U16, UNSET, UNSET_UNUSED, UNUSED, Key, Milliseconds, Section, Size
+from zenspark.api.schema import SECRET, U16, UNSET, UNSET_REFUSED, UNUSED, Key, Milliseconds, Section, Size
 
 Microseconds = Annotated[int, Meta(ge=0)]
 Batches = Annotated[int, Meta(ge=1, le=16)]
@@ -100,6 +100,8 @@ class Queue(Section, frozen=True):
     congestion_control: Congestion = Congestion()
     batching: Batching = Batching()
     allocation: Allocation = Allocation()
+    max_backlog: Annotated[Size, Key(hidden=True)] = 1 << 25
+    """Bytes that may wait for one link; a neighbour for which more wait is given up."""
 
 
 class Transmission(Section, frozen=True):
@@ -152,7 +154,7 @@ class Tcp(Section, frozen=True):
 class UnixPipe(Section, frozen=True):
     """Links over named pipes."""
 
-    file_access_mask: Annotated[int | None, UNSET_UNUSED] = None
+    file_access_mask: Annotated[int | None, UNSET_REFUSED] = None
 
 
 class Links(Section, frozen=True):
@@ -195,12 +197,12 @@ class UserPassword(Section, frozen=True):
 class PublicKey(Section, frozen=True):
     """Logging in with a key."""
 
-    public_key_pem: Annotated[str | None, UNSET_UNUSED] = None
-    private_key_pem: Annotated[str | None, UNSET_UNUSED] = None
-    public_key_file: Annotated[str | None, UNSET_UNUSED] = None
-    private_key_file: Annotated[str | None, UNSET_UNUSED] = None
-    key_size: Annotated[Size | None, UNSET_UNUSED] = None
-    known_keys_file: Annotated[str | None, UNSET_UNUSED] = None
+    public_key_pem: Annotated[str | None, UNSET_REFUSED] = None
+    private_key_pem: Annotated[str | None, UNSET_REFUSED] = None
+    public_key_file: Annotated[str | None, UNSET_REFUSED] = None
+    private_key_file: Annotated[str | None, UNSET_REFUSED] = None
+    key_size: Annotated[Size | None, UNSET_REFUSED] = None
+    known_keys_file: Annotated[str | None, UNSET_REFUSED] = None
 
 
 class Auth(Section, frozen=True):

@@ -12,6 +12,7 @@ from zenspark.api.ids import ZenohId
 from zenspark.api.instrumentation import TimestampStack
 from zenspark.api.wrapper import Wrapper, describe, shown
 from zenspark.api.zbytes import ZBytes
+from zenspark.net.counters import Totals
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
@@ -115,6 +116,35 @@ class Declaration(Info, frozen=True):
     key: str
     zid: ZenohId
     whatami: WhatAmI
+
+
+class LinkCounters(Info, frozen=True):
+    """What was exchanged with one neighbour since this session opened, over all its links; not in eclipse-zenoh.
+
+    What a neighbour drops before sending leaves no trace here. The reasons in `lost` are `interrupted`,
+    `first_fragment_missing`, `fragment_missing`, `stopped_by_sender`, `too_large`, `memory` and `shared_memory`, which
+    count messages, and `sequence_gap`, which counts frames. Those in `dropped` are `congestion`, `blocked`, `backlog`
+    and `too_large`, which count messages, and `unresponsive`, which counts batches. A reason that never occurred is
+    not there.
+    """
+
+    zid: ZenohId
+    received: int
+    """Network messages that came: publications, queries, replies and declarations."""
+    lost: dict[str, int]
+    """By reason, what the neighbour sent and what did not arrive whole."""
+    dropped: dict[str, int]
+    """By reason, messages that were to be sent to the neighbour and were not."""
+
+    @classmethod
+    def from_totals(cls, totals: Totals) -> Self:
+        """The counters as a node keeps them."""
+        return cls(
+            ZenohId.from_wire(totals.zid),
+            totals.received,
+            {reason.value: count for reason, count in totals.lost.items()},
+            {reason.value: count for reason, count in totals.dropped.items()},
+        )
 
 
 class MatchingStatus(Info, frozen=True):

@@ -1,7 +1,8 @@
 """An HTTP server in front of a session: GET asks or subscribes, PUT publishes, DELETE deletes.
 
 The paths are key expressions, and what follows a `?` are the parameters of a query; see `documents.py` for the answers.
-Each connection has a thread of its own. As zenohd's, it lets pages of any origin in.
+Each connection has a thread of its own. As zenohd's, it lets pages of any origin in. Access control applies to what
+clients send and are sent (`Guest`), which it does not in zenohd.
 """
 
 from __future__ import annotations
@@ -14,18 +15,22 @@ import socketserver
 import sys
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 from urllib.parse import unquote
 
 from zenspark import __version__
+from zenspark.api.enums import SampleKind
+from zenspark.api.guests import Guest
 from zenspark.api.handlers import Callback
 from zenspark.api.parameters import Selector
-from zenspark.api.sample import Sample
+from zenspark.api.sample import Reply, Sample
 from zenspark.api.session import Session
 from zenspark.errors import LinkError, UsageError, ZError
 from zenspark.key import KeyExpr
+from zenspark.router.interceptors.rules import Action
 from zenspark.web.documents import JSON, array_of, document_of, media_type, written
 from zenspark.web.settings import EVERYWHERE, Address
 
@@ -172,8 +177,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _query(self) -> None:
         body, selector = self._body(), self._selector()
+        self._check("query", selector.key_expr)
         encoding = self._encoding() if body else None
-        replies = list(self.server.session.get(selector, payload=body or None, encoding=encoding))
+        found = self.server.session.get(selector, payload=body or None, encoding=encoding)
+        replies = [reply for reply in found if self._may_have(reply, selector)]
         if RAW not in selector.parameters:
             self._answer(HTTPStatus.OK, JSON, array_of(replies))
         elif replies:
@@ -183,20 +190,28 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK)
 
     def _put(self) -> None:
-        body = self._body()
-        self.server.session.put(self._key(), body, encoding=self._encoding())
+        body, key = self._body(), self._key()
+        self._check("put", key)
+        self.server.session.put(key, body, encoding=self._encoding())
         self._answer(HTTPStatus.OK)
 
     def _delete(self) -> None:
         self._body()
-        self.server.session.delete(self._key())
+        key = self._key()
+        self._check("delete", key)
+        self.server.session.delete(key)
         self._answer(HTTPStatus.OK)
 
     def _stream(self) -> None:
         """Events until the client goes away; the subscriber is there before the client is told that all is well."""
-        begun = threading.Event()
+        begun, key = threading.Event(), self._key()
+        self._check("declare_subscriber", key)
+        guest = self._guest
 
         def tell(sample: Sample) -> None:
+            action: Action = "put" if sample.kind is SampleKind.PUT else "delete"
+            if not guest.may("egress", action, str(sample.key_expr)):
+                return
             begun.wait()
             try:
                 self.wfile.write(b"event: %s\ndata: %s\n\n" % (sample.kind.name.encode(), written(document_of(sample))))
@@ -204,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
                 _cut(self.connection)  # which ends the stream below
 
         self.close_connection = True
-        subscriber = self.server.session.declare_subscriber(self._key(), Callback(tell))
+        subscriber = self.server.session.declare_subscriber(key, Callback(tell))
         try:
             self.connection.settimeout(STUCK)
             self.send_response(HTTPStatus.OK)
@@ -218,6 +233,21 @@ class _Handler(BaseHTTPRequestHandler):
             begun.set()
             with contextlib.suppress(ZError):
                 subscriber.undeclare()
+
+    # --- what clients may do
+
+    @cached_property
+    def _guest(self) -> Guest:
+        return Guest(self.server.session, self.connection.getsockname()[0])
+
+    def _check(self, action: Action, key: KeyExpr) -> None:
+        """Refuse what access control denies."""
+        if not self._guest.may("ingress", action, str(key)):
+            raise Refusal(HTTPStatus.FORBIDDEN, f"access control denies {action} on {str(key)!r}")
+
+    def _may_have(self, reply: Reply, selector: Selector) -> bool:
+        key = selector.key_expr if reply.ok is None else reply.ok.key_expr
+        return self._guest.may("egress", "reply", str(key))
 
     # --- what requests say
 

@@ -351,16 +351,21 @@ async def test_a_query_ends_with_the_coroutine_that_answers_it() -> None:
     inlet.close()
 
 
+class Outcome(BaseException):
+    """As test frameworks raise them."""
+
+
+@pytest.mark.parametrize("error", [KeyError, Outcome])
 @pytest.mark.parametrize("is_coroutine", [True, False])
 @in_loop
-async def test_a_query_ends_when_its_callback_fails(is_coroutine: bool) -> None:
+async def test_a_query_ends_when_its_callback_fails(is_coroutine: bool, error: type[BaseException]) -> None:
     question = Question()
 
     async def fail_later(_: object) -> None:
-        raise KeyError
+        raise error
 
     def fail(_: object) -> None:
-        raise KeyError
+        raise error
 
     inlet = called(fail_later if is_coroutine else fail)
     inlet.push(question)

@@ -15,6 +15,7 @@ async def test_neighbours_are_known(router: Session) -> None:
         assert session.info.peers_zid() == []
         assert [transport.zid for transport in session.info.transports()] == [router.zid()]
         assert [link.zid for link in session.info.links()] == [router.zid()]
+        assert [counters.zid for counters in session.info.link_counters()] == [router.zid()]
 
 
 @in_loop

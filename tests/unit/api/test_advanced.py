@@ -297,6 +297,8 @@ def test_a_heartbeat_says_nothing_before_the_first_sample_and_nothing_twice_if_s
         ("a/@adv/pub/a1/6/_", EntityGlobalId),
         ("a/@adv/pub/a1/uhlc/_", TimestampId),
         ("a/@adv/pub/a1/other/_", type(None)),
+        (f"a/@adv/pub/a1/{1 << 32}/_", type(None)),
+        (f"a/@adv/pub/a1/{'9' * 5000}/_", type(None)),
         ("a/@adv/pub/xx/6/_", None),
         ("a1", None),
     ],

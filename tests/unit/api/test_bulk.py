@@ -245,7 +245,7 @@ def test_only_batches_and_tables_are_taken(peer: Session, what: object) -> None:
 def test_rows_that_nobody_takes_in_time_are_dropped_and_counted() -> None:
     release = threading.Event()
     with pair("peer", "peer") as (one, other):
-        waiting = zenspark.handlers.Callback(lambda _: release.wait(PATIENCE), indirect=False)
+        waiting = zenspark.handlers.Callback[zenspark.Sample](lambda _: release.wait(PATIENCE), indirect=False)
         subscriber = one.declare_subscriber("k", waiting)
         publisher = other.declare_publisher("k", congestion_control=zenspark.CongestionControl.DROP)
         until(lambda: publisher.matching_status.matching)

@@ -1,5 +1,6 @@
 """Channels and callers: items in, items out, in order, with room and without."""
 
+import asyncio
 import itertools
 import logging
 import signal
@@ -352,18 +353,19 @@ def test_a_callback_that_takes_its_time_asks_the_session_to_pause(threads: Threa
     attached.inlet.close()
 
 
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
 @pytest.mark.parametrize("indirect", [True, False])
 def test_a_callback_that_fails_is_logged_and_called_again(
-    indirect: bool, turns: Turns, caplog: pytest.LogCaptureFixture
+    indirect: bool, error: type[BaseException], turns: Turns, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls: list[int] = []
 
     def fail(item: int) -> None:
         calls.append(item)
-        raise ValueError("boom")
+        raise error("boom")
 
     def fail_to_drop() -> None:
-        raise ValueError("bang")
+        raise error("bang")
 
     with caplog.at_level(logging.ERROR, "zenspark"):
         attached = use(Callback(fail, fail_to_drop, indirect=indirect), turns)

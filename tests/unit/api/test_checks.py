@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.api.checks import choice, expect, flag, seconds
+from zenspark.api.checks import choice, decimal, expect, flag, seconds
 
 
 def test_what_is_expected_passes() -> None:
@@ -39,3 +39,10 @@ def test_seconds_are_numbers_from_0_on() -> None:
     for out in (-1, float("inf"), float("nan"), 1e20):
         with pytest.raises(ValueError, match="from 0 on"):
             seconds(out, 7)
+
+
+def test_numbers_of_other_nodes_have_as_many_bits_as_they_may() -> None:
+    assert [decimal("0"), decimal(str((1 << 64) - 1)), decimal("7", bits=3)] == [0, (1 << 64) - 1, 7]
+    for wrong in ("", "-1", "+1", " 1", "1.0", "x", str(1 << 64), "9" * 21, "9" * 5000):
+        assert decimal(wrong) is None
+    assert decimal("8", bits=3) is None

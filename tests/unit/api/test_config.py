@@ -32,8 +32,16 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a file that can be read"):
         Config.from_file(tmp_path / "wrong.json5")
     (tmp_path / "wrong.yaml").write_text("a: [")
-    with pytest.raises(ConfigError, match="expected YAML"):
+    with pytest.raises(ConfigError, match=r"expected YAML, found line \d, column \d: "):
         Config.from_file(tmp_path / "wrong.yaml")
+    (tmp_path / "large.json5").write_text(" " * 5_000_000)
+    with pytest.raises(ConfigError, match="more than the 4194304 allowed"):
+        Config.from_file(tmp_path / "large.json5")
+
+
+def test_a_key_has_so_many_names_at_most() -> None:
+    with pytest.raises(ConfigError, match="expected a key of at most 64 names, found one of 100001"):
+        Config().insert_json5("plugins" + "/a" * 100_000, "1")
 
 
 def test_the_environment_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,10 +56,12 @@ def test_the_environment_names_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("", "Empty strings"),
-        ("{", "line 1 Unexpected end of input at column 2"),
-        ("{mode: 'peer', mode: 'peer'}", 'Duplicate key "mode"'),
-        ("client", 'line 1 Unexpected "c"'),
+        ("", "line 1, column 1: expected a value, found the end"),
+        ("{", "line 1, column 2: expected a name, found the end"),
+        ("{mode: 'peer', mode: 'peer'}", "line 1, column 16: the name 'mode' a second time"),
+        ("client", "line 1, column 1: expected a value, found 'c'"),
+        ("[" * 100_000, "line 1, column 65: more than 64 objects and lists inside each other"),
+        (" " * 4_194_305, "4194305 characters are more than the 4194304 allowed"),
     ],
 )
 def test_texts_that_are_no_json5(text: str, found: str) -> None:
@@ -162,6 +172,27 @@ def test_one_warning_names_all_keys_that_are_not_used(caplog: pytest.LogCaptureF
 
 def test_nothing_is_said_if_all_keys_are_used(caplog: pytest.LogCaptureFixture) -> None:
     Config.from_json5(str(Config.from_json5("{transport: {shared_memory: {enabled: false}}}"))).settings()
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("transport/auth/pubkey/public_key_pem", "x"),
+        ("transport/auth/pubkey/private_key_file", "x"),
+        ("transport/auth/pubkey/known_keys_file", "x"),
+        ("transport/auth/pubkey/key_size", 2048),
+        ("transport/link/unixpipe/file_access_mask", 0o600),
+    ],
+)
+def test_a_protection_that_there_is_not_is_refused(key: str, value: object, caplog: pytest.LogCaptureFixture) -> None:
+    config = Config()
+    config.insert_json5(key, json.dumps(value))
+    with pytest.raises(ConfigError, match=f"configuration key {key}: expected null: .* not implemented") as caught:
+        config.settings()
+    assert json.dumps(value) not in str(caught.value)
+    config.insert_json5(key, "null")
+    config.settings()
     assert caplog.records == []
 
 

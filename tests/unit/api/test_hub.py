@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from tests.unit.api.sessions import connected, listening, pair
+from tests.unit.net.ends import meanwhile
 from tests.waiting import PATIENCE, until
 from zenspark.api.enums import CongestionControl, InterceptionPoint
 from zenspark.api.handlers import FifoChannel
@@ -107,3 +108,17 @@ def test_numbers_of_questions_do_not_end_with_the_resolution() -> None:
             (reply,) = client.get("q", timeout=PATIENCE)
             assert reply.ok.payload.to_string() == "yes"
         client.close()
+
+
+def test_who_declares_waits_for_a_link_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.net.speaking.BEHIND", 10_000)
+    with listening("router") as router, connected("client", router) as client:
+        (reader,) = router._hub.node.drivers.values()
+        (writer,) = client._hub.node.drivers.values()
+        reader.pause()
+        with meanwhile(lambda: [client.liveliness().declare_token(f"{n}/{'k' * 8000}") for n in range(1500)]) as made:
+            until(lambda: writer.is_behind)
+            reader.resume()
+            tokens = made()
+        assert writer.backlog < 1_000_000
+        until(lambda: len(list(router.liveliness().get("*/*"))) == len(tokens))

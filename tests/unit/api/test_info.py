@@ -8,6 +8,7 @@ from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
 from tests.waiting import PATIENCE, until
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
+from zenspark.api.handlers import FifoChannel
 from zenspark.api.info import EventsListener
 from zenspark.api.opening import open
 from zenspark.api.session import Session
@@ -111,3 +112,39 @@ def test_neighbours_come_and_go_with_their_links(router: Session) -> None:
         assert (event.kind, event.transport.zid, event.link.zid) == (SampleKind.PUT, client.zid(), client.zid())
     assert listener.recv(PATIENCE).kind is SampleKind.DELETE
     listener.undeclare()
+
+
+def test_what_neighbours_send_is_counted_and_kept_when_they_leave(router: Session, client: Session) -> None:
+    (before,) = router.info.link_counters()
+    assert (before.zid, before.lost, before.dropped) == (client.zid(), {}, {})
+    subscriber = router.declare_subscriber("demo/**")
+    publisher = client.declare_publisher("demo/a")
+    until(lambda: publisher.matching_status.matching)
+    with connected("client", router) as other:
+        zid = other.zid()
+        for _ in range(100):
+            publisher.put(b"x")
+        for _ in range(100):
+            assert subscriber.recv(PATIENCE) is not None
+        first, second = router.info.link_counters()
+        assert (first.zid, second.zid) == (client.zid(), zid)
+        assert first.received >= before.received + 100
+    until(lambda: len(router.info.transports()) == 1)
+    after = {counters.zid: counters for counters in router.info.link_counters()}
+    assert after.keys() == {client.zid(), zid}
+    assert after[zid].received >= second.received
+    assert (after[zid].lost, after[zid].dropped) == ({}, {})
+
+
+def test_what_is_dropped_is_counted_for_the_neighbour(router: Session, client: Session) -> None:
+    with client.declare_subscriber("demo/**", FifoChannel(1)), router.declare_publisher("demo/a") as publisher:
+        until(lambda: publisher.matching_status.matching)
+
+        def has_dropped() -> bool:
+            publisher.put(bytes(100_000))
+            (counters,) = router.info.link_counters()
+            return bool(counters.dropped)
+
+        until(has_dropped)
+        (counters,) = router.info.link_counters()
+        assert counters.dropped.keys() == {"congestion"}

@@ -74,6 +74,33 @@ def test_what_is_wrong_is_named(document: Document, key: str, expected: str) -> 
     assert (caught.value.key, caught.value.expected) == (key, expected)
 
 
+GROUP: Document = {"endpoints": ["tcp/127.0.0.1:0", "udp/224.0.0.1:7446#iface=lo"]}
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        (control(), "access_control"),
+        ({"downsampling": [RATE]}, "downsampling"),
+        ({"low_pass_filter": [LIMIT]}, "low_pass_filter"),
+    ],
+)
+def test_no_group_is_joined_where_rules_are_to_limit_neighbours(document: Document, name: str) -> None:
+    assert made(document) is not None
+    with pytest.raises(ConfigError, match=f"no multicast group while {name} is set") as caught:
+        made({**document, "listen": GROUP})
+    assert (caught.value.key, caught.value.found) == ("listen/endpoints", "udp/224.0.0.1:7446")
+    assert made({"listen": GROUP, "qos": {"network": [OVERWRITE]}}) is not None
+
+
+def test_subjects_are_users_only_where_users_log_in() -> None:
+    document = control(subjects=[SUBJECT, {"id": "t", "usernames": ["ann"]}])
+    with pytest.raises(ConfigError, match="dictionary_file") as caught:
+        made(document)
+    assert caught.value.key == "access_control/subjects/1/usernames"
+    assert made({**document, "transport": {"auth": {"usrpwd": {"dictionary_file": "users"}}}}) is not None
+
+
 def test_an_empty_list_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "zenspark"):
         assert made(control(rules=[], policies=[])) is not None

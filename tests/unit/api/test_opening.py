@@ -21,6 +21,7 @@ from zenspark.api.opening import Running, open
 from zenspark.api.query import Query
 from zenspark.api.session import Session
 from zenspark.errors import ZError
+from zenspark.net.callers import CallerLimits
 from zenspark.net.node import Limits
 from zenspark.net.speaking import Patience
 from zenspark.transport.handshake import Offer
@@ -237,9 +238,10 @@ def test_what_is_configured_reaches_the_node() -> None:
         assert node.limits == Limits(
             open_timeout=1.1,
             accept_timeout=1.2,
-            max_pending=13,
-            max_sessions=14,
+            callers=CallerLimits(pending=13, sessions=14),
             message_size=2100,
+            session_reassembly=2100,
+            total_reassembly=4200,
             keep_alives=6,
             patience=patience,
         )

@@ -14,7 +14,9 @@ from tests.waiting import until
 from zenspark.api.opening import open
 from zenspark.api.reports import VERSION, Document, Reports, below
 from zenspark.api.session import Session
+from zenspark.net.counters import DropReason
 from zenspark.net.interfaces import interface_named
+from zenspark.transport.counters import LossReason
 
 
 def reports(session: Session, metadata: object = None) -> Reports:
@@ -70,7 +72,7 @@ def test_everything_is_listed_below_the_root(router: Session, client: Session) -
     found = asked(router, "/**")
     assert value(found["subscriber/demo/*"]) == {"routers": [here], "peers": [], "clients": [there]}
     assert value(found["publisher/demo/p"]) == {"routers": [], "peers": [], "clients": [here]}
-    singles = {f"@/{here}/router", "metrics", "linkstate/north", "linkstate/south:0:peer"}
+    singles = {f"@/{here}/router", "metrics", "counters", "linkstate/north", "linkstate/south:0:peer"}
     assert found.keys() == names | singles
     for each in (subscriber, queryable, token, publisher, querier):
         each.undeclare()
@@ -131,6 +133,28 @@ def test_metrics_are_text_that_ends(router: Session, client: Session) -> None:
     assert f'zenspark_sessions{{{here},remote_whatami="client"}} 1' in lines
     assert lines[-1] == "# EOF"
     assert bare.payload.decode().splitlines() == [line for line in lines if not line.startswith(("# HELP", "# TYPE"))]
+
+
+def test_counters_are_those_of_every_neighbour(router: Session, client: Session) -> None:
+    (driver,) = router._hub.node.drivers.values()
+    driver.connection.arrivals.lose(LossReason.INTERRUPTED, 689)
+    driver.drop(DropReason.CONGESTION, 12)
+    (document,) = asked(router, "/counters").values()
+    (counters,) = router.info.link_counters()
+    assert value(document) == [
+        {
+            "dropped": {"congestion": 12},
+            "lost": {"interrupted": 689},
+            "received": counters.received,
+            "zid": str(client.zid()),
+        }
+    ]
+    lines = asked(router, "/metrics", compression="false")["metrics"].payload.decode().splitlines()
+    labels = f'local_id="{router.zid()}",local_whatami="router",remote_zid="{client.zid()}"'
+    assert f"zenspark_received_messages_total{{{labels}}} {counters.received}" in lines
+    assert f'zenspark_lost_messages_total{{{labels},reason="interrupted"}} 689' in lines
+    assert f'zenspark_dropped_messages_total{{{labels},reason="congestion"}} 12' in lines
+    assert "# TYPE zenspark_lost_messages counter" in lines
 
 
 @pytest.mark.parametrize(

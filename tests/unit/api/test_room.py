@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from tests.unit.api.sessions import connected, listening
 from tests.unit.net.ends import meanwhile
 from tests.waiting import PATIENCE, until
 from zenspark.api import room
+from zenspark.api.channel import Caller
 from zenspark.api.enums import CongestionControl, ConsolidationMode, Locality
 from zenspark.api.handlers import FifoChannel, Handler
 from zenspark.api.query import Query
@@ -36,6 +37,15 @@ def other(router: Session) -> Iterator[Session]:
 def link(session: Session) -> Driver:
     (driver,) = session._hub.node.drivers.values()
     return driver
+
+
+class Idle:
+    """Runs nothing yet."""
+
+    is_mine = False
+
+    def lend_soon(self, work: Callable[[], object]) -> None:
+        """Run something later."""
 
 
 def known(asker: Session, key: str) -> None:
@@ -269,9 +279,11 @@ def test_who_publishes_to_its_own_slow_callback_waits_for_it(peer: Session, monk
 
     peer.declare_subscriber("k", slow)
     with meanwhile(publish) as result:
-        until(lambda: said[0] > 1000)
-        assert said[0] < 2000
-        go.set()
+        try:
+            until(lambda: said[0] > 1000)
+            assert said[0] < 2000
+        finally:
+            go.set()
         result()
     until(lambda: len(found) == 3000)
     assert found == list(range(3000))
@@ -294,6 +306,21 @@ def test_who_publishes_waits(peer: Session, monkeypatch: pytest.MonkeyPatch) -> 
     assert [subscriber.recv(PATIENCE).payload.to_string() for _ in range(4)] == list("0123")
     assert done.wait(PATIENCE)
     thread.join(PATIENCE)
+
+
+def test_who_was_full_and_is_empty_by_now_is_not_waited_for(peer: Session, caplog: pytest.LogCaptureFixture) -> None:
+    """It cannot have less than nothing: a publisher waited for that until the receiver counted as stalled."""
+    subscriber = peer.declare_subscriber("k", FifoChannel(2))
+    peer._hub.room.wait([subscriber.handler])
+    assert not subscriber.handler.is_stalled
+    assert not caplog.records
+
+
+def test_a_callback_that_has_not_begun_has_room_for_so_much(peer: Session) -> None:
+    """The loop may be busy elsewhere; what another thread publishes meanwhile is limited all the same."""
+    caller = Caller(lambda _: None, None, Idle(), lambda _: None)
+    assert all(caller.push(number) for number in range(caller.capacity - 1))
+    assert not caller.push("one more")
 
 
 def test_nobody_waits_for_ever_for_what_it_is_to_receive_itself(

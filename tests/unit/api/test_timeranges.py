@@ -22,6 +22,11 @@ NOW = 1000.0
         ("[1970-01-01T00:16:30Z..now(500ms)]", [990, 1000.5], [989, 1001]),
         ("[now(-0.000001w)..now(2u)]", [999.5, 1000.000001], [999, 1000.1]),
         ("[now(-1e1)..]", [990], [989]),
+        ("[..9999-12-31T23:59:59Z]", [0, 1e9, 5e9], []),
+        ("[0001-01-01T00:00:00Z..now()]", [0, 1000], [1001]),
+        ("[9999-12-31T23:59:59Z..]", [], [0, 1e9, 5e9]),
+        ("[..1969-12-31T23:59:59.5Z]", [-1], [0, 1000]),
+        ("[..2026-01-01T00:00:00.25Z]", [1767225600.25], [1767225600.26]),
         ("[now(-1d)..now(-1d)]", [NOW - 86_400], [NOW]),
     ],
 )
@@ -31,7 +36,13 @@ def test_what_is_in_a_range(text: str, inside: list[float], outside: list[float]
     assert [time for time in outside if time in found] == []
 
 
-@pytest.mark.parametrize("text", ["", "now()", "[now()]", "[now(5x)..]", "[yesterday..]", "[now();]"])
+def test_a_bound_beyond_all_timestamps_is_none() -> None:
+    assert TimeRange.parse("[0001-01-01T00:00:00Z..9999-12-31T23:59:59Z]", NOW) == TimeRange()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "now()", "[now()]", "[now(5x)..]", "[yesterday..]", "[now();]", "[..2026-13-01T00:00:00Z]"]
+)
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected"):
         TimeRange.parse(text, NOW)

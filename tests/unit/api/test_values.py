@@ -5,8 +5,19 @@ import pytest
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.ids import ZenohId
-from zenspark.api.values import Hello, Link, LinkEvent, MatchingStatus, ReplyError, Transport, TransportEvent
+from zenspark.api.values import (
+    Hello,
+    Link,
+    LinkCounters,
+    LinkEvent,
+    MatchingStatus,
+    ReplyError,
+    Transport,
+    TransportEvent,
+)
 from zenspark.api.zbytes import ZBytes
+from zenspark.net.counters import DropReason, Totals
+from zenspark.transport.counters import LossReason
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
@@ -45,6 +56,21 @@ def test_a_link_says_what_it_knows() -> None:
     assert "group: Some(udp/224.0.0.225:7450), mtu: 65487" in str(Link(ZID, "a", "b", "udp/224.0.0.225:7450", 65487))
 
 
+def test_counters_are_plain_numbers_by_reason() -> None:
+    totals = Totals(ZID.to_wire(), 7, {LossReason.INTERRUPTED: 2}, {DropReason.CONGESTION: 1})
+    counters = LinkCounters.from_totals(totals)
+    assert counters == LinkCounters(ZID, 7, {"interrupted": 2}, {"congestion": 1})
+    assert {type(reason) for reason in (*counters.lost, *counters.dropped)} == {str}
+    assert str(counters) == (
+        "LinkCounters { zid: c0c1c2c3, received: 7, lost: {'interrupted': 2}, dropped: {'congestion': 1} }"
+    )
+
+
+def test_the_documentation_names_every_reason() -> None:
+    text = LinkCounters.__doc__ or ""
+    assert [reason for reason in (*LossReason, *DropReason) if f"`{reason}`" not in text] == []
+
+
 def test_an_error_comes_from_a_message() -> None:
     error = messages.Err(payload=b"bad", encoding=wire.Encoding.parse("text/plain"))
     reply = ReplyError.from_wire(error)
@@ -60,6 +86,7 @@ def test_an_error_comes_from_a_message() -> None:
     [
         *(HELLO, TRANSPORT, LINK, MatchingStatus(False), ReplyError(ZBytes(b"x"))),
         *(TransportEvent(SampleKind.PUT, TRANSPORT), LinkEvent(SampleKind.PUT, LINK)),
+        LinkCounters(ZID, 7, {"interrupted": 2}, {}),
     ],
 )
 def test_values_survive_pickling(value: object) -> None:

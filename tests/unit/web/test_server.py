@@ -234,3 +234,52 @@ def test_a_port_in_use(session: Session, rest: RestServer) -> None:
 def test_urls() -> None:
     assert url_of(("127.0.0.1", 1)) == "http://127.0.0.1:1"
     assert url_of(("::", 1)) == "http://[::]:1"
+
+
+def test_access_control_applies_to_clients() -> None:
+    """Everything under shut/ is denied as it comes in; replies and publications on half/b as they go out."""
+    rules = [
+        {
+            **{"id": "in", "permission": "deny", "key_exprs": ["shut/**"], "flows": ["ingress"]},
+            "messages": ["put", "delete", "query", "declare_subscriber"],
+        },
+        {
+            **{"id": "out", "permission": "deny", "key_exprs": ["half/b"], "flows": ["egress"]},
+            "messages": ["put", "delete", "reply"],
+        },
+    ]
+    control = {
+        **{"enabled": True, "default_permission": "allow", "rules": rules},
+        "subjects": [{"id": "web", "link_protocols": ["http"]}],
+        "policies": [{"rules": ["in", "out"], "subjects": ["web"]}],
+    }
+    heard: list[str] = []
+
+    def answer_both(query: Query) -> None:
+        with query:
+            query.reply("half/a", "a")
+            query.reply("half/b", "b")
+
+    with (
+        zenspark.api.opening.open(config("router", access_control=control)) as session,
+        RestServer(session, ("127.0.0.1", 0)) as rest,
+    ):
+        session.declare_subscriber("**", lambda sample: heard.append(f"{sample.kind.name} {sample.key_expr}"))
+        session.declare_queryable("half/*", answer_both)
+        client = http.client.HTTPConnection(urlsplit(rest.url).netloc, timeout=PATIENCE)
+        for method, action in ("PUT", b"put"), ("DELETE", b"delete"), ("GET", b"query"):
+            denied = 403, "text/plain; charset=utf-8", b"access control denies %s on 'shut/a'\n" % action
+            assert ask(client, method, "/shut/a") == denied
+            assert ask(client, method, "/open/a")[0] == 200
+        assert ask(client, "GET", "/shut/**", Accept="text/event-stream")[0] == 403
+        assert [document["key"] for document in json.loads(ask(client, "GET", "/half/*")[2])] == ["half/a"]
+        client.request("GET", "/half/**", headers={"Accept": "text/event-stream"})
+        events = client.getresponse()
+        session.put("half/b", "1")
+        session.put("half/c", "2")
+        assert events.readline() == b"event: PUT\n"
+        assert b'"key":"half/c"' in events.readline()
+        events.close()
+        client.close()
+        until(lambda: "PUT half/c" in heard)
+    assert heard == ["PUT open/a", "DELETE open/a", "PUT half/b", "PUT half/c"]

@@ -1,0 +1,25 @@
+"""`install_as_zenoh`: libraries that say `import zenoh` get zenspark, without a change to them."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from zenspark.errors import UsageError
+
+MODULES = ("", ".aio", ".ext", ".handlers", ".shm", ".zenoh")
+"""What can be imported below `zenoh`, and `zenoh` itself."""
+
+
+def install_as_zenoh() -> None:
+    """Have every later `import zenoh` in this process mean zenspark; a second call changes nothing.
+
+    It must come before anything imports zenoh: names that were imported already would stay those of eclipse-zenoh.
+    """
+    aliases = {f"zenoh{name}": import_module(f"zenspark{name}") for name in MODULES}
+    foreign = [name for name in sys.modules if name.split(".")[0] == "zenoh" and name not in aliases]
+    foreign += [name for name, module in aliases.items() if sys.modules.get(name, module) is not module]
+    if foreign:
+        where = getattr(sys.modules[foreign[0]], "__file__", None) or "another place"
+        raise UsageError(f"{foreign[0]} is imported already, from {where}: call install_as_zenoh() before that")
+    sys.modules.update(aliases)
