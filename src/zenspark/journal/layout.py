@@ -28,13 +28,17 @@ VERSION = 1
 MANIFEST = "journal.json"
 LOCK = "writer.lock"
 READERS = "readers"
+FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
+"""Permissions of what a journal makes, less those that the umask takes away: payloads are not for every user."""
+MAX_MANIFEST_BYTES = 1 << 20
+"""More is no `journal.json`: a file of any size must not be read into memory."""
 URI = re.compile("([a-z][a-z0-9+.-]+):/+")
-"""How what is no path begins, also when somebody took it for one: a `Path` has no two slashes in a row."""
+"""How what is no path begins, also when it was taken for one: a `Path` has no two slashes in a row."""
 SEGMENT, INDEX = ".segment", ".index"
 DIGITS = 20
 """As many as the greatest offset can have, so that names sort as offsets do."""
 
-SAMPLES, SESSIONS, DECLARATIONS = "samples", "sessions", "declarations"
+SAMPLES, SESSIONS, DECLARATIONS, COUNTERS = "samples", "sessions", "declarations", "counters"
 SCHEMAS: Mapping[str, pa.Schema] = {
     SAMPLES: SCHEMA,
     SESSIONS: pa.schema(
@@ -57,9 +61,18 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             ("whatami", pa.string()),
         ]
     ),
+    COUNTERS: pa.schema(
+        [
+            ("time", UTC),
+            ("name", pa.string()),
+            ("zid", pa.string()),
+            ("reason", pa.string()),
+            ("value", pa.int64()),
+        ]
+    ),
 }
 """What rows a journal may have, by the name that `journal.json` gives them."""
-TIMES = {SAMPLES: "received_at", SESSIONS: "time", DECLARATIONS: "time"}
+TIMES = {SAMPLES: "received_at", SESSIONS: "time", DECLARATIONS: "time", COUNTERS: "time"}
 """The column of the time by which rows are found."""
 
 
@@ -77,7 +90,20 @@ def directory_of(path: str | os.PathLike[str]) -> Path:
     if scheme is not None:
         text = f"{scheme[1]}://{str(path)[scheme.end() :]}"
         raise UsageError(f"{text}: a journal is a directory on this machine; only a lake can be elsewhere")
+    if "\0" in str(path):
+        raise UsageError(f"{str(path)!r}: the path of a journal cannot contain a null character")
     return Path(path)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a small file, with the permissions of a journal."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    try:
+        data = memoryview(text.encode())
+        while data:
+            data = data[os.write(file, data) :]
+    finally:
+        os.close(file)
 
 
 def segment_file(path: Path, first: int) -> Path:
@@ -115,15 +141,21 @@ class Manifest(msgspec.Struct, frozen=True):
         """Of the journal in a directory; raises `NoJournal` if there is none that this version can use."""
         file = path / MANIFEST
         try:
-            known = json.loads(file.read_bytes())
+            with open(file, "rb") as opened:
+                raw = opened.read(MAX_MANIFEST_BYTES)
         except FileNotFoundError:
             what = "there is no journal.json: this is not a journal" if path.is_dir() else "there is no such directory"
             raise NoJournal(str(path), what) from None
         except NotADirectoryError:
             raise NoJournal(str(path), "expected the directory of a journal, found a file") from None
+        except OSError as error:
+            raise NoJournal(str(file), f"cannot be read: {error.strerror or error}") from error
+        try:
+            return Manifest._checked(file, json.loads(raw))
         except ValueError as error:
             raise NoJournal(str(file), f"expected JSON, found something else: {error}") from None
-        return Manifest._checked(file, known)
+        except RecursionError:
+            raise NoJournal(str(file), "expected JSON, found something else: nested too deeply") from None
 
     @staticmethod
     def _checked(file: Path, known: object) -> Manifest:
@@ -154,6 +186,8 @@ _CHECK = struct.Struct("<I")
 _POSITION = struct.Struct("<Q")
 HEADER_SIZE = _FIELDS.size + _CHECK.size
 ENTRY_SIZE = _POSITION.size + HEADER_SIZE
+LAST_RECEIVED = struct.Struct("<40xq24x")
+"""Of an entry only the greatest time of reception, to look at many."""
 
 NEVER = (2**63 - 1, -(2**63))
 """The least and greatest time of no rows at all: any time is less than the one and greater than the other."""

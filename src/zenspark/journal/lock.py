@@ -1,19 +1,29 @@
-"""Only one process writes a journal: a lock on a file that also says who."""
+"""Lock of a journal: only one process writes it.
+
+Two files are locked. `writer.lock` has the id of the process, for the message that another writer gets. Operators
+remove a lock file that they take for a left-over; so `journal.json` is locked as well, without which there is no
+journal to be opened.
+"""
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import sys
 from pathlib import Path
 
-from zenspark.errors import JournalLocked
-from zenspark.journal.layout import LOCK
+from zenspark.errors import JournalError, JournalLocked
+from zenspark.journal.failures import write_errors
+from zenspark.journal.layout import FILE_MODE, LOCK, MANIFEST
+
+logger = logging.getLogger("zenspark.journal")
 
 if sys.platform == "win32":
     import msvcrt
 
     def _take(file: int) -> None:
-        os.lseek(file, 1 << 20, os.SEEK_SET)  # far behind what the file says, which others may read
+        os.lseek(file, 1 << 20, os.SEEK_SET)  # far behind the content, which other processes may read
         msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
@@ -22,21 +32,74 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+HELD_ELSEWHERE = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+PID_BYTES = 20
+
+
 class Lock:
-    """Held until it is released, or its process ends in any way."""
+    """The right to write the journal in a directory, until `release`, or until the process ends in any way."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        self._path = path
+        self._manifest: int | None = None
+        with write_errors(path):
+            self._file = self._locked(LOCK, os.O_CREAT)
+
+    def hold_manifest(self) -> None:
+        """Lock `journal.json`, which is there now, too, and tell who holds the lock."""
+        with write_errors(self._path):
+            self._manifest = self._locked(MANIFEST)
+            self._sign()
+
+    def check(self) -> None:
+        """Make sure that the files that are locked are still those of the journal; to be called before each write.
+
+        A lock file that was removed is made again. Raises `JournalLocked` if another process was quicker, and
+        `JournalError` if `journal.json` is not the same: the journal was removed, moved or replaced.
+        """
+        if self._manifest is not None and not _is_at(self._path / MANIFEST, self._manifest):
+            problem = "was removed, moved or replaced while this process writes the journal: nothing more is written"
+            raise JournalError(str(self._path / MANIFEST), problem)
+        if not _is_at(self._path / LOCK, self._file):
+            with write_errors(self._path):
+                lost, self._file = self._file, self._locked(LOCK, os.O_CREAT)
+                os.close(lost)
+                self._sign()
+            logger.warning("%s: was removed while process %d writes the journal", self._path / LOCK, os.getpid())
+
+    def release(self) -> None:
+        os.close(self._file)
+        if self._manifest is not None:
+            os.close(self._manifest)
+            self._manifest = None
+
+    def _locked(self, name: str, flags: int = 0) -> int:
+        file = os.open(self._path / name, os.O_RDWR | flags, FILE_MODE)
         try:
-            _take(self._file)
-        except OSError:
-            os.lseek(self._file, 0, os.SEEK_SET)
-            said = os.read(self._file, 20).strip()
-            os.close(self._file)
-            raise JournalLocked(str(path), int(said) if said.isdigit() else None) from None
+            _take(file)
+        except OSError as error:
+            holder = _signature(file) if name == LOCK else None
+            os.close(file)
+            if error.errno in HELD_ELSEWHERE:
+                raise JournalLocked(str(self._path), holder) from None
+            raise JournalError(str(self._path / name), f"cannot be locked: {error.strerror}") from error
+        return file
+
+    def _sign(self) -> None:
         os.ftruncate(self._file, 0)
         os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, f"{os.getpid()}\n".encode())
 
-    def release(self) -> None:
-        os.close(self._file)
+
+def _signature(file: int) -> int | None:
+    os.lseek(file, 0, os.SEEK_SET)
+    found = os.read(file, PID_BYTES).strip()
+    return int(found) if found.isdigit() else None
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Whether a path leads to an open file."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except OSError:
+        return False

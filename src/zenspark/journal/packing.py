@@ -4,7 +4,8 @@ A packed batch has the columns of the rows, each in the shortest of these forms,
 
 - not there: no row has anything in it; or it is `timestamp`, and follows from `timestamp_ntp64`;
 - run-end encoded: all rows alike, or the times of reception, which change from read to read;
-- a dictionary: few values, as keys are;
+- a dictionary: few values, as keys are, each of them once; a null is a null of the index, because Arrow cannot unify
+  dictionaries that have one among their values;
 - as it is.
 
 `unpacked` gives the plain columns again, exactly equal to those that were packed.
@@ -92,12 +93,14 @@ def any_of(values: tuple[Value, ...]) -> bool:
 def _common(name: str, values: tuple[Value, ...], rows: Gathered) -> pa.Array:
     """A column that has few values."""
     kind = SCHEMA.field(name).type
-    if rows.index is None or len(set(values)) == 1:
+    distinct = len(set(values))
+    if rows.index is None or distinct == 1:
         return _run(kind, values[0], rows.rows)
     known = pa.array(values, kind)
-    if not pa.types.is_string(kind) or len(values) * FEW > rows.rows:
+    if not pa.types.is_string(kind) or distinct * FEW > rows.rows:
         return known.take(rows.index)
-    return _dictionary(rows.index, known)
+    words = known.dictionary_encode()
+    return _dictionary(words.indices.take(rows.index), words.dictionary)
 
 
 def _run(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
@@ -186,12 +189,20 @@ def spelled(schema: pa.Schema, texts: pa.DataType) -> pa.Schema:
 
 def _plain(array: pa.Array, texts: pa.DataType) -> pa.Array:
     if isinstance(array, pa.DictionaryArray):
-        return array.cast(texts) if texts == WORDS else array.dictionary.take(array.indices)
-    if not isinstance(array, pa.RunEndEncodedArray):
-        return array.dictionary_encode() if array.type == TEXT and texts == WORDS else array
-    if len(array.values) > 1 or pa.types.is_timestamp(array.type.value_type):
-        return pc.run_end_decode(array)
-    return _alike(array.type.value_type, array.values[0].as_py(), len(array), texts)
+        return _words(array) if texts == WORDS else array.dictionary.take(array.indices)
+    if isinstance(array, pa.RunEndEncodedArray):
+        if len(array.values) == 1 and not pa.types.is_timestamp(array.type.value_type):
+            return _alike(array.type.value_type, array.values[0].as_py(), len(array), texts)
+        array = pc.run_end_decode(array)
+    return array.dictionary_encode() if array.type == TEXT and texts == WORDS else array
+
+
+def _words(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """A dictionary whose nulls are all in the index, as WORDS: in journals of earlier versions values may be null."""
+    if array.dictionary.null_count:
+        values = array.dictionary.dictionary_encode()
+        array = pa.DictionaryArray.from_arrays(values.indices.take(array.indices), values.dictionary)
+    return array.cast(WORDS)
 
 
 def _alike(kind: pa.DataType, value: Value, rows: int, texts: pa.DataType) -> pa.Array:

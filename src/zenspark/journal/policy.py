@@ -12,8 +12,20 @@ import msgspec
 from zenspark.errors import UsageError
 
 MIB = 1 << 20
+DAY_SECONDS = 86_400.0
 MOST_BYTES = 1 << 30
 """In one block: offsets into a column of Arrow are 32 bits with a sign."""
+
+POSITIVE = (
+    "flush_rows",
+    "flush_bytes",
+    "segment_bytes",
+    "segment_age",
+    "retain_age",
+    "retain_bytes",
+    "reader_expiry",
+)
+NOT_NEGATIVE = ("flush_interval", "fsync", "retain_read_age", "retain_read_bytes", "block_timeout")
 
 Fsync: TypeAlias = float | Literal["never", "flush"]
 Compression: TypeAlias = Literal["none", "lz4", "zstd"]
@@ -39,20 +51,32 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     segment_age: Annotated[float, _help("or after so long")] = 3600.0
     retain_age: Annotated[float | None, _help("remove rows older than that, segment by segment")] = None
     retain_bytes: Annotated[int | None, _help("remove the oldest segments while there are more bytes")] = None
+    retain_read_age: Annotated[
+        float | None, _help("remove rows older than that which all attached readers have committed")
+    ] = None
+    retain_read_bytes: Annotated[
+        int | None, _help("remove the oldest such segments while they have more bytes; all of them if the disk is full")
+    ] = None
+    reader_expiry: Annotated[
+        float | None, _help("detach readers that are behind and have committed nothing for so long")
+    ] = 7 * DAY_SECONDS
     trim_unread: Annotated[bool, _help("remove also what attached readers have not committed")] = False
+    block_timeout: Annotated[
+        float | None, _help("while it cannot be written, let publishers wait so long; then discard, and count")
+    ] = 4.0
     compression: Annotated[Compression, _help("compress what is written")] = "none"
 
     def __post_init__(self) -> None:
-        for name in ("flush_rows", "flush_bytes", "segment_bytes", "segment_age", "retain_age", "retain_bytes"):
+        for name in POSITIVE:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"{name}: expected more than 0, found {value}")
         if self.flush_bytes > MOST_BYTES:
             raise UsageError(f"flush_bytes: expected at most {MOST_BYTES}, found {self.flush_bytes}")
-        for name in ("flush_interval", "fsync"):
+        for name in NOT_NEGATIVE:
             value = getattr(self, name)
-            if not isinstance(value, str) and value < 0:
-                raise UsageError(f"{name}: expected no negative time, found {value}")
+            if isinstance(value, float | int) and value < 0:
+                raise UsageError(f"{name}: expected 0 or more, found {value}")
         if isinstance(self.fsync, str) and self.fsync not in ("never", "flush"):
             raise UsageError(f"fsync: expected never, flush or seconds, found {self.fsync!r}")
         if self.compression not in ("none", "lz4", "zstd"):

@@ -1,4 +1,4 @@
-"""Journal: reads the rows of a journal, in any process, while somebody writes it.
+"""Journal: reads the rows of a journal, in any process, while it is written.
 
 Nothing is kept open between two calls, so a journal pickles, and works in threads and after a fork. What is kept is the
 list of segments once found. A reader at the end goes on from there: the name of the next segment is the end of the
@@ -12,15 +12,26 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.errors import CorruptJournal, OffsetOutOfRange
-from zenspark.journal.commits import Commits
-from zenspark.journal.layout import ENTRY_SIZE, TIMES, Entry, Manifest, directory_of, read_schema, segment_file
+from zenspark.journal.commits import Commits, Reader
+from zenspark.journal.failures import read_errors
+from zenspark.journal.layout import (
+    ENTRY_SIZE,
+    TIMES,
+    Block,
+    Entry,
+    Manifest,
+    directory_of,
+    index_file,
+    read_schema,
+    segment_file,
+)
 from zenspark.journal.packing import TEXT, unpacked
 from zenspark.journal.segment import Index, listed, read_block
 
@@ -45,24 +56,41 @@ class Slice(msgspec.Struct, frozen=True):
         """The rows, a record batch for each block; texts as WORDS cost least where they are only passed on."""
         segment, offset = self.segment, self.start
         while offset < self.end:
-            try:
-                index = Index(Path(self.path), segment)
-            except FileNotFoundError:
-                journal = Journal(self.path)
-                raise OffsetOutOfRange(self.path, offset, journal.earliest(), journal.latest()) from None
             path = segment_file(Path(self.path), segment)
-            with index, open(path, "rb", buffering=0) as file:
+            index, blocks = self._open(segment, offset)
+            with index, blocks:
                 for entry in blocks_of(index, offset, self.end):
-                    yield self._of_block(path, entry, read_block(file, path, entry), texts)
+                    yield self.rows_of_block(path, entry, read_block(blocks, path, entry), texts)
                     segment = offset = entry.block.end
 
-    def _of_block(self, path: Path, entry: Entry, raw: bytes, texts: pa.DataType) -> pa.RecordBatch:
+    def _open(self, segment: int, offset: int) -> tuple[Index, BinaryIO]:
+        """A segment and its index; raises `OffsetOutOfRange` if they were trimmed away."""
+        path = segment_file(Path(self.path), segment)
+        try:
+            index = Index(Path(self.path), segment)
+            try:
+                with read_errors(path):
+                    return index, open(path, "rb", buffering=0)
+            except BaseException:
+                index.close()
+                raise
+        except FileNotFoundError:
+            if index_file(Path(self.path), segment).exists():  # which is what trimming removes first
+                raise CorruptJournal(str(path), 0, "the blocks that its index names, found no file") from None
+            journal = Journal(self.path)
+            raise OffsetOutOfRange(self.path, offset, journal.earliest(), journal.latest()) from None
+
+    def rows_of_block(self, path: Path, entry: Entry, raw: bytes, texts: pa.DataType) -> pa.RecordBatch:
+        """The rows of this part that a block has; `raw` are its bytes, and `path` where they are from."""
         block = entry.block
         try:
             packed = pa.ipc.open_stream(raw).read_next_batch()
+            if packed.num_rows != block.rows:
+                raise ValueError(f"the header says {block.rows}, there are {packed.num_rows}")
             rows = unpacked(packed, read_schema(self.rows), self.recorder, block.first, texts)
-        except (pa.ArrowException, StopIteration, ValueError, TypeError) as error:
-            expected = f"rows of {self.rows} ({error})"
+        except (pa.ArrowException, OSError, StopIteration, ValueError, TypeError, LookupError, AttributeError) as error:
+            # the bytes are in memory: OSError is what Arrow makes of some that are no Arrow
+            expected = f"{block.rows} rows of {self.rows} ({error})"
             raise CorruptJournal(str(path), entry.position, expected, (block.first, block.end - 1)) from error
         start, end = max(self.start - block.first, 0), min(self.end - block.first, block.rows)
         return rows[start:end]
@@ -93,9 +121,11 @@ class Journal:
         self.path = directory_of(path)
         self._segments: list[int] = []
         """First offsets of the segments seen so far, in order."""
+        self._last_received: dict[int, int] = {}
+        """Of segments that have ended, when their last row was received."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_segments": []}
+        return {"path": self.path, "_segments": [], "_last_received": {}}
 
     def __repr__(self) -> str:
         return f"Journal({str(self.path)!r})"
@@ -144,20 +174,43 @@ class Journal:
                 return end
 
     def offset_at(self, time_us: int) -> int:
-        """The offset of the first row received at this time (microseconds since 1970) or later; `latest` if none is."""
+        """The offset of the first row received at this time (microseconds since 1970) or later; `latest` if none is.
+
+        No row received at that time or later has a lesser offset, also where the clock was set back.
+        """
         self.earliest()  # looks again if the first segments known are gone
         latest = self.latest()
-        for segment in self._segments:
-            with self._open(segment) as index:
+        for block in self._blocks_at(time_us):
+            (batch,) = self._slice(block.first, block.end).batches()
+            times = batch.column(TIMES[self.rows]).cast(pa.int64())
+            place = pc.index(pc.greater_equal(times, time_us), True).as_py()
+            if place >= 0:
+                return int(block.first + place)
+        return latest
+
+    def received_at(self, offset: int) -> int:
+        """About when a row was received, in microseconds since 1970: the earliest time in its block."""
+        self._check(offset, offset + 1)
+        _, entry = next(self._blocks(offset, offset + 1))
+        return entry.block.received[0]
+
+    def _blocks_at(self, time_us: int) -> Iterator[Block]:
+        """The blocks whose header says that they have a row received at this time or later."""
+        segments = list(self._segments)
+        for segment in segments:
+            if self._last_received.get(segment, time_us) < time_us:
+                continue
+            try:
+                opened = Index(self.path, segment)
+            except FileNotFoundError:
+                continue  # trimmed away meanwhile
+            with opened as index:
                 place = index.place_at(time_us)
-                if place < index.count:
-                    block = index.entry(place).block
-                    break
-        else:
-            return latest
-        (batch,) = self._slice(block.first, block.end).batches()
-        times = batch.column(TIMES[self.rows]).cast(pa.int64())
-        return block.first + int(pc.index(pc.greater_equal(times, time_us), True).as_py())
+                if place == index.count and segment != segments[-1]:  # nothing is appended to it any more
+                    self._last_received[segment] = index.last_received
+                while place < index.count:
+                    yield index.entry(place).block
+                    place = index.place_at(time_us, place + 1)
 
     # --- rows
 
@@ -210,10 +263,17 @@ class Journal:
 
     # --- readers
 
-    def commit(self, reader: str, offset: int) -> None:
-        """Note that a reader needs nothing before this offset any more; it is attached from now on."""
+    def commit(self, reader: str, offset: int, description: str | None = None) -> None:
+        """Note that a reader needs nothing before this offset any more; it is attached from now on.
+
+        What it is may be told to people in a description, which is kept when it commits again without one.
+        """
         self.manifest  # noqa: B018 - nothing is written where there is no journal
-        Commits(self.path).write(reader, offset)
+        Commits(self.path).write(reader, offset, description)
+
+    def refresh(self, reader: str) -> None:
+        """Note that a reader is still there, so that it does not expire while it has nothing to commit."""
+        Commits(self.path).refresh(reader)
 
     def committed(self, reader: str) -> int | None:
         """How far a reader has come; None if it is not attached."""
@@ -222,6 +282,14 @@ class Journal:
     def readers(self) -> dict[str, int]:
         """All attached readers, and how far they have come."""
         return Commits(self.path).all()
+
+    def reader_names(self) -> list[str]:
+        """The names of all attached readers, also of those whose file cannot be read."""
+        return Commits(self.path).names()
+
+    def attached(self) -> list[Reader]:
+        """All attached readers with what is known of them, by name."""
+        return Commits(self.path).readers()
 
     def forget(self, reader: str) -> None:
         """Detach a reader: nothing is kept for it any more."""
@@ -236,6 +304,7 @@ class Journal:
 
     def _list(self) -> list[int]:
         self._segments = listed(self.path)
+        self._last_received = {}
         return self._segments
 
     def _has(self, segment: int) -> bool:

@@ -1,8 +1,9 @@
 """Recorder: what a session receives under key expressions, appended to a journal by a thread of its own.
 
 Samples go from the receive buffer into packed blocks without a Python object for each. While the journal cannot be
-written, nothing is taken from the session: its channels fill, links are not read, and whoever sends reliably waits. So
-memory stays bounded, and recording goes on by itself when there is room.
+written, nothing is taken from the session for a while: its channels fill, links are not read, and publishers that block
+on congestion wait. After that samples are taken and discarded, and counted (see `Outage`). So memory stays bounded, and
+recording goes on by itself when there is space.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from zenspark.api.handlers import Attached
 from zenspark.api.session import Session
 from zenspark.arrow.incoming import Piece
 from zenspark.errors import JournalError, UsageError
+from zenspark.journal.counters import Counters, Counts, own
+from zenspark.journal.disk import DiskAlarm
 from zenspark.journal.observing import Observer
+from zenspark.journal.outage import Failure, Outage
 from zenspark.journal.segment import Cut
 from zenspark.journal.writer import JournalWriter
 from zenspark.key import KeyExpr
@@ -39,14 +43,14 @@ NAP = 0.001
 """Seconds to sleep after something came, so that there is more: being woken costs more than taking it."""
 IDLE = 0.2
 """Seconds between looks at what is due while nothing comes."""
-RETRY = 0.25
-"""Seconds between attempts to write where there was no room."""
 PATIENCE = 5.0
-"""Seconds that stopping waits for room."""
-RATE_OVER = 5
-"""Seconds over which the rate is an average."""
+"""Seconds that stopping waits for space."""
+RATE_SECONDS = 5.0
+"""Over which the rate is an average,"""
+RATE_STEP_SECONDS = 1.0
+"""from counts that were taken so far apart."""
 MAX_KEYS = 100_000
-"""How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
+"""How many keys are remembered: more would let publishers of ever new keys fill the memory."""
 
 
 class State(StrEnum):
@@ -54,12 +58,13 @@ class State(StrEnum):
 
     READY = "ready"
     RECORDING = "recording"
-    WAITING = "waiting for room"
+    WAITING = "waiting for space"
+    DISCARDING = "discarding"
     STOPPED = "stopped"
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How a recorder gets on."""
+    """How a recorder is doing."""
 
     state: State
     rows: int
@@ -67,17 +72,21 @@ class Status(msgspec.Struct, frozen=True):
     bytes: int
     """and the bytes they take in the journal."""
     rate: float
-    """Rows a second, lately."""
+    """Rows a second that were acknowledged in the last seconds."""
     offset: int
     """Behind the last row that is acknowledged."""
     backlog: int
     """How many reads wait to be taken."""
     lost: int
-    """Rows that were received and could not be written before it had to stop."""
+    """Rows that were received and are not in the journal: those dropped, and those not written when it had to stop."""
     error: str | None
-    """What was wrong last, and None when it is over."""
+    """Why the journal cannot be written, and None when it can."""
     cut: Cut | None
     """What a crash had left unfinished at the end of the journal."""
+    dropped: dict[str, int] = {}
+    """Rows that were discarded while the journal could not be written, by zid of the neighbour that brought them."""
+    warning: str | None = None
+    """That little space is left on the disk."""
 
 
 def reduced(keys: Iterable[KeyExpr | str]) -> list[KeyExpr]:
@@ -142,50 +151,63 @@ class Recorder:
         self.keys = reduced(keys) or [KeyExpr("**")]
         self._session = session
         self._writer = writer
-        self._observer = Observer(session, writer) if observe else None
+        self._own_zid = str(session.zid())
         self._bell = threading.Lock()
         self._subscribers: list[Subscriber[ShareChannel]] = []
         self._channels: list[ShareChannel] = []
         self._thread = threading.Thread(target=self._run, name="zenspark-recorder", daemon=True)
         self._is_stopping = threading.Event()
         self._gives_up_at = math.inf
-        self._state = State.READY
-        self._error: str | None = None
-        self._lost = 0
+        self._has_started = self._has_ended = False
+        self._outage = Outage(writer.policy.block_timeout)
+        self._disk = DiskAlarm(writer.path, writer.policy.flush_bytes)
+        self._problem: str | None = None
+        """What was wrong beyond the journal."""
+        self._received = 0
+        """Rows that were taken from the session."""
+        self._unwritten = 0
+        """Rows that the writer could not write before it had to stop."""
         self._first = writer.acknowledged
-        self._history: deque[tuple[float, int]] = deque(maxlen=RATE_OVER + 1)
+        self._history: deque[tuple[float, int]] = deque(maxlen=math.ceil(RATE_SECONDS / RATE_STEP_SECONDS) + 2)
+        self._observer = Observer(session, writer, Counters(session, self._counts)) if observe else None
 
     # --- life
 
     def start(self) -> Self:
         """Subscribe, and begin to append."""
-        if self._state is not State.READY:
+        if self._has_started or self._has_ended:
             raise UsageError("this recorder was started before")
         self._bell.acquire()
-        self._state = State.RECORDING
+        self._has_started = True
         self._history.append((time.monotonic(), self._first))
-        for place, key in enumerate(self.keys):
-            share = Share(self.keys[:place], self._bell)
-            self._subscribers.append(self._session.declare_subscriber(key, share))
-        self._channels = [subscriber.handler for subscriber in self._subscribers]
-        if self._observer is not None:
-            self._observer.start()
-        self._thread.start()
+        try:
+            for place, key in enumerate(self.keys):
+                share = Share(self.keys[:place], self._bell)
+                self._subscribers.append(self._session.declare_subscriber(key, share))
+            self._channels = [subscriber.handler for subscriber in self._subscribers]
+            if self._observer is not None:
+                self._observer.start()
+            self._thread.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> Status:
         """End the subscription, append what was received, and acknowledge it; the writer stays open."""
-        if self._state is not State.READY and not self._is_stopping.is_set():
+        if not self._is_stopping.is_set():
             self._gives_up_at = time.monotonic() + PATIENCE
             self._is_stopping.set()
             for subscriber in self._subscribers:
                 subscriber.__exit__()  # undeclares it unless its session did
+            if self._thread.ident is not None:
+                self._thread.join()
             if self._observer is not None:
                 self._observer.stop()
-            self._thread.join()
-            if self._lost:
-                logger.error("%d rows that were received are lost: %s", self._lost, self._error)
-        self._state = State.STOPPED
+            lost = self._outage.total + self._unwritten
+            if lost:
+                logger.error("%d rows that were received are not in the journal %s", lost, self._writer.path)
+        self._has_ended = True
         return self.status()
 
     def __enter__(self) -> Self:
@@ -199,27 +221,51 @@ class Recorder:
         """Whether it was started and more may come."""
         return self._thread.is_alive()
 
+    # --- how it is doing
+
     def status(self) -> Status:
-        """How it gets on."""
+        """How it is doing now."""
         end = self._writer.acknowledged
+        dropped, failure = dict(self._outage.dropped), self._outage.failure
         return Status(
-            state=self._state,
+            state=self._state(failure),
             rows=end - self._first,
             bytes=self._writer.bytes,
-            rate=self._rate(),
+            rate=self._rate(time.monotonic()),
             offset=end,
             backlog=sum(channel.backlog for channel in self._channels),
-            lost=self._lost,
-            error=self._error,
+            lost=sum(dropped.values()) + self._unwritten,
+            error=self._problem or (None if failure is None else failure.error),
             cut=self._writer.cut,
+            dropped=dropped,
+            warning=self._disk.warning,
         )
 
-    def _rate(self) -> float:
+    def _state(self, failure: Failure | None) -> State:
+        if self._has_ended:
+            return State.STOPPED
+        if not self._has_started:
+            return State.READY
+        if failure is None:
+            return State.RECORDING
+        return State.DISCARDING if failure.is_discarding else State.WAITING
+
+    def _rate(self, now: float) -> float:
+        """By the newest count that is old enough, and so 0 when nothing was acknowledged for so long."""
         history = list(self._history)
-        if self._state is State.READY or not history:
+        if not history:
             return 0.0
-        then, rows = history[0]
-        return (self._writer.acknowledged - rows) / max(time.monotonic() - then, 1e-9)
+        then, rows = next((one for one in reversed(history) if one[0] <= now - RATE_SECONDS), history[0])
+        return (self._writer.acknowledged - rows) / max(now - then, RATE_STEP_SECONDS)
+
+    def _note(self, now: float) -> None:
+        """Take a count for the rate, and look at the disk, if it is time."""
+        if now - self._history[-1][0] >= RATE_STEP_SECONDS:
+            self._history.append((now, self._writer.acknowledged))
+        self._disk.check(now)
+
+    def _counts(self) -> Counts:
+        return own(self._received, self._writer.acknowledged - self._first, dict(self._outage.dropped))
 
     # --- the thread
 
@@ -227,49 +273,50 @@ class Recorder:
         try:
             while pieces := self._gathered():
                 self._append(pieces)
-            if not self._write(self._writer.flush):
-                self._lost += self._writer.end - self._writer.acknowledged
+            self._finish()
         except Exception:
             logger.exception("recording ends")
-            self._error = "an unexpected error: see the log"
+            self._problem = "an unexpected error: see the log"
         finally:
-            self._state = State.STOPPED
+            self._has_ended = True
 
     def _append(self, pieces: list[Piece]) -> None:
-        if not self._write(lambda: self._writer.append_pieces(pieces)):
-            self._lost += sum(piece.num_rows for piece in pieces)
-            return
-        self._write(self._writer.flush)
-        now = time.monotonic()
-        if now - self._history[-1][0] >= 1.0:
-            self._history.append((now, self._writer.acknowledged))
+        self._received += sum(piece.num_rows for piece in pieces)
+        if self._write(lambda: self._writer.append_pieces(pieces)):
+            self._write(self._writer.flush)
+        else:
+            self._outage.discard(pieces, self._own_zid)
 
     def _write(self, act: Callable[[], object]) -> bool:
-        """Do something with the writer, again and again while there is no room; whether it was done."""
+        """Do something with the writer, again and again for as long as publishers may wait; whether it was done."""
         while True:
+            now = time.monotonic()
+            self._note(now)
+            if not self._outage.may_try(now):
+                return False
             try:
                 act()
             except JournalError as error:
-                self._complain(error)
-                if time.monotonic() >= self._gives_up_at:
+                if not self._outage.fail(error, time.monotonic()) or time.monotonic() >= self._gives_up_at:
                     return False
-                if self._is_stopping.wait(RETRY):
-                    time.sleep(RETRY)
+                self._pause()
             else:
-                self._relax()
+                if self._writer.acknowledged == self._writer.end:
+                    self._outage.end(self._writer.acknowledged)
                 return True
 
-    def _complain(self, error: JournalError) -> None:
-        if self._state is not State.WAITING:
-            logger.error("recording waits: %s", error)
-        self._state = State.WAITING
-        self._error = str(error)
+    def _pause(self) -> None:
+        seconds = self._outage.pause(time.monotonic())
+        if self._is_stopping.wait(seconds):
+            time.sleep(seconds)
 
-    def _relax(self) -> None:
-        if self._state is State.WAITING:
-            logger.warning("recording goes on at offset %d", self._writer.acknowledged)
-            self._state = State.RECORDING
-            self._error = self._error if self._lost else None
+    def _finish(self) -> None:
+        """Acknowledge what was appended, trying until it has to stop."""
+        while not self._write(self._writer.flush):
+            if time.monotonic() >= self._gives_up_at:
+                self._unwritten = self._writer.end - self._writer.acknowledged
+                return
+            self._pause()
 
     # --- what is received
 

@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from datetime import UTC as UTC_ZONE
 from datetime import datetime
 from pathlib import Path
+from typing import Self
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from zenspark.api.enums import CongestionControl
+from zenspark.api.enums import CongestionControl, Priority
+from zenspark.api.fence import FENCE_KEY
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import NoJournal, UsageError
@@ -28,9 +30,12 @@ from zenspark.journal.reader import Journal
 from zenspark.journal.remapping import Remapping
 from zenspark.journal.table import Table
 from zenspark.key import KeyExpr
+from zenspark.router.face import Kind
 
 SLICE = 0.001
 """Seconds of the recording that go out together: a message by itself costs a hundred times more."""
+LOOK_AT_KEY_SECONDS = 1.0
+"""How long what was found of a key counts: with many keys and subscribers looking is dearer than publishing."""
 LOOK_AGAIN = 0.05
 """Seconds between looks at whether somebody subscribes."""
 STAMPS = ("timestamp", "timestamp_ntp64", "timestamp_id")
@@ -63,6 +68,8 @@ class Report(msgspec.Struct, frozen=True):
     dropped: int
     """Counted for each neighbour whose link was full."""
     seconds: float
+    unmatched: int = 0
+    """Rows that no subscriber took: none was known whose key expression matches theirs."""
 
 
 # --- where rows come from ---------------------------------------------------------------------------------------------
@@ -128,22 +135,64 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[Report]:
         """Publish; what was published up to now, after each part. Ends early when `stop` is set."""
         ending = stop or threading.Event()
-        began = time.monotonic()
-        pace = Pace(self.speed, began)
-        rows = dropped = 0
-        for batch in batches:
-            wanted = self.remapping.applied(batch)
-            for part in pace.parts(wanted, ending):
-                dropped += session.put_batch(self._ready(part), congestion_control=CongestionControl.BLOCK)
-                rows += part.num_rows
-                yield Report(rows, dropped, time.monotonic() - began)
-            if ending.is_set():
-                return
+        with Subscribers(session) as subscribers:
+            began = time.monotonic()
+            pace = Pace(self.speed, began)
+            rows = dropped = unmatched = 0
+            for batch in batches:
+                wanted = self.remapping.applied(batch)
+                for part in pace.parts(wanted, ending):
+                    unmatched += subscribers.unmatched(part)
+                    dropped += session.put_batch(self._ready(part), congestion_control=CongestionControl.BLOCK)
+                    rows += part.num_rows
+                    yield Report(rows, dropped, time.monotonic() - began, unmatched)
+                if ending.is_set():
+                    return
 
     def _ready(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         left_out = {*NOT_PUBLISHED, *(STAMPS if self.restamp else ()), *(() if self.may_drop else ("congestion",))}
         names = [name for name in batch.schema.names if name in SCHEMA.names and name not in left_out]
         return batch.select(names)
+
+
+class Subscribers:
+    """The subscribers this session knows of, from when this is entered on: which rows find none."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._matched: dict[str, bool] = {}
+        """What was found of keys since `_looked_at`."""
+        self._looked_at = 0.0
+
+    def __enter__(self) -> Self:
+        # a client is told of subscribers because it has a publisher, and of those there are before any reply
+        self._publisher = self._session.declare_publisher("**")
+        for _ in self._session.get(FENCE_KEY, priority=Priority.BACKGROUND):
+            pass
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._session.is_closed():
+            self._publisher.undeclare()
+
+    def unmatched(self, batch: pa.RecordBatch) -> int:
+        """How many rows have a key that no subscriber takes."""
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_AT_KEY_SECONDS:
+            self._matched, self._looked_at = {}, now
+        counts = pc.value_counts(batch.column("key"))
+        return sum(
+            count.as_py() for key, count in zip(*counts.flatten(), strict=True) if not self._matches(key.as_py())
+        )
+
+    def _matches(self, key: str) -> bool:
+        found = self._matched.get(key)
+        if found is None:
+            asked = (Kind.SUBSCRIBER, KeyExpr(key), False)
+            hub = self._session._hub
+            with hub.lock:
+                found = self._matched[key] = hub.is_elsewhere(*asked) or hub.is_here(*asked)
+        return found
 
 
 class Pace:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from zenspark.journal.commits import Commits
+from zenspark.journal.failures import write_errors
 from zenspark.journal.layout import SEGMENT, index_file, segment_file
 from zenspark.journal.policy import Policy
 from zenspark.journal.segment import Index, listed
@@ -19,45 +20,94 @@ def trim(path: Path, policy: Policy, now: float) -> int:
 
     Segments go from the oldest on, until one is to be kept.
     """
-    if policy.retain_age is None and policy.retain_bytes is None:
+    limits = (policy.retain_age, policy.retain_bytes, policy.retain_read_age, policy.retain_read_bytes)
+    if all(limit is None for limit in limits):
         return 0
     segments = listed(path)
-    sizes = {first: _size(path, first) for first in segments}
-    needed = None if policy.trim_unread else min(Commits(path).all().values(), default=None)
-    total, removed = sum(sizes.values()), 0
+    committed = Commits(path).least()
+    kept = _Kept(path, policy, now, segments, committed)
+    removed = 0
     for first, end in pairwise(segments):
-        if needed is not None and end > needed:
-            break
-        is_large = policy.retain_bytes is not None and total > policy.retain_bytes
-        if not is_large and not _is_old(path, first, policy, now):
+        if not kept.is_dispensable(first, end):
             break
         remove(path, first)
-        total -= sizes[first]
+        kept.removed(first, end)
         removed += end - first
     if removed:
         logger.info("%s: removed the oldest %d rows", path, removed)
     return removed
 
 
-def _size(path: Path, first: int) -> int:
-    return segment_file(path, first).stat().st_size + index_file(path, first).stat().st_size
+def trim_committed(path: Path) -> int:
+    """Remove what all attached readers have committed, and nothing if there are none; the number of rows removed."""
+    committed = Commits(path).least()
+    removed = 0
+    for first, end in pairwise(listed(path)):
+        if committed is None or end > committed:
+            break
+        remove(path, first)
+        removed += end - first
+    return removed
 
 
-def _is_old(path: Path, first: int, policy: Policy, now: float) -> bool:
-    if policy.retain_age is None:
-        return False
-    with Index(path, first) as index:
-        newest = index.entry(index.count - 1).block.received[1] if index.count else 0
-    return newest < (now - policy.retain_age) * 1e6
+class _Kept:
+    """The segments that are left, and whether the next of them can go."""
+
+    def __init__(self, path: Path, policy: Policy, now: float, segments: list[int], committed: int | None) -> None:
+        self._path = path
+        self._policy = policy
+        self._now = now
+        self._committed = committed
+        self._sizes = {first: size_of(path, first) for first in segments}
+        self._bytes = sum(self._sizes.values())
+        self._read_bytes = sum(self._sizes[first] for first, end in pairwise(segments) if self._is_read(end))
+
+    def is_dispensable(self, first: int, end: int) -> bool:
+        """Whether a segment is beyond what is kept of all rows, or of those that all readers have committed."""
+        policy, is_read = self._policy, self._is_read(end)
+        if is_read and self._exceeds(first, self._read_bytes, policy.retain_read_bytes, policy.retain_read_age):
+            return True
+        may_go = is_read or policy.trim_unread or self._committed is None
+        return may_go and self._exceeds(first, self._bytes, policy.retain_bytes, policy.retain_age)
+
+    def _exceeds(self, first: int, size: int, most: int | None, age: float | None) -> bool:
+        return (most is not None and size > most) or (age is not None and is_older(self._path, first, age, self._now))
+
+    def _is_read(self, end: int) -> bool:
+        return self._committed is not None and end <= self._committed
+
+    def removed(self, first: int, end: int) -> None:
+        size = self._sizes[first]
+        self._bytes -= size
+        if self._is_read(end):
+            self._read_bytes -= size
+
+
+def size_of(path: Path, first: int) -> int:
+    """Bytes of a segment and its index; 0 if it was removed meanwhile."""
+    try:
+        return segment_file(path, first).stat().st_size + index_file(path, first).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def is_older(path: Path, first: int, age: float, now: float) -> bool:
+    """Whether the newest row of a segment was received more than so many seconds ago."""
+    try:
+        with Index(path, first) as index:
+            return index.last_received < (now - age) * 1e6
+    except FileNotFoundError:
+        return True  # removed meanwhile
 
 
 def remove(path: Path, first: int) -> None:
-    """Remove a segment; its index goes first, because what has no index is not there for anybody."""
-    index_file(path, first).unlink()
-    segment_file(path, first).unlink(missing_ok=True)
+    """Remove a segment; its index goes first, because no reader looks for blocks without an index."""
+    with write_errors(path):
+        index_file(path, first).unlink(missing_ok=True)
+        segment_file(path, first).unlink(missing_ok=True)
 
 
 def remove_orphans(path: Path) -> None:
-    """Segments whose index is gone: somebody was about to remove them, or had just begun to write them."""
+    """Remove segments whose index is gone: removing them, or beginning to write them, was interrupted."""
     for first in set(listed(path, SEGMENT)) - set(listed(path)):
         segment_file(path, first).unlink(missing_ok=True)

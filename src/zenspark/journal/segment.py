@@ -7,29 +7,44 @@ anything is written again.
 
 from __future__ import annotations
 
-import errno
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self
 
-from zenspark.errors import CorruptJournal, JournalError, JournalFull
-from zenspark.journal.layout import ENTRY_SIZE, HEADER_SIZE, INDEX, Block, Entry, index_file, offset_in, segment_file
+from zenspark.errors import CorruptJournal, NoJournal
+from zenspark.journal.failures import read_errors, write_failure
+from zenspark.journal.layout import (
+    ENTRY_SIZE,
+    FILE_MODE,
+    HEADER_SIZE,
+    INDEX,
+    LAST_RECEIVED,
+    NEVER,
+    Block,
+    Entry,
+    index_file,
+    offset_in,
+    segment_file,
+)
 from zenspark.journal.policy import Fsync
 
 CHUNK = 256
 """How many entries are read at once."""
 STRIDE = 1 << 19
 """Bytes written at once: of more, Linux looks for large pages in vain, which was seen to take five times as long."""
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def listed(path: Path, suffix: str = INDEX) -> list[int]:
     """The first offsets of the segments in a directory, in order."""
-    found = (offset_in(entry.name, suffix) for entry in os.scandir(path))
+    try:
+        with read_errors(path), os.scandir(path) as entries:
+            found = [offset_in(entry.name, suffix) for entry in entries]
+    except FileNotFoundError:
+        raise NoJournal(str(path), "there is no such directory") from None
     return sorted(offset for offset in found if offset is not None)
 
 
@@ -42,7 +57,8 @@ class Index:
     def __init__(self, path: Path, first: int) -> None:
         self.path = index_file(path, first)
         self.first = first
-        self._file: BinaryIO = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
+        with read_errors(self.path):
+            self._file: BinaryIO = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
         self.count = os.fstat(self._file.fileno()).st_size // ENTRY_SIZE
         """Half an entry at the end is not one yet."""
         self._chunk: tuple[int, bytes] = (0, b"")
@@ -70,8 +86,9 @@ class Index:
         return entry
 
     def _read(self, number: int) -> bytes:
-        self._file.seek(number * ENTRY_SIZE)
-        return self._file.read(min(CHUNK, self.count - number) * ENTRY_SIZE)
+        with read_errors(self.path):
+            self._file.seek(number * ENTRY_SIZE)
+            return self._file.read(min(CHUNK, self.count - number) * ENTRY_SIZE)
 
     def entries(self, start: int = 0) -> Iterator[Entry]:
         """All from one on."""
@@ -86,9 +103,30 @@ class Index:
         """The number of the block that has a row; how many there are if none does."""
         return self._bisect(lambda entry: entry.block.end > offset)
 
-    def place_at(self, time_us: int) -> int:
-        """The number of the first block with a row received at this time or later; how many there are if none has."""
-        return self._bisect(lambda entry: entry.block.received[1] >= time_us)
+    def place_at(self, time_us: int, start: int = 0) -> int:
+        """The number of the first block, from one on, with a row received at this time or later; `count` if none has.
+
+        Every block before it is looked at: a clock that was set back makes later blocks older than earlier ones.
+        """
+        for place in range(start, self.count, CHUNK):
+            for number, (last,) in enumerate(self._times(place)):
+                if last >= time_us:
+                    return place + number
+        return self.count
+
+    @property
+    def last_received(self) -> int:
+        """When the last row was received, by any block's clock; the least time there is if there are no rows."""
+        found = (last for place in range(0, self.count, CHUNK) for (last,) in self._times(place))
+        return max(found, default=NEVER[1])
+
+    def _times(self, number: int) -> Iterator[tuple[int]]:
+        return LAST_RECEIVED.iter_unpack(self._whole(number))
+
+    def _whole(self, number: int) -> bytes:
+        """Entries from one on, none of them cut in two."""
+        raw = self._read(number)
+        return raw[: len(raw) // ENTRY_SIZE * ENTRY_SIZE]
 
     def _bisect(self, is_reached: Callable[[Entry], bool]) -> int:
         low, high = 0, self.count
@@ -107,11 +145,12 @@ def read_block(file: BinaryIO, path: Path, entry: Entry) -> bytes:
     rows = (block.first, block.end - 1)
     if entry.stop > os.fstat(file.fileno()).st_size:  # looked at before so much memory is taken
         raise CorruptJournal(str(path), entry.position, f"a block of {block.length} bytes", rows)
-    file.seek(entry.position)
-    header = file.read(HEADER_SIZE)
+    with read_errors(path):
+        file.seek(entry.position)
+        header = file.read(HEADER_SIZE)
+        raw = file.read(block.length)
     if header != block.to_bytes():
         raise CorruptJournal(str(path), entry.position, "the header of a block as the index has it", rows)
-    raw = file.read(block.length)
     if len(raw) != block.length or zlib.crc32(raw) != block.checksum:
         expected = f"{block.length} bytes with the checksum {block.checksum:08x}"
         raise CorruptJournal(str(path), entry.position + HEADER_SIZE, expected, rows)
@@ -166,18 +205,22 @@ class SegmentWriter:
         self.path = segment_file(path, first)
         self._fsync = fsync
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        self._blocks = os.open(self.path, flags, 0o644)
-        try:
-            self._index = os.open(index_file(path, first), flags, 0o644)
-        except OSError:
-            os.close(self._blocks)
-            raise
-        if fsync != "never":
+        with ExitStack() as opened:
+            self._blocks = os.open(self.path, flags, FILE_MODE)
+            opened.callback(os.close, self._blocks)
+            self._index = os.open(index_file(path, first), flags, FILE_MODE)
+            opened.callback(os.close, self._index)
+            self._recover(path, first)
+            opened.pop_all()
+
+    def _recover(self, path: Path, first: int) -> None:
+        """Find the end of what is whole, and cut away what follows it."""
+        if self._fsync != "never":
             sync_directory(path)
         self.count, self.position, self.end, self._first_received, self.damaged = whole_blocks(path, first)
         bytes_more = os.fstat(self._blocks).st_size - self.position
         index_more = os.fstat(self._index).st_size - self.count * ENTRY_SIZE
-        self.cut = None
+        self.cut: Cut | None = None
         if bytes_more or index_more:
             self.cut = Cut(str(self.path), max(bytes_more, 0), -(-index_more // ENTRY_SIZE))
         self._cut_back()
@@ -199,7 +242,7 @@ class SegmentWriter:
             _write(self._index, memoryview(entry.to_bytes()))
         except OSError as error:
             self._cut_back()
-            raise failure(str(self.path), error) from error
+            raise write_failure(self.path, error) from error
         self.count, self.position, self.end = self.count + 1, entry.stop, block.end
 
     def sync(self) -> None:
@@ -208,7 +251,7 @@ class SegmentWriter:
             os.fsync(self._blocks)
             os.fsync(self._index)
         except OSError as error:
-            raise failure(str(self.path), error) from error
+            raise write_failure(self.path, error) from error
 
     def close(self) -> None:
         os.close(self._blocks)
@@ -225,13 +268,6 @@ class SegmentWriter:
 def _write(file: int, data: memoryview) -> None:
     while data:
         data = data[os.write(file, data[:STRIDE]) :]
-
-
-def failure(path: str, error: OSError) -> JournalError:
-    """What an error of the system means to a journal."""
-    if error.errno in NO_ROOM:
-        return JournalFull(path, f"no room for more ({error.strerror}): recording waits until there is")
-    return JournalError(path, f"cannot be written: {error.strerror or error}")
 
 
 def sync_directory(path: Path) -> None:

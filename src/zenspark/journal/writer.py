@@ -21,13 +21,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.arrow.incoming import Piece, microseconds
-from zenspark.errors import JournalError, NoJournal, UsageError
-from zenspark.journal.layout import LOCK, MANIFEST, NEVER, SAMPLES, SCHEMAS, TIMES, Block, Manifest, directory_of
+from zenspark.errors import JournalError, JournalFull, NoJournal, UsageError
+from zenspark.journal.commits import Commits, Expiry
+from zenspark.journal.failures import write_errors
+from zenspark.journal.layout import (
+    DIRECTORY_MODE,
+    LOCK,
+    MANIFEST,
+    NEVER,
+    SAMPLES,
+    SCHEMAS,
+    TIMES,
+    Block,
+    Manifest,
+    directory_of,
+    write_file,
+)
 from zenspark.journal.lock import Lock
 from zenspark.journal.packing import encoded, packed, packed_pieces
 from zenspark.journal.policy import Policy
-from zenspark.journal.retention import remove_orphans, trim
-from zenspark.journal.segment import Cut, SegmentWriter, failure, listed, sync_directory
+from zenspark.journal.retention import is_older, remove_orphans, trim, trim_committed
+from zenspark.journal.segment import Cut, SegmentWriter, listed, sync_directory
 
 logger = logging.getLogger("zenspark.journal")
 
@@ -52,8 +66,10 @@ class JournalWriter:
         _prepare(self.path, rows)
         self._lock = Lock(self.path)
         try:
-            self.manifest = _manifest(self.path, recorder, rows)
-            self._segment = self._last_segment()
+            with write_errors(self.path):
+                self.manifest = _manifest(self.path, recorder, rows)
+                self._lock.hold_manifest()
+                self._segment = self._last_segment()
         except BaseException:
             self._lock.release()
             raise
@@ -64,6 +80,7 @@ class JournalWriter:
         self._waiting_since = 0.0
         self._synced = self._trimmed = time.monotonic()
         self._created = self._synced - self._segment.age(time.time())
+        self._expiry = Expiry(self.path, self.policy.reader_expiry)
         self._is_closed = False
         self.bytes = 0
         """How many this writer has written."""
@@ -178,7 +195,18 @@ class JournalWriter:
         self._keep_up(time.monotonic())
 
     def _write(self, rows: pa.RecordBatch) -> None:
+        self._lock.check()
         payload = encoded(rows, self.policy.compression)
+        try:
+            self._append_block(rows, payload)
+        except JournalFull:
+            if not self._free_space():
+                raise
+            self._append_block(rows, payload)
+        self._batches, self._pieces = [], []
+        self._waiting = self._waiting_bytes = 0
+
+    def _append_block(self, rows: pa.RecordBatch, payload: list[memoryview]) -> None:
         self._rotate_if_due()
         times = rows.column(TIMES[self.manifest.rows]) if TIMES[self.manifest.rows] in rows.schema.names else None
         block = Block(
@@ -191,25 +219,24 @@ class JournalWriter:
         )
         self._segment.append(block, payload)
         self.bytes += block.length
-        self._batches, self._pieces = [], []
-        self._waiting = self._waiting_bytes = 0
 
     # --- files
 
     def _rotate_if_due(self) -> None:
-        segment, now = self._segment, time.monotonic()
-        is_old = now - self._created >= self.policy.segment_age
-        if not segment.count or (segment.position < self.policy.segment_bytes and not is_old):
-            return
+        segment = self._segment
+        is_old = time.monotonic() - self._created >= self.policy.segment_age
+        if segment.count and (segment.position >= self.policy.segment_bytes or is_old):
+            self._rotate()
+            self._trim()
+
+    def _rotate(self) -> None:
+        segment = self._segment
         if self._syncs_at_all:
             segment.sync()
-        try:
+        with write_errors(self.path):
             self._segment = SegmentWriter(self.path, segment.end, self.policy.fsync)
-        except OSError as error:
-            raise failure(str(self.path), error) from error
         segment.close()
-        self._created = now
-        self._trim(now)
+        self._created = time.monotonic()
 
     def _keep_up(self, now: float) -> None:
         """Do what is due from time to time."""
@@ -219,14 +246,62 @@ class JournalWriter:
             self._synced = now
         if now - self._trimmed >= TRIM_EVERY:
             self._rotate_if_due()
-            self._trim(now)
+            self._trim()
 
-    def _trim(self, now: float) -> None:
-        self._trimmed = now
+    # --- retention
+
+    def _trim(self) -> None:
+        self._trimmed = time.monotonic()
         try:
+            self._expiry.expire(self._segment.end, time.time(), self._trimmed)
+            if self._can_end_segment():
+                self._rotate()
             trim(self.path, self.policy, time.time())
         except (OSError, JournalError) as error:
             logger.warning("%s: nothing is removed: %s", self.path, error)
+
+    def _can_end_segment(self) -> bool:
+        """Whether the segment that is written would be removed if another were begun."""
+        policy, segment = self.policy, self._segment
+        if not self._removes_committed or not self._is_committed:
+            return False
+        is_large = policy.retain_read_bytes is not None and segment.position > policy.retain_read_bytes
+        age = policy.retain_read_age
+        return is_large or (age is not None and is_older(self.path, segment.first, age, time.time()))
+
+    @property
+    def _removes_committed(self) -> bool:
+        return self.policy.retain_read_age is not None or self.policy.retain_read_bytes is not None
+
+    @property
+    def _is_committed(self) -> bool:
+        """Whether there are rows in the segment that is written, and all attached readers have committed them."""
+        committed = Commits(self.path).least()
+        return bool(self._segment.count) and committed is not None and committed >= self._segment.end
+
+    def _free_space(self) -> bool:
+        """Remove what all attached readers have committed, if such rows need not be kept; whether there were some."""
+        if not self._removes_committed:
+            return False
+        try:
+            removed = self.trim_committed()
+        except (OSError, JournalError) as error:
+            logger.warning("%s: nothing is removed: %s", self.path, error)
+            return False
+        if removed:
+            logger.warning("%s: the disk is full: removed %d rows that all readers have committed", self.path, removed)
+        return bool(removed)
+
+    def trim_committed(self) -> int:
+        """Remove what all attached readers have committed, whatever the policy keeps; the number of rows removed.
+
+        The segment that is written is ended for it if all of its rows can go.
+        """
+        removed = trim_committed(self.path)
+        if self._is_committed:
+            self._rotate()
+            removed += trim_committed(self.path)
+        return removed
 
     def close(self) -> None:
         """Flush, and let others write it. What cannot be flushed is lost, and an error says so."""
@@ -253,10 +328,13 @@ def _prepare(path: Path, rows: str) -> None:
     if rows not in SCHEMAS:
         raise UsageError(f"rows: expected one of {', '.join(SCHEMAS)}, found {rows!r}")
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+        with os.scandir(path) as entries:
+            others = {entry.name for entry in entries} - {LOCK, DRAFT}
+    except FileExistsError:
+        raise NoJournal(str(path), "expected the directory of a journal, found a file") from None
     except OSError as error:
-        raise NoJournal(str(path), f"the directory cannot be made: {error.strerror}") from error
-    others = {entry.name for entry in os.scandir(path)} - {LOCK, DRAFT}
+        raise NoJournal(str(path), f"the directory cannot be made or read: {error.strerror}") from error
     if others and MANIFEST not in others:
         raise NoJournal(str(path), "the directory has files in it that are no journal: choose another, or empty it")
 
@@ -265,7 +343,7 @@ def _manifest(path: Path, recorder: str | None, rows: str) -> Manifest:
     """What the journal says of itself, which is written if it says nothing yet."""
     if not (path / MANIFEST).exists():
         made = Manifest.new(recorder or f"{path.resolve().name}-{secrets.token_hex(4)}", rows)
-        (path / DRAFT).write_text(made.to_json())
+        write_file(path / DRAFT, made.to_json())
         os.replace(path / DRAFT, path / MANIFEST)
         sync_directory(path)
     manifest = Manifest.read(path)

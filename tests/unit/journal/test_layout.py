@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from zenspark.journal.layout import (
     ENTRY_SIZE,
     HEADER_SIZE,
     INDEX,
+    LAST_RECEIVED,
     NEVER,
     SCHEMAS,
     SEGMENT,
@@ -25,6 +27,7 @@ from zenspark.journal.layout import (
     offset_in,
     read_schema,
     segment_file,
+    write_file,
 )
 
 TIMES = st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
@@ -70,7 +73,7 @@ def test_other_names_are_no_indexes(name: str) -> None:
 
 def test_rows_end_with_where_they_stand() -> None:
     assert read_schema("samples").names == [*SCHEMA.names, "recorder", "offset"]
-    assert set(SCHEMAS) == {"samples", "sessions", "declarations"}
+    assert set(SCHEMAS) == {"samples", "sessions", "declarations", "counters"}
 
 
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -85,3 +88,22 @@ def test_a_journal_is_a_directory_of_this_machine() -> None:
     for uri in ("s3://bucket/journal", Path("s3://bucket/journal")):
         with pytest.raises(UsageError, match=r"^s3://bucket/journal: a journal is a directory on this machine"):
             directory_of(uri)
+    with pytest.raises(UsageError, match="cannot contain a null character"):
+        directory_of("a\0b")
+
+
+def test_the_last_time_of_an_entry_is_found_without_reading_the_rest() -> None:
+    entry = Entry(7, Block(1, 2, 3, (4, 5), (6, 7), 8))
+    assert LAST_RECEIVED.unpack(entry.to_bytes()) == (5,)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no permissions of this kind")
+def test_a_file_is_written_whole_and_not_for_everybody(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_file(tmp_path / "file", "é" * 1000)
+        write_file(tmp_path / "file", "é" * 10)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").read_text() == "é" * 10
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640

@@ -1,7 +1,9 @@
-"""One writer at a time."""
+"""One writer at a time, also where a lock file was removed by hand."""
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import subprocess
 import sys
@@ -9,38 +11,103 @@ from pathlib import Path
 
 import pytest
 
-from zenspark.errors import JournalLocked
-from zenspark.journal.layout import LOCK
+from zenspark.errors import JournalError, JournalLocked
+from zenspark.journal.layout import LOCK, MANIFEST
 from zenspark.journal.lock import Lock
 
 
-def test_who_comes_second_hears_who_was_first(tmp_path: Path) -> None:
-    lock = Lock(tmp_path)
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / MANIFEST).touch()
+    return tmp_path
+
+
+def held(path: Path) -> Lock:
+    lock = Lock(path)
+    lock.hold_manifest()
+    return lock
+
+
+def test_a_second_writer_learns_which_process_is_the_first(path: Path) -> None:
+    lock = held(path)
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} writes this journal") as caught:
-        Lock(tmp_path)
+        Lock(path)
     assert caught.value.pid == os.getpid()
     lock.release()
-    Lock(tmp_path).release()
+    held(path).release()
 
 
-def test_who_is_first_need_not_say_who(tmp_path: Path) -> None:
-    lock = Lock(tmp_path)
-    (tmp_path / LOCK).write_text("?")
+def test_a_lock_file_need_not_name_the_process(path: Path) -> None:
+    lock = held(path)
+    (path / LOCK).write_text("?")
     with pytest.raises(JournalLocked, match="another process"):
-        Lock(tmp_path)
+        Lock(path)
     lock.release()
 
 
-def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+def test_a_lock_ends_with_its_process(path: Path) -> None:
     script = "import sys, time; from pathlib import Path; from zenspark.journal.lock import Lock\n"
-    script += "lock = Lock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    script += "lock = Lock(Path(sys.argv[1])); lock.hold_manifest(); print('held', flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         with pytest.raises(JournalLocked, match=f"process {process.pid} "):
-            Lock(tmp_path)
+            Lock(path)
     finally:
         process.kill()
         process.communicate()
-    Lock(tmp_path).release()
+    held(path).release()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
+def test_a_removed_lock_file_lets_nobody_in_and_is_made_again(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lock = held(path)
+    (path / LOCK).unlink()
+    second = Lock(path)
+    with pytest.raises(JournalLocked, match="another process writes this journal"):
+        second.hold_manifest()
+    second.release()
+    (path / LOCK).unlink()
+    with caplog.at_level(logging.WARNING):
+        lock.check()
+        lock.check()
+    assert caplog.text.count(f"was removed while process {os.getpid()} writes the journal") == 1
+    assert (path / LOCK).read_text() == f"{os.getpid()}\n"
+    with pytest.raises(JournalLocked, match=f"process {os.getpid()} "):
+        Lock(path)
+    lock.release()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
+def test_a_lock_file_that_another_process_holds_meanwhile_is_respected(path: Path) -> None:
+    """As a version that locks nothing else would do."""
+    lock = held(path)
+    (path / LOCK).unlink()
+    other = Lock(path)
+    with pytest.raises(JournalLocked):
+        lock.check()
+    other.release()
+    lock.check()
+    lock.release()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
+def test_a_journal_that_was_replaced_is_not_written_any_more(path: Path) -> None:
+    lock = held(path)
+    (path / MANIFEST).unlink()
+    with pytest.raises(JournalError, match=r"journal\.json: was removed, moved or replaced"):
+        lock.check()
+    (path / MANIFEST).touch()
+    with pytest.raises(JournalError, match=r"journal\.json: was removed, moved or replaced"):
+        lock.check()
+    lock.release()
+
+
+def test_a_file_system_without_locks_is_named_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("zenspark.journal.lock._take", refuse)
+    with pytest.raises(JournalError, match=r"writer\.lock: cannot be locked: No locks available"):
+        Lock(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import read
 from tests.waiting import until
 from zenspark.api.session import Session
-from zenspark.errors import JournalFull
+from zenspark.errors import JournalFull, NoJournal
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, observing
 
 
@@ -26,7 +27,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observing, "EVERY", 0.01)
 
 
-def rows(path: Path, *columns: str) -> list[tuple[str, ...]]:
+def rows(path: Path, *columns: str) -> list[tuple[Any, ...]]:
     table = read(Journal(path))
     return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
 
@@ -71,6 +72,53 @@ def test_a_session_that_ends_first_is_no_trouble(tmp_path: Path) -> None:
         until(lambda: not recorder.is_running)
         recorder.stop()
     assert Journal(tmp_path / "j" / "declarations").latest() == 0
+
+
+def test_counters_are_written_as_they_change_and_at_the_end(
+    node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "COUNT_SECONDS", 0.01)
+    path = tmp_path / "j"
+    with JournalWriter(path, Policy(flush_interval=0.01), recorder="r") as writer, connected("client", node) as client:
+        with Recorder(node, ["a"], writer):
+            client.put("a", b"1")
+            until(lambda: ("recorded", None, None, 1) in rows(path / "counters", "name", "zid", "reason", "value"))
+            for _ in range(9):
+                client.put("a", b"1")
+            assert list(client.get("nobody/answers", timeout=1.0)) == []  # behind what was published
+        found = rows(path / "counters", "name", "zid", "reason", "value")
+        assert len(set(found)) == len(found)  # only what has changed
+        newest = {(name, zid, reason): value for name, zid, reason, value in found}
+        assert newest[("received", None, None)] == newest[("recorded", None, None)] == 10
+        assert newest[("received", str(client.zid()), None)] >= 10
+        assert set(rows(path / "counters", "recorder")) == {("r",)}
+
+
+def test_discarded_rows_are_a_counter_of_their_neighbour(
+    node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise JournalFull("j", "no room")
+
+    policy = Policy(flush_interval=0.01, flush_rows=1, block_timeout=0.0)
+    with JournalWriter(tmp_path / "j", policy) as writer, connected("client", node) as client:
+        with Recorder(node, ["a"], writer) as recorder, monkeypatch.context() as patched:
+            patched.setattr(writer, "append_pieces", refuse)
+            client.put("a", b"1")
+            until(lambda: recorder.status().lost == 1)
+        found = rows(tmp_path / "j" / "counters", "name", "zid", "reason", "value")
+        assert ("dropped", str(client.zid()), "journal full", 1) in found
+        assert ("received", None, None, 1) in found
+
+
+def test_what_cannot_be_opened_locks_nothing(node: Session, tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j") as writer:
+        (tmp_path / "j" / "declarations").touch()
+        with pytest.raises(NoJournal, match="declarations: expected the directory of a journal, found a file"):
+            Recorder(node, ["a"], writer)
+        (tmp_path / "j" / "declarations").unlink()
+        for _ in range(2):
+            Recorder(node, ["a"], writer).stop()  # which was not started
 
 
 def test_what_cannot_be_written_is_told(

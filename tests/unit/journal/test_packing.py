@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.journal.captured import nulls_in_dictionaries
 from tests.unit.journal.rows import START, batch, piece, row
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.incoming import batch_of
+from zenspark.journal import Journal
 from zenspark.journal.layout import SCHEMAS, read_schema
-from zenspark.journal.packing import LARGE, encoded, packed, packed_pieces, unpacked
+from zenspark.journal.packing import ENDS, LARGE, TEXT, WORDS, encoded, packed, packed_pieces, unpacked
 
 NTP64 = 1_700_000_000 << 32
 
@@ -139,6 +142,36 @@ def test_rows_that_are_no_samples() -> None:
 )
 def test_what_was_received_is_packed_as_its_rows_would_be_read(pieces: list[Any]) -> None:
     assert plain(round_trip(packed_pieces(pieces))).equals(batch_of(pieces))
+
+
+# --- nulls ------------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_that_have_a_null_inside_a_dictionary_are_read_and_unified(tmp_path: Path) -> None:
+    journal = Journal(nulls_in_dictionaries(tmp_path))
+    (rows,) = journal.slices(0, journal.latest(), 1)
+    words = pa.Table.from_batches(rows.batches(WORDS))
+    plain = pa.Table.from_batches(rows.batches(TEXT))
+    assert [plain[name].null_count for name in ("timestamp_id", "source_zid", "via")] == [98, 123, 24]
+    for name in ("timestamp_id", "source_zid", "via"):
+        assert [chunk.dictionary.null_count for chunk in words[name].chunks] == [0, 0, 0, 0]
+    assert words.unify_dictionaries().cast(plain.schema).equals(plain)
+
+
+def test_a_null_is_in_the_index_and_a_value_is_there_once() -> None:
+    rows = packed_pieces([piece(0, 9, timestamp_id=clock, via=via) for clock in (None, "a") for via in "xyz"])
+    clocks, via = rows.column("timestamp_id"), rows.column("via")
+    assert (clocks.dictionary.to_pylist(), clocks.indices.null_count) == (["a"], 27)
+    assert via.dictionary.to_pylist() == ["x", "y", "z"]
+
+
+def test_runs_of_texts_with_a_null_become_words() -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], ENDS), pa.array(["a", None, "b"], TEXT))
+    rows = pa.RecordBatch.from_arrays([runs], ["via"])
+    found = [unpacked(rows, read_schema("samples"), "r", 0, texts).column("via") for texts in (TEXT, WORDS)]
+    assert [each.type for each in found] == [TEXT, WORDS]
+    assert found[0].to_pylist() == found[1].to_pylist() == ["a", "a", None, "b", "b"]
+    assert found[1].dictionary.null_count == 0
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import pickle
+import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +17,9 @@ import pytest
 
 from tests.unit.journal.rows import START, batch, counted, payloads, read, row
 from zenspark.arrow import SCHEMA
-from zenspark.errors import CorruptJournal, NoJournal, OffsetOutOfRange
+from zenspark.errors import CorruptJournal, JournalError, NoJournal, OffsetOutOfRange
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.layout import index_file, segment_file
+from zenspark.journal.layout import HEADER_SIZE, index_file, segment_file
 from zenspark.journal.retention import remove
 from zenspark.journal.segment import Index, listed
 
@@ -99,6 +103,47 @@ def test_rows_are_found_by_the_time_they_were_received(tmp_path: Path) -> None:
     assert journal.offset_at(START + 19_000_001) == 20
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_are_found_by_time_also_where_the_clock_was_set_back(tmp_path: Path, seed: int) -> None:
+    """Compared with looking at every row, for a clock that steps back and forth within and between segments."""
+    dice = random.Random(seed)
+    times, now = [], START
+    for _ in range(dice.randrange(1, 80)):
+        now += dice.choice([0, 1, 1, 2, 5, -3, -20, 40])
+        times.append(now)
+    policy = Policy(flush_rows=dice.choice([1, 2, 5]), segment_bytes=dice.choice([1, 10_000, 1 << 30]), fsync="never")
+    journal = Journal(tmp_path / "j")
+    with JournalWriter(tmp_path / "j", policy) as writer:
+        for start in range(0, len(times), 3):
+            numbers = range(start, min(start + 3, len(times)))
+            writer.append(batch(*(row(number, received_at=times[number]) for number in numbers)))
+            writer.flush()
+            check_times(journal, times[: writer.end], dice)
+    for time in range(min(times) - 1, max(times) + 2):
+        assert journal.offset_at(time) == first_since(times, time)
+
+
+def check_times(journal: Journal, times: list[int], dice: random.Random) -> None:
+    for time in dice.choices(times, k=3):
+        assert journal.offset_at(time) == first_since(times, time)
+
+
+def first_since(times: list[int], time: int) -> int:
+    return next((offset for offset, each in enumerate(times) if each >= time), len(times))
+
+
+def test_an_hour_back_hides_no_row(tmp_path: Path) -> None:
+    hour = 3_600_000_000
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
+        for number, time in enumerate([0, 1, -hour, -hour + 1, -hour + 2]):
+            writer.append(batch(row(number, received_at=START + time)))
+    journal = Journal(tmp_path / "j")
+    assert journal.offset_at(START) == 0
+    assert journal.offset_at(START + 1) == 1
+    assert journal.offset_at(START - hour + 1) == 0
+    assert journal.offset_at(START + 2) == 5
+
+
 def test_a_reader_at_the_end_goes_on_without_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = written(tmp_path / "j", 5)
     assert journal.latest() == 5
@@ -168,7 +213,7 @@ def test_what_is_no_journal_is_named(tmp_path: Path) -> None:
     [
         ({"version": 2}, "has format version 2, and this zenspark reads version 1"),
         ({"format": "other"}, "this is not a journal"),
-        ({"rows": "cows"}, "rows: expected one of samples, sessions, declarations, found 'cows'"),
+        ({"rows": "cows"}, "rows: expected one of samples, sessions, declarations, counters, found 'cows'"),
         ({"columns": {"key": "string"}}, "columns: expected"),
         ({"recorder": 3}, "recorder"),
     ],
@@ -188,6 +233,99 @@ def test_a_manifest_that_is_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "j" / "journal.json").write_text("{")
     with pytest.raises(NoJournal, match="expected JSON"):
         Journal(tmp_path / "j").latest()
+
+
+def nested(depth: int) -> str:
+    return '{"format": ' + "[" * depth + "]" * depth + "}"
+
+
+@pytest.mark.parametrize("text", [nested(900), nested(100_000), "\udcff"], ids=["deep", "deeper", "no text"])
+def test_a_manifest_of_any_content_is_refused(tmp_path: Path, text: str) -> None:
+    written(tmp_path / "j")
+    (tmp_path / "j" / "journal.json").write_bytes(text.encode(errors="surrogateescape"))
+    for opened in (lambda: Journal(tmp_path / "j").latest(), lambda: JournalWriter(tmp_path / "j")):
+        with pytest.raises(NoJournal, match=r"journal\.json: expected"):
+            opened()
+
+
+@pytest.mark.parametrize("name", ["journal.json", f"{0:020}.index", f"{0:020}.segment", "writer.lock", "readers"])
+def test_what_is_no_file_or_no_directory_is_named(tmp_path: Path, name: str) -> None:
+    written(tmp_path / "j", 5)
+    place = tmp_path / "j" / name
+    if name == "readers":
+        place.touch()
+    else:
+        place.unlink()
+        place.mkdir()
+
+    def use() -> None:
+        Journal(tmp_path / "j").readers()
+        payloads(Journal(tmp_path / "j"))
+        JournalWriter(tmp_path / "j")
+
+    with pytest.raises(JournalError, match=f"{name}: cannot be (read|written): (Is|Not) a directory"):
+        use()
+
+
+@pytest.mark.parametrize("name", ["journal.json", f"{0:020}.index", f"{0:020}.segment"])
+def test_what_may_not_be_read_is_named(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "j", 5)
+    real = open
+
+    def refuse(file: str, *args: object, **options: object) -> object:
+        if Path(file).name == name:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+        return real(file, *args, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(JournalError, match=f"{name}: cannot be read: Permission denied"):
+        payloads(Journal(tmp_path / "j"))
+
+
+def test_a_disk_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "j", 5)
+    monkeypatch.setattr("builtins.open", lambda *_, **__: Failing())
+    with pytest.raises(JournalError, match=r"cannot be read: Input/output error"):
+        Index(tmp_path / "j", 0).entry(0)
+
+
+class Failing(io.BytesIO):
+    """A file on a disk that cannot be read any more."""
+
+    def fileno(self) -> int:
+        return 0  # of any file: only its size is looked at
+
+    def read(self, _: int | None = None) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_segment_without_its_blocks_is_not_taken_for_a_trimmed_one(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j", 5)
+    segment_file(tmp_path / "j", 0).unlink()
+    with pytest.raises(CorruptJournal, match="the blocks that its index names, found no file"):
+        payloads(journal)
+
+
+def test_a_journal_that_is_removed_while_it_is_read_is_named(tmp_path: Path) -> None:
+    journal = written(tmp_path / "j", 5)
+    assert journal.latest() == 5
+    shutil.rmtree(tmp_path / "j")
+    with pytest.raises(NoJournal, match="no such directory"):
+        journal.latest()
+
+
+@pytest.mark.parametrize("claimed", [4, 6, 2**32 - 1])
+def test_a_header_that_counts_its_rows_wrong_is_not_believed(tmp_path: Path, claimed: int) -> None:
+    written(tmp_path / "j", 5)
+    with Index(tmp_path / "j", 0) as index:
+        entry = index.entry(0)
+    false = entry._replace(block=entry.block._replace(rows=claimed))
+    raw = segment_file(tmp_path / "j", 0).read_bytes()
+    segment_file(tmp_path / "j", 0).write_bytes(false.block.to_bytes() + raw[HEADER_SIZE:])
+    index_file(tmp_path / "j", 0).write_bytes(false.to_bytes())
+    journal = Journal(tmp_path / "j")
+    with pytest.raises(CorruptJournal, match=f"{claimed} rows of samples .* there are 5"):
+        payloads(journal)
 
 
 @pytest.mark.parametrize("place", [0, 10, 64, 100, -1])
@@ -232,6 +370,11 @@ def test_readers_commit_and_are_forgotten(tmp_path: Path) -> None:
     assert journal.readers() == {"spark/1": 7, "other": 3}
     journal.forget("other")
     assert journal.readers() == {"spark/1": 7}
+    journal.commit("spark/1", 8, "a query")
+    before = journal.attached()
+    journal.refresh("spark/1")
+    assert [(one.name, one.offset, one.description) for one in journal.attached()] == [("spark/1", 8, "a query")]
+    assert journal.attached()[0].updated >= before[0].updated
     with pytest.raises(NoJournal):
         Journal(tmp_path / "nothing").commit("a", 1)
 

@@ -20,7 +20,7 @@ from zenspark.arrow import SCHEMA
 from zenspark.errors import NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.remapping import Remapping
-from zenspark.journal.replay import Bound, Pace, Replay, recorded, wait_for_subscribers
+from zenspark.journal.replay import Bound, Pace, Replay, Subscribers, recorded, wait_for_subscribers
 from zenspark.key import KeyExpr
 
 
@@ -153,6 +153,20 @@ def test_timestamps_may_be_forgotten_and_nothing_is_dropped(node: Session) -> No
     assert received(node, Replay(speed=None), rows)[0]["timestamp_id"] == "ab"
     (found,) = received(node, Replay(speed=None, restamp=True, remapping=Remapping(prefix="p")), rows)
     assert (found["timestamp"], found["key"], found["congestion"]) == (None, "p/k/0", "BLOCK")
+
+
+def test_rows_that_no_subscriber_takes_are_counted(node: Session) -> None:
+    rows = batch(*(row(number, key=key) for number, key in enumerate(["a", "b/c", "b/d", "a", "e"])))
+    with connected("client", node) as client, client.declare_subscriber("b/*"):
+        wait_for_subscribers(node, [KeyExpr("b/c")], threading.Event())
+        *_, report = Replay(speed=None).run(node, iter([rows]))
+        assert (report.rows, report.unmatched) == (5, 3)
+        with node.declare_subscriber("a"):
+            *_, report = Replay(speed=None).run(node, iter([rows]))
+            assert report.unmatched == 1
+    with Subscribers(node) as subscribers:
+        until(lambda: subscribers.unmatched(rows) == 5)  # looks again after a while
+        node.close()
 
 
 class Clock:

@@ -48,6 +48,18 @@ def test_an_index_finds_rows_and_times(index: Index) -> None:
     assert [entry.block.first for entry in index.entries(1)] == [2, 4]
 
 
+def test_an_index_finds_times_also_where_the_clock_was_set_back(tmp_path: Path) -> None:
+    writer = SegmentWriter(tmp_path, 0)
+    times = [10, 30, 5, 40, 7] * 200
+    for received in times:
+        append(writer, received)
+    writer.close()
+    with Index(tmp_path, 0) as index:
+        assert [index.place_at(time) for time in (0, 10, 11, 31, 41)] == [0, 0, 1, 3, 1000]
+        assert [index.place_at(31, start) for start in (3, 4, 700, 999)] == [3, 8, 703, 1000]
+        assert index.last_received == 40
+
+
 def test_blocks_are_read_as_they_were_written(path: Path, index: Index) -> None:
     with open(segment_file(path, 0), "rb", buffering=0) as file:
         assert [read_block(file, path, entry) for entry in index.entries()] == [PAYLOAD] * 3

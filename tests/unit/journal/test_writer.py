@@ -9,7 +9,8 @@ import random
 import signal
 import subprocess
 import sys
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ import pytest
 from tests.unit.journal.rows import START, batch, counted, payloads, piece, read, row
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.incoming import batch_of
-from zenspark.errors import JournalFull, JournalLocked, NoJournal, UsageError
+from zenspark.errors import JournalError, JournalFull, JournalLocked, NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.layout import NEVER, index_file, segment_file
+from zenspark.journal.layout import LOCK, NEVER, index_file, segment_file
 from zenspark.journal.policy import Fsync
 from zenspark.journal.segment import Index, SegmentWriter, listed
 
@@ -153,6 +154,100 @@ def test_only_one_writes(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j"), pytest.raises(JournalLocked, match=f"process {os.getpid()}"):
         JournalWriter(tmp_path / "j")
     JournalWriter(tmp_path / "j").close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
+def test_writers_never_interleave_also_without_their_lock_file(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as first:
+        first.append(counted(0, 1))
+        (tmp_path / "j" / LOCK).unlink()
+        with pytest.raises(JournalLocked, match="another process writes this journal"):
+            JournalWriter(tmp_path / "j")
+        first.append(counted(1, 2))
+        assert first.acknowledged == 2
+        with pytest.raises(JournalLocked, match=f"process {os.getpid()}"):
+            JournalWriter(tmp_path / "j")
+    assert payloads(Journal(tmp_path / "j")) == numbers(2)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
+def test_a_writer_whose_journal_was_replaced_stops(tmp_path: Path) -> None:
+    first = JournalWriter(tmp_path / "j", Policy(flush_rows=1))
+    first.append(counted(0, 1))
+    (tmp_path / "j").rename(tmp_path / "moved")
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as second:
+        first.append(counted(1, 2))
+        with pytest.raises(JournalError, match="was removed, moved or replaced while this process writes the journal"):
+            first.flush()
+        second.append(counted(5, 6))
+    assert payloads(Journal(tmp_path / "moved")) == [b"0"]
+    assert payloads(Journal(tmp_path / "j")) == [b"5"]
+    with pytest.raises(JournalError, match="was removed"):
+        first.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no permissions of this kind")
+def test_other_users_can_read_nothing(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with JournalWriter(tmp_path / "j", Policy(flush_rows=1, segment_bytes=1)) as writer:
+            writer.append(counted(0, 1))
+            writer.append(counted(1, 2))
+        Journal(tmp_path / "j").commit("reader", 1)
+    finally:
+        os.umask(before)
+    found = {file: file.stat().st_mode & 0o777 for file in [tmp_path / "j", *(tmp_path / "j").rglob("*")]}
+    assert len(found) == 9
+    assert {mode for file, mode in found.items() if file.is_dir()} == {0o750}
+    assert {mode for file, mode in found.items() if file.is_file()} == {0o640}
+
+
+CALLS = ("open", "write", "fsync", "replace", "mkdir", "scandir")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be counted")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_whatever_fails_while_a_journal_is_opened_it_can_be_opened_right_after(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call of the operating system fails once, in a new journal and in one with rows."""
+    for name in ("new", "old"):
+        refused = 0
+        for failing in range(100):
+            path = tmp_path / name / str(failing)
+            if name == "old":
+                with JournalWriter(path, Policy(fsync="flush")) as writer:
+                    writer.append(counted(0, 1))
+            files = len(os.listdir("/proc/self/fd"))
+            with monkeypatch.context() as patched:
+                calls = failing_call(patched, failing, number)
+                try:
+                    JournalWriter(path, Policy(fsync="flush")).close()
+                except JournalError:
+                    refused += 1
+            assert len(os.listdir("/proc/self/fd")) == files
+            with JournalWriter(path, Policy(fsync="flush")) as writer:
+                assert writer.end == (name == "old")
+            if next(calls) <= failing:
+                break
+        assert refused > len(CALLS)
+
+
+def failing_call(patched: pytest.MonkeyPatch, failing: int, number: int) -> Iterator[int]:
+    """Have one call of the operating system fail, counted from 0; how many there were is the next number."""
+    calls = count()
+
+    def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+            if next(calls) == failing:
+                raise OSError(number, os.strerror(number))
+            return real(*arguments, **options)
+
+        return call
+
+    for name in CALLS:
+        patched.setattr(os, name, wrapped(getattr(os, name)))
+    return calls
 
 
 def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -391,3 +486,130 @@ def test_a_new_segment_for_which_there_is_no_room_is_tried_again(
             with pytest.raises(JournalFull):
                 writer.flush()
     assert payloads(Journal(tmp_path / "j")) == numbers(3)
+
+
+# --- what all readers have committed ----------------------------------------------------------------------------------
+
+
+def test_the_segment_that_is_written_ends_when_all_of_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("zenspark.journal.writer.time.monotonic", lambda: now)
+    monkeypatch.setattr("zenspark.journal.writer.time.time", lambda: START / 1e6 + now)
+    journal = Journal(tmp_path / "j")
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1, retain_read_age=60.0)) as writer:
+        writer.append(batch(row(0, received_at=START + int(now * 1e6))))
+        journal.commit("reader", 0)
+        now += 61
+        writer.flush()
+        assert listed(tmp_path / "j") == [0]
+        journal.commit("reader", 1)
+        now += 11
+        writer.flush()
+        assert listed(tmp_path / "j") == [1]
+        now += 100
+        writer.flush()  # nothing is in it
+        assert listed(tmp_path / "j") == [1]
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1, retain_read_bytes=10)) as writer:
+        writer.append(batch(row(1)))
+        journal.commit("reader", 2)
+        now += 11
+        writer.flush()
+        assert listed(tmp_path / "j") == [2]
+
+
+def test_a_reader_that_is_gone_holds_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("zenspark.journal.writer.time.monotonic", lambda: now)
+    monkeypatch.setattr("zenspark.journal.writer.time.time", lambda: 1e10 + now)
+    policy = Policy(flush_rows=1, segment_bytes=1, retain_read_bytes=0, reader_expiry=3600.0)
+    with JournalWriter(tmp_path / "j", policy) as writer:
+        for number in range(3):
+            writer.append(counted(number, number + 1))
+        Journal(tmp_path / "j").commit("gone", 1)
+        Journal(tmp_path / "j").commit("there", 3)
+        for now in (20.0, 3599.0, 3610.0):  # noqa: B007 - the clocks read it
+            assert Journal(tmp_path / "j").readers() == {"gone": 1, "there": 3}
+            writer.flush()
+    assert Journal(tmp_path / "j").readers() == {"there": 3}
+    assert listed(tmp_path / "j") == [3]
+    assert "reader gone at offset 1 has not committed for" in caplog.text
+
+
+class FullDisk:
+    """A disk that has space for so many bytes of blocks in all segments of a journal."""
+
+    def __init__(self, path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path = path
+        self.size = size
+        self._real = os.write
+        monkeypatch.setattr(os, "write", self._write)
+
+    def _write(self, file: int, data: bytes) -> int:
+        used = sum(each.stat().st_size for each in self._path.glob("*.segment"))
+        if used + len(data) > self.size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._real(file, data)
+
+
+def test_a_full_disk_is_freed_of_what_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = Journal(tmp_path / "j")
+    policy = Policy(flush_rows=1, flush_interval=1e9, segment_bytes=20_000, retain_read_bytes=1 << 40, fsync="never")
+    with JournalWriter(tmp_path / "j", policy) as writer:
+        FullDisk(tmp_path / "j", 50_000, monkeypatch)
+        for number in range(100):
+            writer.append(batch(row(number, payload=b"%d" % number + bytes(1000))))
+            assert writer.acknowledged == number + 1
+            journal.commit("reader", number + 1)
+    assert journal.earliest() > 50
+    assert [int(payload.rstrip(b"\0")) for payload in payloads(journal)] == list(range(journal.earliest(), 100))
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines
+    assert all("the disk is full: removed" in line for line in lines)
+
+
+def test_on_a_full_disk_also_the_segment_that_is_written_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "j")
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1, retain_read_age=1e9, fsync="never")) as writer:
+        disk = FullDisk(tmp_path / "j", 10_000, monkeypatch)
+        while writer.acknowledged == writer.end:
+            writer.append(counted(writer.end, writer.end + 1))
+        journal.commit("reader", writer.acknowledged - 1)
+        with pytest.raises(JournalFull):
+            writer.flush()
+        journal.commit("reader", writer.acknowledged)
+        writer.flush()
+        assert listed(tmp_path / "j") == [writer.end - 1]
+        disk.size = 1 << 40
+
+
+def test_on_a_full_disk_what_is_to_be_kept_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = Policy(flush_rows=1, segment_bytes=1, fsync="never")
+    with JournalWriter(tmp_path / "j", policy) as writer:
+        writer.append(counted(0, 1))
+        disk = FullDisk(tmp_path / "j", 1, monkeypatch)
+        disk.size = 1 << 40
+        Journal(tmp_path / "j").commit("reader", 1)
+        disk.size = 1
+        writer.append(counted(1, 2))
+        with pytest.raises(JournalFull):
+            writer.flush()
+        assert Journal(tmp_path / "j").earliest() == 0
+        disk.size = 1 << 40
+
+
+def test_what_was_read_is_removed_on_request(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j", Policy(flush_rows=1)) as writer:
+        writer.append(counted(0, 1))
+        assert writer.trim_committed() == 0
+        Journal(tmp_path / "j").commit("reader", 1)
+        assert writer.trim_committed() == 1
+        assert writer.append(counted(1, 2)) == 1
+    assert payloads(Journal(tmp_path / "j")) == [b"1"]

@@ -1,0 +1,48 @@
+"""Errors of the operating system as errors of a journal: which file or directory, and the reason."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from zenspark.errors import JournalError, JournalFull
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_failure(path: Path | str, error: OSError) -> JournalError:
+    """The error for something that could not be written; `JournalFull` where space may be freed."""
+    if error.errno in DISK_FULL:
+        return JournalFull(str(path), f"the disk is full ({error.strerror}): free space, or choose another directory")
+    return JournalError(str(path), f"cannot be written: {error.strerror or error}")
+
+
+def read_failure(path: Path | str, error: OSError) -> JournalError:
+    """The error for something that could not be read."""
+    return JournalError(str(path), f"cannot be read: {error.strerror or error}")
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into a `JournalError` that names the file, or else this path."""
+    try:
+        yield
+    except OSError as error:
+        raise write_failure(_named(error) or path, error) from error
+
+
+@contextmanager
+def read_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into a `JournalError`, but for a file that is not there."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise read_failure(_named(error) or path, error) from error
+
+
+def _named(error: OSError) -> str | None:
+    return error.filename if isinstance(error.filename, str) else None

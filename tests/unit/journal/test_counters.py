@@ -1,0 +1,49 @@
+"""Counters of a recorder and of links, as far as they have changed."""
+
+from __future__ import annotations
+
+from tests.unit.api.sessions import connected, listening
+from tests.waiting import PATIENCE, until
+from zenspark.journal.counters import Counter, Counters, links, own
+
+
+def test_what_a_recorder_counts() -> None:
+    assert own(9, 4, {"ab": 3, "cd": 2}) == {
+        ("received", None, None): 9,
+        ("recorded", None, None): 4,
+        ("dropped", "ab", "journal full"): 3,
+        ("dropped", "cd", "journal full"): 2,
+    }
+
+
+def test_only_what_has_changed_is_found() -> None:
+    values: dict[Counter, int] = {("received", None, None): 0}
+    with listening("peer") as session:
+        counters = Counters(session, lambda: values)
+        assert counters.changed() == {}
+        values[("received", None, None)] = 3
+        values[("recorded", None, None)] = 1
+        assert counters.changed() == values
+        assert counters.changed() == {}
+        values[("recorded", None, None)] = 3
+        assert counters.changed() == {("recorded", None, None): 3}
+
+
+def test_links_count_from_when_the_recorder_was_made() -> None:
+    with listening("peer") as session, connected("client", session) as client:
+        name = ("received", str(client.zid()), None)
+        subscriber = session.declare_subscriber("a")
+        publisher = client.declare_publisher("a")
+        until(lambda: publisher.matching_status.matching)
+        publisher.put(b"before")
+        subscriber.recv(PATIENCE)
+        counters, before = Counters(session, dict), links(session)[name]
+        assert before >= 1
+        assert counters.changed() == {}
+        for _ in range(5):
+            publisher.put(b"after")
+            subscriber.recv(PATIENCE)
+        assert counters.changed() == {name: links(session)[name] - before}
+        assert links(session)[name] >= before + 5
+    assert links(session) == {}
+    assert counters.changed() == {}
