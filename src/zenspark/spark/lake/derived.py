@@ -1,213 +1,350 @@
-"""Tables that follow from `samples`: how they keep up with it, and why they are never behind it.
+"""Derived tables: what follows from `samples`, kept up to the moment.
 
-A derived table has marks like `samples`: up to which offsets it has taken the rows in. Now and then, off the way of
-the rows that land, it takes in what came since (*fold*): one transaction adds what these rows mean for the table and
-moves the marks, so every row counts exactly once. Whoever reads it in between gets the same result, because what was
-not taken in yet, the *tail*, is computed while reading. How often folds happen decides what reading costs, not what
-it gives.
+A derived table is two tables. Its *state*, `_state/<name>`, is zenspark's own; its *public* table, `<name>`, is for
+every reader, and written from the state (publication.py).
 
-What rows mean is computed in two steps. Tasks make a *digest* of the files they are given, with Arrow, in Python: that
-is much less than the rows were. Most tables store digests as they are, and whoever reads them puts them together; one
-that has a *state* takes them in through Spark, and writes its state anew.
+The state has marks: up to which offset of every recorder it has taken rows in, and which version of `samples` that
+was. A *refresh* takes in what was committed since: one transaction adds what the new rows mean and moves the marks, so
+every row counts exactly once. It looks only at files that are newer than that version; of these, rows count by
+recorder and offset, since a file that another tool rearranged has old rows too. A backlog is taken in by steps of
+`STEP_ROWS`.
 
-Files are in parts. When many folds have left many files, they are *merged* into one part again; the more there is, the
-more must have come first, so that a row is rewritten only as often as the logarithm of their number.
+`read` gives the table with everything in `samples`: what was not taken in yet is computed while reading. How often
+refreshes happen decides what reading costs, not what it gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
-from typing import NamedTuple, Protocol
-from uuid import uuid4
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from zenspark.spark.lake.files import ROWS, File, Files, batches_of, grouped
+from zenspark.spark.lake.digests import (
+    SAMPLES_VERSION,
+    Digestion,
+    Extent,
+    Share,
+    find_late,
+    find_pending,
+    iterate_digests,
+    read_digests,
+    share_files,
+    write_digests,
+)
+from zenspark.spark.lake.erasure import erase
+from zenspark.spark.lake.files import File, batches_of
 from zenspark.spark.lake.folder import Folder
-from zenspark.spark.lake.offsets import marks, offsets, reaches, recorders
-from zenspark.spark.lake.reading import frame, spark_schema
-from zenspark.spark.lake.shapes import JOURNAL, SAMPLES, Shape
-from zenspark.spark.lake.table import Change, Table
+from zenspark.spark.lake.levels import MERGED_WILD, NEW, STATE, WILD, is_old, is_wild, part_of, plan_merge
+from zenspark.spark.lake.offsets import marks, offsets, recorders
+from zenspark.spark.lake.quarantine import RETRIED
+from zenspark.spark.lake.ranges import EVERYTHING, Range, Sorted, write_sorted
+from zenspark.spark.lake.reading import frame, rows_of, spark_schema
+from zenspark.spark.lake.shapes import Shape
+from zenspark.spark.lake.table import Change, ForeignChange, Table
 from zenspark.spark.lake.writing import by_partition, on_workers, written
 
-STATE = "state"
-"""The part that a fold writes anew."""
-NEW = "new"
-"""The part that folds append to,"""
-MERGED = "merged"
-"""and the one that merges write."""
+log = logging.getLogger("zenspark.spark")
 
-FEW_FILES = 16
-"""Fewer are not worth a merge,"""
-MANY_FILES = 128
-"""and more are, whatever it costs: every one is opened by every reader."""
-WORTH_MERGING = 4
-"""Otherwise there must be a new row for every so many old ones."""
+ERASED_VERSION = "erased-version"
+"""The version of `samples` up to which rows that other tools deleted are gone from a state that forgets them."""
+REBUILT = "rebuilt"
+"""How often a state was made anew, so that a public table made from an older one is replaced whole."""
+REBUILDING = "rebuilding"
+"""1 while a state is made anew: then it is not published."""
+
+REFRESHED = "refresh"
+"""The label of files that refreshes write,"""
+MERGED_LABEL = "merge"
+"""and of those that merges write."""
+
+GRACE = timedelta(days=1)
+"""How long rows that hide others, such as DELETEs, are remembered for what may be delayed."""
+STEP_ROWS = 1 << 24
+"""Rows of a recorder taken in by one transaction: a backlog must fit into memory, and work that was done stays done."""
+DRIVER_ROWS = 1 << 20
+"""Up to so many rows, a state is stepped in the driver: a query of Spark would cost more."""
+BYTES_PER_ROW = 16
+"""What a row takes in a file at least, for files without a count of their rows."""
 
 
-class Derivation(Protocol):
+class Derivation(Digestion, Protocol):
     """What makes one derived table out of samples."""
 
-    shape: Shape
-    needs: str
-    """Rows without a value in this column mean nothing to it."""
-    columns: tuple[str, ...]
-    """What it looks at in samples."""
+    public: Shape
     digested: pa.Schema
-    """The columns of a digest; those of the table, unless it has a state."""
+    """The columns of a digest; those of the state, unless `has_state`."""
     has_state: bool
-
-    def digest(self, rows: pa.Table) -> pa.Table:
-        """What some samples mean; their texts are dictionaries, and their columns in one piece."""
+    """Whether a digest means something only together with what was before."""
+    forgets: bool
+    """Whether rows that another tool deletes from `samples` count no longer, and merges leave out old rows."""
 
     def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
-        """What digests mean for the table, in its columns and parts; the state they meet is replaced by the new."""
+        """What digests mean for the state, in its columns and parts; its part STATE is replaced by the new one."""
 
-    def merge(self, stored: DataFrame) -> DataFrame:
-        """The same content in fewer rows, without the state."""
+    def step_rows(self, digests: pa.Table, state: pa.Table) -> pa.Table:
+        """The same for few rows."""
 
-    def view(self, stored: DataFrame) -> DataFrame:
-        """What a reader sees of all that is stored."""
+    def reduce(self, rows: pa.Table) -> pa.Table:
+        """The same content in fewer rows of the state."""
 
+    def forget(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+        """Leaves out reduced rows that are needed no longer; `limits` has for each recorder the time of the oldest."""
 
-class Wanted(NamedTuple):
-    """Rows of a file of samples: those from an offset on."""
+    def resolve(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+        """The rows of the public table, of reduced rows of the state and those of its parts with wildcards."""
 
-    file: File
-    start: int
-
-
-Share = list[Wanted]
-"""What one task has to take in."""
+    def view(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
+        """The same by Spark, of rows that are not reduced; they are in these parts of the state at most."""
 
 
 class Derived:
     """One derived table beside the samples it follows from."""
 
-    def __init__(self, derivation: Derivation, table: Table, samples: Table) -> None:
+    def __init__(self, derivation: Derivation, state: Table, samples: Table) -> None:
+        """`state` must have been opened first: so it is never ahead of `samples`."""
         self.derivation = derivation
-        self.table = table
+        self.state = state
         self.samples = samples
 
-    def fold(self, spark: SparkSession) -> bool:
-        """Takes in what landed since the last time; whether there was anything."""
-        start, end = self._progress()
-        if start == end:
+    # --- taking in
+
+    def refresh(self, spark: SparkSession) -> bool:
+        """Takes in what was committed to `samples` since the last time; whether there was anything."""
+        changed = self._erase(spark)
+        while self._take_in(spark):
+            changed = True
+        return changed
+
+    def _take_in(self, spark: SparkSession) -> bool:
+        """Takes in one step; whether there was anything."""
+        pending = self._pending()
+        if pending.empty and not self.state.mark(REBUILDING):
             return False
-        shares = self._shares(start)
-        change = self._folded(spark, shares) if shares else Change()
-        self.table.commit(replace(change, marks=marks(end)))
+        step = pending.limited(STEP_ROWS)
+        shares = self._shares(step)
+        change = self._changed(spark, step, shares) if shares else Change()
+        moved = marks(step.end) | dict.fromkeys(find_late(self.state, self.samples), RETRIED)
+        if step.end == pending.end:
+            moved[SAMPLES_VERSION] = self.samples.version
+            if self.state.mark(REBUILDING):
+                moved[REBUILDING] = 0
+        if self.derivation.forgets:
+            moved[ERASED_VERSION] = self.samples.version
+        self.state.commit(replace(change, marks=moved))
         return True
 
-    def _folded(self, spark: SparkSession, shares: Sequence[Share]) -> Change:
-        """What these rows change in the table."""
-        if self.derivation.has_state:
-            return Change(add=self._written(self._stepped(spark, shares)), remove=self._state)
-        write_share = partial(write_digests, self.derivation, self.table.folder, directory(), self.samples.folder)
-        return Change(add=[file for files in on_workers(spark, write_share, shares) for file in files])
+    def _changed(self, spark: SparkSession, extent: Extent, shares: Sequence[Share]) -> Change:
+        """What these rows change in the state."""
+        if not self.derivation.has_state:
+            write = partial(write_digests, self.derivation, self.state.folder, REFRESHED, self.samples.folder, extent)
+            return Change(add=[file for files in on_workers(spark, write, shares) for file in files])
+        if not _are_few(shares):
+            return Change(add=self._write(self._stepped(spark, extent, shares), REFRESHED), remove=self._in(STATE))
+        rows = self._stepped_rows(spark, extent, shares)
+        return Change() if rows is None else Change(add=self._write_rows(rows), remove=self._in(STATE))
 
-    def merge(self, spark: SparkSession) -> bool:
-        """Writes what many folds left as few files; whether it was worth it."""
-        if not merge_is_due(self.table.files):
-            return False
-        added = self._written(self.derivation.merge(frame(spark, self.table, self._kept)))
-        self.table.commit(Change(add=added, remove=self._kept, rearranges=True))
-        return True
+    def _stepped(self, spark: SparkSession, extent: Extent, shares: Sequence[Share]) -> DataFrame:
+        """The state with these rows taken in, by tasks."""
+        derivation, folder = self.derivation, self.samples.folder
+
+        def make_digests(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in numbers:
+                for number in batch.column(0).to_pylist():
+                    for digest in iterate_digests(derivation, folder, extent, shares[number]):
+                        yield from digest.cast(derivation.digested).to_batches()
+
+        tasks = spark.range(0, len(shares), 1, len(shares))
+        digests = tasks.mapInArrow(make_digests, spark_schema(derivation.digested))
+        return derivation.step(digests, frame(spark, self.state, self._in(STATE)))
+
+    def _stepped_rows(self, spark: SparkSession, extent: Extent, shares: Sequence[Share]) -> pa.Table | None:
+        """The same by the driver; None if these rows mean nothing."""
+        read = partial(read_digests, self.derivation, self.samples.folder, extent)
+        digests = [digest for found in on_workers(spark, read, shares) for digest in found]
+        if not digests:
+            return None
+        shape = self.state.shape
+        batches = [batch for file in self._in(STATE) for batch in rows_of(self.state.folder, file, shape)]
+        return self.derivation.step_rows(pa.concat_tables(digests), pa.Table.from_batches(batches, shape.schema))
+
+    # --- reading
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The table as it is now, with everything that is in `samples`."""
-        start, end = self._progress()
-        stored = frame(spark, self.table, self._kept)
-        shares = self._shares(start) if start != end else []
-        state = self._stepped(spark, shares) if shares else frame(spark, self.table, self._state)
-        return self.derivation.view(stored.unionByName(state))
+        stored, pending = self._stored(spark), self._pending()
+        parts = {part_of(file) for file in self.state.files}
+        shares = [] if pending.empty else self._shares(pending)
+        if not shares:
+            return self.derivation.view(stored.unionByName(frame(spark, self.state, self._in(STATE))), parts)
+        if self.derivation.has_state and _are_few(shares):
+            rows = self._stepped_rows(spark, pending, shares)
+            state = frame(spark, self.state, self._in(STATE)) if rows is None else spark.createDataFrame(rows)
+        else:
+            state = self._stepped(spark, pending, shares)
+        return self.derivation.view(stored.unionByName(state), parts | {NEW, WILD})
 
-    def _stepped(self, spark: SparkSession, shares: Sequence[Share]) -> DataFrame:
-        """The state when these rows have been taken in, and what there is to tell of them."""
-        derivation, folder = self.derivation, self.samples.folder
+    def _stored(self, spark: SparkSession) -> DataFrame:
+        """What refreshes have stored and still counts, without the part STATE."""
+        changes = self._foreign_changes()
+        stored = frame(spark, self.state, self._not_state)
+        left = erase(spark, stored, self.samples, changes) if changes else None
+        return stored if left is None else left
 
-        def digested(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in numbers:
-                for number in batch.column(0).to_pylist():
-                    for digest in digests(derivation, folder, shares[number]):
-                        yield from digest.cast(derivation.digested).to_batches()
+    # --- keeping it small, and right
 
-        tasks = spark.range(0, len(shares), 1, len(shares)).mapInArrow(digested, spark_schema(derivation.digested))
-        return derivation.step(tasks, frame(spark, self.table, self._state))
+    def merge(self, spark: SparkSession, published: int | None) -> bool:
+        """Merges files that refreshes left, if it is worth it; `published` is the version that the public table has."""
+        unpublished = self.state.files if published is None else self.state.files_since(published)
+        plan = plan_merge(self.state.files, unpublished)
+        if plan is None:
+            return False
+        limits = self._find_limits(spark, plan.files) if plan.complete else None
+        exact = [file for file in plan.files if not is_wild(file)]
+        wild = read_wild(self.derivation, self._sorted, plan.files)
+        write = partial(merge_range, self.derivation, self._sorted, exact, wild, limits, plan.part)
+        ranges = self._sorted.split(exact, EVERYTHING)
+        added = [file for files in on_workers(spark, write, ranges) for file in files]
+        if limits is not None and wild.num_rows:
+            wild = wild.filter(pc.invert(is_old(wild, limits)))
+        part = {"part": WILD if plan.part == NEW else MERGED_WILD}
+        added += write_sorted(self._sorted, MERGED_LABEL, wild, self.derivation.order, part)
+        self.state.commit(Change(add=added, remove=plan.files, rearranges=True))
+        return True
+
+    def _find_limits(self, spark: SparkSession, files: Sequence[File]) -> dict[str, int]:
+        """For each recorder the time before which rows are old: a `GRACE` before now, and before its newest row.
+
+        So a backlog that lands late is judged by the times it was recorded at.
+        """
+        if not self.derivation.forgets:
+            return {}
+        find = partial(find_newest, self.state.folder, self.state.shape)
+        newest: dict[str, int] = {}
+        for found in on_workers(spark, find, files):
+            newest |= {name: max(time, newest.get(name, 0)) for name, time in found.items()}
+        now = int(time.time() * 1_000_000)
+        return {name: min(each, now) - GRACE // timedelta(microseconds=1) for name, each in newest.items()}
+
+    def rebuild(self, spark: SparkSession) -> None:
+        """Makes the state anew from the rows that are in `samples` now, and forgets what followed from others."""
+        self._begin_rebuilding()
+        self.refresh(spark)
+
+    def _begin_rebuilding(self) -> None:
+        zero = marks(dict.fromkeys(offsets(self.state, recorders(self.samples)), 0))
+        moved = {SAMPLES_VERSION: 0, ERASED_VERSION: self.samples.version, REBUILDING: 1, REBUILT: self._rebuilt + 1}
+        self.state.commit(Change(remove=self.state.files, marks=zero | moved))
+
+    def _erase(self, spark: SparkSession) -> bool:
+        """Takes away what follows from rows that other tools deleted from `samples`; whether they deleted any."""
+        changes = self._foreign_changes()
+        if changes is None:
+            log.warning(
+                "%s: the log does not reach back to version %s; what other tools have deleted since then stays in %s"
+                " until it is rebuilt",
+                self.samples.folder.address,
+                self.state.mark(ERASED_VERSION),
+                self.state.shape.name,
+            )
+        elif not changes:
+            return False
+        done = {ERASED_VERSION: self.samples.version}
+        left = erase(spark, frame(spark, self.state, self.state.files), self.samples, changes) if changes else None
+        if left is None:
+            self.state.commit(Change(marks=done))
+            return True
+        column = self.derivation.order[0]
+        rows = left.repartitionByRange(column).sortWithinPartitions(column)
+        added = self._write(rows, MERGED_LABEL)
+        self.state.commit(Change(add=added, remove=self.state.files, marks=done | {REBUILT: self._rebuilt + 1}))
+        return True
+
+    def _foreign_changes(self) -> list[ForeignChange] | None:
+        """What other tools deleted from `samples` since the last time; None if that cannot be found out any more."""
+        version = self.state.mark(ERASED_VERSION)
+        return [] if version is None or not self.derivation.forgets else self.samples.foreign_changes(version)
+
+    # --- files
 
     @property
-    def _state(self) -> list[File]:
-        return [file for file in self.table.files if file.partition["part"] == STATE]
+    def _rebuilt(self) -> int:
+        return self.state.mark(REBUILT) or 0
+
+    def _in(self, part: str) -> list[File]:
+        return [file for file in self.state.files if part_of(file) == part]
 
     @property
-    def _kept(self) -> list[File]:
-        return [file for file in self.table.files if file.partition["part"] != STATE]
+    def _not_state(self) -> list[File]:
+        return [file for file in self.state.files if part_of(file) != STATE]
 
-    def _progress(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Up to where this table has taken in samples, and up to where there are any."""
-        known = recorders(self.samples)
-        return offsets(self.table, known), offsets(self.samples, known)
+    def _pending(self) -> Extent:
+        return find_pending(self.state, self.samples)
 
-    def _shares(self, start: Mapping[str, int]) -> list[Share]:
-        """The samples from these offsets on that mean something to this table, for a task each."""
-        needed = self.derivation.needs
-        files = [file for file in self.samples.files if reaches(file, start) and file.greatest[needed] is not None]
-        return shared([Wanted(file, start.get(str(file.least["recorder"]), 0)) for file in files])
+    def _shares(self, extent: Extent) -> list[Share]:
+        """The files that can have these rows, for a task each."""
+        version = self.state.mark(SAMPLES_VERSION)
+        files = self.samples.files if version is None else self.samples.files_since(version)
+        return share_files(file for file in files if extent.may_hold(file))
 
-    def _written(self, rows: DataFrame) -> list[File]:
-        return written(rows.select(self.table.shape.schema.names), self.table, directory())
+    @property
+    def _sorted(self) -> Sorted:
+        return Sorted(self.state.folder, self.state.shape, self.derivation.order[0])
+
+    def _write(self, rows: DataFrame, label: str) -> list[File]:
+        return written(rows.select(self.state.shape.schema.names), self.state, label)
+
+    def _write_rows(self, rows: pa.Table) -> list[File]:
+        order = self.derivation.order
+        parts = by_partition(rows, self.state.shape)
+        return [file for own, part in parts for file in write_sorted(self._sorted, REFRESHED, own, order, part)]
 
 
-def directory() -> str:
-    """A new directory for what is written now."""
-    return f"batch=fold-{uuid4().hex}"
+def _are_few(shares: Sequence[Share]) -> bool:
+    """Whether the driver can take in the digests of these files."""
+    return sum(file.rows or file.size // BYTES_PER_ROW for share in shares for file in share) <= DRIVER_ROWS
 
 
-def shared(wanted: Sequence[Wanted]) -> list[Share]:
-    """The same in shares of some rows each, in order."""
-    found: list[Share] = []
-    rows = ROWS
-    for each in sorted(wanted, key=lambda one: str(one.file.least["recorder"])):
-        if rows >= ROWS:
-            found.append([])
-            rows = 0
-        found[-1].append(each)
-        rows += each.file.rows
+# --- what tasks do ----------------------------------------------------------------------------------------------------
+
+
+def merge_range(
+    derivation: Derivation,
+    state: Sorted,
+    files: Sequence[File],
+    wild: pa.Table,
+    limits: Mapping[str, int] | None,
+    part: str,
+    wanted: Range,
+) -> list[File]:
+    """Writes the rows of a range in fewer rows into a part; with `limits`, without those that are needed no longer."""
+    rows = derivation.reduce(state.read(files, wanted))
+    if limits is not None:
+        rows = derivation.forget(rows, wild, limits)
+    return write_sorted(state, MERGED_LABEL, rows, derivation.order, {"part": part})
+
+
+def read_wild(derivation: Derivation, state: Sorted, files: Iterable[File]) -> pa.Table:
+    """The rows of parts with wildcards."""
+    return derivation.reduce(state.read([file for file in files if is_wild(file)], EVERYTHING)).cast(
+        state.shape.columns
+    )
+
+
+def find_newest(folder: Folder, shape: Shape, file: File) -> dict[str, int]:
+    """For each recorder when the newest of its rows in a file was received."""
+    found: dict[str, int] = {}
+    for batch in batches_of(folder, file, shape, ["recorder", "received_at"]):
+        rows = pa.table(
+            {"recorder": batch["recorder"].cast(pa.string()), "time": batch["received_at"].cast(pa.int64())}
+        )
+        for row in rows.group_by("recorder").aggregate([("time", "max")]).to_pylist():
+            found[row["recorder"]] = max(row["time_max"], found.get(row["recorder"], 0))
     return found
-
-
-def digests(derivation: Derivation, samples: Folder, share: Share) -> Iterator[pa.Table]:
-    """What the rows of a share mean: what a task of Spark does."""
-    for rows in grouped(batch for wanted in share for batch in _batches(derivation, samples, wanted)):
-        digest = derivation.digest(rows)
-        if digest.num_rows:
-            yield digest
-
-
-def _batches(derivation: Derivation, samples: Folder, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    columns = [name for name in JOURNAL.names if name in derivation.columns or name == "offset"]
-    for batch in batches_of(samples, wanted.file, SAMPLES, columns):
-        new = batch.filter(pc.greater_equal(batch["offset"], wanted.start))
-        if new.num_rows:
-            yield new
-
-
-def write_digests(derivation: Derivation, folder: Folder, where: str, samples: Folder, share: Share) -> list[File]:
-    """Writes what the rows of a share mean into files of the table, by part: what a task of Spark does."""
-    files = Files(folder, derivation.shape, where)
-    for digest in digests(derivation, samples, share):
-        for own, partition in by_partition(digest, derivation.shape):
-            files.write(own, partition)
-    return files.close()
-
-
-def merge_is_due(files: list[File]) -> bool:
-    """Whether enough has come since the last merge."""
-    new = [file for file in files if file.partition["part"] == NEW]
-    merged = [file for file in files if file.partition["part"] == MERGED]
-    worth = sum(file.rows for file in new) * WORTH_MERGING >= sum(file.rows for file in merged)
-    return len(new) >= MANY_FILES or (len(new) >= FEW_FILES and worth)

@@ -6,22 +6,29 @@ Spark, Arrow and the Delta log each spell the same address in their own way.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
+import obstore
 import pyarrow as pa
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import ObjectStore, from_url
 from pyarrow import fs
 
 from zenspark.errors import LakeError, UsageError
 from zenspark.spark.lake import s3
 
 S3 = "s3://"
+NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 HADOOP_SCHEMES = {"s3": "s3a", "gs": "gs", "abfs": "abfss"}
 """What Spark's filesystems call what the others call by the name on the left."""
 
@@ -139,6 +146,44 @@ class Folder:
         if written != where:
             system.move(written, where)
 
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a small file unless there is one of that name, in one step; whether it was written."""
+        if not self.local:
+            return self._created_elsewhere(path, content)
+        _, where = self._made(path)
+        draft = f"{where.rsplit('/', 1)[0]}/.{uuid4().hex}.tmp"
+        try:
+            with open(draft, "xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            _link(draft, where, content)
+        except FileExistsError:
+            return False
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+        return True
+
+    def _created_elsewhere(self, path: str, content: bytes) -> bool:
+        try:
+            obstore.put(self._objects, path, content, mode="create")
+        except AlreadyExistsError:
+            return False
+        except BaseError as error:
+            raise OSError(str(error).split("\n")[0]) from error
+        return True
+
+    @cached_property
+    def _objects(self) -> ObjectStore:
+        """The folder for the one thing that Arrow cannot do: to write only what is not there."""
+        config: Any = {name: value for name, value in self.options.items() if name != s3.ALLOW_HTTP} or None
+        return from_url(
+            self.address,
+            config=config,
+            client_options={"allow_http": True} if s3.ALLOW_HTTP in self.options else None,
+        )
+
     def sink(self, path: str) -> pa.NativeFile:
         """Opens a new file to write, and makes its directory."""
         system, where = self._made(path)
@@ -160,10 +205,39 @@ class Folder:
             case fs.FileType.File:
                 system.delete_file(where)
 
-    def prune(self, path: str) -> None:
-        """Removes a directory if there is no file in it."""
-        if not self.files(path):
-            self.remove(path)
+    def move(self, path: str, to: str) -> None:
+        """Give a directory of a local disk another name."""
+        system, where = self._at(path)
+        _, target = self._made(to)
+        system.move(where, target)
+
+    def copy(self, path: str, folder: Folder, to: str) -> None:
+        """Copy a file into another folder of the same place."""
+        system, where = self._at(path)
+        _, target = folder._made(to)
+        system.copy_file(where, target)
+
+    def link(self, path: str, to: str) -> None:
+        """Give a file a second name: on a local disk without a copy, elsewhere by one. An older one is replaced."""
+        if not self.local:
+            self.copy(path, self, to)
+            return
+        _, where = self._at(path)
+        _, target = self._made(to)
+        with suppress(FileNotFoundError):
+            os.unlink(target)
+        os.link(where, target)
+
+
+def _link(draft: str, where: str, content: bytes) -> None:
+    """Give a file its name if there is none of that name; where a disk has no hard links, write it under that name."""
+    try:
+        os.link(draft, where)
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
+            raise
+        with open(where, "xb") as file:
+            file.write(content)
 
 
 def _is_file(info: fs.FileInfo, suffix: str) -> bool:

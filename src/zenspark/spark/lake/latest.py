@@ -6,13 +6,15 @@ whose key has wildcards is no key of its own: a DELETE removes all keys it inclu
 value to all of them that are there and older. Whatever arrives later with an older stamp changes nothing, so the
 order of arrival does not matter.
 
-Stored are the newest rows per key of each fold, DELETEs too, since a PUT that is older than they may still come.
-After `GRACE` a DELETE is forgotten at the next merge: a sample delayed longer than that brings its key back.
+The state has the newest rows per key of each refresh, DELETEs too, since a PUT that is older than they may still
+arrive. A merge that takes everything in forgets a DELETE, and a row with wildcards, a day after it was received
+(`derived.GRACE`): a sample that is delayed longer than that brings its key back.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -22,61 +24,130 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from zenspark.journal.packing import TEXT
-from zenspark.spark.functions import zenoh_key_match
-from zenspark.spark.lake.derived import MERGED, NEW
-from zenspark.spark.lake.shapes import JOURNAL, LATEST
+from zenspark.key.match import includes
+from zenspark.spark.lake.levels import NEW, WILD, WILD_PARTS, is_old
+from zenspark.spark.lake.reading import spark_schema
+from zenspark.spark.lake.shapes import JOURNAL, LATEST, LATEST_STATE
 
-GRACE = "INTERVAL 1 DAY"
-WILD = "wild"
-"""The part with the rows whose keys have wildcards: few, and needed whole."""
 SIGN = -(2**63)
 STAMP_ID_DIGITS = 32
 _ORDER = ("_stamp", "_id", "offset", "recorder")
+
+Stamps = npt.NDArray[np.uint64]
+Rank = tuple[int, str, int, str]
+"""What orders rows: stamp, clock, offset and recorder."""
 
 
 class Latest:
     """Makes `latest` out of samples."""
 
-    shape = LATEST
-    needs = "key"
+    state = LATEST_STATE
+    public = LATEST
+    order: tuple[str, ...] = ("key",)
     columns: tuple[str, ...] = tuple(JOURNAL.names)
-    digested = LATEST.schema
+    digested = LATEST_STATE.schema
     has_state = False
+    forgets = True
 
     def digest(self, rows: pa.Table) -> pa.Table:
-        """Of some rows, those that `newest` would choose."""
-        group = groups_of(rows["key"].chunk(0), rows["kind"].chunk(0))
-        stamps = stamps_of(rows)
-        best = np.zeros(int(group.max()) + 1, np.uint64)
-        np.maximum.at(best, group, stamps)
-        places = np.flatnonzero(stamps == best[group])
-        first = rows.take(places).append_column("_group", pa.array(group[places]))
-        chosen = one_of_each(first).drop_columns("_group").select(JOURNAL.names)
+        """Of some samples, those that may be the newest of their keys."""
+        chosen = self.reduce(rows)
         part = pc.if_else(pc.match_substring(chosen["key"].cast(TEXT), "*"), WILD, NEW)
         return chosen.append_column("part", part)
 
     def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
         return digests
 
-    def merge(self, stored: DataFrame) -> DataFrame:
-        recent = F.col("received_at") >= F.current_timestamp() - F.expr(GRACE)
-        removed = newest(stored).where((F.col("kind") == "DELETE") & ~is_wild("key") & recent)
-        wild = newest(stored.where(F.col("part") == WILD)).where(recent)
-        merged = self.view(stored).unionByName(removed).withColumn("part", F.lit(MERGED))
-        return merged.unionByName(wild.withColumn("part", F.lit(WILD)))
+    def step_rows(self, digests: pa.Table, state: pa.Table) -> pa.Table:
+        return digests
 
-    def view(self, stored: DataFrame) -> DataFrame:
-        exact = newest(stored.where(F.col("part") != WILD)).where(F.col("kind") == "PUT")
-        wild = newest(stored.where(F.col("part") == WILD))
-        kinds = {row.kind for row in wild.select("kind").distinct().collect()}
-        if "DELETE" in kinds:
-            exact = without_removed(exact, wild.where(F.col("kind") == "DELETE"))
-        if "PUT" in kinds:
-            exact = with_updates(exact, wild.where(F.col("kind") == "PUT"))
-        return exact
+    def reduce(self, rows: pa.Table) -> pa.Table:
+        """The newest row per key; of keys with wildcards, the newest PUT and the newest DELETE."""
+        if not rows.num_rows:
+            return rows.select(JOURNAL.names)
+        group = groups_of(rows["key"].chunk(0), rows["kind"].chunk(0))
+        stamps = stamps_of(rows)
+        best = np.zeros(int(group.max()) + 1, np.uint64)
+        np.maximum.at(best, group, stamps)
+        places = np.flatnonzero(stamps == best[group])
+        first = rows.take(places).append_column("_group", pa.array(group[places]))
+        return one_of_each(first).drop_columns("_group").select(JOURNAL.names)
+
+    def forget(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+        """Leaves out DELETEs received before the limits of their recorders, and applies rows with wildcards.
+
+        A PUT with wildcards is applied when it is forgotten, not before: a DELETE older than it may still arrive.
+        """
+        rows, wild = rows.cast(JOURNAL), wild.cast(JOURNAL)
+        old = wild.filter(pc.and_(is_old(wild, limits), pc.equal(wild["kind"], "PUT")))
+        deletes = wild.filter(pc.equal(wild["kind"], "DELETE"))
+        puts = apply_wild(rows.filter(pc.equal(rows["kind"], "PUT")), pa.concat_tables([deletes, old]))
+        removed = rows.filter(pc.equal(rows["kind"], "DELETE"))
+        return pa.concat_tables([puts, removed.filter(pc.invert(is_old(removed, limits)))])
+
+    def resolve(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+        """The rows of the public table: PUTs, and what rows with wildcards make of them."""
+        return apply_wild(rows.filter(pc.equal(rows["kind"].cast(TEXT), "PUT")).cast(JOURNAL), wild.cast(JOURNAL))
+
+    def view(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
+        exact = newest(stored.where(~in_wild_part())).where(F.col("kind") == "PUT")
+        if not set(parts) & set(WILD_PARTS):
+            return exact
+        wild = newest(stored.where(in_wild_part())).toArrow().cast(JOURNAL)
+        return exact.mapInArrow(partial(_apply, wild), spark_schema(JOURNAL)) if wild.num_rows else exact
 
 
-# --- with Arrow, for digests ------------------------------------------------------------------------------------------
+# --- rows with wildcards ----------------------------------------------------------------------------------------------
+
+
+def apply_wild(rows: pa.Table, wild: pa.Table) -> pa.Table:
+    """The newest rows of keys when newer DELETEs and PUTs with wildcards have been applied to them."""
+    if not wild.num_rows or not rows.num_rows:
+        return rows
+    rows, wild = rows.combine_chunks(), wild.combine_chunks()
+    removed = np.zeros(rows.num_rows, np.bool_)
+    chosen = np.full(rows.num_rows, -1, np.int64)
+    stamps, ranks = stamps_of(rows), _ranks(wild)
+    for place in sorted(range(wild.num_rows), key=ranks.__getitem__):
+        met = _included_and_older(rows, stamps, wild["key"][place].as_py(), ranks[place])
+        if wild["kind"][place].as_py() == "DELETE":
+            removed[met] = True
+        else:
+            chosen[met] = place
+    updated = np.flatnonzero(~removed & (chosen >= 0))
+    new = wild.take(chosen[updated]).set_column(0, JOURNAL.field("key"), rows["key"].take(updated))
+    return pa.concat_tables([rows.filter(pa.array(~removed & (chosen < 0))), new])
+
+
+def _apply(wild: pa.Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same for batches of Spark."""
+    for batch in batches:
+        yield from apply_wild(pa.Table.from_batches([batch]).cast(JOURNAL), wild).to_batches()
+
+
+def _included_and_older(rows: pa.Table, stamps: Stamps, expression: str, rank: Rank) -> list[int]:
+    """The places of rows whose keys an expression includes, and that are older than its row."""
+    begins = pc.starts_with(rows["key"], literal_prefix(expression)).to_numpy()
+    limit = np.uint64(rank[0])
+    found = np.flatnonzero(begins & (stamps <= limit))
+    keys = rows["key"].take(found).to_pylist()
+    included = [place for place, key in zip(found.tolist(), keys, strict=True) if includes(expression, key)]
+    return [place for place in included if stamps[place] < limit or _ranks(rows.slice(place, 1))[0] < rank]
+
+
+def _ranks(rows: pa.Table) -> list[Rank]:
+    """What orders rows, as values that can be compared."""
+    clocks = pc.utf8_lpad(pc.fill_null(rows["timestamp_id"].cast(TEXT), ""), STAMP_ID_DIGITS, "0").to_pylist()
+    names = rows["recorder"].cast(TEXT).to_pylist()
+    return list(zip(stamps_of(rows).tolist(), clocks, rows["offset"].to_pylist(), names, strict=True))
+
+
+def literal_prefix(expression: str) -> str:
+    """What all keys that an expression includes begin with: `a/**` includes `a`, too."""
+    return expression[: expression.index("*")].removesuffix("$").removesuffix("/")
+
+
+# --- with Arrow -------------------------------------------------------------------------------------------------------
 
 
 def groups_of(keys: pa.DictionaryArray, kinds: pa.DictionaryArray) -> npt.NDArray[np.int64]:
@@ -88,16 +159,17 @@ def groups_of(keys: pa.DictionaryArray, kinds: pa.DictionaryArray) -> npt.NDArra
     return group + (is_wild[key] & is_delete[kind]) if is_wild.any() else group
 
 
-def stamps_of(rows: pa.Table) -> Any:  # noqa: ANN401 - an array of unsigned 64-bit integers
+def stamps_of(rows: pa.Table) -> Stamps:
     """When each row was made: what `stamp` says of it, as an unsigned number."""
-    ntp64 = rows["timestamp_ntp64"].chunk(0)
+    ntp64 = rows["timestamp_ntp64"].combine_chunks()
     if not ntp64.null_count:
-        return ntp64.to_numpy().view(np.uint64)
-    micros = rows["received_at"].chunk(0).cast(pa.int64()).to_numpy()
+        return ntp64.to_numpy().view(np.uint64)  # type: ignore[no-any-return]
+    micros = rows["received_at"].combine_chunks().cast(pa.int64()).to_numpy()
     seconds, rest = np.divmod(micros, 1_000_000)
     received = (seconds << 32) + np.floor(rest * (2**32 / 1_000_000)).astype(np.int64)
     known = pc.fill_null(ntp64, 0).to_numpy()
-    return np.where(ntp64.is_valid().to_numpy(zero_copy_only=False), known, received).view(np.uint64)
+    is_known = ntp64.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(is_known, known, received).view(np.uint64)  # type: ignore[no-any-return]
 
 
 def one_of_each(rows: pa.Table) -> pa.Table:
@@ -111,12 +183,17 @@ def one_of_each(rows: pa.Table) -> pa.Table:
     return ordered.filter(pa.array(np.diff(ordered["_group"].to_numpy(), prepend=-1) > 0))
 
 
-# --- with Spark, for readers ------------------------------------------------------------------------------------------
+# --- with Spark -------------------------------------------------------------------------------------------------------
 
 
 def is_wild(key: str) -> Column:
     """Whether a key has wildcards."""
     return F.col(key).contains("*")
+
+
+def in_wild_part() -> Column:
+    """Whether a row of the state is in a part with rows whose keys have wildcards."""
+    return F.col("part").isin(*WILD_PARTS)
 
 
 def stamp(ntp64: str, received_at: str) -> Column:
@@ -146,28 +223,3 @@ def newest(rows: DataFrame) -> DataFrame:
     left = given.join(best, ["key", "_group", "_stamp"], "left_semi")
     order = Window.partitionBy("key", "_group").orderBy(*(F.col(name).desc() for name in _ORDER[1:]))
     return left.withColumn("_place", F.row_number().over(order)).where("_place = 1").select(JOURNAL.names)
-
-
-def without_removed(exact: DataFrame, wild: DataFrame) -> DataFrame:
-    """Leaves out the keys that a newer DELETE with wildcards includes."""
-    removed = _met(exact, wild).select("key").distinct()
-    return exact.join(removed, "key", "left_anti")
-
-
-def with_updates(exact: DataFrame, wild: DataFrame) -> DataFrame:
-    """Gives keys the value of the newest PUT with wildcards that includes them, if it is newer than theirs."""
-    met = _met(exact, wild)
-    order = Window.partitionBy("key").orderBy(F.col("_rank").desc())
-    columns = [F.col(f"_wild.{name}").alias(name) for name in JOURNAL.names if name != "key"]
-    first = met.withColumn("_place", F.row_number().over(order)).where("_place = 1").select("key", *columns)
-    untouched = exact.join(first.select("key"), "key", "left_anti")
-    return untouched.unionByName(first)
-
-
-def _met(exact: DataFrame, wild: DataFrame) -> DataFrame:
-    """Keys with the rows with wildcards that include them and are newer: `_wild`, ordered by `_rank`."""
-    rank = F.struct(*_ORDER)
-    mine = ranked(exact).select("key", rank.alias("_own"))
-    theirs = ranked(wild).select(rank.alias("_rank"), F.struct(*JOURNAL.names).alias("_wild"))
-    pairs = mine.crossJoin(F.broadcast(theirs)).where("_rank > _own")
-    return pairs.where(zenoh_key_match("key", F.col("_wild.key")))

@@ -1,13 +1,13 @@
-"""Which numbers of a source are missing and which came twice: sets of numbers, whatever the order they come in.
+"""Which sequence numbers of a source are missing and which are repeated, whatever the order they arrive in.
 
-A source numbers what it publishes, one after the other, in 32 bits that wrap around. Between the lowest and the
-highest number seen, every number is either seen or *missing*; what comes before the lowest is not missed, because
-nobody knows whether it was for us. A number that comes again is *repeated*. A missing number that comes late is no
-longer missing. So what is missing in the end depends on the numbers only, not on their order, and not on how they are
-cut into batches.
+A source numbers what it publishes, one after the other. Numbers of SourceInfo have 32 bits and wrap around; others do
+not wrap. Between the lowest and the highest number received, every number is either received or *missing*; what is
+before the lowest is not missed, because it may have been published before the recorder subscribed. A number that
+arrives again is *repeated*. A missing number that arrives late is no longer missing. So what is missing in the end
+depends on the numbers only, not on their order, and not on how they are cut into batches.
 
-What is remembered of a source must not grow for ever: of its missing ranges the newest `OPEN` stay open. Older ones
-are settled: they stay missing, and numbers below the last of them are no longer judged.
+The memory of a source is bounded: of its missing ranges the newest `OPEN` stay open. Older ones are settled: they stay
+missing, and numbers below the last of them are no longer judged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.int64]
 
 WRAP = 2**32
+"""The numbers of SourceInfo are counted modulo this."""
 OPEN = 256
+"""Missing ranges of a source that a late number can still fill."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Range:
     last: int
     noticed: int
     times: int = 1
-    """How often a repeated number came again."""
+    """How often a repeated number arrived again."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Source:
 
     lowest: int
     highest: int
-    heard: int
-    """When something came from it last."""
+    received: int
+    """When a sample of it arrived last."""
     settled: bool = False
     """Nothing below `lowest` is judged any more."""
     open: tuple[Range, ...] = field(default=())
@@ -58,31 +60,31 @@ class Verdict:
     """Missing ranges that will stay so."""
 
 
-def judge(known: Source | None, numbers: Numbers, times: Numbers) -> Verdict:
-    """Takes in numbers of one source in the order they came, each with the time it came at."""
-    counted = unwrapped(known.highest if known else int(numbers[0]), numbers)
+def judge(known: Source | None, numbers: Numbers, times: Numbers, wraps: bool = True) -> Verdict:
+    """Takes in numbers of one source in the order they arrived, each with its time of reception."""
+    counted = unwrap(known.highest if known else int(numbers[0]), numbers) if wraps else numbers
     order = np.argsort(counted, kind="stable")
     counted, came = counted[order], times[order]
     is_first = np.concatenate([[True], counted[1:] != counted[:-1]])
     again = list(zip(counted[~is_first].tolist(), came[~is_first].tolist(), strict=True))
     fresh, came_first = counted[is_first], came[is_first]
-    heard = int(times.max())
+    received = int(times.max())
     if known is None:
-        source = Source(int(fresh[0]), int(fresh[-1]), heard, open=tuple(_between(fresh, came_first)))
+        source = Source(int(fresh[0]), int(fresh[-1]), received, open=tuple(_between(fresh, came_first)))
     else:
-        source, repeated = _extended(replace(known, heard=max(known.heard, heard)), fresh, came_first)
+        source, repeated = _extended(replace(known, received=max(known.received, received)), fresh, came_first)
         again += repeated
     return _settled(source, _counted(again))
 
 
-def unwrapped(reference: int, numbers: Numbers) -> Numbers:
-    """The numbers counted on from a reference: each is the one of its kind that is nearest to it."""
+def unwrap(reference: int, numbers: Numbers) -> Numbers:
+    """Counts numbers on from a reference: each becomes the nearest to it of those that are equal modulo WRAP."""
     found: Numbers = reference + (numbers - reference + WRAP // 2) % WRAP - WRAP // 2
     return found
 
 
 def _extended(known: Source, fresh: Numbers, came: Numbers) -> tuple[Source, list[tuple[int, int]]]:
-    """A source with numbers it did not have in this batch yet; and those of them that it had before."""
+    """Adds the distinct numbers of a batch to a source; also returns those of them that it had before."""
     above, below = fresh > known.highest, (fresh < known.lowest) & (not known.settled)
     inside = (fresh >= known.lowest) & (fresh <= known.highest)
     open_ranges, repeated = _filled(known.open, fresh[inside], came[inside])
@@ -94,7 +96,7 @@ def _extended(known: Source, fresh: Numbers, came: Numbers) -> tuple[Source, lis
 
 
 def _between(numbers: Numbers, came: Numbers) -> list[Range]:
-    """What is missing between numbers in order; noticed when the later one of its neighbours came."""
+    """What is missing between numbers in order; noticed when the later one of its neighbours arrived."""
     places = np.flatnonzero(np.diff(numbers) > 1)
     noticed = np.maximum(came[places], came[places + 1])
     return [
@@ -106,7 +108,7 @@ def _between(numbers: Numbers, came: Numbers) -> list[Range]:
 
 
 def _filled(missing: tuple[Range, ...], late: Numbers, came: Numbers) -> tuple[list[Range], list[tuple[int, int]]]:
-    """Missing ranges without the numbers that came late; and the numbers that were not missing at all."""
+    """Removes late numbers from missing ranges; also returns the numbers that were not missing."""
     firsts = np.array([gap.first for gap in missing], np.int64)
     lasts = np.array([gap.last for gap in missing], np.int64)
     place = np.searchsorted(firsts, late, side="right") - 1

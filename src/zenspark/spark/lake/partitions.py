@@ -13,6 +13,8 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 LONGEST = 60
 """Characters of a prefix: they are the name of a directory, which may have 255 bytes."""
 WILD = "*"
+NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
+"""A directory of this name has no value for hive-aware readers: a key that begins so is found under `*`."""
 EPOCH = date(1970, 1, 1)
 
 Partition = dict[str, str]
@@ -21,13 +23,14 @@ Partition = dict[str, str]
 def prefix_of(key: str) -> str:
     """The prefix under which rows with this key are found; `*` for a chunk that is too long and has wildcards."""
     chunk = key.split("/", 1)[0]
-    return WILD if len(chunk) > LONGEST and WILD in chunk else chunk[:LONGEST]
+    return WILD if (len(chunk) > LONGEST and WILD in chunk) or chunk == NULL_NAME else chunk[:LONGEST]
 
 
 def prefixes_of(keys: pa.Array) -> pa.Array:
     """The same of many keys."""
     chunks = pc.list_element(pc.split_pattern(keys, "/", max_splits=1), 0)
-    is_wild = pc.and_(pc.greater(pc.utf8_length(chunks), LONGEST), pc.match_substring(chunks, WILD))
+    is_long = pc.and_(pc.greater(pc.utf8_length(chunks), LONGEST), pc.match_substring(chunks, WILD))
+    is_wild = pc.or_(is_long, pc.equal(chunks, NULL_NAME))
     return pc.if_else(is_wild, WILD, pc.utf8_slice_codeunits(chunks, 0, LONGEST))
 
 

@@ -33,7 +33,8 @@ SPELLINGS = {
     "AWS_ENDPOINT_URL_S3": "AWS_ENDPOINT_URL",
 }
 """Other names of the same."""
-KNOWN = {*ENVIRONMENT, *SPELLINGS, "AWS_ALLOW_HTTP"}
+ALLOW_HTTP = "AWS_ALLOW_HTTP"
+KNOWN = {*ENVIRONMENT, *SPELLINGS, ALLOW_HTTP}
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 SOMEWHERE = "us-east-1"
 """The region of a server that has none."""
@@ -56,7 +57,7 @@ def settled(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
     if endpoint is not None:
         found.setdefault("AWS_REGION", SOMEWHERE)
     if endpoint is not None and endpoint.startswith("http://"):
-        found["AWS_ALLOW_HTTP"] = "true"
+        found[ALLOW_HTTP] = "true"
     return found
 
 

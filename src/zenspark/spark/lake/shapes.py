@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from zenspark.arrow import SCHEMA, UTC
 
-VERSION = "1"
-"""Of all tables together; kept in each of them. A lake of another version is refused."""
+VERSION = "2"
+"""The format of a lake, kept in each of its tables: 2 is the layout of every Delta writer, internal state apart."""
+READABLE_VERSIONS = ("1", VERSION)
+"""A lake of an older format can be read; `zenspark lake upgrade` makes it one that can be written."""
 
 JOURNAL = pa.schema([*SCHEMA, pa.field("recorder", pa.string()), pa.field("offset", pa.int64())])
 """The rows a journal of samples gives."""
@@ -40,7 +42,7 @@ SAMPLES = Shape(
     partitions=pa.schema([("day", pa.date32()), ("prefix", pa.string())]),
     described=("key", "timestamp", "source_sn", "received_at", "recorder", "offset"),
 )
-LATEST = Shape("latest", JOURNAL, partitions=pa.schema([("part", pa.string())]), described=("key",))
+LATEST = Shape("latest", JOURNAL, described=("key", "received_at"))
 GAPS = Shape(
     "gaps",
     pa.schema(
@@ -54,9 +56,31 @@ GAPS = Shape(
             ("noticed_at", UTC),
         ]
     ),
-    partitions=pa.schema([("part", pa.string())]),
+    described=("source_zid", "noticed_at"),
 )
 TRAFFIC = Shape(
+    "traffic",
+    pa.schema(
+        [
+            ("prefix", pa.string()),
+            ("minute", UTC),
+            ("messages", pa.int64()),
+            ("bytes", pa.int64()),
+            ("messages_per_second", pa.float64()),
+            ("bytes_per_second", pa.float64()),
+            ("latency_min_us", pa.int64()),
+            ("latency_avg_us", pa.float64()),
+            ("latency_max_us", pa.int64()),
+        ]
+    ),
+    described=("prefix", "minute"),
+)
+
+PART = pa.schema([("part", pa.string())])
+"""How the internal tables are divided: into what refreshes append, what merges write, and what is replaced."""
+LATEST_STATE = Shape("latest", JOURNAL, partitions=PART, described=("key",))
+GAPS_STATE = Shape("gaps", GAPS.columns, partitions=PART, described=("source_zid",))
+TRAFFIC_STATE = Shape(
     "traffic",
     pa.schema(
         [
@@ -70,6 +94,6 @@ TRAFFIC = Shape(
             ("latency_max", pa.int64()),
         ]
     ),
-    partitions=pa.schema([("part", pa.string())]),
+    partitions=PART,
     described=("minute",),
 )

@@ -8,6 +8,7 @@ import time
 
 import pyarrow as pa
 
+from zenspark.errors import ZError
 from zenspark.journal import JournalError
 from zenspark.spark.storage.history import COLUMNS
 from zenspark.spark.storage.newest import Newest
@@ -20,6 +21,8 @@ PAUSE = 0.01
 """Seconds between two looks at the journals: how long a new value may go unnoticed."""
 REST = 1.0
 """Seconds until a journal that cannot be read is tried again."""
+REFILL_SECONDS = 5.0
+"""Until a lake that cannot be read is tried again."""
 FORGET_EVERY = 30.0
 ROWS = 65_536
 """At most so many rows are taken in at once: they are in memory twice meanwhile."""
@@ -36,10 +39,12 @@ class Following:
         self._thread = threading.Thread(target=self._run, name="zenspark-storage-follows", daemon=True)
         self.offsets: dict[str, int] = {}
         """Up to where the rows of each recorder are taken in."""
+        self._fills_at: float | None = None
+        """When to try the lake again, if it could not be read, by the monotonic clock."""
 
     def start(self) -> None:
         """Take in everything there is, and go on in a thread."""
-        self._fill()
+        self._try_to_fill()
         self.step()
         self._thread.start()
 
@@ -58,16 +63,35 @@ class Following:
             time.sleep(PAUSE)
         return True
 
+    def _try_to_fill(self) -> None:
+        """Take in what the lake has; while it cannot be read, answers come from the journals alone."""
+        try:
+            self._fill()
+        except (ZError, OSError) as error:
+            if self._fills_at is None:
+                logger.error("the storage answers from the journal alone until the lake can be read: %s", error)
+            self._fills_at = time.monotonic() + REFILL_SECONDS
+        else:
+            if self._fills_at is not None:
+                logger.warning("the storage has read the lake")
+            self._fills_at = None
+
     def _fill(self) -> None:
         landed = self._sources.newest()
         for batch in landed.batches:
             self._take_in(batch)
-        self.offsets = dict(landed.offsets)
+        known = landed.offsets.keys() | self.offsets.keys()
+        self.offsets = {name: max(landed.offsets.get(name, 0), self.offsets.get(name, 0)) for name in known}
 
     def step(self) -> int:
         """Take in what is new; how many rows."""
+        starts = self._sources.starts(self.offsets)
+        if any(start > self.offsets.get(recorder, 0) for recorder, start in starts.items()):
+            self._try_to_fill()  # what was trimmed away before it was taken in has landed
+            starts = self._sources.starts(self.offsets)
+        self.offsets |= starts
         count = 0
-        for batch in self._sources.tail(self.offsets):
+        for batch in self._sources.tail(starts):
             count += batch.num_rows
             self._take_in(batch)
             last = batch.num_rows - 1
@@ -84,6 +108,8 @@ class Following:
         pause = PAUSE
         while not self._stopped.wait(pause):
             try:
+                if self._fills_at is not None and time.monotonic() >= self._fills_at:
+                    self._try_to_fill()
                 self.step()
                 pause = PAUSE
             except JournalError as error:

@@ -2,29 +2,33 @@
 
 A sample counts at its timestamp, or if it has none when it was received; to the microsecond. A day is looked at only if
 samples received then can be meant: a timestamp at most a day ahead of the reception is found.
+
+What is read of the lake is what statistics, dictionaries and page indexes leave (`lake/scan.py`). With a limit the
+rows that have not landed come first, then files from the newest on, until nothing that is left can be among the newest.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from zenspark.api.timeranges import TimeRange
-from zenspark.arrow import UTC as COLUMN_TIME
-from zenspark.arrow.outgoing import ntp64_of
+from zenspark.errors import LakeError, OffsetOutOfRange
 from zenspark.spark.lake.partitions import prefix_of
+from zenspark.spark.lake.predicates import ALWAYS, NEVER, Keys, Times
+from zenspark.spark.lake.scan import Newest, Wanted
+from zenspark.spark.lake.shapes import JOURNAL
 from zenspark.spark.storage.order import Numbers
 from zenspark.spark.storage.pages import encoding_of
 from zenspark.spark.storage.scope import Scope
-from zenspark.spark.storage.sources import Sources
+from zenspark.spark.storage.sources import Past, Sources
 from zenspark.wire.messages import Del, Put
 from zenspark.wire.values import Timestamp, ZenohId
 
@@ -41,17 +45,17 @@ COLUMNS = [
     "recorder",
     "offset",
 ]
-AHEAD = timedelta(days=1)
+MAX_CLOCK_AHEAD = timedelta(days=1)
 """How far a clock may be ahead of the recorder's."""
-SORTED = 100_000
-"""So many samples are put in order; more would have to be kept in memory for that."""
-CHUNK = 1024
-"""How many rows become Python objects at a time."""
+SORTED_ROWS, SORTED_BYTES = 100_000, 64 << 20
+"""So many samples are put in order: more would have to be kept in memory for that."""
+CHUNK_ROWS, CHUNK_BYTES = 1024, 4 << 20
+"""How many rows become Python objects at a time: their payloads are in memory twice."""
 MESSAGE = ["key", "kind", "payload", "encoding", "timestamp_ntp64", "timestamp_id", "attachment"]
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FAR = 1e11
-"""A time after all others, in seconds: more would not fit where times are compared."""
+MAX_SECONDS = 1e11
+"""A time after all others: more would not fit where times are compared."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -60,87 +64,163 @@ class Asked(msgspec.Struct, frozen=True):
     key_expr: str
     times: TimeRange
     limit: int | None = None
-    """How many samples of each key at most: the newest."""
+    """How many samples at most, the newest: of each key, or if there are no wildcards in the query, in all."""
 
 
 class History:
-    """Answers from one lake and its journals."""
+    """Answers from one lake and its journals; any number of threads may ask at once."""
 
     def __init__(self, scope: Scope, sources: Sources) -> None:
         self._scope = scope
         self._sources = sources
 
     def samples(self, asked: Asked, owner: int = 0) -> Iterator[tuple[str, Put | Del]]:
-        """The samples on one of the storage's key expressions, oldest first unless there are very many."""
-        kept: list[Rows] = []
-        for rows in self._rows(asked, owner):
-            kept.append(rows)
-            if sum(each.table.num_rows for each in kept) <= SORTED:
-                continue
-            if asked.limit is None:
-                for each in kept:
-                    yield from each.messages()
-                kept = []
-            else:
-                kept = [Rows.joined(kept).newest(asked.limit)]
-        if kept:
-            rows = Rows.joined(kept)
-            yield from (rows if asked.limit is None else rows.newest(asked.limit)).in_order().messages()
+        """The samples on one of the storage's key expressions, oldest first unless there are very many.
 
-    def _rows(self, asked: Asked, owner: int) -> Iterator[Rows]:
-        start = _microseconds(asked.times.start)
-        received = None if start is None else max(0, start - AHEAD // MICROSECOND)
-        landed = self._sources.samples(COLUMNS, self._only(asked, received))
-        for batch in landed.batches:
-            yield from self._selected(batch, asked, owner)
-        for batch in self._sources.tail(landed.offsets, received):
-            yield from self._selected(batch.select(COLUMNS), asked, owner)
+        Raises `LakeError` if files were removed while they were read, and that a second time or after an answer.
+        """
+        is_begun = False
+        try:
+            for sample in self._answer(asked, owner):
+                is_begun = True
+                yield sample
+            return
+        except (FileNotFoundError, OffsetOutOfRange) as error:
+            if is_begun:
+                raise _removed(error) from error
+        try:
+            yield from self._answer(asked, owner)
+        except (FileNotFoundError, OffsetOutOfRange) as error:
+            raise _removed(error) from error
 
-    def _selected(self, batch: pa.RecordBatch, asked: Asked, owner: int) -> Iterator[Rows]:
-        keys, rows = self._scope.select(batch.filter(_is_in(asked.times, _times(batch))), asked.key_expr, owner)
-        if rows.num_rows:
-            yield Rows(pa.Table.from_batches([rows.set_column(0, "key", keys.cast(pa.string()))]))
+    def _answer(self, asked: Asked, owner: int) -> Iterator[tuple[str, Put | Del]]:
+        search = Search(self._scope, asked, owner)
+        past = self._sources.past(search.day_from, search.prefix)
+        tail = self._sources.tail(past.offsets, search.received)
+        if asked.limit is None:
+            yield from _told(search.all_rows(past, tail))
+        else:
+            yield from search.newest_rows(past, tail, asked.limit).in_order().messages()
 
-    def _only(self, asked: Asked, received: int | None) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """An expression that leaves files and row groups out; whoever reads on looks again."""
-        only = pc.is_valid(ds.field("key"))
-        if received is not None:
-            first = EPOCH + timedelta(microseconds=received)
-            only &= ds.field("day") >= pa.scalar(first.date(), pa.date32())
-        for bound, compare in ((asked.times.start, pc.greater_equal), (asked.times.end, pc.less_equal)):
-            known = _microseconds(bound)
-            if known is not None:
-                limit = pa.scalar(known, COLUMN_TIME)
-                is_unstamped = pc.is_null(ds.field("timestamp"))
-                only &= compare(ds.field("timestamp"), limit) | (is_unstamped & compare(ds.field("received_at"), limit))
-        prefix = self._scope.literal_prefix(asked.key_expr)
-        if prefix is not None:
-            is_wild = pc.match_substring(ds.field("prefix"), "*")
-            only &= (ds.field("prefix") == prefix_of(prefix)) | is_wild
-        return only
+
+class Search:
+    """How the samples of one query are found."""
+
+    def __init__(self, scope: Scope, asked: Asked, owner: int) -> None:
+        self._scope = scope
+        self._asked = asked
+        self._owner = owner
+        literal = scope.literal(asked.key_expr, owner)
+        self.prefix = None if literal is None else prefix_of(literal.text)
+        """The partition of the keys that can match."""
+        self.is_one = "*" not in asked.key_expr
+        """Whether one key is asked for."""
+        self._times = _times(asked.times)
+        text, is_exact = literal or (None, False)
+        self.wanted = Wanted(Keys(self._matching, text, is_exact=is_exact), self._times, tuple(COLUMNS))
+
+    def _matching(self, names: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return self._scope.matching(names, self._asked.key_expr, self._owner)
+
+    @property
+    def received(self) -> int | None:
+        """When samples that can be meant were received at the earliest, in microseconds; None if at any time."""
+        return None if self._times.start == NEVER else max(0, self._times.start - MAX_CLOCK_AHEAD // MICROSECOND)
+
+    @property
+    def day_from(self) -> date | None:
+        """The day of that."""
+        return None if self.received is None else (EPOCH + timedelta(microseconds=self.received)).date()
+
+    def all_rows(self, past: Past, tail: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
+        """All samples, first those that have landed."""
+        for batch in past.rows(self.wanted):
+            yield self._landed(batch)
+        yield from self._recorded(tail)
+
+    def newest_rows(self, past: Past, tail: Iterable[pa.RecordBatch], limit: int) -> Rows:
+        """The newest samples, first looked for among those that have not landed."""
+        newest = Newest(limit, is_one=self.is_one)
+        kept = _Newest(limit, self.is_one)
+        for rows in self._recorded(tail):
+            kept.add(rows)
+        found = kept.rows()
+        newest.add(found.table.column("name").to_pylist(), found.times.tolist())
+        for batch in past.newest(self.wanted, newest):
+            kept.add(self._landed(batch))
+        return kept.rows()
+
+    def _landed(self, batch: pa.RecordBatch) -> Rows:
+        """Rows of the lake, which are those that are wanted."""
+        return Rows.of(self._scope.full(batch.column("key")), batch)
+
+    def _recorded(self, tail: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
+        """Rows of the journals, of which some are wanted."""
+        for batch in tail:
+            times = pc.coalesce(batch.column("timestamp"), batch.column("received_at"))
+            own = batch.select(COLUMNS).filter(pa.array(self._times.contain(times)))
+            keys, rows = self._scope.select(own, self._asked.key_expr, self._owner)
+            if rows.num_rows:
+                yield Rows.of(keys.cast(pa.string()), rows)
+
+
+class _Newest:
+    """Rows of which only the newest are kept, so that there are never many in memory."""
+
+    def __init__(self, limit: int, is_one: bool) -> None:
+        self._limit = limit
+        self._is_one = is_one
+        self._kept: list[Rows] = []
+
+    def add(self, rows: Rows) -> None:
+        self._kept.append(rows)
+        if _is_much(self._kept):
+            self._kept = [self.rows()]
+
+    def rows(self) -> Rows:
+        return Rows.joined(self._kept).newest(self._limit, is_one=self._is_one)
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Samples with their full keys."""
+    """Samples with their full keys, and as `name` what these are called in the tables."""
 
     table: pa.Table
 
     @staticmethod
+    def of(keys: pa.Array, rows: pa.RecordBatch) -> Rows:
+        """Rows as they are recorded, with the full key of each."""
+        named = pa.Table.from_batches([rows]).append_column("name", rows.column("key"))
+        return Rows(named.set_column(0, "key", keys))
+
+    @staticmethod
     def joined(parts: list[Rows]) -> Rows:
         """Those of all parts."""
-        return Rows(pa.concat_tables([part.table for part in parts]))
+        return Rows(pa.concat_tables([part.table for part in parts]) if parts else NO_ROWS)
 
-    def _order(self) -> tuple[Numbers, Numbers]:
-        """What they are ordered by: the clock's reading, then where they are recorded."""
-        readings = pc.coalesce(self.table.column("timestamp_ntp64"), ntp64_of(self.table.column("received_at")))
-        return self.table.column("offset").to_numpy(), readings.to_numpy().view(np.uint64)
+    @property
+    def times(self) -> Numbers:
+        """When each counts, in microseconds."""
+        times = pc.coalesce(self.table.column("timestamp"), self.table.column("received_at"))
+        found: Numbers = times.cast(pa.int64()).to_numpy()
+        return found
+
+    def _order(self) -> tuple[Numbers, Numbers, Numbers]:
+        """What they are ordered by, last first: the time, the clock's reading, and where they are recorded."""
+        readings, offsets = (
+            pc.fill_null(self.table.column(name), 0).to_numpy() for name in ("timestamp_ntp64", "offset")
+        )
+        return offsets, readings.view(np.uint64), self.times
 
     def in_order(self) -> Rows:
         """Oldest first."""
         return Rows(self.table.take(pa.array(np.lexsort(self._order()))))
 
-    def newest(self, limit: int) -> Rows:
-        """So many of each key."""
+    def newest(self, limit: int, *, is_one: bool = False) -> Rows:
+        """So many of each key, or of all together."""
+        if self.table.num_rows <= limit:
+            return self
+        if is_one:
+            return Rows(self.table.take(pa.array(np.lexsort(self._order())[-limit:])))
         keys = self.table.column("key").combine_chunks().dictionary_encode().indices.to_numpy()
         order = np.lexsort((*self._order(), keys))
         ends = np.append(np.flatnonzero(np.diff(keys[order])) + 1, len(order))
@@ -149,8 +229,28 @@ class Rows(msgspec.Struct, frozen=True):
 
     def messages(self) -> Iterator[tuple[str, Put | Del]]:
         """Each with its key, as it was published."""
-        for batch in self.table.to_batches(max_chunksize=CHUNK):
+        size = max(1, self.table.nbytes // max(self.table.num_rows, 1))
+        for batch in self.table.to_batches(max_chunksize=max(1, min(CHUNK_ROWS, CHUNK_BYTES // size))):
             yield from map(_message, batch.select(MESSAGE).to_pylist())
+
+
+def _told(found: Iterator[Rows]) -> Iterator[tuple[str, Put | Del]]:
+    """Samples in order; if there are very many, as they come."""
+    kept: list[Rows] = []
+    for rows in found:
+        kept.append(rows)
+        if _is_much(kept):
+            for each in kept:
+                yield from each.messages()
+            kept = []
+    if kept:
+        yield from Rows.joined(kept).in_order().messages()
+
+
+def _is_much(parts: list[Rows]) -> bool:
+    rows: int = sum(part.table.num_rows for part in parts)
+    size: int = sum(part.table.nbytes for part in parts)
+    return rows > SORTED_ROWS or size > SORTED_BYTES
 
 
 def _message(row: dict[str, Any]) -> tuple[str, Put | Del]:
@@ -163,23 +263,24 @@ def _message(row: dict[str, Any]) -> tuple[str, Put | Del]:
     return row["key"], Put(timestamp=stamp, encoding=encoding, attachment=row["attachment"], payload=payload)
 
 
-def _times(batch: pa.RecordBatch) -> pa.Array:
-    return pc.coalesce(batch.column("timestamp"), batch.column("received_at"))
-
-
-def _is_in(times: TimeRange, column: pa.Array) -> pa.Array:
-    """Of each time whether it is in the range."""
-    start, end = _microseconds(times.start), _microseconds(times.end)
-    found = pc.is_valid(column)
-    if start is not None:
-        compare = pc.greater_equal if times.has_start else pc.greater
-        found = pc.and_(found, compare(column, pa.scalar(start, COLUMN_TIME)))
-    if end is not None:
-        compare = pc.less_equal if times.has_end else pc.less
-        found = pc.and_(found, compare(column, pa.scalar(end, COLUMN_TIME)))
-    return found
+def _times(given: TimeRange) -> Times:
+    """A range in microseconds, both ends included."""
+    start, end = _microseconds(given.start), _microseconds(given.end)
+    return Times(
+        NEVER if start is None else start + (not given.has_start),
+        ALWAYS if end is None else end - (not given.has_end),
+    )
 
 
 def _microseconds(seconds: float) -> int | None:
     """A bound since 1970; None if it bounds nothing."""
-    return round(min(max(seconds, 0.0), FAR) * 1e6) if math.isfinite(seconds) else None
+    return round(min(max(seconds, -MAX_SECONDS), MAX_SECONDS) * 1e6) if math.isfinite(seconds) else None
+
+
+def _removed(error: FileNotFoundError | OffsetOutOfRange) -> LakeError:
+    if isinstance(error, OffsetOutOfRange):
+        return LakeError(error.path, "rows were trimmed away while they were read: ask again")
+    return LakeError(str(error.filename or error), "was removed while it was read: ask again, or keep files longer")
+
+
+NO_ROWS = pa.schema([*map(JOURNAL.field, COLUMNS), pa.field("name", pa.string())]).empty_table()

@@ -17,16 +17,10 @@ from zenspark.api.encoding import Encoding
 from zenspark.api.query import Query
 from zenspark.api.session import Session
 from zenspark.journal import JournalWriter, Policy, Recorder
+from zenspark.spark.lake import Lake
 from zenspark.spark.storage.settings import BACKEND, PLUGIN, StorageSettings
 from zenspark.spark.storage.sources import Tables
 from zenspark.spark.storage.storage import Storage
-
-
-def open_lake(place: str) -> Tables:
-    """The tables at a path or a URI."""
-    from zenspark.spark.lake import Lake  # here, as it loads Spark's packages, and not every storage has a lake
-
-    return Lake(place)
 
 
 class Storages:
@@ -37,7 +31,7 @@ class Storages:
         session: Session,
         settings: Sequence[StorageSettings],
         policy: Policy | None = None,
-        lake_at: Callable[[str], Tables] = open_lake,
+        lake_at: Callable[[str], Tables] = Lake,
     ) -> None:
         self.settings = list(settings)
         self.recorders: dict[Path, Recorder] = {}

@@ -32,10 +32,10 @@ from zenspark.wire.values import Timestamp, ZenohId
 LIFESPAN = 86_400.0
 """For how many seconds it is remembered what was deleted; as in zenohd."""
 FEW = 1024
-"""For so many new keys at most whoever looks something up has to wait."""
+"""New keys for which a lookup has to wait at most."""
 FIRST_ROOM = 1024
 TIDY_EVERY = 64
-"""So many batches are taken in before somebody looks whether pages are worn."""
+"""Batches that are taken in between two looks at which pages are worn."""
 
 
 class Wild(msgspec.Struct, frozen=True):

@@ -76,8 +76,8 @@ class Stamps(msgspec.Struct):
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, clocks: Clocks, recorders: Names) -> Stamps:
-        """Those of rows from a journal or a table."""
-        readings = pc.coalesce(rows.column("timestamp_ntp64"), ntp64_of(rows.column("received_at")))
+        """Those of rows from a journal or a table, where another tool may have left out what a recorder writes."""
+        readings = pc.coalesce(rows.column("timestamp_ntp64"), ntp64_of(rows.column("received_at")), 0)
         clock = clocks.numbers(rows.column("timestamp_id"))
         if rows.column("timestamp_ntp64").null_count:
             clock[pc.is_null(rows.column("timestamp_ntp64")).to_numpy(zero_copy_only=False)] = UNSTAMPED
@@ -85,7 +85,7 @@ class Stamps(msgspec.Struct):
             readings.to_numpy(zero_copy_only=False).view(np.uint64).copy(),  # a copy: unstamped ones are changed
             clock,
             recorders.numbers(rows.column("recorder")),
-            rows.column("offset").to_numpy(zero_copy_only=False),
+            pc.fill_null(rows.column("offset"), 0).to_numpy(zero_copy_only=False),
         )
 
     @classmethod

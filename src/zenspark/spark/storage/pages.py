@@ -1,6 +1,6 @@
 """What samples carry besides their stamps, in pages: record batches of which some rows are still the newest of a key.
 
-A page lives as long as somebody refers to one of its rows. Rows that are needed no more are given back when they are
+A page lives as long as a key refers to one of its rows. Rows that are needed no more are given back when they are
 more than those that are needed, or when there are too many small pages: then what is left of them moves to a new one.
 """
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,16 @@ from zenspark.key.match import intersects
 Flags: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 EVERYTHING = "**"
+ODD = r"^$|^/|/$|//|[#?$*@]"
+"""Names that are not plain keys: with wildcards, with verbatim chunks, which no wildcard matches, or no keys at all."""
+
+
+class Literal(NamedTuple):
+    """The part of a key expression before its first wildcard, chunk by chunk."""
+
+    text: str
+    is_exact: bool
+    """It is all of it: the expression has no wildcards."""
 
 
 class Scope:
@@ -39,19 +50,29 @@ class Scope:
 
         Only those that match what is asked for; only those whose first matching key expression is the `owner`.
         """
+        if rows.column("key").null_count:  # as another tool may have inserted them
+            rows = rows.filter(pc.is_valid(rows.column("key")))
         encoded = pc.dictionary_encode(rows.column("key"))
-        names, codes = encoded.dictionary, encoded.indices
-        if self.strip_prefix is not None:
-            names = pc.binary_join_element_wise(self.strip_prefix, names, "/")
-        is_wanted = _matching(names, self.key_exprs if owner is None else self.key_exprs[owner : owner + 1])
-        if owner:
-            is_wanted &= ~_matching(names, self.key_exprs[:owner])
-        if asked is not None:
-            is_wanted &= _matching(names, [asked])
+        codes = encoded.indices
+        is_wanted = self.matching(encoded.dictionary, asked, owner)
         if not is_wanted.all():
             keep = pa.array(is_wanted[codes.to_numpy()])
             codes, rows = codes.filter(keep), rows.filter(keep)
-        return pa.DictionaryArray.from_arrays(codes, names), rows
+        return pa.DictionaryArray.from_arrays(codes, self.full(encoded.dictionary)), rows
+
+    def full(self, names: pa.Array) -> pa.Array:
+        """The keys that names in the tables stand for."""
+        return names if self.strip_prefix is None else pc.binary_join_element_wise(self.strip_prefix, names, "/")
+
+    def matching(self, names: pa.Array, asked: str | None = None, owner: int | None = None) -> Flags:
+        """Of each name in the tables whether its key is one of these, as `select` has it."""
+        keys = self.full(names)
+        is_wanted = _matching(keys, self.key_exprs if owner is None else self.key_exprs[owner : owner + 1])
+        if owner:
+            is_wanted &= ~_matching(keys, self.key_exprs[:owner])
+        if asked is not None:
+            is_wanted &= _matching(keys, [asked])
+        return is_wanted
 
     def owns(self, owner: int, key: str) -> bool:
         """Whether this is the first of the key expressions that matches a key of the scope."""
@@ -59,19 +80,73 @@ class Scope:
             return True
         return next((at for at, each in enumerate(self.key_exprs) if intersects(each, key)), None) == owner
 
-    def literal_prefix(self, key_expr: str) -> str | None:
-        """What the keys in the tables start with, chunk by chunk, if they match; None if that may be anything."""
-        known = KeyExpr(key_expr).prefix
-        if known is None:
-            return None
-        if self.strip_prefix is None:
-            return str(known)
-        inside = str(known).removeprefix(f"{self.strip_prefix}/")
-        return None if inside == str(known) else inside
+    def literal(self, asked: str, owner: int) -> Literal | None:
+        """What names in the tables begin with if they match, unless they have wildcards; None if with anything."""
+        found = [known for known in map(self._literal, (asked, self.key_exprs[owner])) if known is not None]
+        return max(found, key=lambda known: (known.is_exact, len(known.text)), default=None)
+
+    def _literal(self, key_expr: str) -> Literal | None:
+        known = literal_of(key_expr)
+        if known is None or self.strip_prefix is None:
+            return known
+        inside = known.text.removeprefix(f"{self.strip_prefix}/")
+        return None if inside == known.text else Literal(inside, known.is_exact)
+
+
+@lru_cache(maxsize=1024)
+def literal_of(key_expr: str) -> Literal | None:
+    """The literal part of a key expression; None if it begins with a wildcard."""
+    known = KeyExpr(key_expr)
+    prefix = known.prefix
+    return None if prefix is None else Literal(str(prefix), not known.is_wild)
+
+
+@lru_cache(maxsize=4096)
+def _is_key_expr(text: str) -> bool:
+    try:
+        KeyExpr(text)
+    except UsageError:
+        return False
+    return True
 
 
 def _matching(names: pa.Array, key_exprs: Sequence[str]) -> Flags:
-    """Of each name whether it matches one of the key expressions."""
-    if EVERYTHING in key_exprs and not pc.any(pc.match_substring_regex(names, "[@*]")).as_py():
-        return np.ones(len(names), bool)
-    return np.array([any(intersects(key, name) for key in key_exprs) for name in names.to_pylist()], bool)
+    """Of each name whether it matches one of the key expressions; what is no key expression does not.
+
+    Plain names are compared column by column as far as possible, the others one by one.
+    """
+    found = np.zeros(len(names), bool)
+    is_odd = _flags(pc.match_substring_regex(names, ODD))
+    for key_expr in key_exprs:
+        known, is_likely = _compared(names, key_expr)
+        found |= known & ~is_odd
+        places = np.flatnonzero((is_likely | is_odd) & ~found)
+        texts = names.take(pa.array(places)).to_pylist()
+        odd = is_odd[places].tolist()
+        found[places] = [
+            intersects(key_expr, text) and (not check or _is_key_expr(text))
+            for text, check in zip(texts, odd, strict=True)
+        ]
+    return found
+
+
+def _compared(names: pa.Array, key_expr: str) -> tuple[Flags, Flags]:
+    """Of plain names which match for certain, and which may match beside them."""
+    none = np.zeros(len(names), bool)
+    literal = literal_of(key_expr)
+    if key_expr == EVERYTHING:
+        return ~none, none
+    if literal is None:
+        return none, ~none
+    is_same = _flags(pc.equal(names, literal.text))
+    if literal.is_exact:
+        return is_same, none
+    is_below = _flags(pc.starts_with(names, f"{literal.text}/"))
+    if key_expr == f"{literal.text}/{EVERYTHING}":
+        return is_same | is_below, none
+    return none, is_same | is_below
+
+
+def _flags(column: pa.Array) -> Flags:
+    found: Flags = column.to_numpy(zero_copy_only=False)
+    return found

@@ -29,7 +29,7 @@ PLUGIN = "storage_manager"
 PATH = f"plugins/{PLUGIN}"
 BACKEND = "zenspark"
 JOURNAL = "_journal"
-"""Where in a lake on this machine the journal is if nobody says otherwise."""
+"""Where in a lake on this machine the journal is unless the configuration names a place."""
 
 Seconds = Annotated[float, Meta(ge=0)]
 
@@ -56,6 +56,8 @@ class Volume(Places, frozen=True):
     """A volume."""
 
     backend: Annotated[str | None, UNSET] = None
+    landing: Annotated[dict[str, Any] | None, UNSET] = None
+    """How `zenspark up` lands in its lake: its flags without the dashes, such as `max_batch_rows`; `up` checks them."""
 
 
 class VolumeUse(Places, frozen=True):
@@ -94,6 +96,8 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
     journal: Path
     record: bool = True
     lifespan: float = LIFESPAN
+    landing: dict[str, Any] = {}
+    """How rows land in the lake, as it is written."""
 
 
 def storages_of(config: Config) -> tuple[list[StorageSettings], Config]:
@@ -132,7 +136,7 @@ def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSetti
         Scope([section.key_expr], section.strip_prefix)
     except UsageError as error:
         raise ConfigError(path, "key_expr and strip_prefix that fit", str(error)) from error
-    places = _places(f"{path}/volume", section.volume, volumes)
+    places, landing = _places(f"{path}/volume", section.volume, volumes)
     if section.strip_prefix is not None and places.record:
         raise ConfigError(f"{path}/volume/record", "false, as with strip_prefix nothing can be recorded", "true")
     journal = journal_of(places.lake, places.journal)
@@ -147,6 +151,7 @@ def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSetti
         journal=journal,
         record=places.record,
         lifespan=section.garbage_collection.lifespan,
+        landing=landing,
     )
 
 
@@ -156,7 +161,7 @@ def lake_at(place: str) -> str:
 
 
 def journal_of(lake: str | None, journal: str | None) -> Path | None:
-    """Where the journal is: where somebody says, or in the lake, or beside us if the lake is not on this machine."""
+    """The place of the journal: the one given, or in the lake, or in the working directory if the lake is elsewhere."""
     if journal is not None:
         return Path(journal)
     if lake is None:
@@ -164,8 +169,8 @@ def journal_of(lake: str | None, journal: str | None) -> Path | None:
     return Path("journal") if "://" in lake else Path(lake) / JOURNAL
 
 
-def _places(path: str, given: Json, volumes: dict[str, Volume]) -> Places:
-    """Where a storage keeps what it has: its own word first, then that of its volume."""
+def _places(path: str, given: Json, volumes: dict[str, Volume]) -> tuple[Places, dict[str, Any]]:
+    """Where a storage keeps what it has, its own word first, then that of its volume; and how its rows land."""
     document: Document = {"id": given} if isinstance(given, str) else checked(VolumeUse, given or {}, path)
     name = document.get("id")
     if name is None:
@@ -175,4 +180,5 @@ def _places(path: str, given: Json, volumes: dict[str, Volume]) -> Places:
     own = resolved(VolumeUse, document, "peer")
     volume = volumes[name]
     journal = volume.journal if own.lake is None else None  # another lake has another journal
-    return Places(own.lake or volume.lake, own.journal or journal, own.record and volume.record)
+    places = Places(own.lake or volume.lake, own.journal or journal, own.record and volume.record)
+    return places, volume.landing or {}

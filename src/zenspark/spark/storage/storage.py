@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Self
 
+from zenspark.api.checks import decimal
 from zenspark.api.entities import Queryable
 from zenspark.api.query import Query, reply_again
 from zenspark.api.session import Session
@@ -140,8 +141,9 @@ class Storage:
 
 
 def _asked(query: Query) -> Asked:
-    limit = query.parameters.get("_limit")
-    if limit is not None and not (limit.isdecimal() and int(limit)):
-        raise UsageError(f"_limit: expected a number greater than 0, found {limit!r}")
+    text = query.parameters.get("_limit")
+    limit = None if text is None else decimal(text)
+    if text is not None and not limit:
+        raise UsageError(f"_limit: expected a number greater than 0, found {text!r}")
     times = TimeRange.parse(query.parameters.get("_time") or "", time.time())
-    return Asked(str(query.key_expr), times, None if limit is None else int(limit))
+    return Asked(str(query.key_expr), times, limit)

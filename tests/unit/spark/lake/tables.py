@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from zenspark.spark.lake.files import File
+from zenspark.spark.lake.files import File, Files
 from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.shapes import JOURNAL, SAMPLES
 from zenspark.spark.lake.table import Table
@@ -18,11 +17,11 @@ def samples_at(path: Path) -> Table:
     return Table(Folder.at(path), SAMPLES)
 
 
-def written(table: Table, directory: str, rows: list[dict[str, object]], day: str = "2026-11-16") -> list[File]:
-    """A file with these rows in a directory of the table."""
-    with table.folder.sink(f"{directory}/day={day}/prefix=a%3Ab/part.parquet") as sink:
-        pq.write_table(pa.Table.from_pylist(rows, schema=JOURNAL), sink)
-    return table.described(directory)
+def written(table: Table, label: str, rows: list[dict[str, object]], day: str = "2026-11-16") -> list[File]:
+    """A file of the table with these rows."""
+    files = Files(table.folder, SAMPLES, label)
+    files.write(pa.Table.from_pylist(rows, schema=JOURNAL), {"day": day, "prefix": "a:b"})
+    return files.close()
 
 
 def file(path: str, size: int = 1, day: str = "2026-11-16", **limits: object) -> File:

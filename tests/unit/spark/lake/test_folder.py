@@ -1,5 +1,7 @@
 """Files of a lake, on this machine and elsewhere."""
 
+import errno
+import os
 import pickle
 from pathlib import Path
 
@@ -56,8 +58,31 @@ def test_files_are_written_whole_listed_read_and_removed(tmp_path: Path) -> None
         assert source.read() == b"222"
     folder.remove("a/one.txt")
     folder.remove("a/one.txt")
-    folder.prune("a")
-    assert folder.exists("a/b/two.parquet")
-    folder.remove("a/b/two.parquet")
-    folder.prune("a")
-    assert not folder.exists("a")
+    folder.link("a/b/two.parquet", "c/three.parquet")
+    folder.link("a/b/two.parquet", "c/three.parquet")
+    folder.copy("c/three.parquet", folder, "d/four.parquet")
+    folder.move("a", "e/f")
+    assert [found.path for found in folder.files()] == ["c/three.parquet", "d/four.parquet", "e/f/b/two.parquet"]
+    folder.remove("e")
+    assert not folder.exists("e")
+
+
+def test_a_file_is_created_once(tmp_path: Path) -> None:
+    folder = Folder.at(tmp_path)
+    assert folder.create("log/1.json", b"one")
+    assert not folder.create("log/1.json", b"two")
+    assert folder.read("log/1.json") == b"one"
+    assert folder.names("log") == ["1.json"]
+
+
+def test_a_file_is_created_once_also_where_there_are_no_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    folder = Folder.at(tmp_path)
+    assert folder.create("log/1.json", b"one")
+    assert not folder.create("log/1.json", b"two")
+    assert folder.read("log/1.json") == b"one"

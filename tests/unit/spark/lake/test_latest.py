@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from tests.rows import sample
 from zenspark.journal.packing import WORDS, spelled
-from zenspark.spark.lake.derived import NEW
-from zenspark.spark.lake.latest import SIGN, STAMP_ID_DIGITS, WILD, Latest
-from zenspark.spark.lake.shapes import JOURNAL, LATEST
+from zenspark.spark.lake.latest import SIGN, STAMP_ID_DIGITS, Latest, apply_wild, literal_prefix
+from zenspark.spark.lake.levels import NEW, WILD
+from zenspark.spark.lake.shapes import JOURNAL, LATEST, LATEST_STATE
 
 
 def test_with_the_sign_turned_round_signed_numbers_are_ordered_as_unsigned_ones() -> None:
@@ -20,14 +20,14 @@ def test_with_the_sign_turned_round_signed_numbers_are_ordered_as_unsigned_ones(
 
 def test_the_longest_id_of_a_clock_fits() -> None:
     assert len(f"{2**128 - 1:x}") == STAMP_ID_DIGITS
-    assert LATEST.partitions.names == ["part"]
+    assert LATEST.schema == JOURNAL
 
 
 def digested(given: Sequence[Mapping[str, object]]) -> list[tuple[int, str]]:
     """The numbers of the rows that a digest keeps, and their parts."""
     rows = [sample(number) | {"recorder": "r", "offset": number} | dict(row) for number, row in enumerate(given)]
     table = pa.Table.from_pylist(rows, schema=JOURNAL).cast(spelled(JOURNAL, WORDS)).combine_chunks()
-    found = Latest().digest(table).cast(LATEST.schema)
+    found = Latest().digest(table).cast(LATEST_STATE.schema)
     return sorted((row["offset"], row["part"]) for row in found.to_pylist())
 
 
@@ -54,3 +54,57 @@ def test_of_a_key_with_wildcards_the_newest_put_and_the_newest_delete_are_kept()
     given = [("a/*", "PUT", 1), ("a/*", "DELETE", 2), ("a/*", "PUT", 3), ("a/1", "PUT", 1), ("a/1", "DELETE", 2)]
     rows = [{"key": key, "kind": kind, "timestamp_ntp64": stamp} for key, kind, stamp in given]
     assert digested(rows) == [(1, WILD), (2, WILD), (4, NEW)]
+
+
+# --- rows with wildcards ----------------------------------------------------------------------------------------------
+
+
+def rows(*given: tuple[str, str, int, str]) -> pa.Table:
+    """Rows of (key, kind, stamp, payload); their offsets are their places."""
+    found = [
+        sample(0)
+        | {"key": key, "kind": kind, "timestamp_ntp64": stamp, "payload": payload.encode()}
+        | {"recorder": "r", "offset": offset}
+        for offset, (key, kind, stamp, payload) in enumerate(given)
+    ]
+    return pa.Table.from_pylist(found, schema=JOURNAL)
+
+
+def applied(exact: pa.Table, wild: pa.Table) -> dict[str, str]:
+    return {row["key"]: row["payload"].decode() for row in apply_wild(exact, wild).to_pylist()}
+
+
+EXACT = rows(("a", "PUT", 5, "a"), ("a/1", "PUT", 5, "a1"), ("a/2", "PUT", 9, "a2"), ("b/1", "PUT", 5, "b1"))
+
+
+def test_a_newer_delete_removes_the_keys_it_includes() -> None:
+    assert applied(EXACT, rows(("a/**", "DELETE", 7, ""))) == {"a/2": "a2", "b/1": "b1"}
+    assert applied(EXACT, rows(("*/1", "DELETE", 6, ""))) == {"a": "a", "a/2": "a2"}
+    assert applied(EXACT, rows(("**", "DELETE", 4, ""))) == applied(EXACT, rows()) != {}
+
+
+def test_a_newer_put_gives_its_value_to_the_keys_that_are_there() -> None:
+    assert applied(EXACT, rows(("a/*", "PUT", 7, "new"))) == {"a": "a", "a/1": "new", "a/2": "a2", "b/1": "b1"}
+    newest = rows(("a/*", "PUT", 8, "newest"), ("a/$*", "PUT", 7, "new"))
+    assert applied(EXACT, newest)["a/1"] == "newest"
+    assert "a/1" not in applied(EXACT, rows(("a/*", "PUT", 8, "new"), ("a/*", "DELETE", 6, "")))
+
+
+def test_where_stamps_are_equal_the_offset_decides() -> None:
+    first, second = rows(("k/1", "PUT", 5, "first"), ("k/2", "PUT", 5, "second")), rows(("k/*", "PUT", 5, "wild"))
+    moved = second.set_column(second.schema.names.index("offset"), "offset", pa.array([1]))
+    assert applied(first, moved) == {"k/1": "wild", "k/2": "second"}
+
+
+def test_every_key_that_an_expression_includes_begins_with_its_prefix() -> None:
+    assert [literal_prefix(each) for each in ("**", "a/**", "a/b$*c", "a/*/b", "*")] == ["", "a", "a/b", "a", ""]
+
+
+def test_a_put_with_wildcards_is_applied_when_it_is_forgotten() -> None:
+    latest, wild = Latest(), rows(("k/*", "PUT", 7, "wild"), ("k/*", "DELETE", 6, ""))
+    limit = {"r": 10**18}
+    exact = rows(("k/1", "PUT", 8, "newer"), ("k/2", "PUT", 5, "older"), ("l", "DELETE", 5, ""))
+    kept = latest.forget(exact, wild[:1], {})
+    assert [row["payload"] for row in kept.to_pylist()] == [b"newer", b"older", b""]
+    assert [row["payload"] for row in latest.forget(exact, wild[:1], limit).to_pylist()] == [b"newer", b"wild"]
+    assert [row["payload"] for row in latest.forget(exact, wild, limit).to_pylist()] == [b"newer"]

@@ -1,62 +1,216 @@
-"""Which files are put together, which days go, what is swept."""
+"""Which files are put together, what expires, what vacuum removes."""
+
+from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.spark.lake.tables import file, samples_at, written
-from zenspark.spark.lake.maintenance import ENOUGH, FACTOR, SMALLEST, TARGET, bins, expired, sweep, tier
+from zenspark.spark.lake.files import File
+from zenspark.spark.lake.maintenance import (
+    EXPIRED_TAG,
+    MIN_FILES_TO_COMPACT,
+    MIN_TIER_BYTES,
+    TARGET_FILE_BYTES,
+    TIER_FACTOR,
+    Compaction,
+    Retention,
+    Rule,
+    by_key,
+    compaction_groups,
+    divided,
+    expire,
+    extended,
+    shares,
+    size_tier,
+    vacuum,
+    write_together,
+)
 from zenspark.spark.lake.table import Change
 
 TODAY = date(2026, 11, 16)
 YESTERDAY = "2026-11-15"
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
+MIB = 1 << 20
+DAY = timedelta(days=1)
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"), [(0, 0), (SMALLEST, 0), (SMALLEST + 1, 1), (SMALLEST * FACTOR, 1), (SMALLEST * FACTOR + 1, 2)]
+    ("size", "expected"),
+    [
+        (0, 0),
+        (MIN_TIER_BYTES, 0),
+        (MIN_TIER_BYTES + 1, 1),
+        (MIN_TIER_BYTES * TIER_FACTOR, 1),
+        (MIN_TIER_BYTES * TIER_FACTOR + 1, 2),
+    ],
 )
 def test_a_tier_holds_files_of_about_the_same_size(size: int, expected: int) -> None:
-    assert tier(size) == expected
+    assert size_tier(size) == expected
 
 
 def test_enough_files_of_one_tier_are_put_together_in_order() -> None:
-    small = [file(f"s{offset}", 10, offset=offset) for offset in reversed(range(ENOUGH))]
-    (found,) = bins([*small, file("larger", SMALLEST * 2), file("large", TARGET)], TODAY)
-    assert [each.path for each in found] == [f"s{offset}" for offset in range(ENOUGH)]
-    assert bins(small[1:], TODAY) == []
+    small = [file(f"s{number:02}", 10) for number in reversed(range(MIN_FILES_TO_COMPACT))]
+    (found,) = compaction_groups([*small, file("more", MIN_TIER_BYTES * 2), file("large", TARGET_FILE_BYTES)], False)
+    assert [each.path for each in found] == [f"s{number:02}" for number in range(MIN_FILES_TO_COMPACT)]
+    assert compaction_groups(small[1:], False) == []
+
+
+@pytest.mark.parametrize("size", [9, 10, 20, 40, 63])
+def test_files_of_any_size_become_large_ones_on_their_own_day(size: int) -> None:
+    files = [file(f"f{number:03}", size * MIB) for number in range(100)]
+    groups = compaction_groups(files, False)
+    assert sum(len(group) for group in groups) >= 90
+    assert all(sum(each.size for each in group) <= TARGET_FILE_BYTES for group in groups)
+
+
+def test_many_small_groups_are_for_one_task_and_large_ones_each_for_their_own() -> None:
+    small = [[file(f"s{number}", 10), file(f"t{number}", 10)] for number in range(600)]
+    large = [[file(f"l{number}", TARGET_FILE_BYTES // 2), file(f"m{number}", 10)] for number in range(3)]
+    assert [len(share) for share in shares(small)] == [256, 256, 88]
+    assert [len(share) for share in shares(large)] == [1, 1, 1]
+    assert shares([]) == []
 
 
 def test_when_a_day_is_over_everything_small_in_it_is_put_together() -> None:
-    (found,) = bins([file("a", 10, YESTERDAY), file("b", SMALLEST * 2, YESTERDAY, offset=1), file("c", 10)], TODAY)
+    (found,) = compaction_groups([file("a", 10), file("b", MIN_TIER_BYTES * 2)], True)
     assert [each.path for each in found] == ["a", "b"]
-    assert bins([file("alone", 10, YESTERDAY)], TODAY) == []
+    assert compaction_groups([file("alone", 10)], True) == []
 
 
-def test_a_bin_is_not_much_larger_than_a_file_should_be() -> None:
-    halves = [file(f"h{offset}", TARGET // 2, YESTERDAY, offset=offset) for offset in range(4)]
-    assert [[each.path for each in found] for found in bins(halves, TODAY)] == [["h0", "h1"], ["h2", "h3"]]
+def test_a_row_is_rewritten_once_per_tier() -> None:
+    """Simulated: files of one second each for a day; how often each byte is written again."""
+    live: list[File] = []
+    rewritten = 0
+    for second in range(6_000):
+        live.append(file(f"{second:05}", 100_000))
+        if second % 60 == 0:
+            for group in compaction_groups(live, False):
+                size = sum(each.size for each in group)
+                rewritten += size
+                live = [each for each in live if each not in group] + [file(f"c{second}-{group[0].path}", size)]
+    assert rewritten <= 5 * 6_000 * 100_000
+    assert len(live) < 200
+
+
+def test_partitions_that_have_not_changed_are_not_looked_at_again(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    for _ in range(2):
+        table.commit(Change(add=written(table, "x", [{"key": "a"}])))
+    compaction = Compaction()
+    assert compaction.groups(table, TODAY) == []
+    assert len(compaction._seen) == 1
+    assert compaction.groups(table.refresh(), TODAY) == []
+    assert len(compaction.groups(table, TODAY + DAY)[0]) == 2
+
+
+def test_files_put_together_are_in_the_order_of_keys_and_keep_the_columns_of_others(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    one = written(table, "a", [{"key": "b", "offset": 1}, {"key": "a", "offset": 2}])
+    two = written(table, "b", [{"key": "b", "offset": 3}, {"key": "a", "offset": 4}])
+    table.commit(Change(add=[*one, *two]))
+    (added,) = write_together(table.folder, extended(table), table.files)
+    rows = pq.ParquetFile(tmp_path / "t" / added.path).read()
+    assert (rows["key"].to_pylist(), rows["offset"].to_pylist()) == (["a", "a", "b", "b"], [2, 4, 1, 3])
+    table.commit(Change(add=[added], remove=table.files, rearranges=True))
+    assert table.delta().to_pyarrow_dataset().count_rows() == 4
+
+
+def test_rows_without_a_key_come_first() -> None:
+    keys = pa.chunked_array([pa.array(["b", None, "a"]).dictionary_encode()])
+    assert by_key(pa.table({"key": keys, "x": [1, 2, 3]}))["x"].to_pylist() == [2, 3, 1]
+
+
+# --- retention
 
 
 def test_days_expire_by_age_and_the_oldest_by_size() -> None:
     files = [file(day, 10, day) for day in ("2026-11-14", YESTERDAY, "2026-11-16")]
-    assert expired(files, None, None) == []
-    assert expired(files, date(2026, 11, 15), None) == files[:1]
-    assert expired(files, None, 20) == files[:1]
-    assert expired(files, None, 19) == files[:2]
-    assert expired(files, date(2026, 11, 15), 10) == files[:2]
+    assert divided(files, Retention(), NOW) == ([], [])
+    assert divided(files, Retention(age=DAY), NOW) == (files[:1], [])
+    assert divided(files, Retention(max_bytes=20), NOW) == (files[:1], [])
+    assert divided(files, Retention(max_bytes=19), NOW) == (files[:2], [])
+    assert divided(files, Retention(age=DAY, max_bytes=10), NOW) == (files[:2], [])
 
 
-def test_what_does_not_count_is_removed_after_a_grace(tmp_path: Path) -> None:
+def test_bytes_are_kept_file_by_file_the_newest_of_a_day_longest() -> None:
+    times = [datetime(2026, 11, 16, hour, tzinfo=UTC) for hour in (3, 1, 2)]
+    files = [file(f"at{at.hour}", 10, received_at=at) for at in times]
+    whole, partly = divided(files, Retention(max_bytes=15), NOW)
+    assert ([each.path for each in whole], partly) == (["at1", "at2"], [])
+
+
+def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
-    table.commit(Change(add=written(table, "batch=1", [{"key": "a"}])))
-    dead = written(table, "batch=2", [{"key": "a"}])[0].path
-    hour = timedelta(hours=1)
-    assert sweep(table, hour, NOW) == 0
-    assert sweep(table, hour, NOW + hour / 2) == 0
-    assert table.folder.exists(dead)
-    assert sweep(table, hour, NOW + hour) == 1
-    assert not table.folder.exists("batch=2")
-    assert len(table.folder.files("batch=1")) == 1
-    assert sweep(table, hour, NOW + 9 * hour) == 0
+    keys = ["fleet/a/pose", "fleet/a/camera", "fleet/b/log", "fleet/b/camera"]
+    rows: list[dict[str, object]] = [{"key": key, "recorder": "r", "offset": number} for number, key in enumerate(keys)]
+    table.commit(Change(add=written(table, "old", rows, "2026-11-01"), marks={"offset:r": 4}))
+    table.commit(Change(add=written(table, "new", rows, "2026-11-15")))
+    retention = Retention(age=timedelta(days=60), rules=(Rule("fleet/*/pose", None), Rule("**/camera", 7 * DAY)))
+    assert expire(None, table, [{"r": 4}], retention, NOW) == 1
+    found = table.delta().to_pyarrow_dataset().to_table(columns=["key", "day"]).to_pylist()
+    old = sorted(row["key"] for row in found if row["day"] == date(2026, 11, 1))
+    assert (old, len(found)) == (["fleet/a/pose", "fleet/b/log"], 6)
+    assert [file.tags.get(EXPIRED_TAG) is not None for file in table.files if "2026-11-01" in file.path] == [True]
+    assert expire(None, table, [{"r": 4}], retention, NOW) == 0  # once is enough
+    assert expire(None, table, [{"r": 4}], retention, NOW + 60 * DAY) == 2
+    left = table.delta().to_pyarrow_dataset().to_table(columns=["key"])["key"].to_pylist()
+    assert left == ["fleet/a/pose", "fleet/a/pose"]
+
+
+def test_what_the_derived_tables_have_not_taken_in_stays(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    table.commit(Change(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}], "2026-01-01")))
+    assert expire(None, table, [{"r": 0}], Retention(age=DAY), NOW) == 0
+    assert expire(None, table, [{"r": 1}], Retention(age=DAY), NOW) == 1
+    assert table.files == []
+
+
+def test_rows_of_several_recorders_that_another_tool_put_together_expire(tmp_path: Path) -> None:
+    """Their statistics do not say how far each recorder is; they stayed for ever."""
+    table = samples_at(tmp_path / "t")
+    for recorder, offset in (("a", 3), ("b", 100)):
+        row = {"key": "k", "recorder": recorder, "offset": offset}
+        table.commit(Change(add=written(table, recorder, [row], "2026-01-01")))
+    table.delta().optimize.compact()
+    assert len(table.refresh().files) == 1
+    assert expire(None, table, [{"a": 4, "b": 100}], Retention(age=DAY), NOW) == 0
+    assert expire(None, table, [{"a": 4, "b": 101}], Retention(age=DAY), NOW) == 1
+    assert table.files == []
+
+
+def test_nothing_to_expire_looks_at_nothing() -> None:
+    assert Retention(rules=(Rule("**", None),)).is_empty
+    assert not Retention(max_bytes=1).is_empty
+
+
+# --- vacuum
+
+
+def test_vacuum_keeps_files_as_long_as_the_history_of_the_table(tmp_path: Path) -> None:
+    """A history of seconds was rounded up to an hour: for so long disk use grew."""
+    table = samples_at(tmp_path / "t")
+    table.commit(Change(add=written(table, "gone", [{"key": "a"}])))
+    table.commit(Change(add=written(table, "there", [{"key": "a"}]), remove=table.files))
+    assert vacuum(table) == 0
+    table.set_history(timedelta(0))
+    assert vacuum(table) == 1
+
+
+def test_vacuum_removes_what_went_and_with_full_what_never_came(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    assert vacuum(table, timedelta()) == 0
+    table.commit(Change(add=written(table, "gone", [{"key": "a"}])))
+    table.commit(Change(add=written(table, "there", [{"key": "a"}]), remove=table.files))
+    orphan = written(table, "orphan", [{"key": "a"}])[0].path
+    assert vacuum(table, timedelta(hours=1)) == 0
+    assert vacuum(table, timedelta()) == 1
+    assert table.folder.exists(orphan)
+    assert vacuum(table, timedelta(), full=True)
+    assert not table.folder.exists(orphan)
+    table.refresh().commit(Change(marks={"m": 1}))
+    assert [each.path for each in table.files if table.folder.exists(each.path)] == [each.path for each in table.files]

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.spark.lake import numbering
-from zenspark.spark.lake.numbering import WRAP, Range, Source, judge, unwrapped
+from zenspark.spark.lake.numbering import WRAP, Range, Source, judge, unwrap
 
 
 class Told:
     """A source that hears its numbers in pieces, and everything that was said of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, wraps: bool = True) -> None:
+        self.wraps = wraps
         self.source: Source | None = None
         self.repeated: Counter[int] = Counter()
         self.settled: list[Range] = []
@@ -25,7 +26,7 @@ class Told:
     def hear(self, numbers: list[int]) -> "Told":
         times = np.arange(self._clock, self._clock + len(numbers), dtype=np.int64)
         self._clock += len(numbers)
-        verdict = judge(self.source, np.array(numbers, np.int64), times)
+        verdict = judge(self.source, np.array(numbers, np.int64), times, self.wraps)
         self.source = verdict.source
         for each in verdict.repeated:
             self.repeated[each.first] += each.times
@@ -70,6 +71,14 @@ def size(gap: tuple[int, int]) -> int:
     return gap[1] - gap[0]
 
 
+@given(pieces, st.integers(0, 2**48))
+def test_numbers_that_do_not_wrap_are_taken_as_they_are(numbers: list[list[int]], start: int) -> None:
+    told = Told(wraps=False)
+    for piece in numbers:
+        told.hear([number * 2**31 + start for number in piece])
+    assert told.missing == missing_of([number * 2**31 + start for piece in numbers for number in piece])
+
+
 def test_a_gap_is_noticed_when_the_later_of_its_neighbours_comes() -> None:
     assert Told().hear([1, 2, 5]).source.open == (Range(3, 4, 2),)  # type: ignore[union-attr]
     assert Told().hear([5, 2, 1]).source.open == (Range(3, 4, 1),)  # type: ignore[union-attr]
@@ -105,4 +114,4 @@ def test_old_ranges_are_settled_and_not_judged_again() -> None:
     [(0, WRAP - 1, -1), (WRAP - 1, 0, WRAP), (3 * WRAP, 5, 3 * WRAP + 5), (7, 7, 7), (0, WRAP // 2 - 1, WRAP // 2 - 1)],
 )
 def test_a_number_is_the_nearest_of_its_kind(reference: int, number: int, expected: int) -> None:
-    assert unwrapped(reference, np.array([number], np.int64)).tolist() == [expected]
+    assert unwrap(reference, np.array([number], np.int64)).tolist() == [expected]

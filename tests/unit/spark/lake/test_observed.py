@@ -17,6 +17,7 @@ def observe(journal: Path, zid: str) -> None:
 
 def test_each_row_is_brought_in_once(tmp_path: Path) -> None:
     lake, journal = Lake(tmp_path / "lake"), Journal(tmp_path / "journal")
+    lake.create()
     for number in range(3):
         observe(journal.path, f"a{number}")
         lake.observe([journal], "me")
@@ -31,6 +32,7 @@ def test_each_row_is_brought_in_once(tmp_path: Path) -> None:
 
 def test_many_small_files_become_one(tmp_path: Path) -> None:
     lake, journal = Lake(tmp_path / "lake"), Journal(tmp_path / "journal")
+    lake.create()
     for number in range(observed.MANY_FILES + 2):
         observe(journal.path, f"a{number}")
         lake.observe([journal], "me")

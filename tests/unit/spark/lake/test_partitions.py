@@ -18,8 +18,8 @@ def rows(given: list[tuple[str, int]]) -> pa.Table:
 
 
 def test_a_prefix_is_the_first_chunk_as_far_as_it_fits_in_the_name_of_a_directory() -> None:
-    keys = ["a/b/c", "a", "ü/1", f"{LONG}/k", f"{LONG}$*/k", "a$*/k"]
-    expected = ["a", "a", "ü", LONG[:LONGEST], "*", "a$*"]
+    keys = ["a/b/c", "a", "ü/1", f"{LONG}/k", f"{LONG}$*/k", "a$*/k", "__HIVE_DEFAULT_PARTITION__/k"]
+    expected = ["a", "a", "ü", LONG[:LONGEST], "*", "a$*", "*"]
     assert [prefix_of(key) for key in keys] == expected
     assert prefixes_of(pa.array(keys)).to_pylist() == expected
 

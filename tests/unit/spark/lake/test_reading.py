@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from tests.unit.spark.lake.tables import file, samples_at, written
 from zenspark.spark.lake.observed import SHAPES
-from zenspark.spark.lake.reading import branches, reading, shared, spark_columns, spark_schema
+from zenspark.spark.lake.reading import branches, reading, shared, spark_columns, spark_schema, write_file_log
 from zenspark.spark.lake.shapes import JOURNAL, SAMPLES
 
 
@@ -42,10 +44,22 @@ def test_tasks_have_about_as_much_to_read_each() -> None:
 def test_a_task_gives_the_rows_of_its_files_with_their_partitions(tmp_path: Path) -> None:
     table = samples_at(tmp_path)
     rows: list[dict[str, object]] = [{"key": "a:b/1", "offset": 1}, {"key": "a:b/2", "offset": 2}]
-    files = [*written(table, "batch=1", rows[:1]), *written(table, "batch=2", rows[1:])]
+    files = [*written(table, "one", rows[:1]), *written(table, "two", rows[1:])]
     read = reading(table.folder, SAMPLES, [[], files])
     found = pa.Table.from_batches(read(iter([pa.record_batch({"id": [0, 1]})])))
     assert found.schema == SAMPLES.schema
     day = datetime.date(2026, 11, 16)
     told = [{"key": row["key"], "offset": row["offset"], "day": day, "prefix": "a:b"} for row in rows]
     assert found.select(["key", "offset", "day", "prefix"]).to_pylist() == told
+
+
+def test_files_are_written_down_as_spark_writes_down_its_own(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "my lake")
+    files = written(table, "one", [{"key": "a:b/1"}])
+    write_file_log(tmp_path, table.folder, files)
+    first, entry = (tmp_path / "_spark_metadata" / "0").read_text().splitlines()
+    told = json.loads(entry)
+    assert " " not in told["path"]
+    assert first == "v1"
+    assert (told["size"], told["action"], told["isDir"]) == (files[0].size, "add", False)
+    assert unquote(urlsplit(told["path"]).path) == f"{table.folder.address}/{files[0].path}"

@@ -96,8 +96,10 @@ def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
     assert folder.names("a") == ["b%20=ü", "empty", "one.txt"]
     folder.remove("a/one.txt")
     folder.remove("a/one.txt")
-    folder.prune("a")
-    assert folder.exists("a/empty")
+    assert folder.create("a/once", b"1")
+    assert not folder.create("a/once", b"2")
+    folder.link("a/once", "a/twice")
+    assert folder.read("a/twice") == b"1"
     folder.remove("a")
     assert not folder.exists("a")
     there = reached.files().get_file_info(fs.FileSelector(bucket, recursive=True))
@@ -109,7 +111,7 @@ def test_of_two_that_commit_at_once_one_fails(server: S3) -> None:
     folder = Folder.at(f"s3://{server.bucket()}/lake/traffic", server.options)
     one, other = Table(folder, TRAFFIC), Table(folder, TRAFFIC)
     one.commit(Change(marks={"turn": 1}))
-    with pytest.raises(LakeError, match="somebody else writes it at the same time"):
+    with pytest.raises(LakeError, match="another writer moved 'turn' at the same time"):
         other.commit(Change(marks={"turn": 1}))
     assert other.refresh().mark("turn") == 1
 
@@ -118,6 +120,8 @@ def test_a_lake_is_there_once_it_has_tables(reached: S3) -> None:
     lake = Lake(f"s3://{reached.bucket()}/lake")
     assert not lake.exists()
     assert lake.landed() == {}
+    assert not lake.exists()
+    lake.create()
     assert lake.exists()
 
 

@@ -3,12 +3,16 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tests.unit.spark.storage.made import recorded, row
-from tests.unit.spark.storage.tables import Files, append
-from zenspark.journal import Journal, JournalError, JournalWriter
+from tests.unit.spark.storage.tables import Landed, append
+from tests.waiting import until
+from zenspark.errors import LakeError
+from zenspark.journal import Journal, JournalError, JournalWriter, Policy
+from zenspark.journal.retention import trim
 from zenspark.spark.storage import following
 from zenspark.spark.storage.following import Following
 from zenspark.spark.storage.newest import Newest
@@ -16,7 +20,7 @@ from zenspark.spark.storage.scope import Scope
 from zenspark.spark.storage.sources import Sources
 
 
-def followed(lake: Files | None, path: Path) -> tuple[Newest, Following]:
+def followed(lake: Landed | None, path: Path) -> tuple[Newest, Following]:
     newest = Newest()
     return newest, Following(newest, Scope(["**"]), Sources(lake, [Journal(path)]))
 
@@ -27,7 +31,7 @@ def value(newest: Newest, key: str) -> bytes | None:
 
 
 def test_it_is_filled_from_the_lake_and_from_what_has_not_landed(tmp_path: Path) -> None:
-    lake = Files(tmp_path / "lake")
+    lake = Landed(tmp_path / "lake")
     now = time.time()
     rows = [
         row("a", b"1", now),
@@ -38,7 +42,7 @@ def test_it_is_filled_from_the_lake_and_from_what_has_not_landed(tmp_path: Path)
     ]
     with JournalWriter(tmp_path / "j", recorder="r") as writer:
         append(writer, rows)
-        lake.land("samples", recorded(rows[:4]))
+        lake.land(recorded(rows[:4]))
         newest, following_ = followed(lake, tmp_path / "j")
         following_.start()
         assert [value(newest, key) for key in "abc"] == [b"1", b"2", None]
@@ -58,6 +62,49 @@ def test_it_follows_journals_as_they_grow(tmp_path: Path) -> None:
             assert following_.wait(10)
             assert value(newest, "a") == b"%d" % second
     following_.stop()
+
+
+def test_what_was_trimmed_before_it_was_taken_in_is_found_in_the_lake(tmp_path: Path) -> None:
+    lake = Landed(tmp_path / "lake")
+    newest, following_ = followed(lake, tmp_path / "j")
+    rows = [row(key, b"1", 1) for key in "abc"]
+    with JournalWriter(tmp_path / "j", Policy(segment_bytes=1), recorder="r") as writer:
+        append(writer, rows[:1])
+        assert following_.step() == 1
+        for each in rows[1:]:
+            append(writer, [each])
+    lake.land(recorded(rows))
+    trim(tmp_path / "j", Policy(retain_bytes=1), 0)
+    following_.step()
+    assert [value(newest, key) for key in "abc"] == [b"1"] * 3
+    assert following_.offsets == {"r": 3}
+
+
+def test_a_lake_that_cannot_be_read_is_tried_again_and_the_journal_is_followed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(following, "REFILL_SECONDS", 0.01)
+    lake = Landed(tmp_path / "lake")
+    rows = [row(key, b"1", 1) for key in "abcd"]
+    with JournalWriter(tmp_path / "j", Policy(segment_bytes=1), recorder="r") as writer:
+        for each in rows[:3]:
+            append(writer, [each])
+        lake.land(recorded(rows[:2]))
+        trim(tmp_path / "j", Policy(retain_bytes=1), 0)
+        with monkeypatch.context() as gone:
+            gone.setattr(lake, "newest", _cannot_be_read)
+            newest, following_ = followed(lake, tmp_path / "j")
+            following_.start()
+            append(writer, rows[3:])
+            assert following_.wait(10)
+            assert [value(newest, key) for key in "abcd"] == [None, None, b"1", b"1"]
+        until(lambda: [value(newest, key) for key in "abcd"] == [b"1"] * 4)
+    following_.stop()
+    assert caplog.text.count("lake: cannot be reached") == 1
+
+
+def _cannot_be_read() -> NoReturn:
+    raise LakeError("lake", "cannot be reached")
 
 
 def test_it_gives_up_waiting(tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ def test_stamps_of_rows() -> None:
     assert len(grown) == 5
 
 
+def test_stamps_of_rows_in_which_another_tool_left_out_what_recorders_write() -> None:
+    bare = row("a", b"") | {"received_at": None, "recorder": None, "offset": None}
+    stamps = Stamps.of(recorded([row("a", b"", 2), bare], first=7), Clocks(), Names())
+    assert (stamps.ntp64.tolist(), stamps.clock.tolist()) == ([2 << 32, 0], [1, UNSTAMPED])
+    assert (stamps.recorder.tolist(), stamps.offset.tolist()) == ([1, 0], [7, 0])
+
+
 def test_the_newest_row_of_each_key() -> None:
     clocks, recorders = Clocks(), Names()
     rows = recorded([row("", b"", 2), row("", b"", 5), row("", b"", 3), row("", b"", 3), row("", b"", 1)])

@@ -52,6 +52,12 @@ def test_what_is_not_said_is_as_the_volume_says_or_the_default() -> None:
     assert found["one"].lifespan == 86_400
 
 
+def test_a_volume_says_how_rows_land_in_its_lake() -> None:
+    volumes = {"zenspark": {"lake": "a", "landing": {"trigger": "5s", "conf": {"spark.x": "y"}}}}
+    (found,) = storages({"volumes": volumes, "storages": {"one": {"key_expr": "a/**", "volume": "zenspark"}}})
+    assert found.landing == {"trigger": "5s", "conf": {"spark.x": "y"}}
+
+
 def test_the_rest_of_the_configuration_stays() -> None:
     manager = {"storages": {"a": {"key_expr": "a/**", "volume": {"id": "zenspark", "lake": "l"}}}}
     config = Config.from_json5(

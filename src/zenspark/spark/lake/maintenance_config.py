@@ -1,0 +1,32 @@
+"""MaintenanceConfig: how often the tables of a lake are refreshed and compacted, and how long samples are kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Bytes = Annotated[int, msgspec.Meta(ge=1)]
+
+HOUR_SECONDS = 3600.0
+
+
+class MaintenanceConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a lake's maintenance; durations are seconds, sizes bytes, and None is no limit.
+
+    Retention applies to `samples`: `latest`, `traffic` and `gaps` keep what they made of samples that are gone.
+    """
+
+    refresh_interval: Seconds = 5.0
+    """Between two refreshes of the derived tables."""
+    compact_interval: Seconds = 60.0
+    """Between two rounds of compaction, retention and removal of unused files."""
+    retain_age: Seconds | None = None
+    """Samples older than that are removed,"""
+    retain_bytes: Bytes | None = None
+    """and the oldest days while the files of samples take more."""
+    retain: dict[str, Seconds | None] = msgspec.field(default_factory=dict)
+    """Ages by prefix or key expression, instead of `retain_age`; None keeps these samples for ever."""
+    history: Seconds = HOUR_SECONDS
+    """How far back the tables can be read as they were: the log and files that went are kept for so long."""

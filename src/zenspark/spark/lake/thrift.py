@@ -1,0 +1,191 @@
+"""Thrift's compact protocol, as far as the metadata of Parquet files needs it.
+
+A struct is a dict from field number to value. On the wire a 32-bit and a 64-bit integer differ by their type, and
+readers skip a field of the wrong one: `I32` says which is meant; a plain `int` has 64 bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+Struct: TypeAlias = dict[int, Any]
+
+TRUE, FALSE, BYTE, I16, I32_TYPE, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
+INTEGERS = frozenset((I16, I32_TYPE, I64))
+DOUBLE_BYTES = 8
+MAX_DEPTH = 16
+"""Structs inside structs: metadata of Parquet has at most six, more is not metadata."""
+MAX_VARINT_BITS = 64
+
+
+class ThriftError(ValueError):
+    """These bytes are not a struct of the compact protocol."""
+
+
+class I32(int):
+    """An integer that is written with 32 bits."""
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_struct(data: bytes, at: int = 0) -> tuple[Struct, int]:
+    """The struct that begins at a position, and the position behind it; raises `ThriftError`."""
+    try:
+        return _struct(data, at, 0)
+    except IndexError:
+        raise ThriftError(f"expected a struct of {len(data) - at} bytes or less, found no end") from None
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    at += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte & 0x80:
+        if shift >= MAX_VARINT_BITS:
+            raise ThriftError(f"expected an integer of 64 bits at byte {at}, found a longer one")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value, at
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
+    if depth > MAX_DEPTH:
+        raise ThriftError(f"expected at most {MAX_DEPTH} structs inside each other at byte {at}")
+    found: Struct = {}
+    field = 0
+    while True:
+        head = data[at]
+        at += 1
+        if not head:
+            return found, at
+        if head > 0x0F:
+            field += head >> 4
+        else:
+            number, at = _varint(data, at)
+            field = (number >> 1) ^ -(number & 1)
+        kind = head & 0x0F
+        if kind in INTEGERS:  # most fields are: a call for each would double the time
+            byte = data[at]
+            at += 1
+            if byte > 0x7F:
+                number, at = _varint(data, at - 1)
+            else:
+                number = byte
+            found[field] = (number >> 1) ^ -(number & 1)
+        else:
+            found[field], at = _value(data, at, kind, depth)
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in INTEGERS:
+        number, at = _varint(data, at)
+        return (number >> 1) ^ -(number & 1), at
+    if kind == BINARY:
+        return _taken(data, *_varint(data, at))
+    if kind == STRUCT:
+        return _struct(data, at, depth + 1)
+    if kind in (LIST, SET):
+        return _list(data, at, depth + 1)
+    if kind in (TRUE, FALSE):
+        return kind == TRUE, at
+    if kind == BYTE:
+        return data[at], at + 1
+    if kind == DOUBLE:
+        return _taken(data, DOUBLE_BYTES, at)
+    raise ThriftError(f"expected the type of a field before byte {at}, found {kind}")
+
+
+def _taken(data: bytes, size: int, at: int) -> tuple[bytes, int]:
+    end = at + size
+    if end > len(data):
+        raise IndexError
+    return data[at:end], end
+
+
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    head = data[at]
+    at += 1
+    size, kind = head >> 4, head & 0x0F
+    if size == 0x0F:
+        size, at = _varint(data, at)
+    if size > len(data) - at:  # each element takes a byte at least
+        raise IndexError
+    if kind in (TRUE, FALSE):
+        values, at = _taken(data, size, at)
+        return [value == TRUE for value in values], at
+    found = []
+    for _ in range(size):
+        value, at = _value(data, at, kind, depth)
+        found.append(value)
+    return found, at
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def written(struct: Struct) -> bytes:
+    """A struct as bytes, fields in ascending order; those that are None are left out."""
+    out = bytearray()
+    last = 0
+    for field, value in sorted(struct.items()):
+        if value is None:
+            continue
+        kind = _kind(value)
+        if 0 < field - last <= 0x0F:
+            out.append((field - last) << 4 | kind)
+        else:
+            out.append(kind)
+            out += _encoded(_zigzag(field))
+        if kind not in (TRUE, FALSE):
+            out += _written(value)
+        last = field
+    out.append(0)
+    return bytes(out)
+
+
+def _kind(value: object) -> int:
+    match value:
+        case bool():
+            return TRUE if value else FALSE
+        case I32():
+            return I32_TYPE
+        case int():
+            return I64
+        case bytes():
+            return BINARY
+        case list():
+            return LIST
+        case dict():
+            return STRUCT
+    raise TypeError(f"expected a value that Thrift has, found {value!r}")
+
+
+def _written(value: Any) -> bytes:  # noqa: ANN401 - one of the types above
+    match value:
+        case int():
+            return _encoded(_zigzag(value))
+        case bytes():
+            return _encoded(len(value)) + value
+        case list():
+            kind = _kind(value[0]) if value else STRUCT
+            head = bytes([len(value) << 4 | kind]) if len(value) < 0x0F else bytes([0xF0 | kind]) + _encoded(len(value))
+            return head + b"".join(map(_written, value))
+        case _:
+            return written(value)
+
+
+def _zigzag(value: int) -> int:
+    return value << 1 if value >= 0 else (-value << 1) - 1
+
+
+def _encoded(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
