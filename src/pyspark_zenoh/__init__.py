@@ -7,6 +7,7 @@ it needs, when it needs it.
 from __future__ import annotations
 
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -19,7 +20,10 @@ from pyspark.sql.types import StructType
 
 from zenspark.spark.options import BatchOptions, SinkOptions, StreamOptions, reading
 
-__all__ = ["DefaultSource"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["DefaultSource", "activate"]
 
 
 class DefaultSource(DataSource):
@@ -55,6 +59,16 @@ class DefaultSource(DataSource):
         from zenspark.spark.sink import StreamWriter
 
         return StreamWriter.of(SinkOptions.of(self.options), schema.names)
+
+
+def activate(spark: SparkSession) -> None:
+    """Lets the calling thread write with `df.write.format("zenoh")`; every thread but the main one must call it once.
+
+    Spark's writer looks formats in Python up in the session that is active in its thread, and in a new thread none is.
+    """
+    java = getattr(spark, "_jvm", None)
+    if java is not None:  # over Spark Connect there is none, and no thread misses a session
+        java.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def _module_of(options: BatchOptions | StreamOptions) -> ModuleType:

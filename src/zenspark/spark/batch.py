@@ -37,7 +37,8 @@ class JournalReader(DataSourceReader):
         start = journals.kept(start, options.fail_on_data_loss)
         end = journals.kept(end, options.fail_on_data_loss)
         start, end = self._narrowed(journals, start, end)
-        return [InputPartition(part) for part in journals.slices(start, end, options.min_partitions)]
+        parts = journals.slices(start, end, options.min_partitions, options.parallelism)
+        return [InputPartition(part) for part in parts]
 
     def _narrowed(self, journals: Journals, start: Places, end: Places) -> tuple[Places, Places]:
         bounds = Bounds.of(self.filters)

@@ -3,7 +3,7 @@
 | encoding | text |
 |---|---|
 | `zenoh/string`, `text/*`, `application/json` and other types whose content is text | as it is |
-| `application/cbor` | as JSON: byte strings in base64url, times in ISO 8601, keys of maps as texts |
+| `application/cbor` | as JSON: byte strings in base64url, times in ISO 8601, keys of maps as texts, and `"NaN"`, `"Infinity"`, `"-Infinity"`, which `from_json` takes for a double |
 | `zenoh/serialized;<type>` | the number; `<type>` is one of `int8` to `int128`, `uint8` to `uint128`, `float32`, `float64`, `bool`, `string` |
 | any other | null |
 
@@ -165,12 +165,16 @@ def _from_cbor(payload: bytes) -> str:
     return json.dumps(_as_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""Numbers that JSON has not: as texts, which any parser of JSON takes, and Spark's `from_json` as numbers again."""
+
+
 def _as_json(value: Any) -> Any:  # noqa: ANN401 - whatever CBOR has; one case per kind of value
     match value:
         case None | bool() | int() | str():
             return value
         case float():
-            return value if math.isfinite(value) else None
+            return value if math.isfinite(value) else _NOT_FINITE[str(value)]
         case bytes():
             return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
         case datetime.datetime() | datetime.date():

@@ -5,7 +5,8 @@
     spark.sql("select key from samples where zenoh_key_match(key, 'fleet/*/pose')")
 
 They are columns in Python too: `df.where(zenoh_key_match("key", lit("fleet/*/pose")))`. A null gives a null. A key
-expression need not be canonical; one that does not parse in any spelling is an error that names it.
+expression need not be canonical; one that does not parse in any spelling is an error that names it, and a null in those
+whose names begin with `try_`.
 
 What is done row by row in Python is done once for each pair of values that occurs in an Arrow batch: keys repeat, and
 an expression is mostly the same in all rows.
@@ -24,12 +25,23 @@ from pyspark.sql.types import BooleanType, StringType, TimestampType
 
 from zenspark.arrow import UTC
 from zenspark.arrow.incoming import microseconds
+from zenspark.errors import UsageError
 from zenspark.key import canonise
 from zenspark.key.match import includes, intersects
 from zenspark.spark.decoding import decoded
 
-_canonical = lru_cache(maxsize=100_000)(canonise)
+CANONICAL_CACHE_SIZE = 100_000
 """Expressions come back in every batch; the size bounds what ever new keys may take."""
+
+_canonical = lru_cache(maxsize=CANONICAL_CACHE_SIZE)(canonise)
+
+
+@lru_cache(maxsize=CANONICAL_CACHE_SIZE)
+def _try_canonical(text: str) -> str | None:
+    try:
+        return canonise(text)
+    except UsageError:
+        return None
 
 
 @arrow_udf(BooleanType())
@@ -50,22 +62,46 @@ def zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
     return related(keyexpr, key, includes)
 
 
+@arrow_udf(BooleanType())
+def try_zenoh_intersects(a: pa.Array, b: pa.Array) -> pa.Array:
+    """As `zenoh_intersects`; null where one of them is no key expression."""
+    return related(a, b, intersects, _try_canonical)
+
+
+@arrow_udf(BooleanType())
+def try_zenoh_includes(a: pa.Array, b: pa.Array) -> pa.Array:
+    """As `zenoh_includes`; null where one of them is no key expression."""
+    return related(a, b, includes, _try_canonical)
+
+
+@arrow_udf(BooleanType())
+def try_zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
+    """As `zenoh_key_match`; null where one of them is no key expression."""
+    return related(keyexpr, key, includes, _try_canonical)
+
+
 @arrow_udf(StringType())
 def zenoh_decode_payload(encoding: pa.Array, payload: pa.Array) -> pa.Array:
     """The payload as text, by its encoding: `zenspark.spark.decoding` has the table. Null if it cannot be decoded."""
-    return decoded(encoding, payload)
+    return decoded(_typed(encoding, pa.string()), _typed(payload, pa.binary()))
 
 
 @arrow_udf(TimestampType())
 def zenoh_ntp64_to_timestamp(ntp64: pa.Array) -> pa.Array:
     """The time of a clock reading (`timestamp_ntp64`), in microseconds."""
-    return microseconds(ntp64.view(pa.uint64())).cast(UTC)
+    # a reading of after 2038 is negative as a long, and a decimal if it is written out
+    is_decimal = pa.types.is_decimal(ntp64.type)
+    readings = ntp64.cast(pa.uint64()) if is_decimal else ntp64.cast(pa.int64()).view(pa.uint64())
+    return microseconds(readings).cast(UTC)
 
 
 FUNCTIONS = (
     zenoh_intersects,
     zenoh_includes,
     zenoh_key_match,
+    try_zenoh_intersects,
+    try_zenoh_includes,
+    try_zenoh_key_match,
     zenoh_decode_payload,
     zenoh_ntp64_to_timestamp,
 )
@@ -77,13 +113,26 @@ def register(spark: SparkSession) -> None:
         spark.udf.register(function.func.__name__, function)
 
 
-def related(a: pa.Array, b: pa.Array, relation: Callable[[str, str], bool]) -> pa.Array:
-    """Whether a relation holds between the key expressions of each row."""
-    left, right = pc.dictionary_encode(a), pc.dictionary_encode(b)
-    lefts = [_canonical(text) for text in left.dictionary.to_pylist()]
-    rights = [_canonical(text) for text in right.dictionary.to_pylist()]
+def related(
+    a: pa.Array,
+    b: pa.Array,
+    relation: Callable[[str, str], bool],
+    canonical: Callable[[str], str | None] = _canonical,
+) -> pa.Array:
+    """Whether a relation holds between the key expressions of each row; null where one has no canonical form."""
+    left, right = (pc.dictionary_encode(_typed(each, pa.string())) for each in (a, b))
+    lefts = [canonical(text) for text in left.dictionary.to_pylist()]
+    rights = [canonical(text) for text in right.dictionary.to_pylist()]
     pairs = pc.dictionary_encode(
         pc.add(pc.multiply(left.indices.cast(pa.int64()), len(rights)), right.indices.cast(pa.int64()))
     )
-    found = [relation(lefts[code // len(rights)], rights[code % len(rights)]) for code in pairs.dictionary.to_pylist()]
+    found: list[bool | None] = []
+    for code in pairs.dictionary.to_pylist():
+        one, other = lefts[code // len(rights)], rights[code % len(rights)]
+        found.append(None if one is None or other is None else relation(one, other))
     return pa.array(found, pa.bool_()).take(pairs.indices)
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values of a type: a null that is written out in SQL has none."""
+    return values.cast(kind) if pa.types.is_null(values.type) else values

@@ -1,36 +1,48 @@
-"""Job: everything between a Zenoh network and tables, in one process and the Spark it drives.
+"""Job: everything between a Zenoh network and tables: a process that records and answers, and one per lake that lands.
 
-A session, recorders and storages start at once; Spark, which takes seconds, lands what they record as soon as it is
-there. To end, first nothing more is recorded, then everything recorded lands. Whatever is cut off in between is in the
-journal, and lands the next time.
+A session, recorders and storages run here and start at once. The landing of each lake runs in a process of its own,
+which drives Spark and may fail, hang or be killed: it is started again, and recording goes on meanwhile. To end, first
+nothing more is recorded, then everything recorded lands. What is cut off in between is in the journals, and lands the
+next time.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-
-import msgspec
-from pyspark.sql import SparkSession
+from uuid import uuid4
 
 from zenspark.api.config import Config
 from zenspark.api.opening import open as open_session
-from zenspark.errors import ZError
-from zenspark.journal import Policy
-from zenspark.spark.engine import spark_session
-from zenspark.spark.lake import Lake
-from zenspark.spark.lake.landing import Landing
-from zenspark.spark.lake.landing import Progress as LandingProgress
+from zenspark.errors import JournalError, ZError
+from zenspark.journal import Journal, Policy
+from zenspark.spark.backlog import Backlog, backlog_of
+from zenspark.spark.job_status import JobStatus, Losses, RateMeter
+from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.reader_name import reader_name
+from zenspark.spark.landing_settings import LandingSettings, LandingTask
+from zenspark.spark.landing_supervisor import LandingStatus, LandingSupervisor
+from zenspark.spark.rotating_log import RotatingLog
+from zenspark.spark.status_space import StatusSpace
 from zenspark.spark.storage.managing import Storages
 from zenspark.spark.storage.settings import StorageSettings
+from zenspark.spark.supervision import State
 
-MOMENT = 0.01
-"""Seconds to look whether something has ended: Spark refuses to be asked without waiting."""
+SAMPLE_SECONDS = 1.0
+"""Between two looks at counts, for rates."""
+SETTLE_SECONDS = 0.1
+"""Between two looks at whether rows have landed."""
+ATTACH_SECONDS = 600.0
+"""Between two notes in the journals that a lake still needs their rows, though landing may be failing for days."""
+LOG = "_logs/landing.log"
+"""Below the first journal of a lake: a place on this machine, whatever is wrong with the lake."""
 
 
 class JobEnded(ZError):
-    """The job cannot go on: a part of it has ended, and why."""
+    """The job cannot go on: recording has ended, and why."""
 
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(what, problem)
@@ -41,48 +53,90 @@ class JobEnded(ZError):
         return f"{self.what} has ended: {self.problem}"
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """How far a job has come since it was started."""
-
-    recorded: int
-    rate: float
-    """Messages a second, lately."""
-    landed: int
-    waiting: int
-    """Recorded, and not in a table yet."""
-    bytes: int
-    """What the files of the tables took."""
-    lag: float | None
-    """Seconds from the network to the table, of the last batch."""
-    batch_seconds: float | None
-    """How long the last batch took."""
-    keys: int
-    """Of how many keys the newest value can be asked for."""
-    problem: str | None
-    """What is wrong and does not keep rows from landing."""
-
-
 class Job:
-    """One node with its storages and landings."""
+    """One node with its storages, and the landings of their lakes."""
 
     def __init__(self, config: Config, storages: Sequence[StorageSettings], policy: Policy | None = None) -> None:
         self.session = open_session(config)
         self.storages = Storages(self.session, storages, policy)
-        self.landings: dict[str, Landing] = {}
+        self.landings: dict[str, LandingSupervisor] = {}
         """By the place of their lake."""
-        self.spark: SparkSession | None = None
+        self._space = StatusSpace(self.session, self.status)
+        self._recorded = RateMeter()
+        self._landed = RateMeter()
+        self._closing = threading.Event()
+        self._watch = threading.Thread(target=self._watch_counts, name="zenspark-watch", daemon=True)
+
+    # --- life
 
     def record(self) -> None:
         """Record and answer from now on."""
         self.storages.start()
+        self._attach()
+        self._space.start()
+        self._watch.start()
 
-    def land(self, master: str) -> SparkSession:
-        """Start Spark, and have it land what is recorded."""
-        self.spark = spark_session(master)
+    def land(self, settings: Mapping[str, LandingSettings]) -> None:
+        """Start the processes that land what is recorded, with settings for each lake; returns at once."""
+        instance = uuid4().hex
         for lake, journals in self._journals().items():
-            self.landings[lake] = Landing(self.spark, journals, Lake(lake))
+            task = LandingTask(
+                lake=lake, journals=tuple(str(path) for path in journals), instance=instance, settings=settings[lake]
+            )
+            self.landings[lake] = LandingSupervisor(task, RotatingLog(self._log_file(journals[0])))
             self.landings[lake].start()
-        return self.spark
+
+    def _log_file(self, journal: Path) -> Path:
+        """Of one lake; a second one that is filled from the same journal has another."""
+        taken = {landing.status().log for landing in self.landings.values()}
+        names = [LOG, *(LOG.replace(".log", f"-{number}.log") for number in range(2, len(taken) + 2))]
+        return next(journal / name for name in names if str(journal / name) not in taken)
+
+    def check(self) -> None:
+        """JobEnded if recording has ended; landing that fails goes on by itself."""
+        for recorder in self.storages.recorders.values():
+            if not recorder.is_running:
+                raise JobEnded("recording", recorder.status().error or "the session was closed")
+
+    def settle(self, timeout: float) -> bool:
+        """Wait until everything recorded by now has landed; whether that was in so many seconds."""
+        target = {path: recorder.status().offset for path, recorder in self.storages.recorders.items()}
+        deadline = time.monotonic() + timeout
+        while not self._has_landed(target):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(SETTLE_SECONDS)
+        return True
+
+    def _has_landed(self, target: Mapping[Path, int]) -> bool:
+        return all(
+            _landed_in(Journal(path), self.landings[lake].status()) >= target.get(path, 0)
+            for lake, journals in self._journals().items()
+            for path in journals
+        )
+
+    def drain(self, timeout: float) -> bool:
+        """Record no more, and land everything that was recorded; whether that was done in so many seconds."""
+        self.storages.stop_recording()
+        deadline = time.monotonic() + timeout
+        for landing in self.landings.values():
+            is_needed = self._backlog([landing.status()]).rows or landing.status().state is State.LANDING
+            if is_needed:
+                landing.drain(max(0.0, deadline - time.monotonic()))
+        return not self.status().waiting.rows
+
+    def close(self) -> None:
+        """End all of it; what has not landed does so the next time."""
+        self._closing.set()
+        for landing in self.landings.values():
+            landing.stop()
+        self._space.close()
+        self.storages.close()
+        self.session.close()
+        if self._watch.is_alive():
+            self._watch.join()
+
+    # --- journals
 
     def _journals(self) -> dict[str, list[Path]]:
         """Of each lake the journals that land there."""
@@ -90,52 +144,69 @@ class Job:
         for each in self.storages.settings:
             if each.lake is not None and each.record and each.journal not in found.setdefault(each.lake, []):
                 found[each.lake].append(each.journal)
-        return found
+        return {lake: journals for lake, journals in found.items() if journals}
 
-    def check(self) -> None:
-        """JobEnded if a part has ended that should go on."""
-        for recorder in self.storages.recorders.values():
-            if not recorder.is_running:
-                raise JobEnded("recording", recorder.status().error or "the session was closed")
-        for lake, landing in self.landings.items():
-            if landing.wait(MOMENT):
-                raise JobEnded(f"landing in {lake}", "Spark ended the query")
+    def _attach(self) -> None:
+        """Have journals keep what has not landed, also while no landing is there to say so."""
+        for lake, journals in self._journals().items():
+            reader = reader_name(Folder.at(lake).address)
+            for path in journals:
+                journal = Journal(path)
+                known = journal.committed(reader)
+                journal.commit(reader, journal.earliest() if known is None else known)
 
-    def progress(self) -> Progress:
-        """How far it has come."""
+    def _backlog(self, landings: Iterable[LandingStatus]) -> Backlog:
+        """What has not landed, by the journals and by how far the landings have come."""
+        known = self._journals()
+        found = [(journal, landing) for landing in landings for journal in map(Journal, known[landing.lake])]
+        return backlog_of(((journal, _landed_in(journal, landing)) for journal, landing in found), time.time())
+
+    # --- how it is doing
+
+    def status(self) -> JobStatus:
+        """How it is doing now."""
         recorded = [recorder.status() for recorder in self.storages.recorders.values()]
-        landed = [landing.progress() for landing in self.landings.values()]
-        problems = [each.error for each in recorded if each.error] + [each.problem for each in landed if each.problem]
-        return Progress(
+        landings = tuple(landing.status() for landing in self.landings.values())
+        return JobStatus(
             recorded=sum(each.rows for each in recorded),
-            rate=sum(each.rate for each in recorded),
-            landed=sum(each.rows for each in landed),
-            waiting=sum(each.waiting for each in landed),
-            bytes=sum(each.bytes for each in landed),
-            lag=_greatest(landed, "lag"),
-            batch_seconds=_greatest(landed, "batch_seconds"),
+            recorded_rate=self._recorded.rate(),
+            landed=sum(each.rows for each in landings),
+            landed_rate=self._landed.rate(),
+            waiting=self._backlog(landings),
+            bytes=sum(each.bytes for each in landings),
             keys=sum(len(storage.newest) for storage in self.storages.storages.values()),
-            problem=problems[0] if problems else None,
+            lost=Losses(
+                self._lost_on_links(), sum(each.lost for each in recorded), sum(each.lost for each in landings)
+            ),
+            quarantined=sum(each.quarantined for each in landings),
+            recording=next((each.error or each.warning for each in recorded if each.error or each.warning), None),
+            landings=landings,
         )
 
-    def drain(self) -> None:
-        """Record no more, and land everything that was recorded."""
-        self.storages.stop_recording()
-        if self.spark is not None:
-            self.spark.sparkContext.setLogLevel("OFF")  # what is cancelled on purpose Spark would log as errors
-        for landing in self.landings.values():
-            landing.stop()
+    def _lost_on_links(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for counters in self.session.info.link_counters() if not self.session.is_closed() else ():
+            for reason, count in counters.lost.items():
+                found[reason] = found.get(reason, 0) + count
+        return found
 
-    def close(self) -> None:
-        """End all of it; what has not landed does so the next time."""
-        for landing in self.landings.values():
-            with contextlib.suppress(ZError):  # why it ended was said before
-                landing.stop(0)
-        self.storages.close()
-        self.session.close()
-        if self.spark is not None:
-            self.spark.stop()
+    def _watch_counts(self) -> None:
+        """Note counts for rates, and now and then that journals are still needed."""
+        attached = time.monotonic()
+        while not self._closing.wait(SAMPLE_SECONDS):
+            now = time.monotonic()
+            self._recorded.add(now, sum(each.status().rows for each in self.storages.recorders.values()))
+            self._landed.add(now, sum(landing.status().rows for landing in self.landings.values()))
+            if now - attached >= ATTACH_SECONDS:
+                attached = now
+                with contextlib.suppress(JournalError):  # a full disk; there is time until the next
+                    self._attach()
 
 
-def _greatest(landed: list[LandingProgress], name: str) -> float | None:
-    return max((getattr(each, name) for each in landed if getattr(each, name) is not None), default=None)
+def _landed_in(journal: Journal, landing: LandingStatus) -> int:
+    """Up to where a journal has landed: as the landing reported, or as the journal notes, by another process too."""
+    try:
+        noted = journal.committed(reader_name(Folder.at(landing.lake).address)) or 0
+        return max(noted, landing.reached.get(journal.recorder, 0))
+    except JournalError:
+        return 0

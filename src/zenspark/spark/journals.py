@@ -1,7 +1,8 @@
 """The journals a source reads, by recorder: where they begin and end, and how a range of them is divided into tasks.
 
 A range is two dictionaries from recorder to offset. Every task costs Spark some 30 ms, so there are few: one for each
-`ROWS` rows or `BYTES` bytes, and at most one for each processor, unless more are asked for.
+`MIN_TASK_ROWS` rows or `MIN_TASK_BYTES` bytes, and at most as many as run at once, unless more are asked for or a task
+would get more than `MAX_TASK_ROWS` rows or `MAX_TASK_BYTES` bytes.
 """
 
 from __future__ import annotations
@@ -16,17 +17,22 @@ import pyarrow as pa
 
 from zenspark.errors import OffsetOutOfRange, UsageError
 from zenspark.journal import Journal, Slice
+from zenspark.journal.reader import blocks_of
+from zenspark.journal.segment import Index
 from zenspark.spark.options import EARLIEST, LATEST, Names, Offsets, Time
 
 logger = logging.getLogger("zenspark.spark")
 
 Places: TypeAlias = dict[str, int]
 """An offset for each recorder."""
-ROWS = 200_000
+MIN_TASK_ROWS = 200_000
 """As many rows a task should have at least: it handles them in about the time that it costs to start."""
-
-BYTES = 64 << 20
+MIN_TASK_BYTES = 64 << 20
 """And as many bytes, where rows are large."""
+MAX_TASK_ROWS = 4_000_000
+"""More rows make a task that fails late dear to repeat."""
+MAX_TASK_BYTES = 512 << 20
+"""And more bytes, where rows are large."""
 
 
 class Journals:
@@ -92,17 +98,64 @@ class Journals:
             _lose(OffsetOutOfRange(str(journal.path), offset, earliest, latest), fail)
         return min(max(offset, earliest), latest)
 
-    def slices(self, start: Mapping[str, int], end: Mapping[str, int], least: int | None) -> list[Slice]:
-        """The rows between two places as parts for tasks: as few as they need, but at least as many as asked for."""
-        ranges = {name: (offset, end[name]) for name, offset in start.items() if end.get(name, 0) > offset}
+    def slices(
+        self, start: Mapping[str, int], end: Mapping[str, int], least: int | None, parallelism: int | None = None
+    ) -> list[Slice]:
+        """The rows between two places as parts for tasks: as few as they need, but at least as many as asked for.
+
+        `parallelism` is how many tasks run at once; without it, as many as this machine has processors.
+        """
+        ranges = _ranges(start, end)
         sizes = {name: self.by_recorder[name].size(*each) for name, each in ranges.items()}
         rows, size = sum(stop - begin for begin, stop in ranges.values()), sum(sizes.values())
-        tasks = max(min(max(-(-rows // ROWS), -(-size // BYTES)), processors()), least or 1)
+        wanted = max(-(-rows // MIN_TASK_ROWS), -(-size // MIN_TASK_BYTES))
+        needed = max(-(-rows // MAX_TASK_ROWS), -(-size // MAX_TASK_BYTES))
+        tasks = max(min(wanted, parallelism or processors()), needed, least or 1)
         return [
             part
             for name, each in ranges.items()
             for part in self.by_recorder[name].slices(*each, max(1, round(tasks * sizes[name] / size)))
         ]
+
+    def bounded(self, start: Mapping[str, int], end: Mapping[str, int], most: int) -> Places:
+        """An end with at most so many bytes behind the start, but at least one block of each journal that has rows.
+
+        Every journal gets the same share; what one does not need is divided among the others. Only as much of the
+        journals' indexes is read as the bytes take, however much is waiting.
+        """
+        waiting, left = _ranges(start, end), most
+        found = dict(end)
+        while waiting:
+            share = left // len(waiting)
+            runs = {name: run_of(self.by_recorder[name], *each, share) for name, each in waiting.items()}
+            whole = {name: size for name, (stop, size) in runs.items() if stop == waiting[name][1] and size <= share}
+            if not whole:
+                return found | {name: stop for name, (stop, _) in runs.items()}
+            left -= sum(whole.values())
+            waiting = {name: each for name, each in waiting.items() if name not in whole}
+        return found
+
+
+def _ranges(start: Mapping[str, int], end: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """From where to where, for each recorder that has rows there."""
+    return {name: (offset, end[name]) for name, offset in start.items() if end.get(name, 0) > offset}
+
+
+def run_of(journal: Journal, start: int, end: int, most: int) -> tuple[int, int]:
+    """Where the longest run of blocks ends that begins here and has at most so many bytes, and how many it has.
+
+    It has one block at least: a limit smaller than a block must not stop a query for ever.
+    """
+    (part,) = journal.slices(start, start + 1, 1)
+    segment, offset, size = part.segment, start, 0
+    while offset < end:
+        with Index(journal.path, segment) as index:
+            for entry in blocks_of(index, offset, end):
+                if size and size + entry.block.length > most:
+                    return offset, size
+                size += entry.block.length
+                segment = offset = entry.block.end
+    return min(offset, end), size
 
 
 def _place(journal: Journal, offset: int) -> int:

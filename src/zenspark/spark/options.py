@@ -26,6 +26,8 @@ Names: TypeAlias = tuple[str, ...]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 EARLIEST, LATEST = -2, -1
 """Offsets that stand for a place, as in Spark's Kafka source."""
+READER_ENTRY = "@reader"
+"""The entry of a stream's offset that is not a recorder: a number that stands for the query in the journals."""
 
 
 class Offsets(msgspec.Struct, frozen=True):
@@ -46,6 +48,12 @@ class Time(msgspec.Struct, frozen=True):
 
 def _says(text: str) -> msgspec.Meta:
     return msgspec.Meta(description=text)
+
+
+PARALLELISM = (
+    "how many tasks can run at once, which is `spark.sparkContext.defaultParallelism`; without it, as many as the "
+    "driver's machine has processors, too few for a cluster"
+)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -128,15 +136,27 @@ class StreamOptions(Network, frozen=True, kw_only=True, rename="camel"):
         Time | None, _says("a new query begins with the first row received at this time or later")
     ] = None
     max_offsets_per_trigger: Annotated[Positive | None, _says("how many rows a batch has at most")] = None
+    max_bytes_per_trigger: Annotated[
+        Positive | None,
+        _says(
+            "how many bytes of the journals a batch has at most, cut between blocks: it has one of each journal in any "
+            "case. With `maxOffsetsPerTrigger` besides, both hold"
+        ),
+    ] = None
     min_partitions: Annotated[
         Positive | None, _says("into how many tasks a batch is divided at least; without it, as few as its rows need")
     ] = None
+    parallelism: Annotated[Positive | None, _says(PARALLELISM)] = None
     fail_on_data_loss: Annotated[
         bool,
         _says("whether rows that were trimmed before they were read end the query, or are left out with a warning"),
     ] = True
     reader: Annotated[
-        str | None, _says("the name under which progress is noted in the journal; name it if two queries are alike")
+        str | None,
+        _says(
+            "the name under which progress is noted in the journals; without it one is drawn when the query is new, "
+            "and kept in its checkpoint"
+        ),
     ] = None
     slices: Annotated[
         bool,
@@ -182,6 +202,7 @@ class BatchOptions(Network, frozen=True, kw_only=True, rename="camel"):
     min_partitions: Annotated[
         Positive | None, _says("into how many tasks a journal is divided at least; without it, as few as its rows need")
     ] = None
+    parallelism: Annotated[Positive | None, _says(PARALLELISM)] = None
     fail_on_data_loss: Annotated[
         bool, _says("whether offsets that the journal no longer has are an error, or are left out with a warning")
     ] = True
@@ -193,7 +214,7 @@ class BatchOptions(Network, frozen=True, kw_only=True, rename="camel"):
         ),
     ] = False
     selector: Annotated[
-        Names, _says("what to ask the network at `connect` for, such as `fleet/**?_time=[now(-1h)..]`; a task for each")
+        Names, _says("what to ask the network at `connect` for, such as `fleet/**?_time=[now(-1h)..]`")
     ] = ()
     target: Annotated[
         Literal["bestMatching", "all", "allComplete"], _says("which of the matching queryables are asked")
@@ -201,12 +222,12 @@ class BatchOptions(Network, frozen=True, kw_only=True, rename="camel"):
     consolidation: Annotated[
         Literal["auto", "none", "monotonic", "latest"], _says("how several replies for one key become one")
     ] = "auto"
-    timeout: Annotated[float, _says("seconds to wait for replies")] = 10.0
+    timeout: Annotated[float, _says("seconds to wait for the replies to a selector")] = 10.0
     on_error: Annotated[
         Literal["fail", "row"],
         _says(
-            "what a reply that is an error does: end the query, or become a row of kind `ERROR` with its text in the "
-            "column `error`, which the rows then have"
+            "what a reply that is an error does, and a selector without a final reply in time: end the query, or "
+            "become a row of kind `ERROR` or `TIMEOUT` with its text in the column `error`, which the rows then have"
         ),
     ] = "fail"
 
@@ -309,6 +330,7 @@ def _offsets(text: str) -> Offsets:
     if text.strip().lower() in places:
         return Offsets(places[text.strip().lower()])
     named = msgspec.json.decode(text, type=dict[str, int])
+    named.pop(READER_ENTRY, None)  # it is there if the offsets are those of a query's progress
     if not named or min(named.values()) < EARLIEST:
         raise ValueError
     return Offsets(EARLIEST, named)

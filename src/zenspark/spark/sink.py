@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,18 +20,19 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from zenspark.api.enums import CongestionControl, Priority, SampleKind
+from zenspark.api.enums import CongestionControl, Priority
+from zenspark.api.fence import Fence
+from zenspark.api.logs import try_init_log_from_env
 from zenspark.api.session import Session
-from zenspark.api.values import TransportEvent
 from zenspark.arrow import SCHEMA
-from zenspark.errors import LinkError, UsageError
+from zenspark.errors import RowError, UsageError
 from zenspark.spark.network import opened
 from zenspark.spark.options import SinkOptions
 
+logger = logging.getLogger("zenspark.spark")
+
 OF_JOURNALS = ("recorder", "offset")
 """What rows have because a journal had them; they are not published."""
-FENCE = "@zenspark/sink/fence"
-"""A key that nobody answers for: whoever is asked for it says so, behind everything that came before."""
 SOURCE = ("source_zid", "source_eid", "source_sn")
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
@@ -57,10 +59,18 @@ class Writing:
         rows = dropped = 0
         with Outlet(self.options) as outlet:
             for batch in batches:
-                dropped += outlet.publish(self._prepared(batch, rows))
+                dropped += self._publish(outlet, batch, rows)
                 rows += batch.num_rows
             outlet.finish()
         return Written(rows, dropped)
+
+    def _publish(self, outlet: Outlet, batch: pa.RecordBatch, first: int) -> int:
+        """Publishes one batch of a task, of which so many rows came before; how many deliveries were given up."""
+        try:
+            return outlet.publish(self._prepared(batch, first))
+        except RowError as error:
+            before = f"; the task had published the {first} rows of earlier batches" if first else ""
+            raise RowError(first + error.row, f"of the task {error.problem}{before}") from error
 
     def _prepared(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """The batch with the columns of the schema, and its identity where that belongs."""
@@ -134,14 +144,8 @@ class Outlet:
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._where = ", ".join(options.connect + options.listen) or options.config or ""
         self._session: Session = opened(options)
-        self._losses: list[TransportEvent] = []
-        self._events = self._session.info.declare_transport_events_listener(self._note)
-
-    def _note(self, event: TransportEvent) -> None:
-        if event.kind is SampleKind.DELETE:
-            self._losses.append(event)
+        self._fence = Fence(self._session, ", ".join(options.connect + options.listen) or options.config or "")
 
     def __enter__(self) -> Self:
         return self
@@ -162,14 +166,20 @@ class Outlet:
 
     def finish(self) -> None:
         """Returns when the neighbours have taken everything; raises if one was lost on the way."""
-        errors = [
-            reply.err
-            for reply in self._session.get(FENCE, timeout=self._options.timeout, priority=Priority.BACKGROUND)
-            if reply.err is not None
-        ]
-        if self._losses or errors:
-            why = "the connection was lost" if self._losses else f"no answer within {self._options.timeout:g} s"
-            raise LinkError(self._where, f"{why}: what this task published may not have arrived")
+        self._fence.wait(self._options.timeout)
+
+
+def report(event: str, messages: Iterable[WriterCommitMessage | None], level: int = logging.INFO) -> Written:
+    """Logs what all tasks of a write published, as a warning if something was dropped; the sums.
+
+    It runs in a process of its own beside the driver, which logs at the level that `RUST_LOG` names, or warnings only.
+    """
+    done = [message for message in messages if isinstance(message, Written)]
+    total = Written(sum(each.rows for each in done), sum(each.dropped for each in done))
+    try_init_log_from_env()
+    text = "%s: %d rows published by %d tasks, %d deliveries dropped because of congestion"
+    logger.log(logging.WARNING if total.dropped else level, text, event, total.rows, len(done), total.dropped)
+    return total
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -187,6 +197,13 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return self.writing.task(iterator)
 
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        report("write", messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What was published cannot be taken back: says how much that is, of the tasks that ended."""
+        report("write failed", messages, logging.WARNING)
+
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """Publishes the rows of a stream, batch by batch."""
@@ -200,3 +217,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return self.writing.task(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        report(f"batch {batchId}", messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """What was published cannot be taken back: says how much that is, of the tasks that ended."""
+        report(f"batch {batchId} failed", messages, logging.WARNING)

@@ -1,14 +1,18 @@
 """The stream source: at least once from the journal on, and exactly once with a checkpoint; best effort before.
 
 An offset is a dictionary from recorder to row: between the same two offsets are the same rows, in any process, for as
-long as the journal keeps them. Spark builds the reader in several processes. One of them lives as long as the query and
-asks where it is; only there a recorder runs, if the stream records by itself. Others are built to be sent to workers,
-which read slices of journals and need nothing else.
+long as the journal keeps them. One entry more, `@reader`, is a number that a new query draws and its checkpoint keeps:
+the journals know the query by it, whatever its other options become.
+
+Spark builds the reader in several processes. One of them lives as long as the query and asks where it is; only there a
+recorder runs, if the stream records by itself. Others are built to be sent to workers, which read slices of journals
+and need nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
@@ -26,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 
 from zenspark.journal.layout import SAMPLES, read_schema
 from zenspark.spark.journals import Journals, Places
-from zenspark.spark.options import StreamOptions
+from zenspark.spark.options import READER_ENTRY, StreamOptions
 
 if TYPE_CHECKING:
     from zenspark.spark.recording import Recording
@@ -43,6 +48,8 @@ SLICES = pa.schema(
     ]
 )
 """Parts of journals as rows: the fields of `zenspark.journal.Slice`."""
+READER_BITS = 52
+"""Bits of the number that stands for a reader in offsets: any tool that reads JSON keeps it exactly."""
 
 
 def schema_of(options: StreamOptions) -> pa.Schema:
@@ -78,11 +85,22 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.recording.check()
         return Journals(self.options.journal)
 
-    @property
-    def reader(self) -> str:
-        """The name under which progress is noted: the same whenever a query with these options is started."""
-        said = msgspec.json.encode(self.options, order="deterministic")
-        return self.options.reader or f"spark-{hashlib.sha256(said).hexdigest()[:16]}"
+    @cached_property
+    def _drawn(self) -> int:
+        """Stands for a new query, which asks for its initial offset more than once."""
+        return secrets.randbits(READER_BITS)
+
+    def reader_of(self, offset: Mapping[str, int]) -> str:
+        """The name under which the journals know the query that has this offset in its checkpoint.
+
+        Tuning a query does not change it. Checkpoints of before there was an entry for it share one per journal.
+        """
+        if self.options.reader is not None:
+            return self.options.reader
+        if READER_ENTRY in offset:
+            return _spelled(offset[READER_ENTRY])
+        read = msgspec.json.encode([sorted(self.options.journal), sorted(self.options.subscribe)])
+        return f"spark-{hashlib.sha256(read).hexdigest()[:16]}"
 
     # --- where it is
 
@@ -91,24 +109,41 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         places = self.journals.places(options.starting_offsets, options.starting_timestamp)
         start = self.journals.kept(places, options.fail_on_data_loss)
+        if options.reader is None:
+            start[READER_ENTRY] = self._drawn
         self.commit(start)
         return start
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self.options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        """What bounds a batch: of rows and bytes Spark takes one, and the other is applied with it."""
+        if self.options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self.options.max_offsets_per_trigger)
+        if self.options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self.options.max_bytes_per_trigger)
+        return ReadAllAvailable()
 
     def latestOffset(self, start: Places, limit: ReadLimit) -> Places:
         """The end of the next batch."""
         if self.recording is not None:
             self.recording.check()
-        start = self._begun(start)
+        named = {READER_ENTRY: start[READER_ENTRY]} if READER_ENTRY in start else {}
+        begun = self._begun(start)
+        end = self._end(begun, limit)
+        if self._target is not None and end == begun:
+            # Spark tells of a batch when it plans the next one, and there is none: what it begins with is done.
+            self.commit(end | named)
+        return end | named
+
+    def _end(self, start: Places, limit: ReadLimit) -> Places:
         there = self._target or self.journals.latest()
         # a target that was set before the journal lost rows may lie behind the start
         end = {name: max(offset, there.get(name, offset)) for name, offset in start.items()}
         match limit:
             case ReadMaxRows():
-                return limited(start, end, limit.max_rows)
+                end, most = limited(start, end, limit.max_rows), self.options.max_bytes_per_trigger
+                return end if most is None else self.journals.bounded(start, end, most)
+            case ReadMaxBytes():
+                return self.journals.bounded(start, end, limit.max_bytes)
             case ReadMinRows() if sum(end.values()) - sum(start.values()) < limit.min_rows and self._target is None:
                 return start
             case _:
@@ -116,7 +151,8 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _begun(self, start: Mapping[str, int]) -> Places:
         """A start with all recorders of now: one that joined is read from its beginning."""
-        kept = self.journals.kept(start, self.options.fail_on_data_loss)
+        places = {name: offset for name, offset in start.items() if name != READER_ENTRY}
+        kept = self.journals.kept(places, self.options.fail_on_data_loss)
         known = self.journals.by_recorder
         return {name: kept[name] if name in kept else journal.earliest() for name, journal in known.items()}
 
@@ -130,27 +166,39 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- rows
 
     def partitions(self, start: Places, end: Places) -> list[InputPartition]:
-        """The parts of one batch, for a task each."""
+        """The parts of one batch, for a task each; where they are the rows themselves, one task has them all."""
+        options = self.options
         begun = {name: offset for name, offset in self._begun(start).items() if name in end}
-        return [InputPartition(part) for part in self.journals.slices(begun, end, self.options.min_partitions)]
+        parts = self.journals.slices(begun, end, options.min_partitions, options.parallelism)
+        if options.slices:
+            return [InputPartition(parts)] if parts else []
+        return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part, or the one row that says which part it is."""
+        """The rows of one part, or a row for each part."""
         if self.options.slices:
-            return iter([pa.RecordBatch.from_pylist([msgspec.structs.asdict(partition.value)], schema=SLICES)])
+            rows = [msgspec.structs.asdict(part) for part in partition.value]
+            return iter([pa.RecordBatch.from_pylist(rows, schema=SLICES)])
         batches: Iterator[pa.RecordBatch] = partition.value.batches()
         return batches
 
     def commit(self, end: Places) -> None:
         """Notes in the journals what is done, so that they may be trimmed up to there."""
+        reader = self.reader_of(end)
         for name, journal in self.journals.by_recorder.items():
             if name in end:
-                journal.commit(self.reader, end[name])
+                journal.commit(reader, end[name])
+                if READER_ENTRY in end and reader != _spelled(end[READER_ENTRY]):
+                    journal.forget(_spelled(end[READER_ENTRY]))  # the query was given a name since
 
     def stop(self) -> None:
         """Ends the recorder, if there is one."""
         if "recording" in self.__dict__ and self.recording is not None:
             self.recording.stop()
+
+
+def _spelled(reader: int) -> str:
+    return f"spark-{reader:013x}"
 
 
 def limited(start: Places, end: Places, most: int) -> Places:

@@ -85,7 +85,7 @@ def test_cbor_becomes_json() -> None:
         "1": "number",
         "when": "2026-01-02T00:00:00+00:00",
         "price": 1.5,
-        "nan": None,
+        "nan": "NaN",
         "tag": "inner",
     }
 

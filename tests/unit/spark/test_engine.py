@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from zenspark.spark.engine import LOGGING, settings
+import pytest
+
+from zenspark.spark.engine import LOGGING, retrying_master, settings
 
 
 def test_local_sessions_stay_on_this_machine() -> None:
@@ -16,3 +18,25 @@ def test_users_have_the_last_word() -> None:
 def test_the_file_that_makes_it_quiet_is_there() -> None:
     assert LOGGING.is_file()
     assert LOGGING.as_uri() in settings("local", {})["spark.driver.extraJavaOptions"]
+
+
+def test_options_of_java_stand_behind_those_for_its_log() -> None:
+    assert settings("local", {}, "-Xint")["spark.driver.extraJavaOptions"].endswith(".properties -Xint")
+    assert settings("local", {"spark.driver.extraJavaOptions": "-Xmx1g"}, "-Xint")["spark.driver.extraJavaOptions"] == (
+        "-Xmx1g"
+    )
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local", "local[1,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2]", "local[2,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("local-cluster[2,1,512]", "local-cluster[2,1,512]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_a_local_master_tries_a_task_again(master: str, expected: str) -> None:
+    assert retrying_master(master) == expected

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.spark.journaled import journal
 from zenspark.errors import UsageError
-from zenspark.journal import JournalWriter
+from zenspark.journal import JournalWriter, Policy
 from zenspark.spark import journals as module
 from zenspark.spark.journals import Journals
 from zenspark.spark.options import EARLIEST, LATEST, Offsets, Time
@@ -63,11 +63,52 @@ def test_few_rows_are_one_task_for_each_journal(two: Journals) -> None:
 def test_as_many_tasks_as_asked_for_or_as_the_rows_need(two: Journals, monkeypatch: pytest.MonkeyPatch) -> None:
     start, end = {"robot": 0}, {"robot": 300}
     assert len(two.slices(start, end, 4)) == 4
-    monkeypatch.setattr(module, "ROWS", 100)
+    monkeypatch.setattr(module, "MIN_TASK_ROWS", 100)
     monkeypatch.setattr(module, "processors", lambda: 2)
     assert len(two.slices(start, end, None)) == 2
-    monkeypatch.setattr(module, "ROWS", 1000)
+    monkeypatch.setattr(module, "MIN_TASK_ROWS", 1000)
     assert len(two.slices(start, end, None)) == 1
-    monkeypatch.setattr(module, "BYTES", 1000)
+    monkeypatch.setattr(module, "MIN_TASK_BYTES", 1000)
     assert len(two.slices(start, end, None)) == 2
     assert module.processors() == 2
+
+
+def test_a_cluster_gets_as_many_tasks_as_it_runs_at_once(two: Journals, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, end = {"robot": 0}, {"robot": 300}
+    monkeypatch.setattr(module, "MIN_TASK_ROWS", 50)
+    monkeypatch.setattr(module, "processors", lambda: 2)
+    assert len(two.slices(start, end, None, parallelism=100)) > 3
+    assert len(two.slices(start, end, None, parallelism=3)) == 3
+
+
+@pytest.mark.parametrize(("limit", "tasks"), [("MAX_TASK_ROWS", 3), ("MAX_TASK_BYTES", 3)])
+def test_no_task_gets_too_much(two: Journals, monkeypatch: pytest.MonkeyPatch, limit: str, tasks: int) -> None:
+    start, end = {"robot": 0}, {"robot": 300}
+    most = {"MAX_TASK_ROWS": 100, "MAX_TASK_BYTES": -(-two.by_recorder["robot"].size(0, 300) // 3)}[limit]
+    monkeypatch.setattr(module, limit, most)
+    assert len(two.slices(start, end, None, parallelism=1)) == tasks
+
+
+def test_a_range_of_so_many_bytes_ends_with_a_block(tmp_path: Path) -> None:
+    path = journal(tmp_path / "a", 300, block=50, policy=Policy(segment_bytes=1))
+    journals = Journals((path,))
+    most = journals.by_recorder["robot"].size(0, 150)
+    start, end = {"robot": 0}, {"robot": 290}
+    assert journals.bounded(start, end, most) == {"robot": 150}
+    assert journals.bounded(start, end, most - 1) == {"robot": 100}
+    assert journals.bounded(start, end, 1) == {"robot": 50}  # less than a block would be nothing, for ever
+    assert journals.bounded({"robot": 70}, end, 1) == {"robot": 100}
+    assert journals.bounded(start, end, 1 << 40) == end
+    assert journals.bounded(start, {"robot": 30}, 1) == {"robot": 30}
+    assert journals.bounded(end, end, 1) == end
+
+
+def test_bytes_are_divided_among_journals_and_none_are_wasted(two: Journals) -> None:
+    start, end = {"other": 0, "robot": 0}, {"other": 100, "robot": 300}
+    sizes = {name: each.size(0, end[name]) for name, each in two.by_recorder.items()}
+    half = two.by_recorder["robot"].size(0, 150)
+    assert two.bounded(start, end, sizes["other"] + half) == {"other": 100, "robot": 150}
+    assert two.bounded(start, end, sum(sizes.values())) == end
+    assert two.bounded(start, end, 2 * two.by_recorder["other"].size(0, 50)) == {"other": 50, "robot": 50}
+    assert two.bounded(start, end, 1) == {"other": 50, "robot": 50}
+    assert two.bounded({"other": 100, "robot": 0}, end, half) == {"other": 100, "robot": 150}

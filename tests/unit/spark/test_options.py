@@ -56,6 +56,11 @@ def test_offsets_are_places_or_json() -> None:
             BatchOptions.of({"path": "/j", "startingOffsets": wrong})
 
 
+def test_offsets_may_be_those_of_a_progress() -> None:
+    options = StreamOptions.of({"path": "/j", "startingOffsets": '{"a": 7, "@reader": 99}'})
+    assert options.starting_offsets.named == {"a": 7}
+
+
 def test_times_are_milliseconds_or_rfc_3339() -> None:
     for text in (
         "1700000000123",

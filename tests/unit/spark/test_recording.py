@@ -21,7 +21,7 @@ def options(path: Path, **more: str) -> StreamOptions:
 
 def test_what_is_published_is_in_the_journal(tmp_path: Path) -> None:
     endpoint = unused()
-    stream = ZenohStreamReader(options(tmp_path / "j", listen=endpoint))
+    stream = ZenohStreamReader(options(tmp_path / "j", listen=endpoint, reader="me"))
     assert list(stream.initialOffset().values()) == [0]
     with open_session(ours(mode="client", connect__endpoints=[endpoint])) as session:
         for number in range(10):

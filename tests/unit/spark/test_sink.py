@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import pickle
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from tests.interop.reference import eventually, ours, unused
 from zenspark.api.opening import open as open_session
 from zenspark.api.sample import Sample
 from zenspark.api.session import Session
-from zenspark.errors import LinkError, UsageError
+from zenspark.errors import LinkError, RowError, UsageError
 from zenspark.spark.options import SinkOptions
 from zenspark.spark.sink import BatchWriter, Outlet, StreamWriter, Written, writing_of
 
@@ -44,6 +45,37 @@ def test_a_task_publishes_its_rows_and_counts_them() -> None:
         assert eventually(lambda: len(heard) == 5)
     assert [(str(each.key_expr), each.payload.to_string(), str(each.encoding)) for each in heard] == [
         (f"a/b/n{number}", f"v{number}", "text/plain") for number in range(5)
+    ]
+
+
+def test_a_row_that_cannot_be_published_is_named_by_its_number_in_the_task() -> None:
+    bad = pa.record_batch({"name": ["a", "b//c"], "payload": ["x", "y"]})
+    with listening() as (endpoint, heard, _):
+        writer = BatchWriter.of(SinkOptions.of({"connect": endpoint, "keyColumn": "name"}), ["name", "payload"], False)
+        expected = "row 6 of the task has the key 'b//c'.*; the task had published the 5 rows of earlier batches"
+        with pytest.raises(RowError, match=expected) as caught:
+            writer.write(iter([rows(0, 3), rows(3, 2), bad]))
+        assert eventually(lambda: len(heard) == 5)
+        assert caught.value.row == 6
+        with pytest.raises(RowError, match=r"^row 1 of the task has the key 'b//c': [^;]*$"):
+            writer.write(iter([bad]))
+
+
+def test_what_the_tasks_did_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    options = SinkOptions.of({"connect": ENDPOINT})
+    batch, stream = BatchWriter.of(options, ["key"], False), StreamWriter.of(options, ["key"])
+    with caplog.at_level(logging.INFO, "zenspark.spark"):
+        batch.commit([Written(5, 0), Written(2, 0)])
+        stream.commit([Written(5, 1)], 7)
+        batch.abort([Written(3, 0), None])
+        stream.abort([None], 8)
+    done = "rows published by"
+    end = " deliveries dropped because of congestion"
+    assert [(each.levelno, each.getMessage().removesuffix(end)) for each in caplog.records] == [
+        (logging.INFO, f"write: 7 {done} 2 tasks, 0"),
+        (logging.WARNING, f"batch 7: 5 {done} 1 tasks, 1"),
+        (logging.WARNING, f"write failed: 3 {done} 1 tasks, 0"),
+        (logging.WARNING, f"batch 8 failed: 0 {done} 0 tasks, 0"),
     ]
 
 
@@ -113,5 +145,5 @@ def test_a_connection_that_is_lost_fails_the_task() -> None:
         outlet._session.info.declare_transport_events_listener(lambda _: lost.set())
         session.close()
         assert lost.wait(10)
-        with pytest.raises(LinkError, match="what this task published may not have arrived"):
+        with pytest.raises(LinkError, match="what was published may not have arrived"):
             outlet.finish()

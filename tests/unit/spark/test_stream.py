@@ -4,14 +4,14 @@ import pickle
 from pathlib import Path
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from tests.unit.spark.journaled import journal
 from zenspark.errors import NoJournal, UsageError
 from zenspark.journal import Journal
 from zenspark.journal.layout import SAMPLES, read_schema
-from zenspark.spark.options import StreamOptions
-from zenspark.spark.stream import ZenohStreamReader, limited, schema_of
+from zenspark.spark.options import READER_ENTRY, StreamOptions
+from zenspark.spark.stream import SLICES, ZenohStreamReader, limited, schema_of
 
 ALL = ReadAllAvailable()
 
@@ -32,11 +32,13 @@ def test_offsets_follow_the_journal(tmp_path: Path) -> None:
     stream = reader(path)
     start = stream.initialOffset()
     end = stream.latestOffset(start, ALL)
-    assert (start, end) == ({"robot": 0}, {"robot": 100})
+    number = start[READER_ENTRY]
+    assert (start, end) == ({"robot": 0, READER_ENTRY: number}, {"robot": 100, READER_ENTRY: number})
     assert stream.latestOffset(end, ALL) == end
     assert stream.partitions(end, end) == []
     journal(tmp_path / "j", 50)
-    assert stream.latestOffset(end, ALL) == stream.reportLatestOffset() == {"robot": 150}
+    assert stream.latestOffset(end, ALL) == {"robot": 150, READER_ENTRY: number}
+    assert stream.reportLatestOffset() == {"robot": 150}
     assert rows(stream, end, {"robot": 150}) == list(range(100, 150))
 
 
@@ -56,6 +58,19 @@ def test_limits(tmp_path: Path) -> None:
     assert stream.latestOffset(start, ALL) == {"robot": 100}
     assert stream.latestOffset(start, ReadMinRows(101)) == start
     assert stream.latestOffset(start, ReadMinRows(100)) == {"robot": 100}
+
+
+def test_limits_in_bytes(tmp_path: Path) -> None:
+    path = journal(tmp_path / "j", 500)
+    start, most = {"robot": 0}, Journal(path).size(0, 200)
+    stream = reader(path, maxBytesPerTrigger=str(most))
+    assert stream.getDefaultReadLimit() == ReadMaxBytes(most)
+    assert stream.latestOffset(start, ReadMaxBytes(most)) == {"robot": 200}
+    both = reader(path, maxBytesPerTrigger=str(most), maxOffsetsPerTrigger="150")
+    assert both.getDefaultReadLimit() == ReadMaxRows(150)
+    assert both.latestOffset(start, ReadMaxRows(150)) == {"robot": 150}
+    assert both.latestOffset(start, ReadMaxRows(450)) == {"robot": 200}
+    assert both.latestOffset(start, ALL) == {"robot": 500}
 
 
 def test_a_limit_is_shared_in_proportion() -> None:
@@ -78,13 +93,57 @@ def test_available_now_stops_at_what_was_there(tmp_path: Path) -> None:
 def test_a_query_is_attached_from_its_first_moment(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     stream = reader(path, startingOffsets='{"robot": 40}')
-    stream.initialOffset()
-    assert Journal(path).readers() == {stream.reader: 40}
-    stream.commit({"robot": 70, "gone": 3})
-    assert Journal(path).readers() == {stream.reader: 70}
-    assert reader(path, startingOffsets='{"robot": 40}').reader == stream.reader
-    assert reader(path).reader != stream.reader
-    assert reader(path, reader="me").reader == "me"
+    start = stream.initialOffset()
+    assert stream.initialOffset() == start  # Spark asks more than once
+    assert Journal(path).readers() == {stream.reader_of(start): 40}
+    stream.commit(start | {"robot": 70, "gone": 3})
+    assert Journal(path).readers() == {stream.reader_of(start): 70}
+
+
+def test_the_same_checkpoint_is_the_same_reader_whatever_the_options(tmp_path: Path) -> None:
+    path = journal(tmp_path / "j", 100)
+    start = reader(path).initialOffset()
+    tuned = reader(path, maxOffsetsPerTrigger="30", minPartitions="3", startingOffsets="latest")
+    end = tuned.latestOffset(start, ReadMaxRows(30))
+    tuned.commit(end)
+    assert list(Journal(path).readers().values()) == [30]
+
+
+def test_two_queries_alike_are_two_readers(tmp_path: Path) -> None:
+    path = journal(tmp_path / "j", 100)
+    first, second = reader(path), reader(path)
+    start = first.initialOffset()
+    second.initialOffset()
+    first.commit(start | {"robot": 50})
+    assert sorted(Journal(path).readers().values()) == [0, 50]
+
+
+def test_a_query_that_is_given_a_name_lets_go_of_the_drawn_one(tmp_path: Path) -> None:
+    path = journal(tmp_path / "j", 100)
+    start = reader(path).initialOffset()
+    reader(path, reader="me").commit(start | {"robot": 50})
+    assert Journal(path).readers() == {"me": 50}
+    assert READER_ENTRY not in reader(path, reader="me").initialOffset()
+
+
+def test_a_checkpoint_without_a_drawn_name_has_one_that_tuning_does_not_change(tmp_path: Path) -> None:
+    path = journal(tmp_path / "j", 10)
+    assert reader(path).reader_of({"robot": 0}) == reader(path, maxOffsetsPerTrigger="1").reader_of({"robot": 5})
+    assert reader(path).reader_of({"robot": 0}) != reader(tmp_path / "other").reader_of({"robot": 0})
+
+
+def test_the_last_batch_of_a_query_that_ends_by_itself_is_noted(tmp_path: Path) -> None:
+    path = journal(tmp_path / "j", 100)
+    stream = reader(path)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    stream.latestOffset(end, ALL)  # a query that goes on may plan ahead of what its checkpoint has
+    assert list(Journal(path).readers().values()) == [0]
+    stream.prepareForTriggerAvailableNow()
+    stream.latestOffset(start, ALL)
+    assert list(Journal(path).readers().values()) == [0]
+    assert stream.latestOffset(end, ALL) == end
+    assert list(Journal(path).readers().values()) == [100]
 
 
 def test_a_recorder_that_joined_begins_at_its_beginning(tmp_path: Path) -> None:
@@ -113,3 +172,14 @@ def test_stopping_a_reader_that_never_recorded(tmp_path: Path) -> None:
     stream.stop()
     assert stream.recording is None
     stream.stop()
+
+
+def test_parts_as_rows_are_one_task(tmp_path: Path) -> None:
+    stream = reader(journal(tmp_path / "j", 500), slices="true", minPartitions="5")
+    (task,) = stream.partitions({"robot": 0}, {"robot": 500})
+    (batch,) = stream.read(task)
+    starts, ends = batch.column("start").to_pylist(), batch.column("end").to_pylist()
+    assert len(starts) > 2
+    assert [*starts, 500] == [0, *ends]
+    assert batch.schema.equals(SLICES)
+    assert stream.partitions({"robot": 500}, {"robot": 500}) == []

@@ -1,0 +1,164 @@
+"""Why something failed, as one line: the innermost cause out of the hundreds of lines that Spark has for it.
+
+Spark reports an error of a Python task as a Java exception that quotes a Python traceback that quotes another one. The
+line an operator needs is the last one of the innermost traceback, or the last `Caused by:`. Where that line does not
+explain the failure, as with a worker that was killed, a table of known failures has a better one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from zenspark.errors import ZError
+
+MAX_CAUSE_CHARACTERS = 240
+"""A longer cause would push everything else off a status line."""
+
+JAVA_ENDED = "Spark's Java process has ended"
+KNOWN_FAILURES = (
+    (r"Python worker exited unexpectedly", "a Python worker of Spark was killed or crashed; is there memory left?"),
+    (
+        r"Python worker (failed )?to connect back",
+        "a Python worker of Spark did not start within Spark's 10 s: the machine is busy",
+    ),
+    (
+        r"java\.lang\.OutOfMemoryError(: [\w ]+)?",
+        "Spark's Java has no memory left{0}: give it more, --conf spark.driver.memory=4g",
+    ),
+    (
+        r"All masters are unresponsive|Failed to connect to master|Invalid master URL: \S+",
+        "the Spark master cannot be reached ({match})",
+    ),
+    (
+        r"Could not parse Master URL: '?([^'\s]+)",
+        "{0} is no master URL of Spark, such as local[*] or spark://host:7077",
+    ),
+    (r"ExecutorLostFailure \(executor \S+ exited (.*?)\)", "executors of Spark are lost: {0}"),
+    (r"Java gateway process exited|JAVA_GATEWAY_EXITED", "Spark's Java process did not start; its log says why"),
+    (r"SparkContext was shut down|stopped SparkContext", JAVA_ENDED),
+    (r"(?m)^MemoryError$", "a Python worker of Spark has no memory left"),
+)
+"""Failures whose own text does not explain them: how they are recognised, and what to say of them."""
+
+_LINE = re.compile(r"^(?:Caused by: |: )?(?P<kind>(?:[A-Za-z_$][\w$]*\.)*[A-Z][\w$]*): (?P<text>\S.*)$", re.MULTILINE)
+"""`package.Name: text`, as tracebacks of Python end and as Java names a cause."""
+_CLASSES = re.compile(r"(Error|Exception|Journal|Locked|Full|OutOfRange|Invalid|Closed|Timeout|Exceeded|Extension)$")
+_WRAPPERS = re.compile(r"^(pyspark\.|py4j\.|org\.apache\.spark\.(SparkException|api\.python|sql\.)|.*ForeachBatch)")
+"""Exceptions that only pass on another one."""
+_START_FAILURES = (
+    re.compile(r'^Exception in thread "main" [\w.$]+: (?P<text>.+)$', re.MULTILINE),
+    re.compile(r"^Error: (?P<text>.+)$", re.MULTILINE),
+    re.compile(r"Application has been killed\. Reason: (?P<text>.+)$", re.MULTILINE),
+)
+"""How Spark's Java says that it cannot start."""
+_NOISE = re.compile(r"\x1b\[[0-9;]*m|↳|\s*SQLSTATE: \w+|^\[Errno \d+\] ")
+_ARROW_DETAIL = re.compile(r"(?:\[Errno \d+\] )?[A-Z][^:]*?\.? Detail: \[errno \d+\] (?P<why>.*)$")
+"""How Arrow tells of an error of the system: what it was about, and at the end why."""
+
+_OBJECT_STORE = (
+    re.compile(
+        r"(?:OSError: )?When [^']*'.*AWS Error (?P<code>\w+) .*?(?:Failed to connect to (?P<endpoint>\S+) .*)?$"
+    ),  # Arrow
+    re.compile(
+        r"(?:Kernel error -> )?Generic S3 error.*? performing [A-Z]+ (?P<endpoint>https?://[^/?\s]+)\S* (?P<code>.*)$"
+    ),  # obstore and deltalake
+)
+"""How libraries tell that an object store does not answer as it should."""
+_UNREACHABLE = re.compile(r"NETWORK_CONNECTION|error sending request|Connection refused|timed out")
+_REFUSED = re.compile(r"ACCESS_DENIED|SIGNATURE|ACCESS_KEY|TOKEN|EXPIRED|403 Forbidden|401 Unauthorized")
+
+
+def error_cause(error: BaseException) -> str:
+    """The cause of an error in one line, without a stack and without the names of exception classes."""
+    chain = list(_chain(error))
+    found = (
+        _first(_own_text(each) for each in chain)
+        or _first(_known_failure(str(each)) for each in chain)
+        or _innermost(str(error))
+        or (JAVA_ENDED if any(_is_lost_connection(each) for each in chain) else None)
+    )
+    return _shortened(found or f"{type(error).__name__}: {str(error) or 'no details'}")
+
+
+def start_cause(log: str) -> str | None:
+    """Why Spark did not start, out of what its Java wrote to standard error, if that says it."""
+    found = [match for pattern in _START_FAILURES for match in pattern.finditer(log)]
+    return _shortened(found[-1]["text"]) if found else None
+
+
+def _first(found: Iterable[str | None]) -> str | None:
+    return next((each for each in found if each), None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what it came from."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+
+
+def _own_text(error: BaseException) -> str | None:
+    """What an error says that was raised in this process and explains itself."""
+    match error:
+        case ZError():
+            return str(error)
+        case ConnectionError():
+            return None  # that of py4j to Java
+        case OSError(strerror=str(reason)):
+            return f"{os.fspath(error.filename)!s}: {reason}" if error.filename else reason
+        case MemoryError():
+            return "no memory left"
+    return None
+
+
+def _is_lost_connection(error: BaseException) -> bool:
+    """Whether py4j has no Java to talk to any more; what Java itself raises has a `java_exception`."""
+    return isinstance(error, ConnectionError) or (
+        type(error).__module__.startswith("py4j.") and not hasattr(error, "java_exception")
+    )
+
+
+def _known_failure(text: str) -> str | None:
+    for pattern, sentence in KNOWN_FAILURES:
+        found = re.search(pattern, text)
+        if found is not None:
+            group = found.groups()[0] if found.groups() else ""
+            return sentence.format(group or "", match=found[0])
+    return None
+
+
+def _innermost(text: str) -> str | None:
+    """The last exception that a text quotes and that is not a wrapper of another one."""
+    found = [each for each in _LINE.finditer(text) if _CLASSES.search(each["kind"])]
+    own = [each for each in found if not _WRAPPERS.match(each["kind"])]
+    if not own:
+        return found[-1]["text"] if found else None
+    last = own[-1]
+    return last["text"] if last["kind"].startswith("zenspark.") else _with_class(last["kind"], last["text"])
+
+
+def _with_class(kind: str, text: str) -> str:
+    """A text with the class it stands under, where the text alone would not say what it is about."""
+    name = kind.rpartition(".")[2]
+    return text if name in ("OSError", "IOException", "RuntimeError", "Exception") else f"{name}: {text}"
+
+
+def _shortened(text: str) -> str:
+    line = _ARROW_DETAIL.sub(r"\g<why>", " ".join(_NOISE.sub(" ", text.strip()).split()))
+    for pattern in _OBJECT_STORE:
+        line = pattern.sub(_object_store_failure, line)
+    return line if len(line) <= MAX_CAUSE_CHARACTERS else line[: MAX_CAUSE_CHARACTERS - 1] + "…"
+
+
+def _object_store_failure(found: re.Match[str]) -> str:
+    endpoint = found["endpoint"] or "the object store"
+    if _UNREACHABLE.search(found["code"]):
+        return f"{endpoint} cannot be reached"
+    if _REFUSED.search(found["code"]):
+        return f"{endpoint} refuses the credentials"
+    return found[0]
