@@ -20,6 +20,8 @@ from zenspark.errors import ZError
 COMMANDS = {
     "decode": "tell what Zenoh bytes say: one message, many, or a recorded conversation",
     "encode": "make Zenoh bytes from fields",
+    "journal": "list, trim and detach readers of a journal",
+    "lake": "show and maintain the tables of a lake",
     "record": "write what is published under key expressions into a journal",
     "replay": "publish a journal or a table again",
     "router": "run a Zenoh router",

@@ -15,17 +15,18 @@ from zenspark.api.opening import open as open_session
 from zenspark.api.sample import Sample
 from zenspark.cli.fleet import ROBOTS, VISIT
 from zenspark.cli.screen import Screen
-from zenspark.errors import UsageError
+from zenspark.errors import LakeError, UsageError
 from zenspark.spark.job import Job
-from zenspark.spark.lake import Lake
+from zenspark.spark.landing_supervisor import LandingSupervisor
 
 ENOUGH = 6 * VISIT[1]
 """Rows after which there is something to see: four robots make fewer until the visitor is gone."""
-SAMPLE = ["key", "payload", "encoding", "timestamp"]
-TRAFFIC = ["prefix", "minute", "messages", "bytes", "latency_avg_us"]
+SAMPLES = "select key, payload, encoding, timestamp from samples order by received_at desc, offset desc limit 5"
+LATEST = "select key, payload, encoding, timestamp from latest order by key limit 12"
+TRAFFIC = "select prefix, minute, messages, bytes, latency_avg_us from traffic order by minute limit 12"
 READABLE = ("application/json", "text/plain")
-ROWS = 5
-MOST = 12
+ASK_SECONDS = 300.0
+"""A query may take so long on a busy machine."""
 HISTORY = "now(-10m)"
 """Since when the past is asked for."""
 
@@ -63,23 +64,24 @@ class Demo:
         if self._was_shown:
             return
         self._was_shown = True
-        for lake in self._job.landings:
-            self._show_tables(Lake(lake))
+        for landing in self._job.landings.values():
+            try:
+                self._show_tables(landing)
+            except LakeError as error:
+                self._screen.write([f"the tables cannot be shown now: {error}"])
         self._show_answers()
         self._show_next()
 
     # -- tables
 
-    def _show_tables(self, lake: Lake) -> None:
-        spark = self._job.spark
-        assert spark is not None
-        samples = lake.dataset("samples")
-        recent = samples.sort_by([("received_at", "descending"), ("offset", "descending")]).head(ROWS, columns=SAMPLE)
-        self._show(f"samples: every message, as it was published ({samples.count_rows()} rows)", recent.to_pylist())
-        latest = lake.read(spark, "latest").orderBy("key").select(SAMPLE)
-        self._show("latest: the newest of each key", [row.asDict() for row in latest.limit(MOST).collect()])
-        traffic = lake.read(spark, "traffic").orderBy("minute").select(TRAFFIC)
-        self._show("traffic: per prefix and minute", [row.asDict() for row in traffic.limit(MOST).collect()])
+    def _show_tables(self, landing: LandingSupervisor) -> None:
+        count = landing.ask("select count(*) as rows from samples", ASK_SECONDS)["rows"][0].as_py()
+        for title, query in (
+            (f"samples: every message, as it was published ({count} rows)", SAMPLES),
+            ("latest: the newest of each key", LATEST),
+            ("traffic: per prefix and minute", TRAFFIC),
+        ):
+            self._show(title, landing.ask(query, ASK_SECONDS).to_pylist())
 
     def _show(self, title: str, rows: list[dict[str, Any]]) -> None:
         table = Table(box=None, pad_edge=False, header_style="cyan")

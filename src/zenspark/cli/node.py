@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
+from typing import NoReturn
 
 from zenspark import __version__, build_kind
 from zenspark.api.config import Config
 from zenspark.api.schema import MODES
 from zenspark.api.session import Session
 from zenspark.cli.screen import Screen
-from zenspark.errors import UsageError
+from zenspark.errors import SessionClosed, UsageError
 
 Settings = Iterable[tuple[str, object]]
 """Keys of the configuration, and their values."""
+
+CHECK_SECONDS = 1.0
+"""How often a command that only waits looks whether its session is still open."""
 
 CONFIGURATION = """\
 A configuration file is one of zenohd: JSON5 or YAML. Flags count more than the file, and --cfg more than flags.
@@ -72,6 +77,13 @@ def end_by_signals() -> None:
     """Ctrl-C and being terminated both raise KeyboardInterrupt."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+
+
+def run_until_interrupted(session: Session) -> NoReturn:
+    """Wait for KeyboardInterrupt; SessionClosed if the session ends without having been asked to."""
+    while not session.is_closed():
+        time.sleep(CHECK_SECONDS)
+    raise SessionClosed("the session ended unexpectedly; the log has the reason")
 
 
 def announce(session: Session, screen: Screen, facts: Iterable[tuple[str, str]] = ()) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import threading
 import time
 
+from zenspark.api.config import Config
+from zenspark.api.fence import Fence
 from zenspark.api.logs import init_log_from_env_or
 from zenspark.api.opening import open as open_session
 from zenspark.api.session import Session
 from zenspark.cli import Parser, node
 from zenspark.cli.measures import shown
 from zenspark.cli.screen import Screen
-from zenspark.errors import UsageError
+from zenspark.errors import LinkError, UsageError
 from zenspark.journal.remapping import Remapping, Rule
 from zenspark.journal.replay import Bound, Replay, Report, recorded, wait_for_subscribers
 from zenspark.key import KeyExpr
@@ -28,44 +31,103 @@ Keys: --key chooses, --map renames (the first that applies), --prefix comes befo
 
 {node.CONFIGURATION}"""
 
-EVERY = 1.0
+logger = logging.getLogger("zenspark.cli")
+
+STATUS_SECONDS = 1.0
 """Seconds between two status lines on a terminal."""
+FLUSH_SECONDS = 60.0
+"""Seconds that neighbours get to take what was published last."""
 
 
 def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     given = _parser().parse_args(arguments)
     replay = _replay(given)
-    config = node.configuration(given)
+    config = node.configuration(given, _connecting(given))
     batches = recorded(given.source, given.start and Bound.parse(given.start), given.end and Bound.parse(given.end))
     init_log_from_env_or("info")
     node.end_by_signals()
-    report = Report(0, 0, 0.0)
+    status = Status()
     try:
-        with open_session(config) as session:
+        with _opened(config, given) as session:
             node.announce(session, Screen(), [("replays", given.source)])
             if given.wait:
                 _wait(session, replay.remapping)
-            shown_at = time.monotonic()
+            fence = Fence(session, _where(session, given))
             for report in replay.run(session, batches):
-                if time.monotonic() - shown_at >= EVERY and sys.stdout.isatty():
-                    shown_at = time.monotonic()
-                    print(f"\r\x1b[K{line_of(report)}", end="", flush=True)
+                status.show(report)
+            _finish(session, fence, is_client=config.get_json("mode") == '"client"')
     except KeyboardInterrupt:
         pass
-    print(("\n" if sys.stdout.isatty() else "") + line_of(report), flush=True)
+    finally:
+        status.end()
     return 0
+
+
+class Status:
+    """How it gets on: on a terminal a line that is written anew, elsewhere one line at the end."""
+
+    def __init__(self) -> None:
+        self._report: Report | None = None
+        self._shown_at = time.monotonic()
+
+    def show(self, report: Report) -> None:
+        self._report = report
+        if time.monotonic() - self._shown_at >= STATUS_SECONDS and sys.stdout.isatty():
+            self._shown_at = time.monotonic()
+            print(f"\r\x1b[K{line_of(report)}", end="", flush=True)
+
+    def end(self) -> None:
+        """The last line; none if it did not come to publishing."""
+        if self._report is not None:
+            print(("\n" if sys.stdout.isatty() else "") + line_of(self._report), flush=True)
 
 
 def line_of(report: Report) -> str:
     """One line on how it gets on."""
     rate = report.rows / report.seconds if report.seconds else 0.0
     what = f"published {report.rows} rows in {report.seconds:.1f} s, {shown(rate)} rows/s"
+    if report.unmatched:
+        what += f"; {report.unmatched} had no subscriber"
     return what + (f"; {report.dropped} were dropped where a link was full" if report.dropped else "")
 
 
+# --- the network ------------------------------------------------------------------------------------------------------
+
+
+def _connecting(given: argparse.Namespace) -> list[tuple[str, object]]:
+    """What the configuration says of endpoints that were named: they are tried for a while, then it is an error."""
+    if not given.connect_timeout >= 0:
+        raise UsageError(f"--connect-timeout: expected 0 or more seconds, found {given.connect_timeout:g}")
+    if given.connect is None:
+        return []
+    return [("connect/exit_on_failure", True), ("connect/timeout_ms", round(given.connect_timeout * 1000))]
+
+
+def _opened(config: Config, given: argparse.Namespace) -> Session:
+    try:
+        return open_session(config)
+    except LinkError as error:
+        problem = f"could not be reached within {given.connect_timeout:g} s: {error.problem}"
+        raise LinkError(error.endpoint, problem) from error
+
+
+def _where(session: Session, given: argparse.Namespace) -> str:
+    return ", ".join(given.connect or ()) or f"node {session.zid()}"
+
+
+def _finish(session: Session, fence: Fence, *, is_client: bool) -> None:
+    """Return when the neighbours have taken everything; a peer may lose one while others are there."""
+    try:
+        fence.wait(FLUSH_SECONDS)
+    except LinkError as error:
+        if is_client or not session.info.transports():
+            raise
+        logger.warning("%s", error)
+
+
 def _wait(session: Session, remapping: Remapping) -> None:
-    """Until somebody subscribes to what comes: to anything, where keys are renamed."""
+    """Until there is a subscriber to what comes: to anything, where keys are renamed."""
     keys = [] if remapping.rules or remapping.prefix else list(remapping.keys)
     print("waits for a subscriber", flush=True)
     wait_for_subscribers(session, keys or [KeyExpr("**")], threading.Event())
@@ -106,6 +168,13 @@ def _parser() -> Parser:
     add("--prefix", metavar="KEY", default="", help="put this before every key")
     add("--restamp", action="store_true", help="forget the timestamps that rows have")
     add("--may-drop", action="store_true", help="keep their congestion control, so that full links may drop rows")
-    add("--wait", action="store_true", help="begin when somebody subscribes")
+    add("--wait", action="store_true", help="begin when there is a subscriber")
+    add(
+        "--connect-timeout",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="how long to try the endpoints of -e; without a connection the command fails (default: 10)",
+    )
     node.add_node_flags(parser)
     return parser

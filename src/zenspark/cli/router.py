@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 
 from zenspark.api.config import Config
@@ -14,7 +13,6 @@ from zenspark.api.opening import open as open_session
 from zenspark.api.session import Session
 from zenspark.cli import Parser, node
 from zenspark.cli.screen import Screen
-from zenspark.web.server import RestServer
 from zenspark.web.settings import PORT, Address, address_of
 
 DESCRIPTION = f"""\
@@ -30,8 +28,6 @@ STORAGES = "storage_manager"
 
 REST = "offer Zenoh over HTTP on PORT of all addresses, or on ADDRESS:PORT; not by default, nor with none"
 
-A_DAY = 86_400.0
-
 
 def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
@@ -41,8 +37,7 @@ def run(arguments: list[str]) -> int:
     try:
         with _opened(config) as session, _served(session, address) as facts:
             node.announce(session, Screen(), facts)
-            while True:
-                time.sleep(A_DAY)
+            node.run_until_interrupted(session)
     except KeyboardInterrupt:
         return 0
 
@@ -69,6 +64,8 @@ def _served(session: Session, address: Address | None) -> Iterator[list[tuple[st
     if address is None:
         yield []
         return
+    from zenspark.web.server import RestServer  # here, as a router without it does without an HTTP server
+
     with RestServer(session, address) as server:
         yield [("REST on", server.url)]
 

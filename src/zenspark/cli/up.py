@@ -7,18 +7,23 @@ import contextlib
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from zenspark.api.config import Config
 from zenspark.api.logs import init_log_from_env_or
-from zenspark.cli import Parser, measures, node
+from zenspark.cli import INTERRUPTED, Parser, landing_flags, node
 from zenspark.cli.demo import ENOUGH, Demo
+from zenspark.cli.landing_flags import Timing
 from zenspark.cli.measures import shown
-from zenspark.cli.record import add_policy_flags, policy_of
+from zenspark.cli.record import add_policy_flags
 from zenspark.cli.screen import Screen
 from zenspark.journal.recorder import reduced
-from zenspark.spark.job import Job, Progress
+from zenspark.spark.job import Job, JobEnded
+from zenspark.spark.job_status import JobStatus
+from zenspark.spark.landing_settings import LandingSettings
 from zenspark.spark.storage.settings import JOURNAL, StorageSettings, journal_of, lake_at, storages_of
+from zenspark.spark.supervision import State
 
 DESCRIPTION = f"""\
 Run a Zenoh node that records what is published, lands it in tables with Spark, and answers queries from them: the
@@ -27,14 +32,23 @@ then what was received lands. Started again with the same lake, it continues.
 
 It is a router and listens on tcp/[::]:7447. With --connect and without --listen it is a client of that node instead.
 
+Landing that fails is tried again for ever, and recording goes on meanwhile; a log beside the journal has the details.
+The exit code is 0 if everything recorded has landed, 3 if rows wait in the journal, and 2 if recording could not go on.
+
 {node.CONFIGURATION}
 Storages in the file (plugins/storage_manager) run as well, instead of --key if that is not given."""
 
 PORT = 7447
-EVERY = 1.0
-"""Seconds between two status lines on a terminal,"""
-SELDOM = 10.0
+STATUS_SECONDS = 1.0
+"""Between two status lines on a terminal,"""
+LOG_STATUS_SECONDS = 10.0
 """and elsewhere."""
+WAIT_SECONDS = 0.2
+"""Between two looks at whether Spark is there."""
+CATCH_UP_ROWS = 100_000
+"""While more rows wait, the rate at which they land is told."""
+NOT_LANDED = 3
+"""The exit code when rows wait in the journal."""
 
 
 def run(arguments: list[str]) -> int:
@@ -42,16 +56,22 @@ def run(arguments: list[str]) -> int:
     given = _parser().parse_args(arguments)
     storages, config = storages_of(_configuration(given))
     storages += _own_storage(given, has_others=bool(storages))
-    policy = policy_of(given)
-    limit = None if given.seconds is None else measures.duration(given.seconds)
+    timing = landing_flags.timing_of(given)
+    landings = {
+        each.lake: landing_flags.settings_of(landing_flags.with_file(given, each.landing))
+        for each in reversed(storages)  # what the first storage of a lake says counts
+        if each.lake is not None
+    }
+    landing = next((each.landing for each in storages if each.landing), {})
+    policy = landing_flags.journal_policy_of(landing_flags.with_file(given, landing))
     init_log_from_env_or("warn")
     node.end_by_signals()
     job = Job(config, storages, policy)
     try:
         with contextlib.closing(job):
-            return Run(job, Screen(), given).through(limit)
-    except KeyboardInterrupt:
-        return 130
+            return Run(job, Screen(), given, landings).through(timing)
+    except KeyboardInterrupt:  # before anything was recorded, or while it ended
+        return INTERRUPTED
 
 
 def _parser() -> Parser:
@@ -60,12 +80,11 @@ def _parser() -> Parser:
     add("--key", metavar="KEYEXPR", action="append", help="what to record and answer for; repeatable (default: **)")
     add("--lake", metavar="PLACE", default="lake", help="directory or URI of the tables (default: ./lake)")
     add("--journal", metavar="DIR", help=f"where rows wait to land (default: {JOURNAL} in the lake, if that is no URI)")
-    add("--master", metavar="URL", default="local[*]", help="the Spark that lands them (default: local[*], in here)")
     add("--complete", action="store_true", help="declare that the storage has everything under its keys")
-    add("--for", metavar="DURATION", dest="seconds", help="end by itself so long after Spark is there, e.g. 90s or 1h")
     add("--demo", action="store_true", help="run a small simulated fleet against it, and show what becomes of it")
     node.add_node_flags(parser, mode="router; with --connect alone, client")
-    add_policy_flags(parser)
+    landing_flags.add_landing_flags(parser)
+    add_policy_flags(parser, landing_flags.JOURNAL_DEFAULTS)
     return parser
 
 
@@ -117,14 +136,18 @@ def _own_storage(given: argparse.Namespace, *, has_others: bool) -> list[Storage
 class Run:
     """One run of the job, told on a screen."""
 
-    def __init__(self, job: Job, screen: Screen, given: argparse.Namespace) -> None:
+    def __init__(
+        self, job: Job, screen: Screen, given: argparse.Namespace, landings: Mapping[str, LandingSettings]
+    ) -> None:
+        """`landings` are the settings for each lake."""
         self._job = job
         self._screen = screen
         self._given = given
+        self._landings = landings
         self._demo: Demo | None = None
         self._is_terminal = sys.stdout.isatty()
 
-    def through(self, limit: float | None) -> int:
+    def through(self, timing: Timing) -> int:
         """From the first line to the summary; the exit code."""
         began = time.monotonic()
         self._job.record()
@@ -132,18 +155,24 @@ class Run:
         with contextlib.ExitStack() as stack:
             if self._given.demo:
                 self._demo = stack.enter_context(Demo(self._job, self._screen))
-            try:
-                self._land()
-                self._watch(limit)
-                is_over = True
-            except KeyboardInterrupt:
-                is_over = False
-            self._say("ending: what was received lands")
-            self._job.drain()
-            if self._demo is not None and is_over:
-                self._demo.show()  # on a busy machine nothing may have landed before
+            ended = self._lived(timing)
+            has_landed = self._drain(timing.stop_seconds)
         self._summarise(time.monotonic() - began)
-        return 0
+        if ended is not None:
+            raise ended
+        return 0 if has_landed else NOT_LANDED
+
+    def _lived(self, timing: Timing) -> JobEnded | None:
+        """Land and watch until it is time to end; why recording could not go on, if that is why."""
+        try:
+            self._land()
+            self._watch(timing.run_seconds)
+            self._show_late(timing.stop_seconds)
+        except KeyboardInterrupt:
+            return None
+        except JobEnded as error:
+            return error
+        return None
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         for each in self._job.storages.settings:
@@ -153,30 +182,53 @@ class Run:
                 yield "lake", each.lake
 
     def _land(self) -> None:
-        self._say(f"recording; Spark starts ({self._given.master})")
+        """Start Spark, and wait until it is there or something is wrong with it."""
+        masters = dict.fromkeys(settings.master for settings in self._landings.values())
+        self._say(f"recording; Spark starts ({', '.join(masters)})")
         began = time.monotonic()
-        try:
-            self._job.land(self._given.master)
-        finally:
-            node.end_by_signals()  # Spark's own handler would cancel the batch that is landing
-        self._say(f"Spark is there after {time.monotonic() - began:.1f} s; Ctrl-C ends")
+        self._job.land(self._landings)
+        for landing in self._job.landings.values():
+            while not landing.wait_for_attempt(WAIT_SECONDS):
+                self._job.check()
+        if all(landing.is_spark_there for landing in self._job.landings.values()):
+            self._say(f"Spark is there after {time.monotonic() - began:.1f} s; Ctrl-C ends")
+        for landing in self._job.landings.values():
+            if landing.status().ui is not None:
+                self._say(f"Spark's web interface is at {landing.status().ui}")
 
     def _watch(self, limit: float | None) -> None:
         """Until the time is over."""
         ends_at = None if limit is None else time.monotonic() + limit
-        pause = EVERY if self._is_terminal or self._demo is not None else SELDOM
+        pause = STATUS_SECONDS if self._is_terminal or self._demo is not None else LOG_STATUS_SECONDS
         while ends_at is None or time.monotonic() < ends_at:
             time.sleep(pause if ends_at is None else max(0.0, min(pause, ends_at - time.monotonic())))
             self._job.check()
-            progress = self._job.progress()
-            if self._is_terminal:
-                line = line_of(progress)[: self._screen.width - 1]  # a longer one would not be overwritten
-                print(f"\r\x1b[K{line}", end="", flush=True)
-            elif self._demo is None:
-                print(line_of(progress), flush=True)
-            if self._demo is not None and progress.landed >= ENOUGH:
-                self._clear()
-                self._demo.show()
+            self._show_status()
+
+    def _show_status(self) -> None:
+        status = self._job.status()
+        if self._is_terminal:
+            line = line_of(status)[: self._screen.width - 1]  # a longer one would not be overwritten
+            print(f"\r\x1b[K{line}", end="", flush=True)
+        elif self._demo is None:
+            print(f"{datetime.now():%Y-%m-%d %H:%M:%S} {line_of(status)}", flush=True)
+        if self._demo is not None and status.landed >= ENOUGH:
+            self._clear()
+            self._demo.show()
+
+    def _show_late(self, timeout: float) -> None:
+        """What there is to see of the demo, if nothing had landed in time."""
+        if self._demo is not None and self._job.settle(timeout):
+            self._clear()
+            self._demo.show()
+
+    def _drain(self, timeout: float) -> bool:
+        """Land what was received; whether all of it has. Another Ctrl-C ends it at once."""
+        self._say("ending: what was received lands")
+        try:
+            return self._job.drain(timeout)
+        except KeyboardInterrupt:
+            return not self._job.status().waiting.rows
 
     def _clear(self) -> None:
         if self._is_terminal:
@@ -188,13 +240,14 @@ class Run:
         sys.stdout.flush()
 
     def _summarise(self, seconds: float) -> None:
-        progress = self._job.progress()
+        status = self._job.status()
         lines = [
-            f"{progress.recorded} messages recorded in {seconds:.0f} s, {progress.landed} rows landed"
-            f" ({shown(progress.bytes, 'B')}), {progress.keys} keys",
+            f"{status.recorded} messages recorded in {seconds:.0f} s, {status.landed} rows landed"
+            f" ({shown(status.bytes, 'B')}), {status.keys} keys",
         ]
-        if progress.waiting:
-            lines.append(f"{progress.waiting} rows wait in the journal and land the next time")
+        if status.waiting.rows:
+            lines.append(f"{status.waiting.rows} rows wait in the journal; they land at the next start")
+        lines += [f"{each.lake}: {each.problem}" for each in status.landings if each.problem is not None]
         lines += [
             f"tables are in {each}: zenspark sql --lake {each} 'select * from latest'" for each in self._job.landings
         ]
@@ -202,14 +255,20 @@ class Run:
         sys.stdout.flush()
 
 
-def line_of(progress: Progress) -> str:
-    """One line on how it gets on."""
+def line_of(status: JobStatus) -> str:
+    """The status in one line; what is wrong stands first, where a narrow terminal does not cut it off."""
+    batch = status.batch_seconds
+    is_starting = any(landing.state is State.STARTING for landing in status.landings)
     parts = [
-        f"{shown(progress.rate)} messages/s",
-        f"{progress.landed} rows landed",
-        f"{progress.waiting} waiting",
-        "lag -" if progress.lag is None else f"lag {progress.lag:.1f} s",
-        "no batch yet" if progress.batch_seconds is None else f"last batch {progress.batch_seconds:.2f} s",
-        f"{progress.keys} keys",
+        status.problem or ("Spark starts" if is_starting else None),
+        f"{shown(status.recorded_rate)} messages/s",
+        f"{status.landed} rows landed",
+        f"{status.waiting.rows} waiting",
+        f"lag {status.waiting.seconds:.1f} s",
+        f"landing {shown(status.landed_rate)} rows/s" if status.waiting.rows > CATCH_UP_ROWS else None,
+        "no batch yet" if batch is None else f"last batch {batch:.2f} s",
+        f"{status.keys} keys",
+        f"{status.lost.total} lost" if status.lost.total else None,
+        f"{status.quarantined} quarantined" if status.quarantined else None,
     ]
-    return " | ".join([*parts, progress.problem] if progress.problem else parts)
+    return " | ".join(part for part in parts if part)

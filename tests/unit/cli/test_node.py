@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.api.sessions import listening
 from zenspark.api.config import Config
 from zenspark.cli import node
 from zenspark.cli.screen import Screen
-from zenspark.errors import UsageError
+from zenspark.errors import SessionClosed, UsageError
 
 
 def meant(*arguments: str, mode: str | None = None) -> Config:
@@ -67,3 +68,11 @@ def test_the_banner_is_plain_outside_a_terminal(monkeypatch: pytest.MonkeyPatch)
     node.announce(Named(), Screen(), [("records", "**")])  # type: ignore[arg-type]  # all it asks of a session
     assert printed.getvalue().splitlines()[1:] == ["  id         a1", "  listens on tcp/127.0.0.1:1", "  records    **"]
     assert "\x1b" not in printed.getvalue()
+
+
+def test_a_session_that_ends_by_itself_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "CHECK_SECONDS", 0.001)
+    with listening("peer") as session:
+        session.close()
+        with pytest.raises(SessionClosed, match="unexpectedly"):
+            node.run_until_interrupted(session)

@@ -29,6 +29,8 @@ def test_every_field_of_the_policy_is_a_flag() -> None:
     policy = meant(
         *("--flush-interval", "50ms", "--flush-rows", "10", "--flush-bytes", "1MiB", "--fsync", "flush"),
         *("--segment-bytes", "64MiB", "--segment-age", "5m", "--retain-age", "7d", "--retain-bytes", "10GB"),
+        *("--retain-read-age", "1h", "--retain-read-bytes", "0", "--reader-expiry", "30d"),
+        *("--block-timeout", "1s"),
         *("--trim-unread", "--compression", "zstd"),
     )
     assert policy == Policy(
@@ -40,6 +42,10 @@ def test_every_field_of_the_policy_is_a_flag() -> None:
         segment_age=300.0,
         retain_age=7 * 86400.0,
         retain_bytes=10 * 10**9,
+        retain_read_age=3600.0,
+        retain_read_bytes=0,
+        reader_expiry=30 * 86400.0,
+        block_timeout=1.0,
         trim_unread=True,
         compression="zstd",
     )
@@ -48,6 +54,16 @@ def test_every_field_of_the_policy_is_a_flag() -> None:
         assert getattr(policy, field.name) != getattr(defaults, field.name), field.name
     assert meant("--fsync", "10s").fsync == 10.0
     assert meant("--fsync", "never").fsync == "never"
+    assert meant("--reader-expiry", "never").reader_expiry is None
+    assert meant("--block-timeout", "never").block_timeout is None
+
+
+def test_the_help_of_a_flag_tells_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--reader-expiry DURATION|never detach readers" in text
+    for default in ("0.1s", "65536", "1h", "7d", "no limit"):
+        assert f"(default: {default})" in text
 
 
 @pytest.mark.parametrize(
@@ -56,6 +72,7 @@ def test_every_field_of_the_policy_is_a_flag() -> None:
         (["--flush-rows", "many"], "--flush-rows: expected a number, found 'many'"),
         (["--fsync", "always"], "--fsync: expected a duration"),
         (["--retain-age", "0"], "retain_age: expected more than 0"),
+        (["--retain-age", "never"], "--retain-age: expected a duration"),
         (["--compression", "gzip"], "compression: expected none, lz4 or zstd"),
         (["--key", "a//b"], "a//b"),
         (["--cfg", "mode"], "--cfg: expected KEY:VALUE"),
@@ -139,10 +156,26 @@ def status(**changes: Any) -> Status:  # noqa: ANN401
 
 def test_the_status_is_one_line() -> None:
     assert record.line_of(status()) == "recording: 1.23 k rows/s, 10 rows, 2 kB, offset 30"
-    waiting = record.line_of(status(state=State.WAITING, error="no room"))
-    assert waiting == "waiting for room: 1.23 k rows/s, 10 rows, 2 kB, offset 30 (no room)"
+    waiting = record.line_of(status(state=State.WAITING, error="j: the disk is full", warning="low disk space"))
+    assert waiting == "waiting for space: 1.23 k rows/s, 10 rows, 2 kB, offset 30 (j: the disk is full)"
+    low = record.line_of(status(lost=7, warning="low disk space: 1 MB of 20 MB left"))
+    assert low == "recording: 1.23 k rows/s, 10 rows, 2 kB, offset 30, 7 lost (low disk space: 1 MB of 20 MB left)"
 
 
-def test_lost_rows_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    record._summarise(status(lost=3, error="no room"), "j", 0.1)
-    assert "3 rows were received and could not be written: no room" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"lost": 3, "error": "j: the disk is full"},
+            "3 rows were received and could not be written (j: the disk is full)",
+        ),
+        ({"lost": 3}, "3 rows were received and could not be written"),
+        (
+            {"lost": 3, "dropped": {"ab": 2, "cd": 1}},
+            "3 rows were received and could not be written (2 from ab, 1 from cd)",
+        ),
+    ],
+)
+def test_lost_rows_are_told(changes: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    record._summarise(status(**changes), "j", 0.1)
+    assert capsys.readouterr().err == f"zenspark record: {line}\n"

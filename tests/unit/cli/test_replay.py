@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.unit.api.sessions import listening
+import zenspark.api.opening
+from tests.interop.reference import unused
+from tests.unit.api.sessions import config, listening
 from tests.unit.journal.rows import counted
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
+from zenspark.api.fence import Fence
 from zenspark.cli import main, replay
 from zenspark.journal import JournalWriter
 from zenspark.journal.remapping import Remapping, Rule
@@ -35,6 +39,7 @@ def test_flags() -> None:
         (["--speed", "0"], "--speed: expected max or a number more than 0"),
         (["--map", "a"], "expected OLD=NEW, found 'a'"),
         (["--from", "x"], "expected an offset or a time"),
+        (["--connect-timeout", "-1"], "--connect-timeout: expected 0 or more seconds, found -1"),
         ([], "there is no such journal"),
     ],
 )
@@ -63,7 +68,77 @@ def test_a_replay_to_a_subscriber(
     assert "published 15 rows in" in capsys.readouterr().out
 
 
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Twenty rows, to be replayed in a process whose signals are left alone."""
+    monkeypatch.setattr("zenspark.cli.node.end_by_signals", lambda: None)
+    with JournalWriter(tmp_path / "j") as writer:
+        writer.append(counted(0, 20))
+    return str(tmp_path / "j")
+
+
+@pytest.mark.parametrize("mode", ["client", "peer"])
+def test_an_endpoint_that_cannot_be_reached_fails_the_command(
+    mode: str, journal: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["-m", mode, "-l", "tcp/127.0.0.1:0"][: 2 if mode == "client" else 4]
+    arguments = [journal, *where, "-e", "tcp/127.0.0.1:1", "--no-multicast-scouting", "--connect-timeout", "0"]
+    assert main(["replay", *arguments, "--speed", "max"]) == 2
+    said = capsys.readouterr()
+    assert said.err.splitlines()[-1].startswith("zenspark replay: tcp/127.0.0.1:1: could not be reached within 0 s: ")
+    assert "published" not in said.out
+
+
+def test_an_endpoint_is_tried_until_it_is_there(journal: str, capsys: pytest.CaptureFixture[str]) -> None:
+    locator = unused()
+    arguments = [journal, "-m", "client", "-e", f"{locator}#retry_period_init_ms=20", "--no-multicast-scouting"]
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(main(["replay", *arguments, "--speed", "max", "--wait"])))
+    thread.start()
+    with (
+        zenspark.api.opening.open(config("router", [locator])) as node,
+        node.declare_subscriber("k/**") as subscriber,
+    ):
+        found = [subscriber.recv(PATIENCE) for _ in range(20)]
+        thread.join(PATIENCE)
+    assert codes == [0]
+    assert len(found) == 20
+
+
+@pytest.mark.parametrize("mode", ["client", "peer"])
+def test_rows_without_a_subscriber_are_counted(mode: str, journal: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening("router") as node, node.declare_subscriber("k/1$*") as subscriber:
+        (locator,) = node.info.locators()
+        where = ["-m", mode, "-e", locator, "--no-multicast-scouting", "--cfg", "listen/endpoints:[]"]
+        assert main(["replay", journal, *where, "--speed", "max", "--wait"]) == 0
+        assert str(subscriber.recv(PATIENCE).key_expr) == "k/1"
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("published")]
+    assert line.startswith("published 20 rows in ")
+    assert line.endswith("; 9 had no subscriber")
+
+
+def test_a_connection_that_is_lost_fails_the_command(
+    journal: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listening("router") as node:
+        (locator,) = node.info.locators()
+
+        def lose(self: Fence, timeout: float) -> None:
+            node.close()
+            until(lambda: self.losses)
+            waited(self, timeout)
+
+        waited = Fence.wait
+        monkeypatch.setattr(Fence, "wait", lose)
+        where = ["-m", "client", "-e", locator, "--no-multicast-scouting"]
+        assert main(["replay", journal, *where, "--speed", "max"]) == 2
+    said = capsys.readouterr()
+    assert f"zenspark replay: {locator}: the connection was lost: what was published may not have arrived" in said.err
+    assert "published 20 rows in" in said.out
+
+
 def test_the_report_is_one_line() -> None:
     assert replay.line_of(Report(0, 0, 0.0)) == "published 0 rows in 0.0 s, 0 rows/s"
-    line = replay.line_of(Report(4000, 2, 2.0))
-    assert line == "published 4000 rows in 2.0 s, 2 k rows/s; 2 were dropped where a link was full"
+    line = replay.line_of(Report(4000, 2, 2.0, 7))
+    expected = "published 4000 rows in 2.0 s, 2 k rows/s; 7 had no subscriber; 2 were dropped where a link was full"
+    assert line == expected

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.spark.test_job_status import landing
 from zenspark.cli import main, up
-from zenspark.spark.job import Progress
+from zenspark.spark.backlog import Backlog
+from zenspark.spark.job_status import JobStatus, Losses
+from zenspark.spark.supervision import State
 
 
 def meant(*arguments: str) -> dict[str, object]:
@@ -61,13 +64,33 @@ def test_keys_lake_and_journal() -> None:
     assert up._own_storage(given, has_others=True) == []
 
 
-def test_a_line_of_progress() -> None:
-    nothing = Progress(0, 0.0, 0, 0, 0, None, None, 0, None)
-    assert up.line_of(nothing) == "0 messages/s | 0 rows landed | 0 waiting | lag - | no batch yet | 0 keys"
-    some = Progress(5, 12_345.6, 4, 1, 100, 0.84, 0.25, 3, "the disk is full")
-    assert up.line_of(some) == (
-        "12.3 k messages/s | 4 rows landed | 1 waiting | lag 0.8 s | last batch 0.25 s | 3 keys | the disk is full"
+def test_a_line_of_status() -> None:
+    assert up.line_of(JobStatus()) == "0 messages/s | 0 rows landed | 0 waiting | lag 0.0 s | no batch yet | 0 keys"
+    some = JobStatus(
+        recorded_rate=12_345.6,
+        landed=4,
+        waiting=Backlog(1, 0.84),
+        keys=3,
+        lost=Losses({"interrupted": 2}),
+        quarantined=100,
+        landings=(landing(batch_seconds=0.25),),
     )
+    assert up.line_of(some) == (
+        "12.3 k messages/s | 4 rows landed | 1 waiting | lag 0.8 s | last batch 0.25 s | 3 keys | 2 lost"
+        " | 100 quarantined"
+    )
+
+
+def test_what_is_wrong_stands_first() -> None:
+    failed = landing(state=State.FAILED, cause="the disk is full", retry_seconds=8.0)
+    line = up.line_of(JobStatus(landings=(failed,)))
+    assert line.startswith("landing failed: the disk is full; retry in 8 s | 0 messages/s | ")
+    assert up.line_of(JobStatus(landings=(landing(state=State.STARTING),))).startswith("Spark starts | 0 messages/s")
+
+
+def test_while_much_waits_the_rate_at_which_it_lands_is_told() -> None:
+    line = up.line_of(JobStatus(landed_rate=450_000.0, waiting=Backlog(12_000_000, 60.0)))
+    assert "12000000 waiting | lag 60.0 s | landing 450 k rows/s" in line
 
 
 @pytest.mark.parametrize(
@@ -76,6 +99,8 @@ def test_a_line_of_progress() -> None:
         (["--key", "a//b"], "a//b"),
         (["--for", "soon"], "soon"),
         (["--fsync", "maybe"], "maybe"),
+        (["--conf", "x"], "--conf"),
+        (["--stop-timeout", "soon"], "--stop-timeout"),
         (["--demo", "-e", "tcp/127.0.0.1:1", "-m", "peer", "--cfg", "listen/endpoints:[]"], "--demo"),
         (["-c", "none.json5"], "none.json5"),
         (["-l", "tcp/127.0.0.1"], "tcp/127.0.0.1"),

@@ -1,0 +1,135 @@
+"""`zenspark journal` on journals with rows, readers and damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.journal.rows import counted
+from zenspark.cli import main
+from zenspark.journal import Journal, JournalWriter, Policy
+from zenspark.journal.layout import index_file
+from zenspark.journal.segment import listed
+
+SMALL = Policy(flush_rows=5, segment_bytes=1, fsync="never")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Four segments of five rows, a second for each row."""
+    with JournalWriter(tmp_path / "j", SMALL, recorder="r") as writer:
+        for start in range(0, 20, 5):
+            writer.append(counted(start, start + 5))
+    return tmp_path / "j"
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
+    assert main(["journal", *map(str, arguments)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["journal", *map(str, arguments)]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    return line.strip()
+
+
+# --- ls -----------------------------------------------------------------------------------------------------------
+
+
+def test_segments_are_listed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    title, head, *lines = said(capsys, "ls", path)
+    assert title.startswith("samples of r: offsets 0 to 20, ")
+    assert title.endswith(" in 4 segments")
+    assert head.split() == ["first", "end", "rows", "bytes", "received", "from", "to"]
+    assert [line.split()[:3] for line in lines] == [[str(at), str(at + 5), "5"] for at in (0, 5, 10, 15)]
+    assert lines[0].split()[-2:] == ["2023-11-14T22:13:20.000000Z", "2023-11-14T22:13:24.000000Z"]
+
+
+def test_an_empty_journal_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    JournalWriter(tmp_path / "j", recorder="r", rows="sessions").close()
+    title, _, line = said(capsys, "ls", tmp_path / "j")
+    assert title == "sessions of r: offsets 0 to 0, 0 B in 1 segment"
+    assert line.split() == ["0", "0", "0", "0", "B"]
+
+
+def test_a_segment_that_cannot_be_read_is_listed_with_the_reason(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = bytearray(index_file(path, 5).read_bytes())
+    raw[-1] ^= 1
+    index_file(path, 5).write_bytes(raw)
+    _, _, *lines = said(capsys, "ls", path)
+    assert len(lines) == 4
+    assert "expected an entry of the index at byte 0" in lines[1]
+
+
+# --- readers ------------------------------------------------------------------------------------------------------
+
+
+def test_readers_are_listed(path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said(capsys, "readers", path) == ["no reader is attached"]
+    for now, name, offset, text in (
+        (0.0, "slow", 5, None),
+        (100_000.0, "quick\n", 20, "a query"),
+        (3e5, "new", 21, ""),
+    ):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        Journal(path).commit(name, offset, text)
+    assert said(capsys, "readers", path) == [
+        "offset  behind  age  reader   description",
+        "    21       0   0s  new",
+        "    20       0   2d  quick\\n  a query",
+        "     5      15   3d  slow",
+    ]
+
+
+def test_a_reader_is_forgotten(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Journal(path).commit("spark-1", 5)
+    Journal(path).commit("broken", 5)
+    (path / "readers" / "broken.json").write_text("?")
+    assert said(capsys, "forget", path, "broken") == ["forgot reader broken"]
+    assert "no reader 'spark-2' is attached; did you mean spark-1?" in refused(capsys, "forget", path, "spark-2")
+    assert said(capsys, "forget", path, "spark-1") == ["forgot reader spark-1, which was at offset 5, 15 rows behind"]
+    assert refused(capsys, "forget", path, "x").endswith("no reader 'x' is attached: attached are none")
+    assert Journal(path).readers() == {}
+
+
+# --- trim ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_all_readers_have_committed_is_removed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nothing counts as committed" in refused(capsys, "trim", path, "--to-committed")
+    Journal(path).commit("reader", 12)
+    (line,) = said(capsys, "trim", path, "--to-committed")
+    assert line.startswith("removed 10 rows (")
+    assert line.endswith("left are offsets 10 to 20")
+    Journal(path).commit("reader", 20)
+    (line,) = said(capsys, "trim", path, "--to-committed")
+    assert line.endswith("left are offsets 20 to 20")
+
+
+def test_a_segment_that_is_being_written_stays(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with JournalWriter(path, Policy(flush_rows=1, fsync="never")) as writer:
+        Journal(path).commit("reader", 20)
+        (line,) = said(capsys, "trim", path, "--to-committed")
+        assert line.endswith("left are offsets 15 to 20")
+        writer.append(counted(20, 21))
+    assert (listed(path)[0], Journal(path).latest()) == (15, 21)
+
+
+def test_rows_are_removed_by_age_and_size(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Journal(path).commit("reader", 5)
+    size = sum(file.stat().st_size for file in path.glob("0*"))
+    assert said(capsys, "trim", path, "--retain-bytes", size)[0].startswith("removed 0 rows (0 B)")
+    assert said(capsys, "trim", path, "--retain-age", "1h")[0].endswith("left are offsets 5 to 20")
+    assert said(capsys, "trim", path, "--retain-age", "1h", "--trim-unread")[0].endswith("left are offsets 15 to 20")
+
+
+def test_what_makes_no_sense_is_one_line(path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "give --to-committed, --retain-age or --retain-bytes" in refused(capsys, "trim", path)
+    assert "there is no such directory" in refused(capsys, "ls", tmp_path / "nothing")
+    assert "invalid choice: 'fly'" in refused(capsys, "fly")
+    assert "required: COMMAND" in refused(capsys)

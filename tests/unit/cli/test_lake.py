@@ -1,0 +1,75 @@
+"""`zenspark lake`: what it shows, and what it does without Spark."""
+
+from __future__ import annotations
+
+import tarfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.spark.lake.tables import written
+from tests.unit.spark.lake.test_upgrade import ARCHIVE
+from zenspark.cli import lake as command
+from zenspark.cli import main
+from zenspark.spark.lake import Lake
+from zenspark.spark.lake.table import Change
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
+    assert main(["lake", *map(str, arguments)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(tmp_path / "lake")
+    made.create()
+    table = made.table("samples")
+    table.commit(Change(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}]), marks={"offset:r": 1}))
+    return made
+
+
+def test_status_tells_tables_and_offsets(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    first, *lines = run(capsys, "status", lake.folder.address)
+    assert first.endswith("lake: format version 2")
+    assert [line.split()[:4] for line in lines if "samples" in line] == [["samples", "1", "rows", "1"]]
+    assert lines[-1].strip() == "recorder r: landed up to offset 1"
+
+
+def test_an_old_lake_is_upgraded_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (first, second) = run(capsys, "upgrade", tmp_path / "lake")
+    assert first.startswith("format version 1 is now 2: ")
+    assert second.startswith("latest, gaps and traffic follow")
+    assert run(capsys, "upgrade", tmp_path / "lake")[0].endswith("has format version 2: nothing to do")
+
+
+def test_vacuum_removes_what_no_snapshot_needs(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    table = lake.table("samples")
+    table.commit(Change(remove=table.files))
+    assert run(capsys, "vacuum", lake.folder.address) == ["0 files removed"]
+    assert run(capsys, "vacuum", "--retain", "0s", lake.folder.address) == ["1 file removed"]
+
+
+def test_nothing_in_quarantine(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "quarantine", lake.folder.address) == ["nothing is in quarantine"]
+    assert run(capsys, "retry", lake.folder.address) == ["0 rows landed", "nothing is in quarantine"]
+
+
+def test_rules_are_read(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command._rule("a=b/**=7d").age == timedelta(days=7)
+    assert command._rule("a/*=forever").age is None
+    assert main(["lake", "expire", lake.folder.address]) == 2
+    assert main(["lake", "expire", lake.folder.address, "--rule", "x"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "zenspark lake: nothing says what to remove: --age, --bytes or --rule",
+        "zenspark lake: --rule: expected KEYEXPR=DURATION, found 'x'",
+    ]
+
+
+def test_a_place_without_a_lake_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lake", "status", str(tmp_path / "none")]) == 2
+    assert "there is no lake here" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
