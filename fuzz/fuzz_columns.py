@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
+from fuzz.harness import run
 from zenspark.errors import DecodeError
 from zenspark.wire.codec import decode_bare_batch, decode_batch
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
@@ -131,8 +132,6 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
-
     run(check)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from fuzz.harness import run
 from zenspark.transport.connection import Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opening
 from zenspark.transport.hearing import Closed, Pushes
@@ -73,8 +74,6 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
-
     run(check)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fuzz.harness import run
 from zenspark.capture.conversation import Conversation, Event, Ignored, Truncated, follow
 from zenspark.capture.direction import Broken, Lost, Said, Side
 
@@ -46,8 +47,6 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
-
     run(check)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 
+from fuzz.harness import run
 from zenspark.errors import DecodeError
 from zenspark.wire import codec
 from zenspark.wire.fields import Message
@@ -46,8 +47,6 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
-
     run(check)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from fuzz.harness import run
 from zenspark.errors import DecodeError, LimitExceeded
 from zenspark.transport.framing import Deframer, Framing, compress, decompress
 
@@ -42,8 +43,6 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
-
     run(check)
 
 

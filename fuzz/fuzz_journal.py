@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from fuzz.harness import run
 from zenspark.arrow import SCHEMA
 from zenspark.errors import JournalError
 from zenspark.journal import Journal, JournalWriter, Policy
@@ -99,8 +100,6 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
-
     run(check)
 
 

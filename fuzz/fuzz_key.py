@@ -5,6 +5,7 @@ Lines of the input are key expressions, of which the first two are compared. How
 
 from __future__ import annotations
 
+from fuzz.harness import run
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr, SetIntersectionLevel, canonise
 
@@ -53,8 +54,6 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
-
     run(check)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from fuzz.harness import run
 from zenspark.errors import UsageError
 from zenspark.wire.codec import encode
 from zenspark.wire.view import LAYERS, from_fields, to_fields
@@ -27,8 +28,6 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    from harness import run  # type: ignore[import-not-found]  # it stands beside this script
-
     run(check)
 
 

@@ -1,0 +1,179 @@
+"""Any neighbours in any order leave a node of any role at work, and when they are gone nothing of them is left.
+
+The first byte chooses the role of the node; then each step is a neighbour that comes or goes, time that passes, or a
+message from a neighbour or from the session of the node. How to run: see harness.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import FunctionType
+
+import msgspec
+
+from fuzz.drawing import Draws, network_message, zenoh_id
+from fuzz.harness import run
+from zenspark.key.tree import KeyTree
+from zenspark.router.face import REGIONS, Face, Out
+from zenspark.router.network import FORGET_AFTER
+from zenspark.router.router import Router
+from zenspark.wire.codec import encode
+from zenspark.wire.messages import Push, Request, Response, ResponseFinal
+from zenspark.wire.values import WhatAmI, ZenohId
+
+OWN = ZenohId(16)
+"""The node under test: one of those that neighbours talk about."""
+MAX_FACES = 12
+MAX_STEPS = 200
+"""In one input; more would only make it slower."""
+MOMENTS = [0.0, 0.001, 0.05, 0.1, 0.5, 3.0, 10.0, 11.0, 60.0, 4e6]
+"""How much time passes in one step, in seconds: around every delay and timeout of the router."""
+
+
+class Node:
+    """A router with neighbours, and what must hold of what it sends to them."""
+
+    def __init__(self, whatami: WhatAmI) -> None:
+        self.router = Router(OWN, whatami)
+        self.local = self.router.add_local()
+        self.faces: list[Face] = []
+        self.now = 0.0
+        self.requested: Counter[Face] = Counter()
+        self.finished: Counter[Face] = Counter()
+
+    def step(self, draws: Draws) -> None:
+        drawn = draws.byte()
+        if drawn < 32:
+            self.join(draws)
+        elif drawn < 48:
+            self.leave(draws)
+        elif drawn < 72:
+            self.wait(draws.choice(MOMENTS))
+        else:
+            self.speak(draws)
+
+    def join(self, draws: Draws) -> None:
+        whatami, zid = draws.choice(list(WhatAmI)), zenoh_id(draws)
+        is_known = zid in {OWN, *(face.zid for face in self.faces)}  # a node refuses a second session of a neighbour
+        if (self.router.whatami, whatami) in REGIONS and not is_known and len(self.faces) < MAX_FACES:
+            face, out = self.router.add_face(zid, whatami, self.now)
+            self.faces.append(face)
+            self.check(out)
+
+    def leave(self, draws: Draws) -> None:
+        if self.faces:
+            self.remove(draws.choice(self.faces))
+
+    def remove(self, face: Face) -> None:
+        out = self.router.remove_face(face, self.now)
+        self.check(out)  # some of it to the neighbour itself, which has no link any more
+        self.faces.remove(face)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.check(self.router.handle_timeout(self.now))
+
+    def speak(self, draws: Draws) -> None:
+        face = draws.choice([self.local, *self.faces])
+        message = network_message(draws)
+        if message is None:
+            return
+        self.requested[face] += isinstance(message, Request)
+        self.check(self.router.receive(face, message, self.now), face)
+
+    def check(self, out: Out, speaker: Face | None = None) -> None:
+        """What is sent goes to neighbours that are there, can be encoded, and is understood."""
+        for face, message in out:
+            assert face is self.local or face in self.faces, message
+            assert not isinstance(message, Push) or face is not speaker, "sent back"
+            assert encode(message)
+            if isinstance(message, Push | Request | Response):
+                assert face.resolve_own(message.wire_expr) is not None, "a number that stands for nothing"
+            self.finished[face] += isinstance(message, ResponseFinal)
+
+    def settle(self) -> None:
+        """Let all time pass that anything waits for."""
+        for _ in range(1000):
+            due = self.router.next_timeout()
+            if due is None:
+                return
+            self.wait(max(0.0, due - self.now))
+        raise AssertionError("the router waits for ever")
+
+
+def census(root: object) -> Counter[str]:
+    """How many things of each kind are held, directly or indirectly: members of collections, and objects."""
+    found: Counter[str] = Counter()
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        held = waiting.pop()
+        if id(held) in seen or isinstance(held, str | int | float | bytes | FunctionType | type):
+            continue
+        seen.add(id(held))
+        found[type(held).__name__] += 1
+        waiting += parts(held)
+    return found
+
+
+def parts(held: object) -> list[object]:
+    """What something holds."""
+    match held:
+        case dict():
+            return [*held.keys(), *held.values()]
+        case list() | tuple() | set() | frozenset():
+            return list(held)
+        case KeyTree():
+            return list(held.items())
+        case msgspec.Struct():
+            return [getattr(held, name) for name in held.__struct_fields__]
+    return list(getattr(held, "__dict__", {}).values())
+
+
+def check_nothing_is_left(node: Node) -> None:
+    """With all neighbours and its session gone, a node holds what a new one holds."""
+    for face in list(node.faces):
+        node.remove(face)
+    node.check(node.router.remove_face(node.local, node.now))
+    node.settle()
+    if node.router.network is not None:
+        meet_another_router(node)
+        for _ in range(2):  # the edges are those of the nodes that were known before
+            node.router.network.draw(node.now)
+    left, expected = census(node.router), census(Router(OWN, node.router.whatami))
+    assert left == expected, (left - expected, expected - left)
+
+
+def meet_another_router(node: Node) -> None:
+    """Make the graph change twice: routers that went are forgotten when it does, and not before."""
+    for _ in range(2):
+        node.settle()
+        node.wait(FORGET_AFTER)
+        face, out = node.router.add_face(ZenohId(15), WhatAmI.ROUTER, node.now)
+        node.faces.append(face)
+        node.check(out)
+        node.settle()
+        node.remove(face)
+    node.settle()
+    node.wait(FORGET_AFTER)
+
+
+def check(data: bytes) -> None:
+    draws = Draws(data)
+    node = Node(draws.choice(list(WhatAmI)))
+    for _ in range(MAX_STEPS):
+        if draws.is_used_up:
+            break
+        node.step(draws)
+    node.settle()
+    for face in [node.local, *node.faces]:
+        assert node.finished[face] == node.requested[face], "a request ended never, or twice"
+    check_nothing_is_left(node)
+
+
+def main() -> None:
+    run(check)
+
+
+if __name__ == "__main__":
+    main()
