@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import re
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from zenspark.cli.record import loss_of
 from zenspark.errors import JournalError
-from zenspark.journal import Policy
+from zenspark.journal import Policy, State, Status
+from zenspark.journal.failures import write_failure
 from zenspark.journal.layout import ENTRY_SIZE, HEADER_SIZE, MAGIC, SCHEMAS, VERSION
+from zenspark.journal.outage import Outage
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "journal.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -19,7 +24,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 def test_its_example_prints_what_is_shown() -> None:
     languages = [language for language, _ in BLOCKS]
-    shown = languages.index("text")
+    shown = languages.index("text", languages.index("python"))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(BLOCKS[shown - 1][1], "docs/journal.md", "exec"), {})
@@ -34,9 +39,23 @@ def test_every_flag_of_the_policy_is_there() -> None:
 def test_every_error_and_column_is_there() -> None:
     for error in JournalError.__subclasses__():
         assert f"| `{error.__name__}` |" in PAGE
-    for rows in ("sessions", "declarations"):
+    for rows in ("sessions", "declarations", "counters"):
         (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{rows}` |")]
         assert [name for name in re.findall(r"`(\w+)`", line) if name in SCHEMAS[rows].names] == SCHEMAS[rows].names
+
+
+def test_the_messages_are_those_that_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    error = write_failure("./journal/00000000000000000000.segment", OSError(errno.ENOSPC, "No space left on device"))
+    outage = Outage(4.0)
+    outage.fail(error, 0.0)
+    outage.fail(error, 4.0)
+    outage.dropped["5b2a0c1e"] = 3850
+    outage.end(2150)
+    assert len(caplog.records) == 3
+    for record in caplog.records:
+        assert f"\n{record.getMessage()}\n" in PAGE
+    status = Status(State.STOPPED, 0, 0, 0.0, 0, 0, 3850, None, None, outage.dropped)
+    assert f"\nzenspark record: {loss_of(status)}\n" in PAGE
 
 
 def test_the_format_is_as_it_says() -> None:

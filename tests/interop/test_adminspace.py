@@ -90,13 +90,17 @@ def _declared(entity: Any) -> Iterator[None]:  # noqa: ANN401 - an entity of eit
     entity.undeclare()
 
 
+OURS_ALONE = "/counters"
+"""What ends the key of the document that eclipse-zenoh does not have."""
+
+
 def ask(session: Session, selector: str) -> dict[str, tuple[str, bytes]]:
-    """Encodings and payloads by key."""
+    """Encodings and payloads by key, of what both have."""
     found = [reply.ok for reply in session.get(selector, timeout=5)]
     return {
         str(sample.key_expr): (str(sample.encoding), sample.payload.to_bytes())
         for sample in found
-        if sample is not None
+        if sample is not None and not str(sample.key_expr).endswith(OURS_ALONE)
     }
 
 
@@ -192,6 +196,11 @@ def test_links_without_priorities_are_the_same(protocol: str) -> None:
     assert len(found["ours"]) == 2
 
 
+def names(metrics: bytes) -> list[str]:
+    """Lines without their numbers: each question is one more message received."""
+    return [re.sub(r" \d+$", "", line) for line in metrics.decode().splitlines()]
+
+
 @BOTH
 def test_metrics_are_packed_unless_asked_otherwise(asker: str) -> None:
     for api in API.values():
@@ -204,7 +213,7 @@ def test_metrics_are_packed_unless_asked_otherwise(asker: str) -> None:
             (packed,), (plain,) = ask(client, key).values(), ask(client, f"{key}?compression=false").values()
             (bare,) = ask(client, f"{key}?compression=false;descriptors=false").values()
             assert (packed[0], plain[0]) == (f"{METRICS};content-encoding=gzip", METRICS)
-            assert gzip.decompress(packed[1]) == plain[1]
+            assert names(gzip.decompress(packed[1])) == names(plain[1])
             build = 'zenoh_build_info{local_id="a1",local_whatami="router",version="'
             for text in (plain[1].decode(), bare[1].decode()):
                 assert any(line.startswith(build) and line.endswith('"} 1') for line in text.splitlines())

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.interop.reference import eventually, unused
-from zenspark.journal import Journal
+from tests.unit.api.sessions import address, listening
+from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State, segment
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -173,6 +177,107 @@ def test_neighbours_and_declarations_of_theirs_are_written_down(tmp_path: Path) 
         for event in ("DECLARED", "UNDECLARED")
         for kind, key in (("subscriber", "s/*"), ("queryable", "q"))
     }
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+
+SENT = 40_000
+"""Samples of 1 kB: more than all buffers between a publisher and a recorder hold."""
+
+
+class Disk:
+    """Fails as a full disk does, for the files of journals in this process, while it is said to be full."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self._real = segment._write
+
+    def write(self, file: int, data: memoryview) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._real(file, data)
+
+
+def record_through_outage(path: Path, fill: Callable[[], None], free: Callable[[], object]) -> None:
+    """A publisher that blocks sends throughout; what it sent is recorded or counted, and its link stays.
+
+    By default eclipse-zenoh resets a link on which a message waits for 5 s.
+    """
+    with (
+        listening("peer") as node,
+        JournalWriter(path, Policy(flush_rows=256, flush_interval=0.01, fsync="never")) as writer,
+        theirs("client", connect=address(node)) as session,
+    ):
+        recorder = Recorder(node, ["a"], writer).start()
+        zid = str(session.zid())
+        publisher = session.declare_publisher("a", congestion_control=zenoh.CongestionControl.BLOCK)
+        assert eventually(lambda: publisher.matching_status.matching)
+        for number in range(SENT):
+            publisher.put(b"%08d" % number + bytes(1000))
+            if number == 1000:
+                fill()
+        assert eventually(lambda: recorder.status().dropped.get(zid, 0) > 0), recorder.status()
+        assert recorder.status().state is State.DISCARDING
+        free()
+        assert eventually(lambda: recorder.status().state is State.RECORDING)
+        publisher.put(b"%08d" % SENT)
+        assert eventually(lambda: recorder.status().rows + recorder.status().lost == SENT + 1), recorder.status()
+        status = recorder.stop()
+    assert status.dropped == {zid: status.lost}
+    found = [int(value[:8]) for batch in Journal(path).read(0, status.rows) for value in batch["payload"].to_pylist()]
+    assert found == sorted(set(found))
+    assert (found[0], found[-1], len(found)) == (0, SENT, SENT + 1 - status.lost)
+    events = [event for batch in _all(path / "sessions") for event in batch["event"].to_pylist()]
+    assert events == ["OPENED", "CLOSED"]
+    counters = [row for batch in _all(path / "counters") for row in batch.to_pylist()]
+    newest = {(row["name"], row["zid"], row["reason"]): row["value"] for row in counters}
+    assert newest["received", None, None] == SENT + 1
+    assert newest["recorded", None, None] == status.rows
+    assert newest["dropped", zid, "journal full"] == status.lost
+    assert newest["received", zid, None] >= SENT + 1
+    assert not [name for name in newest if name[0] == "lost"]
+
+
+def _all(path: Path) -> Iterator[Any]:
+    journal = Journal(path)
+    return journal.read(journal.earliest(), journal.latest())
+
+
+def test_a_full_disk_loses_what_is_counted_and_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk()
+    monkeypatch.setattr(segment, "_write", disk.write)
+    record_through_outage(
+        tmp_path / "j", lambda: setattr(disk, "is_full", True), lambda: setattr(disk, "is_full", False)
+    )
+
+
+def record_on_small_disk(path: Path) -> None:
+    """On a file system that another file fills."""
+    ballast = path / "ballast"
+
+    def fill() -> None:
+        with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(1 << 16)):
+                pass
+
+    record_through_outage(path / "j", fill, ballast.unlink)
+    print("done", flush=True)
+
+
+def test_a_small_disk_that_is_filled_loses_what_is_counted_and_no_link(tmp_path: Path) -> None:
+    unshare = shutil.which("unshare")
+    own = [unshare or "unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = 'mount -t tmpfs -o size=100m none "$0"'
+    if unshare is None or subprocess.run([*own, mount, str(tmp_path)], capture_output=True, check=False).returncode:
+        pytest.skip("no file system of one's own may be mounted here")
+    script = f"from pathlib import Path; from {__name__} import *; record_on_small_disk(Path({str(tmp_path)!r}))"
+    command = [*own, f'{mount} && exec "$@"', str(tmp_path), sys.executable, "-c", script]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=Path.cwd(), check=False, timeout=5 * PATIENCE)
+    assert run.stdout == "done\n", run.stdout + run.stderr
+
+
+# --- replay -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("through_parquet", [False, True], ids=["journal", "parquet"])

@@ -119,6 +119,24 @@ def test_they_call_by_tls_with_what_we_do_not_trust(authority: Authority, strang
         session.close()
 
 
+def test_a_link_to_them_ends_when_their_certificate_expires(tmp_path: Path) -> None:
+    issued = Certificates(tmp_path)
+    server = [str(path) for path in issued.files("localhost", "127.0.0.1")]
+    passing = [str(path) for path in issued.files("passing.example", lifetime=8)]
+    mutual = {"root_ca_certificate": str(issued.root), "enable_mtls": True}
+    listening = {"listen_certificate": server[0], "listen_private_key": server[1], "close_link_on_expiration": True}
+    connecting = {"connect_certificate": passing[0], "connect_private_key": passing[1]}
+    there = unused("tls", "localhost")
+    session = open_session(ours(mode="router", listen__endpoints=[there], **{TLS: {**mutual, **listening}}))
+    try:
+        with reference(mode="client", connect__endpoints=[there], **{TLS: {**mutual, **connecting}}) as node:
+            assert node.first.startswith("open")
+            assert eventually(lambda: list(session.info.transports()))
+            assert eventually(lambda: not list(session.info.transports()))
+    finally:
+        session.close()
+
+
 @pytest.fixture
 def users(tmp_path: Path) -> str:
     path = tmp_path / "users"
@@ -153,5 +171,35 @@ def test_they_log_in(users: str) -> None:
             assert node.first == "refused"
         with reference(**called) as node:
             assert node.first == "refused"
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize("text", ["# users\nann:secret\n", "ann:secret\nbob\n", ":secret\n", "ann:\n", ":\n"])
+def test_dictionary_files_that_both_refuse(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "users"
+    file.write_text(text)
+    options = {"mode": "router", "listen__endpoints": [unused()], LOGIN: {"dictionary_file": str(file)}}
+    with reference(**options) as node:
+        assert node.first == "refused"
+    with pytest.raises(ZError, match=f"{file}, line "):
+        open_session(ours(**options))
+
+
+@pytest.mark.parametrize(
+    ("text", "password"),
+    [(" ann : secret \n", "secret"), ("\n \nann:secret\r\n", "secret"), ("ann:a:b", "a:b")],
+)
+def test_dictionary_files_that_both_read_alike(tmp_path: Path, text: str, password: str) -> None:
+    file = tmp_path / "users"
+    file.write_text(text, newline="")
+    there = unused()
+    options = {"mode": "router", "listen__endpoints": [there], LOGIN: {"dictionary_file": str(file)}}
+    with reference(**options):
+        we_call(there, **{LOGIN: login("ann", password)})
+    session = open_session(ours(**options))
+    try:
+        with reference(mode="client", connect__endpoints=[there], **{LOGIN: login("ann", password)}) as node:
+            assert node.first.startswith("open")
     finally:
         session.close()

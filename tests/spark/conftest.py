@@ -10,15 +10,24 @@ from pyspark.sql import SparkSession
 
 from tests.rows import samples
 from zenspark.journal import JournalWriter, Policy
-from zenspark.spark.engine import spark_session
+from zenspark.spark.engine import DRIVING_JAVA_OPTIONS, spark_session
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores, and small batches of Arrow nowhere: what users get from `spark_session`."""
-    session = spark_session("local[2]", config={"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))})
+    """Two cores, and what users get from `spark_session`, with a Java as landing has."""
+    config = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    session = spark_session("local[2]", config=config, java_options=DRIVING_JAVA_OPTIONS)
     yield session
     session.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, those that need the Spark of this process are for one of them."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 Recorded = Callable[..., Path]

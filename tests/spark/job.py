@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from zenspark.spark.engine import spark_session
+from zenspark.spark.engine import DRIVING_JAVA_OPTIONS, spark_session
 from zenspark.spark.lake import Lake
 from zenspark.spark.lake.landing import Landing
-from zenspark.spark.lake.upkeep import Care
+from zenspark.spark.lake.maintenance_config import MaintenanceConfig
 
 LONG_LIVED = {
     "spark.deploy.maxExecutorRetries": "-1",  # executors are killed here more often than a master puts up with,
@@ -22,9 +22,10 @@ LONG_LIVED = {
 
 def main(journal: str, lake: str, master: str) -> None:
     """Land what the journal has, and what comes, until the input ends."""
-    spark = spark_session(master, config=LONG_LIVED)
-    care = Care(fold_every=0.5, compact_every=2.0)  # often, so that these are under way, too, when something is killed
-    landing = Landing(spark, [journal], Lake(lake), trigger="200 milliseconds", care=care)
+    spark = spark_session(master, config=LONG_LIVED, java_options=DRIVING_JAVA_OPTIONS)
+    # often, so that these are under way, too, when something is killed
+    often = MaintenanceConfig(refresh_interval=0.5, compact_interval=2.0)
+    landing = Landing(spark, [journal], Lake(lake), trigger=0.2, maintenance=often)
     landing.start()
     print("landing", flush=True)
     sys.stdin.read()

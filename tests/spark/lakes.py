@@ -51,13 +51,13 @@ def _recorded(lake: Lake, recorder: str, rows: Sequence[Row]) -> list[Slice]:
 class Lander:
     """Lands one batch after the other."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, query: str = "query") -> None:
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self.spark = spark
         self.lake = lake
-        self.samples = Samples(lake.table("samples"), query)
+        self.samples = Samples(lake.folder, lake.table("samples"))
         self._next = 0
 
-    def land(self, rows: Sequence[Row]) -> Landed | None:
+    def land(self, rows: Sequence[Row]) -> Landed:
         self._next += 1
         return self.samples.land(batch(self.spark, self.lake, rows), self._next - 1)
 

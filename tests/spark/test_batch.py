@@ -120,8 +120,9 @@ def test_a_live_query_asks_eclipse_zenoh(spark: SparkSession) -> None:
     with reference(mode="router", listen__endpoints=[endpoint]) as router:
         router.tell("queryable a/x")
         router.tell("queryable b/y")
-        asked = spark.read.format("zenoh").options(connect=endpoint, selector='["a/*?q=1", "b/*", "c/*"]').load()
-        assert asked.rdd.getNumPartitions() == 3
+        source = spark.read.format("zenoh").options(connect=endpoint, selector='["a/*?q=1", "b/*", "c/*"]')
+        asked = source.option("parallelism", 2).load()
+        assert asked.rdd.getNumPartitions() == 2
         rows = asked.orderBy("key").collect()
     assert [(row["key"], row["kind"], bytes(row["payload"])) for row in rows] == [
         ("a/*", "PUT", b"answer"),  # this queryable answers on the expression it was asked for
@@ -147,6 +148,26 @@ def test_an_error_reply_fails_the_query_or_is_a_row(spark: SparkSession) -> None
         ("a/x", "PUT", None),
     ]
     assert bytes(rows[1]["attachment"]) == b"note"
+
+
+def test_many_selectors_are_few_tasks(spark: SparkSession) -> None:
+    endpoint, wanted = unused(), [f"a/{number}" for number in range(100)]
+    with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
+        session.declare_queryable("a/*", lambda query: query.reply(query.key_expr, "x"))
+        asked = spark.read.format("zenoh").options(connect=endpoint, selector=json.dumps(wanted), parallelism=2).load()
+        assert asked.rdd.getNumPartitions() == 2
+        assert sorted(row["key"] for row in asked.select("key").collect()) == sorted(wanted)
+
+
+def test_a_selector_without_a_final_reply_is_named(spark: SparkSession) -> None:
+    endpoint, held = unused(), list[Query]()
+    with open_session(ours(mode="router", listen__endpoints=[endpoint])) as session:
+        session.declare_queryable("a", held.append)
+        asked = spark.read.format("zenoh").options(connect=endpoint, selector="a", timeout=0.2)
+        with pytest.raises(PySparkException, match="a: timed out"):
+            asked.load().collect()
+        (row,) = asked.option("onError", "row").load().collect()
+    assert (row["key"], row["kind"]) == ("a", "TIMEOUT")
 
 
 def test_an_endpoint_that_nobody_listens_on_is_named(spark: SparkSession) -> None:

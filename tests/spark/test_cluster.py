@@ -1,16 +1,25 @@
-"""A standalone Spark master with two workers on loopback, and the journal in a directory all of them reach."""
+"""A standalone Spark master with two workers on loopback, and the journal in a directory all of them reach.
+
+Executors run the Python of an archive that Spark ships to them, as docs/spark.md says.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
+import sysconfig
+import tarfile
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
 import pytest
 
+import pyspark_zenoh
+import zenspark
 from tests.interop.reference import unused
 from tests.spark.crashing import assert_equal, fill, finish, job, wait_for
 from zenspark.journal import Journal
@@ -29,7 +38,7 @@ class Daemon:
         self.log = log
         home = pyspark.__path__[0]
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "SPARK_HOME": home,
             "JAVA_HOME": str(java_home(os.environ)),
             "SPARK_DAEMON_MEMORY": "256m",
@@ -68,11 +77,32 @@ def tasks(directory: Path) -> int:
     return sum(file.read_text().count("Finished task") for file in directory.glob("app-*/*/stderr"))
 
 
-def test_two_workers_land_a_journal(tmp_path: Path) -> None:
+def packed(directory: Path) -> Path:
+    """An archive of an environment with zenspark in it; what it depends on is found where it is installed here."""
+    environment = directory / "environment"
+    venv.create(environment, symlinks=True)
+    names = {"base": str(environment), "platbase": str(environment)}
+    packages = Path(sysconfig.get_path("purelib", "venv", names))
+    for package in (zenspark, pyspark_zenoh):
+        source = Path(package.__path__[0])
+        shutil.copytree(source, packages / source.name, ignore=shutil.ignore_patterns("__pycache__", "*.c"))
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    archive = directory / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz", compresslevel=1) as file:
+        file.add(environment, arcname=".")
+    return archive
+
+
+def test_two_workers_land_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, lake = tmp_path / "journal", tmp_path / "lake"
     fill(journal, ROWS)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(f"spark.archives {packed(tmp_path)}#environment\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
     with cluster(tmp_path) as master, job(journal, lake, master) as process:
         assert finish(process) == 0
     assert assert_equal(journal, lake) == Journal(journal).latest() == ROWS
-    assert tasks(tmp_path / "one")
-    assert tasks(tmp_path / "two")
+    for worker in ("one", "two"):
+        assert tasks(tmp_path / worker)
+        assert list((tmp_path / worker).glob("app-*/*/environment/bin/python"))

@@ -24,7 +24,7 @@ from zenspark.journal import Journal
 
 pytestmark = pytest.mark.spark
 
-TIMES = int(os.environ.get("ZENSPARK_CRASHES", "4"))
+TIMES = int(os.environ.get("ZENSPARK_CRASHES", "2"))
 """How often each is killed: a few times in `make test`, twenty times in `make crashes`."""
 
 

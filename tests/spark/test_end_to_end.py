@@ -40,6 +40,8 @@ def up(lake: Path, locator: str) -> Iterator[None]:
         "--listen",
         locator,
         "--no-multicast-scouting",
+        "--stop-timeout",
+        f"{PATIENCE}s",
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:

@@ -95,3 +95,39 @@ def test_a_key_expression_that_does_not_parse_is_named(spark: SparkSession) -> N
     register(spark)
     with pytest.raises(PySparkException, match="key expression 'a//b', position 2: expected a chunk that is not empty"):
         spark.sql("select zenoh_key_match('a', 'a//b')").collect()
+
+
+def test_one_bad_key_does_not_fail_a_query_that_tries(spark: SparkSession) -> None:
+    register(spark)
+    keys = spark.createDataFrame([("a/b",), ("a//b",), ("c",)], "key string")
+    found = keys.selectExpr(
+        "try_zenoh_key_match(key, 'a/*') m", "try_zenoh_intersects(key, '**') i", "try_zenoh_includes('a/**', key) c"
+    )
+    assert [tuple(row) for row in found.collect()] == [(True, True, True), (None, None, None), (False, True, False)]
+
+
+def test_literals_need_no_type(spark: SparkSession) -> None:
+    register(spark)
+    (row,) = spark.sql(
+        """
+        select zenoh_key_match(null, 'a') m, zenoh_intersects('a', null) i, zenoh_includes(null, null) c,
+               zenoh_decode_payload(null, x'00') e, zenoh_decode_payload('text/plain', null) p,
+               zenoh_ntp64_to_timestamp(null) t, cast(zenoh_ntp64_to_timestamp(0) as long) zero,
+               cast(zenoh_ntp64_to_timestamp(17179869184000000000) as long) late
+        """
+    ).collect()
+    assert tuple(row) == (None, None, None, None, None, None, 0, 4_000_000_000)
+
+
+def test_numbers_that_json_has_not_come_through_it(spark: SparkSession) -> None:
+    register(spark)
+    payload = cbor2.dumps({"x": float("nan"), "y": float("-inf")}).hex()
+    (row,) = spark.sql(
+        f"""
+        select from_json(text, 'x double, y double') numbers, parse_json(text) is not null parsed
+        from (select zenoh_decode_payload('application/cbor', x'{payload}') text)
+        """
+    ).collect()
+    assert str(row["numbers"]["x"]) == "nan"
+    assert row["numbers"]["y"] == float("-inf")
+    assert row["parsed"]

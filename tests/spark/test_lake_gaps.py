@@ -1,4 +1,4 @@
-"""`gaps` finds exactly what was dropped and what came twice, across batches, folds and the wrap-around."""
+"""`gaps` finds exactly what was dropped and what came twice, across batches, refreshes and the wrap-around."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
+from zenoh.ext import Int64, z_serialize
 
-from tests.spark.lakes import Lander, Row, numbered, plain
-from zenspark.spark.lake import Lake, derived
+from tests.lake_tables import put_in
+from tests.spark.lakes import Row, numbered, plain
+from zenspark.spark.lake import Lake, derived, levels
 
 pytestmark = pytest.mark.spark
 
 WRAP = 2**32
+GID = bytes(range(16))
+NOTHING: Row = {"source_zid": None, "source_eid": None, "source_sn": None, "attachment": None}
 
 
 def publication(zid: str, eid: int, number: int) -> Row:
-    return {"source_zid": zid, "source_eid": eid, "source_sn": number % WRAP}
+    return {"source_zid": zid, "source_eid": eid, "source_sn": number % WRAP, "attachment": None}
+
+
+def ros_publication(number: int) -> Row:
+    """As rmw_zenoh publishes."""
+    return NOTHING | {"attachment": bytes(z_serialize((Int64(number), Int64(10**18), GID)))}
 
 
 def found(lake: Lake, spark: SparkSession) -> set[tuple[object, ...]]:
@@ -29,7 +38,10 @@ def found(lake: Lake, spark: SparkSession) -> set[tuple[object, ...]]:
     }
 
 
-def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver_rows", [derived.DRIVER_ROWS, 0])
+def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(
+    spark: SparkSession, tmp_path: Path, driver_rows: int
+) -> None:
     lake = Lake(tmp_path / "lake")
     dice = random.Random(5)
     start = WRAP - 150
@@ -42,7 +54,10 @@ def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(spark: Spar
     ]
     sent.insert(300, publication("a", 2, start + 7))
     sent.insert(400, publication("a", 2, start + 7))
-    sent += [{"source_zid": None, "source_eid": None, "source_sn": None}] * 3
+    for number in (0, 1, 3, 5, 4, 5):
+        sent.insert(dice.randrange(200, 300), ros_publication(WRAP))
+        sent.insert(290 + number, ros_publication(WRAP + number))
+    sent += [NOTHING] * 3
     late = [place for place in range(10, len(sent) - 10) if dice.random() < 0.05]
     for place in late:  # they overtake each other
         sent[place], sent[place + 5] = sent[place + 5], sent[place]
@@ -53,14 +68,16 @@ def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(spark: Spar
         ("a", 1, "MISSING", 2, 2, 1),
         ("b", 1, "MISSING", WRAP - 1, 0, 2),
         ("a", 2, "REPEATED", start + 7, start + 7, 2),
+        (GID.hex(), None, "MISSING", WRAP + 2, WRAP + 2, 1),
+        (GID.hex(), None, "REPEATED", WRAP, WRAP, 6),
+        (GID.hex(), None, "REPEATED", WRAP + 5, WRAP + 5, 1),
     }
-    lander = Lander(spark, lake)
-    lander.land(rows[:310])
-    assert lake.derived("gaps").fold(spark)
-    lander.land(rows[310:])
-    assert found(lake, spark) == expected  # the second part is judged while reading
-    assert lake.derived("gaps").fold(spark)
-    assert found(lake, spark) == expected
-    with patch.object(derived, "FEW_FILES", 1):
-        lake.derived("gaps").merge(spark)
-    assert found(lake, spark) == expected
+    with patch.object(derived, "DRIVER_ROWS", driver_rows), patch.object(levels, "FEW_FILES", 1):
+        put_in(lake, rows[:310])
+        lake.refresh(spark)
+        put_in(lake, rows[310:])
+        assert found(lake, spark) == expected  # the second part is judged while reading
+        lake.refresh(spark)
+        lake.publish(spark)
+        lake.refresh(spark)
+        assert found(lake, spark) == expected

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import queue
+import threading
 import time
 from pathlib import Path
 from unittest.mock import patch
@@ -13,13 +14,17 @@ from pyspark.sql import SparkSession
 
 from tests.spark.conftest import Recorded
 from tests.spark.lakes import everything, expected, rows_from
+from tests.unit.journal.captured import nulls_in_dictionaries
+from tests.waiting import until
 from zenspark.errors import LakeError, NoJournal, UsageError
-from zenspark.journal import JournalWriter
+from zenspark.journal import Journal, JournalWriter
 from zenspark.journal.layout import SCHEMAS, SESSIONS
-from zenspark.spark.lake import Lake
-from zenspark.spark.lake.landing import CHECKPOINT, Landing
+from zenspark.spark.lake import Lake, lease, samples
+from zenspark.spark.lake.landing import Landing
+from zenspark.spark.lake.maintenance_config import MaintenanceConfig
+from zenspark.spark.lake.offsets import offsets
+from zenspark.spark.lake.samples import Failure, Superseded
 from zenspark.spark.lake.table import Table
-from zenspark.spark.lake.upkeep import Care
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +49,13 @@ def landed(spark: SparkSession, lake: Lake, *journals: Path) -> Landing:
 
 def test_rows_land_as_they_come_and_stop_lands_the_rest(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(100)
-    landing = Landing(spark, [journal], lake, trigger="0 seconds", care=Care(fold_every=0.2, compact_every=0.5))
+    landing = Landing(
+        spark,
+        [journal],
+        lake,
+        trigger=0.0,
+        maintenance=MaintenanceConfig(refresh_interval=0.2, compact_interval=0.5),
+    )
     landing.start()
     deadline = time.monotonic() + BOUND
     while landing.progress().rows < 100 and time.monotonic() < deadline:
@@ -57,19 +68,29 @@ def test_rows_land_as_they_come_and_stop_lands_the_rest(spark: SparkSession, lak
     assert everything(lake) == expected(rows_from(0, 150))
 
 
-def test_a_landing_goes_on_where_the_lake_ends_even_without_its_checkpoint(
+def test_a_journal_with_nulls_in_its_dictionaries_lands(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    """Earlier versions wrote such blocks when publishers with and without timestamps were mixed."""
+    path = nulls_in_dictionaries(tmp_path)
+    journal = Journal(path)
+    landed(spark, lake, path)
+    written = pa.Table.from_batches(journal.read(0, journal.latest()))
+    found = lake.dataset("samples").to_table(columns=written.column_names).sort_by("offset")
+    assert found.num_rows == 163
+    assert found.to_pylist() == written.to_pylist()
+
+
+def test_a_landing_goes_on_where_the_lake_ends_with_other_journals_too(
     spark: SparkSession, lake: Lake, recorded: Recorded
 ) -> None:
     one, other = recorded(30, name="one"), recorded(20, name="other")
     landed(spark, lake, one, other)
     recorded(10, name="one", first=30)
-    landed(spark, lake, one, other)
+    landed(spark, lake, one)
     assert lake.landed() == {"one": 40, "other": 20}
-    shutil.rmtree(Path(lake.folder.address) / CHECKPOINT)
     recorded(5, name="other", first=20)
-    landed(spark, lake, one, other)
+    landed(spark, lake, other)
     assert everything(lake) == expected(rows_from(0, 40, "one") + rows_from(0, 25, "other"))
-    assert lake.snapshot("latest").offsets == {"one": 40, "other": 25}
+    assert offsets(lake.state_table("latest"), ["one", "other"]) == {"one": 40, "other": 25}
 
 
 def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
@@ -86,6 +107,85 @@ def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, lake:
     recorded(10, first=30)
     landed(spark, lake, journal)
     assert everything(lake) == expected(rows_from(0, 40))
+
+
+def test_what_waits_for_a_trigger_far_away_lands_at_the_end(
+    spark: SparkSession, lake: Lake, recorded: Recorded
+) -> None:
+    landing = Landing(spark, [recorded(30)], lake, trigger=3600.0)
+    landing.start()
+    recorded(20, first=30)
+    assert landing.stop(BOUND)
+    assert everything(lake) == expected(rows_from(0, 50))
+    assert not Path(landing._checkpoint or "").exists()
+
+
+def test_a_backlog_lands_in_bounded_batches(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
+    journal = recorded(500, block=50)
+    landing = Landing(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "100"})
+    landing.start()
+    assert landing.wait(BOUND)
+    progress = landing.progress()
+    landing.stop()
+    assert (progress.batches, progress.rows, progress.waiting) == (5, 500, 0)
+    assert Journal(journal).committed(landing._reader) == 500
+
+
+def test_of_two_landings_of_a_journal_one_waits_until_the_other_ends(
+    spark: SparkSession, lake: Lake, recorded: Recorded
+) -> None:
+    journal = recorded(30)
+    one, other = (Landing(spark, [journal], Lake(lake.folder.address), trigger=0.1) for _ in range(2))
+    one.start()
+    reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
+    waiting = threading.Thread(target=other.start, args=(reasons.put,))
+    waiting.start()
+    assert reasons.get(timeout=BOUND).startswith("recorder robot is being landed by pid ")
+    one.stop(BOUND)
+    waiting.join(BOUND)
+    recorded(20, first=30)
+    other.stop(BOUND)
+    assert everything(lake) == expected(rows_from(0, 50))
+
+
+def test_a_landing_whose_lease_was_taken_lands_nothing_more(
+    spark: SparkSession, lake: Lake, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = recorded(30)
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
+    one = Landing(spark, [journal], Lake(lake.folder.address), trigger=0.1)
+    one.start()
+    until(lambda: one.progress().rows == 30, BOUND)
+    monkeypatch.setattr(lease, "STALE_SECONDS", 0.0)  # as if it had not been heard of for long
+    other = Landing(spark, [journal], Lake(lake.folder.address), trigger=0.1)
+    other.start()
+    monkeypatch.undo()
+    with pytest.raises(Superseded, match="recorder 'robot'"):
+        until(lambda: one.wait(0.1), BOUND)
+    one.abandon()
+    recorded(20, first=30)
+    other.stop(BOUND)
+    assert everything(lake) == expected(rows_from(0, 50))
+
+
+def test_a_failure_is_one_line_and_what_failed_is_done_again(
+    spark: SparkSession, lake: Lake, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = recorded(30)
+    with monkeypatch.context() as full:
+        full.setattr(samples, "attempt", full_disk)
+        landing = Landing(spark, [journal], lake, trigger=0.1)
+        landing.start()
+        with pytest.raises(LakeError) as raised:
+            until(lambda: landing.wait(0.1), BOUND)
+        landing.abandon()
+    assert str(raised.value) == f"{lake.folder.address}/samples: No space left on device"
+    landed(spark, lake, journal)
+    assert everything(lake) == expected(rows_from(0, 30))
+
+
+def full_disk(*_: object) -> Failure:
+    return Failure("No space left on device", False, "")
 
 
 def test_what_recorders_observe_lands_once(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:

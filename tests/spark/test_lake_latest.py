@@ -1,4 +1,4 @@
-"""`latest` against a dictionary: the newest sample per key, in whatever order samples come."""
+"""`latest` as Spark reads it: the newest sample per key, in whatever order samples come."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.lakes import Lander, Row, numbered, plain
-from zenspark.key.match import includes
-from zenspark.spark.lake import Lake, derived
-from zenspark.spark.lake.latest import GRACE
+from tests.lake_model import Row, latest
+from tests.lake_tables import put_in
+from tests.spark.lakes import numbered, plain
+from zenspark.spark.lake import Lake, levels
 
 pytestmark = pytest.mark.spark
 
-A_DAY = 86_400_000_000
 NOW = 4_000_000_000_000_000
 """In the future, so that nothing is old enough to be forgotten."""
 
@@ -42,29 +41,12 @@ def values(lake: Lake, spark: SparkSession) -> dict[str, str]:
     return found
 
 
-def fold(lake: Lake, spark: SparkSession) -> None:
-    assert lake.derived("latest").fold(spark)
-    assert not lake.derived("latest").fold(spark)
-
-
-def rank(row: Row) -> tuple[int, int, int]:
-    return row["timestamp_ntp64"] % 2**64, int(row["timestamp_id"], 16), row["offset"]
-
-
-def model(rows: list[Row]) -> dict[str, str]:
-    """What must come out, key by key."""
-    found = {}
-    wild = [row for row in rows if "*" in row["key"]]
-    for key in {row["key"] for row in rows if "*" not in row["key"]}:
-        best = max((row for row in rows if row["key"] == key), key=rank)
-        newer = [row for row in wild if includes(row["key"], key) and rank(row) > rank(best)]
-        if best["kind"] == "PUT" and not any(row["kind"] == "DELETE" for row in newer):
-            found[key] = max([best, *newer], key=rank)["payload"].decode()
-    return found
+def expected(rows: list[Row]) -> dict[str, str]:
+    return {key: row["payload"].decode() for key, row in latest(rows).items()}
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_it_equals_a_dictionary_in_any_order_and_after_any_fold_and_merge(
+def test_it_equals_a_dictionary_in_any_order_and_after_any_refresh_and_merge(
     spark: SparkSession, lake: Lake, seed: int
 ) -> None:
     dice = random.Random(seed)
@@ -77,17 +59,13 @@ def test_it_equals_a_dictionary_in_any_order_and_after_any_fold_and_merge(
         ntp64, clock = dice.choice(stamps), dice.choice(["9", "a", "10"])
         given.append(delete(key, ntp64, clock) if dice.random() < 0.25 else put(key, str(len(given)), ntp64, clock))
     rows = numbered(given)
-    lander = Lander(spark, lake)
-    for start in range(0, 160, 40):
-        lander.land(rows[start : start + 40])
-        if start % 80 == 0:
-            fold(lake, spark)
-    assert values(lake, spark) == model(rows)
-    fold(lake, spark)
-    assert values(lake, spark) == model(rows)
-    with patch.object(derived, "FEW_FILES", 1):
-        assert lake.derived("latest").merge(spark)
-    assert values(lake, spark) == model(rows)
+    with patch.object(levels, "FEW_FILES", 1):
+        for start in range(0, 160, 40):
+            put_in(lake, rows[start : start + 40])
+            if start % 80 == 0:
+                lake.refresh(spark)
+                lake.publish(spark)
+    assert values(lake, spark) == expected(rows)
 
 
 def test_a_sample_without_a_stamp_counts_as_stamped_when_it_was_received(spark: SparkSession, lake: Lake) -> None:
@@ -104,7 +82,7 @@ def test_a_sample_without_a_stamp_counts_as_stamped_when_it_was_received(spark: 
         put("d", "received at 100.5", None, None, received_at=100_500_000),
         put("d", "stamped 100.4", at(100) + 4 * 2**32 // 10),
     ]
-    Lander(spark, lake).land(numbered(rows))
+    put_in(lake, numbered(rows))
     assert values(lake, spark) == {
         "a": "received at 100",
         "b": "stamped 101",
@@ -113,26 +91,13 @@ def test_a_sample_without_a_stamp_counts_as_stamped_when_it_was_received(spark: 
     }
 
 
-def test_a_delete_is_remembered_by_a_merge_until_nobody_can_be_late(spark: SparkSession, lake: Lake) -> None:
-    assert GRACE == "INTERVAL 1 DAY"
-    lander = Lander(spark, lake)
-    lander.land(numbered([delete("late", 5), delete("long/ago", 5, received_at=A_DAY), delete("w/*", 5)]))
-    fold(lake, spark)
-    with patch.object(derived, "FEW_FILES", 1):
-        assert lake.derived("latest").merge(spark)
-    kept = lake.dataset("latest").to_table(columns=["key", "part"]).to_pylist()
-    assert sorted((row["key"], row["part"]) for row in kept) == [("late", "merged"), ("w/*", "wild")]
-    lander.land(numbered([put("late", "older", 4), put("long/ago", "older", 4), put("w/1", "older", 4)], start=3))
-    assert values(lake, spark) == {"long/ago": "older"}
-
-
-def test_the_same_is_there_without_spark(spark: SparkSession, lake: Lake) -> None:
-    lander = Lander(spark, lake)
-    lander.land(numbered([put("a", "1", 1), put("a", "2", 2), put("b", "1", 1)]))
-    fold(lake, spark)
-    lander.land(numbered([put("b", "2", 2)], start=3))
-    batches, offsets = lake.newest()
-    rows = [(row["key"], row["payload"]) for found in batches for row in found.to_pylist()]
-    assert sorted(rows) == [("a", b"2"), ("b", b"1"), ("b", b"2")]
-    assert offsets == {"robot": 4}
-    assert lake.snapshot("latest").offsets == {"robot": 3}
+def test_a_late_delete_counts_though_a_newer_put_with_wildcards_was_merged(spark: SparkSession, lake: Lake) -> None:
+    rows = numbered([put("k/1", "own", 1), put("k/2", "own", 5), put("k/*", "of all", 3)])
+    put_in(lake, rows)
+    lake.refresh(spark)
+    lake.publish(spark)
+    with patch.object(levels, "FEW_FILES", 1):
+        lake.refresh(spark)
+    assert values(lake, spark) == {"k/1": "of all", "k/2": "own"}
+    put_in(lake, late := numbered([delete("k/1", 2)], start=3))
+    assert values(lake, spark) == expected(rows + late) == {"k/2": "own"}

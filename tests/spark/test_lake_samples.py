@@ -9,11 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
+import zenspark
 from tests.spark.lakes import Lander, batch, everything, expected, numbered, rows_from
+from tests.spark.poison import parts_of, poison, recorded_blocks
 from zenspark.errors import LakeError
 from zenspark.spark.lake import Lake
 from zenspark.spark.lake.partitions import LONGEST
-from zenspark.spark.lake.samples import Samples
+from zenspark.spark.lake.samples import Samples, Superseded
 from zenspark.spark.lake.table import Table
 
 pytestmark = pytest.mark.spark
@@ -33,7 +35,6 @@ def files_of(lake: Lake) -> set[str]:
 def test_rows_land_as_they_are_in_partitions_of_day_and_prefix(spark: SparkSession, lake: Lake) -> None:
     rows = numbered([{"key": f"{prefix}/k"} for prefix in PREFIXES])
     landed = Lander(spark, lake).land(rows)
-    assert landed is not None
     assert (landed.rows, landed.reached) == (len(rows), {"robot": len(rows)})
     assert everything(lake) == expected(rows)
     table = lake.read(spark, "samples")
@@ -42,20 +43,19 @@ def test_rows_land_as_they_are_in_partitions_of_day_and_prefix(spark: SparkSessi
     assert table.where("prefix = 'x=y'").count() == 1
 
 
-def test_a_batch_that_comes_again_changes_nothing(spark: SparkSession, lake: Lake) -> None:
+def test_a_batch_that_comes_again_is_refused(spark: SparkSession, lake: Lake) -> None:
     lander = Lander(spark, lake)
     lander.land(rows_from(0, 10))
     lander.land(rows_from(10, 20))
     before = files_of(lake)
-    again = Samples(lake.table("samples"), "query")
-    assert again.land(batch(spark, lake, rows_from(10, 20)), 1) is None
-    assert again.land(batch(spark, lake, rows_from(0, 10)), 0) is None
+    with pytest.raises(LakeError, match="recorder 'robot' from offset 10 on, but up to 20 they are there"):
+        lander.land(rows_from(10, 20))
     assert files_of(lake) == before
     assert everything(lake) == expected(rows_from(0, 20))
     assert lake.landed() == {"robot": 20}
 
 
-def test_what_an_attempt_left_is_gone_when_the_batch_is_done_again(spark: SparkSession, lake: Lake) -> None:
+def test_what_an_attempt_left_does_not_count_and_the_batch_is_done_again(spark: SparkSession, lake: Lake) -> None:
     lander = Lander(spark, lake)
     lander.land(rows_from(0, 10))
     with patch.object(Table, "commit", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
@@ -63,27 +63,61 @@ def test_what_an_attempt_left_is_gone_when_the_batch_is_done_again(spark: SparkS
     left = files_of(lake)
     assert len(left) > len(lake.table("samples").files)
     assert everything(lake) == expected(rows_from(0, 10))
-    restarted = Samples(lake.table("samples"), "query")
-    assert restarted.land(batch(spark, lake, rows_from(10, 20)), 1) is not None
+    Lander(spark, lake).land(rows_from(10, 20))
     assert everything(lake) == expected(rows_from(0, 20))
-    assert files_of(lake) == {file.path for file in lake.table("samples").files}
 
 
-def test_rows_that_are_there_are_refused_from_another_query(spark: SparkSession, lake: Lake) -> None:
+def test_rows_that_are_there_are_refused_from_another_landing(spark: SparkSession, lake: Lake) -> None:
     Lander(spark, lake).land(rows_from(0, 10))
     with pytest.raises(LakeError, match=r"recorder 'robot' from offset 5 on, but up to 10 they are there"):
-        Lander(spark, lake, "other").land(rows_from(5, 15))
+        Lander(spark, lake).land(rows_from(5, 15))
     assert everything(lake) == expected(rows_from(0, 10))
 
 
-def test_of_two_that_land_only_who_began_last_can(spark: SparkSession, lake: Lake) -> None:
-    one = Lander(spark, lake, "one")
+def test_of_two_that_land_a_recorder_only_the_one_that_began_last_can(spark: SparkSession, lake: Lake) -> None:
+    one, other = Lander(spark, lake), Lander(spark, lake)
     one.land(rows_from(0, 10))
-    other = Lander(spark, lake, "other")
-    with pytest.raises(LakeError, match="somebody else"):
+    other.samples.claim(["robot"])
+    before = files_of(lake)
+    with pytest.raises(Superseded, match="another process has begun to land recorder 'robot'"):
         one.land(rows_from(10, 20))
+    assert files_of(lake) == before
     other.land(rows_from(10, 30))
     assert everything(lake) == expected(rows_from(0, 30))
+
+
+def test_two_that_land_different_recorders_do_not_meet(spark: SparkSession, lake: Lake) -> None:
+    one, other = Lander(spark, lake), Lander(spark, lake)
+    for start in (0, 10):
+        one.land(rows_from(start, start + 10, "one"))
+        other.land(rows_from(start, start + 10, "other"))
+    assert everything(lake) == expected(rows_from(0, 20, "one") + rows_from(0, 20, "other"))
+
+
+def test_rows_that_the_journal_lost_are_counted(spark: SparkSession, lake: Lake) -> None:
+    lander = Lander(spark, lake)
+    lander.land(rows_from(0, 10))
+    parts = batch(spark, lake, rows_from(10, 30)).withColumn("start", lit(25).cast("bigint")).limit(1)
+    landed = lander.samples.land(parts.withColumn("end", lit(30).cast("bigint")), 1)
+    assert (landed.lost, landed.rows, lake.landed()) == (15, 5, {"robot": 30})
+
+
+def test_a_block_that_cannot_be_read_is_put_aside_and_lands_when_it_can(spark: SparkSession, lake: Lake) -> None:
+    journal = recorded_blocks(lake, 5)
+    restore = poison(journal, 2)
+    samples = Samples(lake.folder, lake.table("samples"))
+    landed = samples.land(parts_of(spark, journal), 0)
+    assert (landed.rows, landed.quarantined, lake.landed()) == (400, 100, {"robot": 500})
+    assert everything(lake) == expected(rows_from(0, 200) + rows_from(300, 500))
+    (aside,) = lake.quarantine()
+    assert (aside.recorder, aside.start, aside.end, aside.version) == ("robot", 200, 300, zenspark.__version__)
+    assert "rows of samples" in aside.reason
+    assert lake.retry_quarantine(spark) == 0
+    restore()
+    assert lake.retry_quarantine(spark) == 100
+    assert everything(lake) == expected(rows_from(0, 500))
+    assert lake.quarantine() == []
+    assert lake.folder.files("_quarantine") == []
 
 
 def test_several_recorders_have_their_own_offsets(spark: SparkSession, lake: Lake) -> None:
@@ -117,5 +151,4 @@ def test_a_prefix_that_is_too_long_for_a_directory_is_cut(spark: SparkSession, l
 
 def test_an_empty_batch_is_no_transaction(spark: SparkSession, lake: Lake) -> None:
     landed = Lander(spark, lake).land([])
-    assert landed is not None
-    assert (landed.rows, landed.newest, lake.table("samples").version) == (0, None, 1)
+    assert (landed.rows, landed.newest, lake.table("samples").exists) == (0, None, False)

@@ -1,4 +1,4 @@
-"""`traffic`, compaction, retention and sweeping: rows stay, files become few."""
+"""Compaction, retention and vacuum: rows stay, files become few, and derived tables keep what they made of others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.lakes import Lander, everything, expected, numbered, plain, rows_from
-from zenspark.spark.lake import Lake, derived, maintenance
-from zenspark.spark.lake.folder import Folder
+from tests.lake_tables import published, put_in, traffic_of
+from tests.spark.lakes import everything, expected, numbered, plain, rows_from
+from zenspark.spark.lake import Lake, Retention, maintenance
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def test_traffic_counts_per_prefix_and_minute_and_adds_up_over_folds(spark: SparkSession, lake: Lake) -> None:
+def test_traffic_counts_per_prefix_and_minute_and_adds_up_over_refreshes(spark: SparkSession, lake: Lake) -> None:
     def row(key: str, at: int, latency: int | None, size: int) -> dict[str, object]:
         stamp = None if latency is None else at - latency
         return {"key": key, "kind": "PUT", "received_at": at, "timestamp": stamp, "payload": b"x" * size}
@@ -37,10 +37,9 @@ def test_traffic_counts_per_prefix_and_minute_and_adds_up_over_folds(spark: Spar
             row("a/1", 6, 8, 30) | {"kind": "DELETE", "payload": None},
         ]
     )
-    lander = Lander(spark, lake)
-    lander.land(rows[:3])
-    lake.derived("traffic").fold(spark)
-    lander.land(rows[3:])
+    put_in(lake, rows[:3])
+    lake.refresh(spark)
+    put_in(lake, rows[3:])
 
     def counted() -> set[tuple[object, ...]]:
         names = ("prefix", "minute", "messages", "bytes", "latency_min_us", "latency_avg_us", "latency_max_us")
@@ -49,36 +48,40 @@ def test_traffic_counts_per_prefix_and_minute_and_adds_up_over_folds(spark: Spar
     first, second = datetime(1970, 1, 1), datetime(1970, 1, 1, 0, 1)
     whole = {("a", first, 3, 30, 1, 4.0, 8), ("b", first, 1, 1, None, None, None), ("a", second, 1, 0, -4, -4.0, -4)}
     assert counted() == whole
-    lake.derived("traffic").fold(spark)
+    lake.refresh(spark)
     assert counted() == whole
-    with patch.object(derived, "FEW_FILES", 1):
-        assert lake.derived("traffic").merge(spark)
-    assert counted() == whole
-    assert len(lake.table("traffic").files) == 1
+    lake.publish(spark)
+    found = traffic_of(published(lake, "traffic"))
+    assert {name: tuple(each) for name, each in found.items()} == {
+        ("a", 0): (3, 30, 1, 4.0, 8),
+        ("b", 0): (1, 1, None, None, None),
+        ("a", MINUTE): (1, 0, -4, -4.0, -4),
+    }
 
 
-def test_small_files_become_one_and_leave_the_disk_after_a_grace(spark: SparkSession, lake: Lake) -> None:
-    lander = Lander(spark, lake)
+def test_small_files_become_one_and_leave_the_disk_later(spark: SparkSession, lake: Lake) -> None:
     for start in range(0, 40, 10):
-        lander.land(rows_from(start, start + 10))
-    assert lake.compact(spark) == 0  # nothing is taken in yet
-    lake.fold(spark)
-    lander.land(rows_from(40, 50))
-    before = lake.table("samples").files
+        put_in(lake, rows_from(start, start + 10))
+    lake.refresh(spark)
+    put_in(lake, rows_from(40, 50))
     read_before = lake.read(spark, "samples")
-    saved = lake.compact(spark)
+    before = lake.table("samples").files
+    with patch.object(maintenance, "MIN_FILES_TO_COMPACT", 2):
+        saved = lake.compact(spark)
     table = lake.table("samples")
     assert saved > 0
     assert len(table.files) == len(before) - saved
-    assert everything(lake) == expected(rows_from(0, 50))
-    assert lake.landed() == {"robot": 50}
-    lander.land(rows_from(50, 60))  # by one who has not seen that files were put together
+    put_in(lake, rows_from(50, 60))
+    lake.refresh(spark)
+    lake.publish(spark)
+    assert sum(each.messages for each in traffic_of(published(lake, "traffic")).values()) == 60
     assert everything(lake) == expected(rows_from(0, 60))
-    assert lake.sweep(timedelta(hours=1)) == 0
+    assert lake.landed() == {"robot": 60}
+    assert lake.vacuum(timedelta(hours=1)) == 0
     assert read_before.count() == 50
-    assert lake.sweep(timedelta(0)) > 0
+    assert lake.vacuum(timedelta(0)) > 0
     assert everything(lake) == expected(rows_from(0, 60))
-    on_disk = {found.path for found in table.folder.files(suffix=".parquet")}
+    on_disk = {found.path for found in table.folder.files(suffix=".parquet") if found.path.startswith("day=")}
     assert on_disk == {file.path for file in lake.table("samples").files}
 
 
@@ -86,23 +89,17 @@ def test_old_days_go_but_not_before_they_are_taken_in(spark: SparkSession, lake:
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
     days = [now - age * 24 * 60 * MINUTE for age in (10, 5, 0)]
     rows = numbered([{"received_at": at, "key": f"k/{at}", "kind": "PUT", "payload": b"1"} for at in days])
-    Lander(spark, lake).land(rows)
-    assert lake.retain(age=timedelta(days=7)) == 0
-    lake.fold(spark)
-    assert lake.retain(age=timedelta(days=7)) == 1
+    put_in(lake, rows)
+    assert lake.expire(Retention(age=timedelta(days=7)), spark) == 0
+    lake.refresh(spark)
+    assert lake.expire(Retention(age=timedelta(days=7)), spark) == 1
     assert everything(lake) == expected(rows[1:])
     assert lake.read(spark, "latest").count() == 3
-    assert lake.retain(most=max(file.size for file in lake.table("samples").files)) == 1
+    most = max(file.size for file in lake.table("samples").files)
+    assert lake.expire(Retention(max_bytes=most), spark) == 1
     assert everything(lake) == expected(rows[2:])
     assert lake.landed() == {"robot": 3}
-
-
-def test_a_sweep_leaves_the_attempt_that_may_be_under_way(spark: SparkSession, lake: Lake) -> None:
-    lander = Lander(spark, lake)
-    directory = lander.samples._begin(7)
-    folder: Folder = lake.table("samples").folder
-    folder.write(f"{directory}/day=2026-01-01/prefix=a/part.parquet", b"unfinished")
-    folder.write("batch=of-somebody-dead/part.parquet", b"left")
-    now = datetime.now(UTC)
-    assert maintenance.sweep(lake.table("samples"), timedelta(0), now) == 1
-    assert [found.path.split("/")[0] for found in folder.files(suffix=".parquet")] == [directory]
+    lake.publish(spark)
+    assert published(lake, "latest").num_rows == 3
+    lake.rebuild(spark, "latest")
+    assert published(lake, "latest").num_rows == 1

@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pyspark_zenoh import activate
 from tests.interop.reference import eventually, ours, reference, unused
 from tests.rows import sample
 from tests.spark.conftest import Recorded
@@ -106,7 +107,7 @@ def test_identities_in_the_source_info(spark: SparkSession) -> None:
         ("'a' ky, 'x' payload", {}, "option keyColumn: the rows have no column 'key'; they have ky, payload"),
         ("'a' key, 'x' paylod", {}, "no sample has a column 'paylod': did you mean 'payload'?"),
         ("'a' key, 'x' payload", {"keyColum": "key"}, "did you mean keyColumn?"),
-        ("'a//b' key, 'x' payload", {}, "row 0 has the key 'a//b'"),
+        ("'a//b' key, 'x' payload", {}, "row 0 of the task has the key 'a//b'"),
         ("'a' key, 'x' payload", {"priority": "urgent"}, "option priority: expected one of REAL_TIME"),
         ("'a' key, 'x' attachment", {"identity": "attachment"}, "fills the column 'attachment'"),
     ],
@@ -120,6 +121,25 @@ def test_a_mistake_is_named_and_nothing_published(
             rows.write.format("zenoh").mode("append").options(connect=endpoint, **options).save()
         assert complaint in str(caught.value)
         assert not heard
+
+
+def test_a_thread_writes_once_its_session_is_active(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("a", "x")], "key string, payload string")
+    problems: list[BaseException] = []
+
+    def write(endpoint: str) -> None:
+        try:
+            activate(spark)
+            rows.write.format("zenoh").mode("append").option("connect", endpoint).save()
+        except PySparkException as error:
+            problems.append(error)
+
+    with listening("a") as (endpoint, heard):
+        thread = threading.Thread(target=write, args=[endpoint])
+        thread.start()
+        thread.join()
+        assert problems == []
+        assert eventually(lambda: len(heard) == 1)
 
 
 def test_an_endpoint_that_nobody_listens_on_is_named(spark: SparkSession) -> None:

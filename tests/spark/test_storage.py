@@ -87,7 +87,7 @@ def test_what_has_landed_and_what_has_not_is_answered_alike(
             assert answers(session) == wanted
         with Storage(session, "**", lake, [journal]):
             assert answers(session) == wanted
-        lake.fold(spark)
+        lake.refresh(spark)
         with Storage(session, "**", lake, [journal]) as again:
             assert answers(session) == wanted
             append(writer, [row("c/9", b"older than the DEL", NOW - 21)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.rows import EPOCH, numbers
 from tests.spark.conftest import Recorded
 from zenspark.journal import Journal, Policy
 from zenspark.journal.retention import trim
+from zenspark.spark.progress import offsets_behind_latest
 
 pytestmark = pytest.mark.spark
 
@@ -75,6 +77,7 @@ def test_a_running_query_follows_a_journal(spark: SparkSession, recorded: Record
         recorded(100, first=100)
         assert eventually(lambda: sum(batch_sizes(query)) == 200)
         assert json.loads(query.recentProgress[-1].sources[0].latestOffset) == {"robot": 200}
+        assert offsets_behind_latest(query.lastProgress)["maxOffsetsBehindLatest"] == 0
     finally:
         query.stop()
     assert landing.numbers() == list(range(200))
@@ -84,7 +87,22 @@ def test_a_batch_has_at_most_as_many_rows_as_allowed(spark: SparkSession, record
     paths = [recorded(300), recorded(100, name="other", first=1000)]
     query = landing.run(stream(spark, *paths, maxOffsetsPerTrigger=150))
     assert batch_sizes(query) == [150, 150, 100]
+    behind = [offsets_behind_latest(progress) for progress in query.recentProgress if progress.numInputRows]
+    assert [each["avgOffsetsBehindLatest"] for each in behind] == [125, 50, 0]
     assert landing.numbers() == [*range(300), *range(1000, 1100)]
+
+
+def test_a_batch_has_at_most_as_many_bytes_as_allowed(
+    spark: SparkSession, recorded: Recorded, landing: Landing
+) -> None:
+    path = recorded(500)
+    most = Journal(path).size(0, 200)
+    query = landing.run(stream(spark, path, maxBytesPerTrigger=most))
+    sizes = batch_sizes(query)
+    ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
+    assert sizes[0] == 200
+    assert all(Journal(path).size(*each) <= most for each in pairwise([0, *ends]))
+    assert landing.numbers() == list(range(500))
 
 
 def test_where_a_new_query_begins(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
@@ -118,12 +136,23 @@ def test_a_recorder_that_joins_is_read_from_its_beginning(
     assert landing.numbers() == [*range(110), *range(1000, 1050)]
 
 
-def test_progress_is_noted_in_the_journal(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+def test_progress_is_noted_in_the_journal_to_the_last_batch(
+    spark: SparkSession, recorded: Recorded, landing: Landing
+) -> None:
     path = recorded(300)
     landing.run(stream(spark, path, reader="lander", maxOffsetsPerTrigger=100))
-    noted = Journal(path).committed("lander")
-    assert noted is not None
-    assert noted >= 200  # Spark tells of a batch when it plans the next one
+    assert Journal(path).readers() == {"lander": 300}
+
+
+def test_a_query_with_other_options_is_still_the_same_reader(
+    spark: SparkSession, recorded: Recorded, landing: Landing
+) -> None:
+    path = recorded(300)
+    landing.run(stream(spark, path, maxOffsetsPerTrigger=100))
+    (reader,) = Journal(path).readers()
+    recorded(100, first=300)
+    landing.run(stream(spark, path, maxOffsetsPerTrigger=1000, minPartitions=2))
+    assert Journal(path).readers() == {reader: 400}
 
 
 def test_rows_that_were_trimmed_unread_end_the_query_or_are_left_out(

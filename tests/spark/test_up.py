@@ -19,6 +19,8 @@ import pytest
 
 import zenspark
 from tests.interop.reference import eventually, ours, unused
+from tests.waiting import until
+from zenspark.journal import Journal
 from zenspark.spark.lake import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
@@ -79,7 +81,7 @@ class Up:
 def up(endpoint: str, lake: Path | str, *flags: str) -> Iterator[Up]:
     command = [sys.executable, "-m", "zenspark", "up", "-l", endpoint, "--lake", str(lake), "--master", "local[2]"]
     process = subprocess.Popen(
-        [*command, "--no-multicast-scouting", *flags],
+        [*command, "--no-multicast-scouting", "--stop-timeout", f"{PATIENCE}s", *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -143,6 +145,74 @@ def samples(lake: Path) -> list[dict[str, Any]]:
 def newest(sent: int) -> dict[str, str]:
     """What is newest when so many were sent."""
     return {f"up/{number % 10}": str(number) for number in range(sent - 10, sent)}
+
+
+def test_ended_before_spark_is_there_it_says_what_waits_and_the_next_start_lands_it(tmp_path: Path) -> None:
+    endpoint, lake = unused(), tmp_path / "lake"
+    with up(endpoint, lake, "--stop-timeout", "0s") as first:
+        first.wait_for("Spark starts")
+        with publisher(endpoint) as process:
+            sent = publish(process, 200)
+            assert eventually(lambda: Journal(lake / "_journal").latest() == sent)
+        os.kill(first.process.pid, signal.SIGTERM)
+        assert first.ended() == 3, first.lines
+    told = "\n".join(first.lines)
+    assert f"{sent} messages recorded" in told
+    assert f"{sent} rows wait in the journal; they land at the next start" in told
+    assert "Traceback" not in told
+
+    with up(endpoint, lake) as second:
+        second.wait_for("Spark starts")
+        os.kill(second.process.pid, signal.SIGTERM)  # without --stop-timeout 0 it lands what waits first
+        assert second.ended() == 0, second.lines
+    assert [int(row["payload"]) for row in samples(lake)] == list(range(sent))
+    assert not [line for line in (*first.lines, *second.lines) if "Traceback" in line]
+
+    with up(endpoint, lake) as third:
+        third.wait_for("Spark starts")
+        os.kill(third.process.pid, signal.SIGTERM)
+        assert third.ended() == 0, third.lines
+    assert not [line for line in third.lines if "Spark is there" in line]  # nothing waits: Spark is not waited for
+
+
+def test_two_pipelines_fill_one_lake(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    places = {name: unused() for name in ("one", "other")}
+    with contextlib.ExitStack() as stack:
+        running = {
+            name: stack.enter_context(up(place, lake, "--journal", str(tmp_path / name), "--refresh-interval", "1s"))
+            for name, place in places.items()
+        }
+        publishers = {name: stack.enter_context(connected(running[name], place)) for name, place in places.items()}
+        for _ in range(3):
+            for process in publishers.values():
+                publish(process, 1000)
+            counts = {Journal(tmp_path / name).recorder: 0 for name in places}
+            wanted = {Journal(tmp_path / name).recorder: Journal(tmp_path / name).latest for name in places}
+            until(lambda: all(landed >= wanted[name]() for name, landed in all_landed(lake, counts)), PATIENCE)  # noqa: B023
+        for each in running.values():
+            os.kill(each.process.pid, signal.SIGTERM)
+        for each in running.values():
+            assert each.ended() == 0, each.lines
+    rows = samples(lake)
+    assert len(rows) == 6000
+    for recorder in counts:
+        own = [row for row in rows if row["recorder"] == recorder]
+        assert [int(row["payload"]) for row in own] == list(range(3000))
+        assert [row["offset"] for row in own] == list(range(3000))
+
+
+def all_landed(lake: Path, counts: dict[str, int]) -> list[tuple[str, int]]:
+    """How far each recorder has landed."""
+    return list((counts | Lake(lake).landed()).items())
+
+
+@contextlib.contextmanager
+def connected(running: Up, endpoint: str) -> Iterator[subprocess.Popen[str]]:
+    """A publisher, as soon as there is a node for it."""
+    running.wait_for("Spark starts")
+    with publisher(endpoint) as process:
+        yield process
 
 
 def test_what_is_published_is_in_tables_and_can_be_asked_for_and_a_new_start_continues(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from zenspark.errors import (
     NoJournal,
     OffsetOutOfRange,
     ProtocolError,
+    RowError,
     UnknownExtension,
     UsageError,
     ZError,
@@ -30,6 +31,7 @@ ERRORS = [
     LimitExceeded(70_000, 65_535),
     LinkError("tcp/127.0.0.1:7447", "connection refused"),
     EncodeError("-1 does not fit 8 bits", "version", "HELLO"),
+    RowError(7, "has no key"),
     LakeError("samples", "nothing"),
     NoJournal("here", "nothing"),
     JournalFull("here", "no room"),
@@ -43,6 +45,7 @@ ERRORS = [
 
 def test_fault_decides_the_branch() -> None:
     assert issubclass(EncodeError, UsageError)
+    assert issubclass(RowError, UsageError)
     assert issubclass(UnknownExtension, DecodeError)
     for theirs in (DecodeError, HandshakeError, LimitExceeded):
         assert issubclass(theirs, ProtocolError)
@@ -69,6 +72,7 @@ def test_the_peer_is_told_that_what_it_said_is_invalid() -> None:
             UnknownExtension(0xF, 3, "PUT"),
             "PUT: expected an extension known here at byte 3, found mandatory extension 0xf",
         ),
+        (RowError(7, "has no key"), "row 7 has no key"),
         (HandshakeError("version 8 instead of 9", CloseReason.INVALID), "version 8 instead of 9"),
         (LimitExceeded(70_000, 65_535), "message: 70000 is more than the 65535 allowed"),
         (LinkError("tcp/127.0.0.1:7447", "connection refused"), "tcp/127.0.0.1:7447: connection refused"),

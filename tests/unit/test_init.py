@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import enum
 import inspect
@@ -35,9 +36,20 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(zenspark)
 
 
+def test_type_checkers_see_every_name() -> None:
+    """They do not run the package, so they need the imports that it does not do."""
+    tree = ast.parse(inspect.getsource(zenspark))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and isinstance(node.body[0], ast.ImportFrom)]
+    seen = {
+        alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    homes = {name: f"zenspark.{home}" for name, home in zenspark._HOME.items()}
+    assert seen == homes | dict.fromkeys(zenspark._MODULES, "zenspark")
+
+
 def test_other_names_are_not() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = zenspark.nonsense
+        _ = zenspark.nonsense  # type: ignore[attr-defined]  # which is what a type checker says too
 
 
 def test_importing_the_package_loads_none_of_it() -> None:
@@ -73,6 +85,10 @@ VALUES: dict[str, tuple[Any, Any]] = {
     ),
     "KeyExpr": (zenspark.KeyExpr("a/*"), zenspark.KeyExpr("a/**")),
     "Link": (LINK, zenspark.Link(ZID, "tcp/a:1", "tcp/b:3")),
+    "LinkCounters": (
+        zenspark.LinkCounters(ZID, 7, {"interrupted": 1}, {}),
+        zenspark.LinkCounters(ZID, 7, {}, {"congestion": 1}),
+    ),
     "LinkEvent": (
         zenspark.LinkEvent(zenspark.SampleKind.PUT, LINK),
         zenspark.LinkEvent(zenspark.SampleKind.DELETE, LINK),
@@ -146,7 +162,7 @@ def test_every_value_pickles_copies_and_compares(name: str) -> None:
         assert again != other
         assert again != 3
         assert repr(again) == repr(value)
-        if name not in CHANGES | {"Link", "LinkEvent"}:  # they hold a list
+        if name not in CHANGES | {"Link", "LinkCounters", "LinkEvent"}:  # they hold lists or dictionaries
             assert hash(again) == hash(value)
             assert {again: 1}[value] == 1
 

@@ -28,7 +28,7 @@ from zenspark.arrow.incoming import (
 )
 from zenspark.transport.hearing import Pushes
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Spans
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Shape, Spans
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
     Congestion,
@@ -334,3 +334,25 @@ def test_shapes_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPat
     assert [piece.commons[0].key for piece in found] == ["a", "a", "b", "c", "a"]
     assert found[0].commons[0] is found[1].commons[0]
     assert len(memory) == 2
+
+
+def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What differs in anything but the key is still told apart."""
+    decoded_shapes = []
+    real = Pushes.shape_at
+
+    def shape_at(self: Pushes, index: int) -> Shape:
+        decoded_shapes.append(index)
+        return real(self, index)
+
+    monkeypatch.setattr(Pushes, "shape_at", shape_at)
+    memory: Memory = {}
+    for key in ("a", "b/c", "é"):
+        expr = WireExpr(0, key)
+        for message in (PLAIN, FULL, REMOVAL):
+            columns = decoded(Push(wire_expr=expr, qos=message.qos, body=message.body))
+            for stamped_by in (None, CLOCK):
+                pushes = Pushes(columns, 0, 1, stamped_by=stamped_by)
+                found = batch_of([piece_of(pushes, [key], "feed", 0, memory)])
+                assert found.equals(batch_of([piece_of(pushes, [key], "feed", 0, {})]))
+    assert len(decoded_shapes) == 3 * 3 * 2 + 3 * 2  # for each comparison, and once for each shape but for its key

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
 
-from pyspark_zenoh import DefaultSource
+from pyspark_zenoh import DefaultSource, activate
 from tests.unit.spark.journaled import journal
 from zenspark.errors import UsageError
 from zenspark.spark.batch import JournalReader
@@ -43,3 +44,10 @@ def test_schemas(tmp_path: Path) -> None:
     assert source(selector="a", connect=ENDPOINT, onError="row").schema().names == [*samples[:-2], "error"]
     with pytest.raises(UsageError, match="did you mean journal"):
         source(journals=path).schema()
+
+
+def test_a_session_is_made_the_active_one_of_the_thread() -> None:
+    spark = Mock()
+    activate(spark)
+    spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession.assert_called_once_with(spark._jsparkSession)
+    activate(Mock(spec=[]))  # over Spark Connect, nothing is needed

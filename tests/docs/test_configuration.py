@@ -1,0 +1,63 @@
+"""What docs/configuration.md says of keys is what the declarations say, and no key of eclipse-zenoh is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tools import generate_configuration
+from tools.generate_configuration import REFUSED, TARGET, USED, WARNED, main
+from zenspark.api.config import Config
+from zenspark.api.schema import MODES, ConfigError, leaves
+from zenspark.api.settings import Settings
+
+ROWS = dict(re.findall(r"^\| `([\w/]+)` \| .* \| ([^|]+) \|$", TARGET.read_text(), re.MULTILINE))
+
+
+def test_the_table_is_fresh(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["--check"]) == 0
+    monkeypatch.setattr(generate_configuration, "table", lambda: "another\n")
+    assert main(["--check"]) == 1
+    assert "make configuration" in capsys.readouterr().err
+
+
+def paths(document: object, path: str = "") -> Iterator[str]:
+    if not isinstance(document, dict) or not document or (set(document) <= set(MODES)):
+        yield path
+        return
+    for name, value in document.items():
+        yield from paths(value, f"{path}/{name}" if path else name)
+
+
+def test_every_key_of_eclipse_zenoh_is_there() -> None:
+    zenoh = pytest.importorskip("zenoh")
+    for path in paths(json.loads(str(zenoh.Config()))):
+        assert path in ROWS or any(row.startswith(f"{path}/") for row in ROWS), path
+
+
+def test_every_key_has_one_of_three_effects() -> None:
+    assert set(ROWS.values()) == {USED, WARNED, REFUSED}
+    assert list(ROWS) == [path for path, _, _ in leaves(Settings)]
+
+
+PROTECTION = re.compile("auth|tls|access_control|low_pass|downsampling|permissions|mask|max_sessions|timeout|pending")
+
+
+def test_no_key_that_asks_for_protection_is_only_warned_of() -> None:
+    assert [path for path, effect in ROWS.items() if effect == WARNED and PROTECTION.search(path)] == []
+
+
+@pytest.mark.parametrize("path", [path for path, effect in ROWS.items() if effect == REFUSED])
+def test_what_is_said_to_be_refused_is_refused(path: str) -> None:
+    config = Config()
+    for value in ('"x"', "3"):
+        try:
+            config.insert_json5(path, value)
+            break
+        except ConfigError:
+            continue
+    with pytest.raises(ConfigError, match=f"configuration key {path}: expected null"):
+        config.settings()

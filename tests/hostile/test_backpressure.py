@@ -1,0 +1,267 @@
+"""A neighbour that never reads: whatever is sent to it, a router's memory stays bounded and others are served."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.hostile.raw import RawPeer
+from tests.hostile.routers import MIB, RouterProcess, router
+from tests.unit.api.sessions import address, connected, listening
+from tests.waiting import PATIENCE, until
+from zenspark.transport.connection import State
+from zenspark.wire.messages import (
+    Declare,
+    DeclareQueryable,
+    DeclareToken,
+    Interest,
+    NetworkMessage,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+    UndeclareToken,
+)
+from zenspark.wire.values import Encoding, InterestMode, QueryableInfo, QueryBody, QueryTarget, WireExpr
+
+zenoh = pytest.importorskip("zenoh")
+
+pytestmark = pytest.mark.interop
+
+WAIT_SECONDS = 1.0
+"""How long a link may take nothing before its neighbour is given up, in these tests."""
+FLOOD_BYTES = 160 * MIB
+"""What an attacker sends at most, or has sent."""
+MAX_GROWTH_MIB = 64
+"""What the memory of a router may grow by, whatever is sent to a neighbour that never reads."""
+KEY = WireExpr(0, "attack/key")
+COMPLETE = QueryableInfo(complete=True)
+
+
+@contextlib.contextmanager
+def attacked() -> Iterator[RouterProcess]:
+    """A router, an honest client of eclipse-zenoh that is served all along, and the growth of memory at the end."""
+    wait = f"{WAIT_SECONDS * 1e6:.0f}"
+    with (
+        router(transport__link__tx__queue__congestion_control__block__wait_before_close=wait) as target,
+        honest(target.locator) as asker,
+        honest(target.locator) as answerer,
+    ):
+        queryable = answerer.declare_queryable("honest", lambda query: query.reply("honest", "served"))
+        until(lambda: is_served(asker))
+        yield target
+        assert is_served(asker)
+        queryable.undeclare()
+
+
+@contextlib.contextmanager
+def honest(locator: str) -> Iterator[Any]:
+    config = zenoh.Config()
+    settings = {"mode": "client", "connect/endpoints": [locator], "scouting/multicast/enabled": False}
+    for key, value in {**settings, "transport/shared_memory/enabled": False}.items():
+        config.insert_json5(key, json.dumps(value))
+    with zenoh.open(config) as session:
+        yield session
+
+
+def is_served(session: Any) -> bool:  # noqa: ANN401 - of eclipse-zenoh
+    return [reply.ok.payload.to_string() for reply in session.get("honest", timeout=PATIENCE) if reply.ok] == ["served"]
+
+
+Chunk = Callable[[], tuple[list[NetworkMessage], int]]
+"""Makes the next messages of an attack; with how many bytes they are about."""
+
+
+def assert_held_back(target: RouterProcess, deaf: RawPeer, source: RawPeer, chunk: Chunk) -> None:
+    """Flood a neighbour that does not read: memory does not grow much, and the neighbour is given up."""
+    sent, growth, deadline = 0, 0.0, time.monotonic() + 4 * PATIENCE
+    while not (end := ended(target, deaf)):
+        assert time.monotonic() < deadline, f"not given up after {sent / MIB:.0f} MiB"
+        if source.send(timeout=0.1) and sent < FLOOD_BYTES:
+            messages, size = chunk()
+            source.send(*messages, timeout=0.1)
+            sent += size
+        growth = max(growth, target.growth)
+        assert growth < MAX_GROWTH_MIB
+    print(f"sent {sent / MIB:.1f} MiB, memory grew by {growth:.1f} MiB; {end}")
+    assert "took nothing for" in end or "bytes wait" in end
+
+
+def ended(target: RouterProcess, peer: RawPeer) -> str:
+    """What the router has logged about the end of a link, once."""
+    port = peer.socket.getsockname()[1]
+    lines = [line for line in target.log.splitlines() if f"127.0.0.1:{port} ended" in line]
+    assert len(lines) < 2
+    return "".join(lines)
+
+
+def is_asked(peer: RawPeer) -> bool:
+    return peer.read(0.02) and any(isinstance(message, Request) for message in peer.received)
+
+
+def test_replies_to_an_asker_that_never_reads() -> None:
+    with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as answerer:
+        assert answerer.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
+        numbers, body = count(1), Reply(body=Put(payload=bytes(20_000)))
+        until(lambda: deaf.send(Request(request_id=next(numbers), wire_expr=KEY, body=Query())) and is_asked(answerer))
+
+        def chunk() -> tuple[list[NetworkMessage], int]:
+            deaf.send(*(Request(request_id=next(numbers), wire_expr=KEY, body=Query()) for _ in range(20)), timeout=0.1)
+            answerer.read(0.05)
+            answers: list[NetworkMessage] = []
+            for request in [one for one in answerer.received if isinstance(one, Request)]:
+                answers += [Response(request_id=request.request_id, wire_expr=KEY, body=body)] * 10
+                answers.append(ResponseFinal(request_id=request.request_id))
+            answerer.received.clear()
+            return answers, 20_000 * len(answers)
+
+        assert_held_back(target, deaf, answerer, chunk)
+
+
+def test_requests_to_a_queryable_that_never_reads() -> None:
+    with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as asker:
+        assert deaf.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
+        numbers, question = count(1), Query(body=QueryBody(Encoding.BYTES, bytes(30_000)))
+        until(lambda: asker.send(Request(request_id=next(numbers), wire_expr=KEY, body=question)) and is_asked(deaf))
+
+        def chunk() -> tuple[list[NetworkMessage], int]:
+            return [Request(request_id=next(numbers), wire_expr=KEY, body=question) for _ in range(10)], 300_000
+
+        assert_held_back(target, deaf, asker, chunk)
+
+
+TOKENS = 3_000
+
+
+def tokens() -> list[NetworkMessage]:
+    """Declarations with long keys, about 3 MB in all."""
+    names = [WireExpr(0, f"attack/{number}/{'k' * 1000}") for number in range(TOKENS)]
+    return [Declare(body=DeclareToken(id=number, wire_expr=name)) for number, name in enumerate(names, 1)]
+
+
+def settle(declarer: RawPeer) -> None:
+    """Wait until the router has read what a neighbour has sent before: it answers in order."""
+    assert declarer.send(Interest(id=1, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "nothing")))
+    until(lambda: declarer.read(0.02) and any(map(is_final, declarer.received)))
+
+
+@pytest.mark.parametrize("mode", [InterestMode.CURRENT, InterestMode.CURRENT_FUTURE])
+def test_interests_of_an_asker_that_never_reads(mode: InterestMode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer is small, as keys have numbers by then: here a link is behind sooner than it would be."""
+    monkeypatch.setattr("zenspark.net.speaking.BEHIND", 100_000)
+    wait = "transport__link__tx__queue__congestion_control__block__wait_before_close"
+    with (
+        listening("router", **{wait: int(WAIT_SECONDS * 1e6)}) as session,
+        RawPeer(address(session)) as declarer,
+        RawPeer(address(session), receive_buffer=4096) as deaf,
+    ):
+        node = session._hub.node
+        assert declarer.send(*tokens())
+        settle(declarer)
+        (driver,) = [each for face, each in node.drivers.items() if face.zid == deaf.zid]
+        driver.link._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # type: ignore[attr-defined]
+        numbers, most = count(1), 0
+        while any(face.zid == deaf.zid for face in node.drivers):
+            asked = Interest(id=next(numbers) % 100, mode=mode, tokens=True, wire_expr=WireExpr(0, "attack/**"))
+            deaf.send(asked, timeout=0.01)
+            most = max(most, driver.backlog)
+        assert most < 500_000
+        assert driver.connection.state is State.CLOSED
+
+
+def test_declarations_for_a_neighbour_that_never_reads() -> None:
+    with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as declarer:
+        everything = WireExpr(0, "attack/**")
+        assert deaf.send(Interest(id=1, mode=InterestMode.CURRENT_FUTURE, tokens=True, wire_expr=everything))
+        until(lambda: deaf.read(0.02))
+        numbers = count(1)
+
+        def chunk() -> tuple[list[NetworkMessage], int]:
+            made: list[NetworkMessage] = []
+            for number in (next(numbers) for _ in range(100)):
+                name = WireExpr(0, f"attack/{number}/{'k' * 4000}")
+                made += [Declare(body=DeclareToken(id=1, wire_expr=name)), Declare(body=UndeclareToken(id=1))]
+            return made, 400_000
+
+        assert_held_back(target, deaf, declarer, chunk)
+
+
+def test_admin_space_queries_of_an_asker_that_never_reads() -> None:
+    with attacked() as target, RawPeer(target.locator) as deaf:
+        numbers, everything = count(1), WireExpr(0, "@/**")
+
+        def chunk() -> tuple[list[NetworkMessage], int]:
+            asked = [
+                Request(request_id=next(numbers), wire_expr=everything, target=QueryTarget.ALL, body=Query())
+                for _ in range(100)
+            ]
+            return list(asked), 100_000
+
+        assert_held_back(target, deaf, deaf, chunk)
+
+
+def test_a_slow_asker_gets_every_declaration() -> None:
+    """Answers in portions are complete, in order, and end with D_FINAL."""
+    with (
+        attacked() as target,
+        RawPeer(target.locator) as declarer,
+        RawPeer(target.locator, receive_buffer=4096) as slow,
+    ):
+        assert declarer.send(*tokens())
+        settle(declarer)
+        for number in (1, 2):
+            asked = Interest(id=number, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "attack/**"))
+            assert slow.send(asked)
+        until(lambda: slow.read(0.02) and sum(is_final(message) for message in slow.received) == 2, 2 * PATIENCE)
+        declared = [one for one in slow.received if isinstance(one, Declare) and isinstance(one.body, DeclareToken)]
+        assert len(declared) == 2 * TOKENS
+
+
+def is_final(message: NetworkMessage) -> bool:
+    return isinstance(message, Declare) and type(message.body).__name__ == "DeclareFinal"
+
+
+QUESTIONS = 200
+
+
+def ask_each_other(one: Any, other: Any, payload: Any) -> None:  # noqa: ANN401 - of either package
+    """Two sessions put large questions to each other at the same time, and answer them at length in callbacks."""
+    with ThreadPoolExecutor(2) as pool:
+        served = [
+            session.declare_queryable(key, lambda query, key=key: query.reply(key, payload))
+            for session, key in ((one, "of/one"), (other, "of/other"))
+        ]
+        for session, key in ((one, "of/other"), (other, "of/one")):
+            until(lambda: [reply.ok for reply in session.get(key, timeout=PATIENCE)])  # noqa: B023
+
+        def ask(session: Any, key: str) -> int:  # noqa: ANN401 - of either package
+            waiting = [session.get(key, payload=payload, timeout=4 * PATIENCE) for _ in range(QUESTIONS)]
+            return sum(reply.ok is not None for replies in waiting for reply in replies)
+
+        asking = [pool.submit(ask, one, "of/other"), pool.submit(ask, other, "of/one")]
+        assert [each.result(8 * PATIENCE) for each in asking] == [QUESTIONS] * 2
+        for queryable in served:
+            queryable.undeclare()
+
+
+def test_two_sessions_that_flood_each_other_are_both_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.net.speaking.BEHIND", 100_000)
+    with listening("router") as middle, connected("client", middle) as one, connected("client", middle) as other:
+        ask_each_other(one, other, bytes(200_000))
+        assert len(middle.info.transports()) == 2
+
+
+def test_two_sessions_of_eclipse_that_flood_each_other_are_both_served() -> None:
+    with router() as middle, honest(middle.locator) as one, honest(middle.locator) as other:
+        ask_each_other(one, other, bytes(200_000))
+        assert "ended" not in middle.log

@@ -1,0 +1,130 @@
+"""A loop that nothing ends: timeouts beyond what pollers count, and what happens if it ends all the same."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import zenspark.api.opening
+from tests.hostile.raw import RawPeer
+from tests.unit.api.sessions import address, config, connected, listening
+from tests.waiting import PATIENCE, until
+from zenspark.api.query import Query
+from zenspark.api.session import Session
+from zenspark.errors import SessionClosed
+from zenspark.net.loop import Loop
+from zenspark.wire.messages import Declare, DeclareQueryable, Request, Response, ResponseFinal
+from zenspark.wire.messages import Query as QueryBody
+from zenspark.wire.values import QueryableInfo, WireExpr
+
+KEY = WireExpr(0, "a/b")
+FAR = [2_200_000_000, 2**63]
+"""Milliseconds that no poller can wait for, the second more than a float counts exactly."""
+
+
+def request(number: int, timeout_ms: int) -> Request:
+    return Request(request_id=number, wire_expr=KEY, timeout_ms=timeout_ms, body=QueryBody())
+
+
+def has_no_timer_but_one(session: Session) -> bool:
+    loop = session._hub.node.loop
+    return len([entry for entry in loop._timers if entry[2].work is not None]) <= 1
+
+
+@pytest.mark.parametrize("timeout_ms", FAR)
+def test_a_request_with_a_timeout_beyond_all_bounds_does_not_end_the_loop(timeout_ms: int) -> None:
+    with listening("router", transport__unicast__accept_timeout=100) as session:
+        with RawPeer(address(session)) as queryable, RawPeer(address(session)) as asker:
+            info = QueryableInfo(complete=True)
+            assert queryable.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=info)))
+            until(lambda: asker.send(request(1, timeout_ms)) and is_asked(queryable))
+        until(lambda: not session.info.transports())
+        until(lambda: has_no_timer_but_one(session))
+        with (
+            connected("client", session) as honest,
+            session.declare_queryable("c", lambda query: query.reply("c", b"")),
+        ):
+            assert [reply.ok is not None for reply in honest.get("c", timeout=PATIENCE)] == [True]
+
+
+def is_asked(peer: RawPeer) -> bool:
+    peer.read(0.02)
+    return any(isinstance(message, Request) for message in peer.received)
+
+
+@pytest.mark.parametrize("timeout", [3_000_000, 2.0**53])
+def test_a_program_may_wait_as_long_as_it_likes(timeout: float) -> None:
+    kept: list[Query] = []
+    with listening("peer") as session, session.declare_queryable("a/b", kept.append):
+        replies = session.get("a/b", timeout=timeout)
+        until(lambda: kept)
+        turned = threading.Event()
+        session._hub.later(turned.set)
+        assert turned.wait(PATIENCE)
+        with kept.pop() as query:
+            query.reply("a/b", b"late")
+        assert [reply.ok.payload.to_bytes() for reply in replies] == [b"late"]
+
+
+def test_a_request_of_a_neighbour_is_kept_for_the_configured_time_at_most() -> None:
+    with (
+        listening("router", queries_max_timeout=50) as session,
+        RawPeer(address(session)) as asker,
+        RawPeer(address(session)) as queryable,
+    ):
+        assert queryable.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=QueryableInfo(True))))
+        until(lambda: asker.send(request(1, 2**63)) and is_asked(queryable))
+        until(lambda: asker.read(0.05) and any(isinstance(one, ResponseFinal) for one in asker.received))
+        assert any(isinstance(one, Response) for one in asker.received), "the asker is told that time is up"
+
+
+def test_a_request_to_the_session_itself_is_kept_for_the_configured_time_at_most() -> None:
+    kept: list[Query] = []
+    with (
+        listening("router", queries_max_timeout=50) as session,
+        session.declare_queryable("a/b", kept.append),
+        RawPeer(address(session)) as asker,
+    ):
+        assert asker.send(request(1, 2**63))
+        until(lambda: asker.read(0.05) and any(isinstance(one, ResponseFinal) for one in asker.received))
+
+
+def test_questions_of_a_neighbour_that_left_leave_no_timer() -> None:
+    kept: list[Query] = []
+    with listening("router") as session, session.declare_queryable("a/b", kept.append):
+        with RawPeer(address(session)) as asker:
+            assert asker.send(*(request(number, 2**40) for number in range(100)))
+            until(lambda: len(kept) == 100)
+        until(lambda: not session.info.transports())
+        until(lambda: has_no_timer_but_one(session))
+        for query in kept:
+            query.reply("a/b", b"nobody is there")
+
+
+def test_if_the_loop_ends_all_the_same_the_session_is_closed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("zenspark.net.loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
+    session = zenspark.api.opening.open(config("peer", ["tcp/127.0.0.1:0"]))
+    with connected("peer", session) as other:
+        subscriber, replies = session.declare_subscriber("a"), other.get("never", timeout=PATIENCE)
+        break_loop(session._hub.node.loop)
+        until(session.is_closed)
+        with pytest.raises(SessionClosed):
+            session.put("a", b"")
+        assert list(subscriber) == [], "whoever waits for samples hears that none will come"
+        assert list(replies) == []
+        until(lambda: not other.info.transports())
+        session.close()
+    assert any(record.levelname == "CRITICAL" for record in caplog.records)
+
+
+def break_loop(loop: Loop) -> None:
+    """Make every further turn of a loop fail."""
+
+    def fail(_: int) -> None:
+        raise OSError("broken")
+
+    loop._turn = fail  # type: ignore[method-assign, assignment]
+    loop.call_soon(lambda: None)

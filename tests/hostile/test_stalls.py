@@ -1,0 +1,99 @@
+"""Time: sessions that never come about, sessions that are gone, and stalls during which nothing was read."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import zenspark
+from tests.hostile.raw import RawPeer
+from tests.hostile.routers import router
+from tests.unit.api.sessions import config
+from tests.unit.net.nodes import QUICK, TestNode, nodes
+from tests.waiting import PATIENCE, until
+from zenspark.net.driver import Driver
+from zenspark.net.node import Limits
+from zenspark.wire.values import WhatAmI
+
+zenoh = pytest.importorskip("zenoh")
+
+
+def test_nothing_keeps_a_session_that_is_gone() -> None:
+    node = TestNode(0xA1, WhatAmI.ROUTER, Limits(accept_timeout=1000.0, patience=QUICK))
+    with nodes(node):
+        locator = str(node.place())
+        with RawPeer(locator, zid=0xB1):
+            node.wait_for(0xB1)
+            (driver,) = [weakref.ref(each) for each in node.drivers.values()]
+        node.wait_for()
+        until(lambda: is_freed(driver))
+
+
+def is_freed(driver: weakref.ref[Driver]) -> bool:
+    gc.collect()
+    return driver() is None
+
+
+@pytest.mark.parametrize("seconds", [2**63, 3601])
+def test_a_lease_without_end_is_not_believed(seconds: int) -> None:
+    node = TestNode(0xA1, WhatAmI.ROUTER)
+    with nodes(node), RawPeer(str(node.place()), zid=0xB1, lease_ms=seconds * 1000):
+        node.wait_for(0xB1)
+        (driver,) = node.drivers.values()
+        assert driver.connection.next_timeout() <= node.loop.now() + 3600
+        assert driver.connection.terms is not None
+        assert driver.connection.terms.peer_lease == 3600
+
+
+LEASE, STALL = 3.0, 4.5
+"""Seconds of silence after which clients count as gone, and for which the router stands still."""
+
+
+@contextlib.contextmanager
+def eclipse_client(locator: str) -> Iterator[Any]:
+    """A session of eclipse-zenoh that announces a short lease."""
+    made = zenoh.Config()
+    for key, value in client_settings(locator).items():
+        made.insert_json5(key, json.dumps(value))
+    with zenoh.open(made) as session:
+        yield session
+
+
+def client_settings(locator: str) -> dict[str, object]:
+    return {
+        "mode": "client",
+        "connect/endpoints": [locator],
+        "scouting/multicast/enabled": False,
+        "transport/link/tx/lease": int(LEASE * 1000),
+        "transport/shared_memory/enabled": False,
+    }
+
+
+@pytest.mark.interop
+def test_a_router_that_stood_still_keeps_the_neighbours_that_spoke_meanwhile() -> None:
+    with (
+        router(transport__link__tx__lease="60000") as stopped,
+        eclipse_client(stopped.locator) as foreign,
+        zenspark.open(config("client", (), [stopped.locator], transport__link__tx__lease=int(LEASE * 1000))) as own,
+    ):
+        answer = foreign.declare_queryable("theirs", lambda query: query.reply("theirs", "still here"))
+        own.declare_queryable("ours", lambda query: query.reply("ours", b"still here"))
+        until(lambda: [reply.ok for reply in own.get("theirs")] and [reply.ok for reply in foreign.get("ours")])
+        time.sleep(LEASE / 3)  # it stops as most do: while it has nothing to do
+        os.kill(stopped.process.pid, signal.SIGSTOP)
+        time.sleep(STALL)
+        os.kill(stopped.process.pid, signal.SIGCONT)
+        assert [reply.ok.payload.to_string() for reply in foreign.get("ours", timeout=PATIENCE)] == ["still here"]
+        assert [reply.ok.payload.to_string() for reply in own.get("theirs", timeout=PATIENCE)] == ["still here"]
+        answer.undeclare()
+        assert "ended" not in stopped.log
+        assert stopped.log.count("session with") == 2

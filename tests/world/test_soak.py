@@ -1,0 +1,36 @@
+"""Disk, memory, files and lag stay as they are under load: for two minutes here, half an hour behind `make soak`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.growth import Measure, Verdict, table, verdicts
+from tests.world.soak import MEASURES, Soak, run
+
+pytest.importorskip("zenoh")
+
+SECONDS = float(os.environ.get("ZENSPARK_SOAK_SECONDS", "120"))
+RATE = float(os.environ.get("ZENSPARK_SOAK_RATE", "5000"))
+
+
+@pytest.mark.spark
+@pytest.mark.interop
+def test_nothing_grows_under_load(tmp_path: Path) -> None:
+    outcome = run(Soak(SECONDS, RATE), tmp_path)
+    told = verdicts(MEASURES, outcome.measured)
+    print(f"\n{outcome.sent} messages in {SECONDS:.0f} s\n{table(told)}")
+    assert outcome.landed == outcome.sent
+    assert outcome.sent > SECONDS * RATE / 2  # or else this was no load
+    assert [verdict.measure.name for verdict in told if verdict.has_grown] == []
+
+
+def test_growth_is_found() -> None:
+    """By the comparison itself: what grows by a tenth of its size each tenth of the time has grown."""
+    flat = {measure.name: [100.0 + number % 7 for number in range(40)] for measure in MEASURES}
+    grown = MEASURES[4]
+    told = verdicts(MEASURES, flat | {grown.name: [100.0 + 10 * number for number in range(40)]})
+    assert [verdict.measure for verdict in told if verdict.has_grown] == [grown]
+    assert not Verdict(Measure("files", "files", 10), 1, 9, 9).has_grown  # little of it is noise
