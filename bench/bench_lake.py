@@ -38,9 +38,8 @@ from zenspark.journal import Journal, JournalWriter
 from zenspark.spark.engine import spark_session
 from zenspark.spark.lake import Lake
 from zenspark.spark.lake.landing import Landing
+from zenspark.spark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.lake.samples import Samples
-from zenspark.spark.lake.upkeep import Care
-from zenspark.spark.lake.writing import write
 from zenspark.spark.stream import SLICES
 
 ROWS = {8: 1_000_000, 1024: 100_000, 65536: 2_000}
@@ -54,6 +53,19 @@ EARLY, LATE = slice(5, 25), slice(BATCHES - 20, BATCHES)
 BATCH_ROWS = 1_000
 BEGAN = 1_794_787_200_000_000
 PATIENCE = 120.0
+WRITING = {
+    "compression": "zstd",
+    # without the checksum file beside each file: for each of both, Hadoop starts a `chmod`
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+"""How Spark writes by itself, at its best."""
+CONFIGURATION = {
+    "spark.driver.memory": "4g",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # without this, each task sorts its rows, payloads and all, only to write one partition after the other
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+}
 
 
 def samples(start: int, count: int, size: int) -> pa.RecordBatch:
@@ -124,7 +136,7 @@ class Place:
         path = next(self._lakes)
         parts = Journal(self.journal).slices(0, self.rows, TASKS)
         given = self.spark.createDataFrame(pa.Table.from_pylist([asdict(part) for part in parts], schema=SLICES))
-        target = Samples(Lake(path).table("samples"), "bench")
+        target = Samples(Lake(path).folder, Lake(path).table("samples"))
         began = time.perf_counter()
         landed = target.land(given, 0)
         seconds = time.perf_counter() - began
@@ -136,13 +148,14 @@ class Place:
     def written(self) -> float:
         """Rows per second by Spark alone, from Parquet to Parquet in the same partitions."""
         path = next(self._lakes)
-        table = Lake(path).table("samples")
         began = time.perf_counter()
         rows = self.spark.read.parquet(str(self.parquet))
         prefix, day = F.substring_index("key", "/", 1), F.to_date("received_at")
-        write(rows.withColumns({"day": day, "prefix": prefix}), table, "batch=bench")
+        writer = rows.withColumns({"day": day, "prefix": prefix}).write.options(**WRITING)
+        writer.partitionBy("day", "prefix").parquet(path.as_uri())
         seconds = time.perf_counter() - began
-        assert sum(file.rows for file in table.described("batch=bench")) == self.rows
+        files = [file for file in path.rglob("*.parquet") if file.is_file()]
+        assert sum(pq.read_metadata(file).num_rows for file in files) == self.rows
         shutil.rmtree(path)
         return self.rows / seconds
 
@@ -187,7 +200,9 @@ def batches(spark: SparkSession, path: Path) -> Iterator[Result]:
     lake = Lake(path / "lake")
     seconds: list[float] = []
     with JournalWriter(path / "journal", recorder="bench") as writer:
-        landing = Landing(spark, [path / "journal"], lake, trigger="0 seconds", care=Care(compact_every=10.0))
+        landing = Landing(
+            spark, [path / "journal"], lake, trigger="0 seconds", maintenance=MaintenanceConfig(compact_interval=10.0)
+        )
         landing.start()
         for number in range(BATCHES):
             writer.append(samples(number * BATCH_ROWS, BATCH_ROWS, 8))
@@ -219,7 +234,7 @@ def main() -> None:
     command.add_argument("--scale", type=float, default=1.0, help="with how many times as many rows")
     command.add_argument("--only", default="8,1024,65536,batches", help="which parts to run, with commas between")
     options = command.parse_args()
-    spark = spark_session(f"local[{TASKS}]", "bench lake", {"spark.driver.memory": "4g"})
+    spark = spark_session(f"local[{TASKS}]", "bench lake", CONFIGURATION)
     parts = (of(spark, part, options.scale) for part in options.only.split(","))
     report("lake", chain.from_iterable(parts), options.json)
     spark.stop()

@@ -38,6 +38,7 @@ from bench.compare import Result
 from bench.running import parser, report
 from zenspark.spark.job import Job
 from zenspark.spark.lake import Lake
+from zenspark.spark.landing_settings import LandingSettings
 from zenspark.spark.storage.settings import StorageSettings
 
 ROWS = {8: 4_000_000, 1024: 200_000, 65536: 4_000}
@@ -75,7 +76,9 @@ def role_up(locator: str, lake: str, count: int, master: str) -> None:
     storage = StorageSettings(name="up", key_exprs=("**",), lake=lake, journal=Path(lake, "_journal"))
     with closing(Job(config, [storage])) as job:
         job.record()
-        job.land(master)
+        job.land({lake: LandingSettings(master=master)})
+        while not job.landings[lake].is_spark_there:
+            time.sleep(LOOK_AGAIN)
         tell(ready=True)
         target = 0
         while has_word():
@@ -89,10 +92,10 @@ def watched(job: Job, target: int) -> dict[str, object]:
     while steps[-1][1] < target:
         time.sleep(LOOK_AGAIN)
         job.check()
-        now, progress = time.time(), job.progress()
-        if progress.landed > steps[-1][1]:
-            steps.append((now, progress.landed))
-        if not recorded and progress.recorded >= target:
+        now, landed = time.time(), sum(landing.status().rows for landing in job.landings.values())
+        if landed > steps[-1][1]:
+            steps.append((now, landed))
+        if not recorded and sum(each.status().rows for each in job.storages.recorders.values()) >= target:
             recorded = now
     return {"recorded": recorded, "steps": steps[1:]}
 

@@ -7,7 +7,7 @@
 A good answer: the median latency of a get for one key is at most twice that of a plain queryable (ratio 2.0), and a
 million keys take some hundred bytes each.
 
-The node with both is one process, whoever asks is another, on loopback TCP. The plain queryable replies with one value
+The node with both is one process, the querier another, on loopback TCP. The plain queryable replies with one value
 on whatever key it is asked for; both are asked by the same session, for the same keys at random, by turns, so a busy
 machine disturbs both alike. `take in` is how many rows a second the newest values are kept up with: for rows of a
 million different keys, and of a hundred.
@@ -123,7 +123,7 @@ def opened(mode: str, listen: list[str] | None = None, connect: list[str] | None
     return zenspark.open(config)
 
 
-# --- who asks ---------------------------------------------------------------------------------------------------------
+# --- the querier ------------------------------------------------------------------------------------------------------
 
 
 def latencies(session: zenspark.Session, selectors: list[str], replies: int = 1) -> list[float]:
