@@ -11,14 +11,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := pytest -n 2 -m "not (spark or browser or soak)"
-# One after the other: a second Spark on the same machine would make both slower.
-SPARK := pytest -m "spark and not soak" tests/spark
+SPARK := pytest -m "spark and not soak"
+# One process has the tests that share a Spark, the other those that start their own; load is measured alone.
+SPARK_TESTS := $(SPARK) -n 2 --dist loadgroup tests/spark tests/world --deselect tests/world/test_soak.py
+LOAD_TEST := $(SPARK) tests/world/test_soak.py
 PURE := ZENSPARK_PURE=1 ZENSPARK_REQUIRE_COMPILED=0
 
 CODE := $(wildcard src tests tools bench fuzz)
 CORE := clock errors key wire router transport capture arrow
 CORE_TESTS := $(wildcard $(CORE:%=tests/unit/%) tests/unit/test_*.py tests/property tests/vectors tests/conformance)
 ASAN_TESTS := $(wildcard tests/unit/wire tests/unit/key tests/property)
+
+, := ,
 
 # Stamps: each is younger than everything its step reads.
 CREATED := $(VENV)/.created
@@ -28,7 +32,7 @@ COMPILED := build/.compiled
 
 .PHONY: help
 help: ## list the targets (make alone does this)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # --- to use it ------------------------------------------------------------------------------------
 
@@ -39,7 +43,8 @@ run: setup ## Zenoh to tables and back with a simulated fleet, for a while: make
 .PHONY: test
 test: setup ## all tests that take minutes, compiled, then the tests of the core again, interpreted
 	$(BIN)/python -m $(PYTEST)
-	$(BIN)/python -m $(SPARK)
+	$(BIN)/python -m $(SPARK_TESTS)
+	$(BIN)/python -m $(LOAD_TEST)
 	$(PURE) $(BIN)/python -m $(PYTEST) $(CORE_TESTS)
 
 # --- the environment ------------------------------------------------------------------------------
@@ -100,11 +105,16 @@ check: setup ## format, lint, types, import contracts, test map, fresh codec
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_tests.py
 	$(BIN)/python tools/generate_codec.py --check
+	$(BIN)/python tools/generate_configuration.py --check
 	$(BIN)/python tools/check_conformance.py
 
 .PHONY: codec
 codec: $(LINKED) ## write src/zenspark/wire/codec.py from the declarations
 	$(BIN)/python tools/generate_codec.py
+
+.PHONY: configuration
+configuration: $(LINKED) ## write the table of keys in docs/configuration.md from the declarations
+	$(BIN)/python tools/generate_configuration.py
 
 .PHONY: test-pure
 test-pure: setup ## only the second half of make test: the tests of the core, interpreted
@@ -112,11 +122,33 @@ test-pure: setup ## only the second half of make test: the tests of the core, in
 
 .PHONY: spark
 spark: setup ## only the tests that start Spark
-	$(BIN)/python -m $(SPARK)
+	$(BIN)/python -m $(SPARK_TESTS)
+	$(BIN)/python -m $(LOAD_TEST)
 
 .PHONY: crashes
 crashes: setup ## kill recorder, driver and executors twenty times each; about a quarter of an hour
-	ZENSPARK_CRASHES=20 $(BIN)/python -m $(SPARK)/test_crashes.py
+	ZENSPARK_CRASHES=20 $(BIN)/python -m $(SPARK) tests/spark/test_crashes.py
+
+.PHONY: world
+world: setup ## traffic, crashes and foreign tools drawn from seeds, for an hour: make world [SECONDS=3600] [SEED=3]
+	ZENSPARK_WORLD_SECONDS=$(or $(SECONDS),3600) ZENSPARK_WORLD_SEED=$(or $(SEED),3) \
+	  $(BIN)/python -m $(SPARK) -s -o faulthandler_timeout=0 tests/world --deselect tests/world/test_soak.py
+
+.PHONY: soak
+soak: soak-network soak-pipeline ## both of these, one after the other
+
+.PHONY: soak-network
+soak-network: setup ## a router with a hundred clients that come and go, for ten minutes: make soak-network [SECONDS=600]
+	$(BIN)/python -m tests.hostile.soak --seconds $(or $(SECONDS),600)
+
+.PHONY: soak-pipeline
+soak-pipeline: setup ## disk, memory, files and lag under load, for half an hour: make soak-pipeline [SECONDS=1800] [RATE=5000]
+	$(BIN)/python -m tests.world.soak --seconds $(or $(SECONDS),1800) --rate $(or $(RATE),5000)
+
+.PHONY: hostile
+hostile: setup ## hostile messages of every kind against a router: make hostile [MESSAGES=1000000] [SEED=1]
+	ZENSPARK_HOSTILE_MESSAGES=$(or $(MESSAGES),1000000) ZENSPARK_HOSTILE_SEED=$(or $(SEED),1) \
+	  $(BIN)/python -m pytest -s -o faulthandler_timeout=0 tests/hostile/test_messages.py
 
 .PHONY: coverage
 coverage: setup ## branch coverage of the core by its own tests; less than 100 % fails
@@ -125,22 +157,43 @@ coverage: setup ## branch coverage of the core by its own tests; less than 100 %
 	$(BIN)/coverage html --quiet --directory build/coverage/html
 	$(BIN)/coverage report --fail-under 100
 
-# In a copy of the tree, so that the ordinary build stays as it is.
+# In copies of the tree, so that the ordinary build stays as it is: $(call sanitized,directory,sanitizers)
+define sanitized
+@mkdir -p build/$(1) && find build/$(1) -name '*.py' -delete
+@tar --exclude='*.so' -cf - src fuzz setup.py pyproject.toml README.md LICENSE | tar -xf - -C build/$(1)
+@echo "build: compiled modules with the sanitizers $(2)"
+@cd build/$(1) && ZENSPARK_SANITIZE=$(2) ../../$(BIN)/python setup.py --quiet build_ext --inplace
+endef
+LIBASAN = $$(gcc -print-file-name=libasan.so)
+WITH_ASAN = LD_PRELOAD="$(LIBASAN)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=64 PYTHONMALLOC=malloc
+
 .PHONY: asan
 asan: setup ## the tests of wire and key, compiled with AddressSanitizer (gcc on Linux)
-	@mkdir -p build/asan && rm -rf build/asan/src
-	@cp -Rp src setup.py pyproject.toml README.md LICENSE build/asan && find build/asan/src -name '*.so' -delete
-	cd build/asan && ZENSPARK_ASAN=1 ../../$(BIN)/python setup.py --quiet build_ext --inplace
-	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-	  PYTHONPATH=build/asan/src $(BIN)/python -m $(PYTEST) --capture=sys $(ASAN_TESTS)
+	$(call sanitized,asan,address)
+	$(WITH_ASAN) PYTHONPATH=build/asan/src $(BIN)/python -m $(PYTEST) --capture=sys $(ASAN_TESTS)
+
+.PHONY: ubsan
+ubsan: setup ## the same tests, compiled with UndefinedBehaviorSanitizer
+	$(call sanitized,ubsan,undefined)
+	PYTHONPATH=build/ubsan/src $(BIN)/python -m $(PYTEST) --capture=sys $(ASAN_TESTS)
 
 .PHONY: fuzz
-fuzz: setup ## one fuzz target until stopped: make fuzz TARGET=decode [SECONDS=60]
+fuzz: setup ## one fuzz target until stopped, with coverage and both sanitizers: make fuzz TARGET=decode [SECONDS=60]
 	@test -f "fuzz/fuzz_$(TARGET).py" || { echo "fuzz: no target '$(TARGET)'; there are:" \
 	  $(patsubst fuzz/fuzz_%.py,%,$(wildcard fuzz/fuzz_*.py)) >&2; exit 1; }
+	$(call sanitized,fuzzing,coverage$(,)address$(,)undefined)
 	@mkdir -p build/fuzz/$(TARGET)
-	$(BIN)/python fuzz/fuzz_$(TARGET).py $(if $(SECONDS),-max_total_time=$(SECONDS)) \
-	  -artifact_prefix=build/fuzz/$(TARGET)- build/fuzz/$(TARGET) $(wildcard fuzz/corpus/$(TARGET))
+	@gcc -DPRELOADED -shared -fPIC -O1 -o build/fuzzing/coverage.so fuzz/coverage.c
+	cd build/fuzzing && LD_PRELOAD="$$PWD/coverage.so:$(LIBASAN)" PYTHONMALLOC=malloc \
+	  ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=64:verify_asan_link_order=0 \
+	  PYTHONPATH=src:. ../../$(BIN)/python -m fuzz.fuzz_$(TARGET) \
+	  $(if $(SECONDS),-max_total_time=$(SECONDS)) -artifact_prefix=../fuzz/$(TARGET)- ../fuzz/$(TARGET) fuzz/corpus/$(TARGET)
+
+.PHONY: corpus
+corpus: setup ## put what fuzzing found and reaches something new into the corpus: make corpus TARGET=decode
+	$(call sanitized,fuzzing,coverage$(,)address$(,)undefined)
+	cd build/fuzzing && $(WITH_ASAN) PYTHONPATH=src:. ../../$(BIN)/python -m fuzz.minimise \
+	  $(TARGET) ../../fuzz/corpus/$(TARGET) ../fuzz/$(TARGET)
 
 .PHONY: bench
 bench: setup ## every benchmark into build/bench; bench/compare.py compares two such directories

@@ -4,7 +4,8 @@ Everything else about the package is in pyproject.toml. Three variables steer th
 
     ZENSPARK_PURE=1               compile nothing
     ZENSPARK_REQUIRE_COMPILED=1   failing to compile is an error; otherwise the package runs interpreted
-    ZENSPARK_ASAN=1               compile with AddressSanitizer (`make asan` does so in a copy of the tree)
+    ZENSPARK_SANITIZE=...         compile for gcc's sanitizers, any of `address,undefined,coverage`; coverage is what
+                                  fuzz/coverage.c counts for libFuzzer (`make asan ubsan fuzz`, in copies of the tree)
 """
 
 import os
@@ -30,7 +31,11 @@ COMPILED = [
 ]
 
 EXTENSION = ".pyd" if sys.platform == "win32" else ".so"
-SANITIZE = ["-fsanitize=address", "-fno-omit-frame-pointer", "-g", "-O1"]
+SANITIZE = {
+    "address": ["-fsanitize=address", "-fno-omit-frame-pointer"],
+    "undefined": ["-fsanitize=undefined", "-fno-sanitize-recover=undefined"],
+    "coverage": ["-fsanitize-coverage=trace-pc,trace-cmp", "-include", "fuzz/coverage.c"],
+}
 # gcc takes small integers that Cython reads one digit at a time for reads beyond the object, and says so at length
 OPTIMIZE = ["/O2"] if sys.platform == "win32" else ["-O3", "-Wno-array-bounds"]
 
@@ -43,14 +48,15 @@ def extensions() -> list[Extension]:
     """Describes one extension module per compiled file, named like the module it stands in for."""
     if is_set("ZENSPARK_PURE"):
         return []
-    sanitize = is_set("ZENSPARK_ASAN")
+    sanitizers = [name for name in os.environ.get("ZENSPARK_SANITIZE", "").split(",") if name]
+    flags = [flag for name in sanitizers for flag in SANITIZE[name]]
     return [
         Extension(
             name=file.removesuffix(".py").replace("/", "."),
             sources=[f"src/{file}"],
-            extra_compile_args=SANITIZE if sanitize else OPTIMIZE,
-            extra_link_args=SANITIZE if sanitize else [],
-            depends=["setup.py"],
+            extra_compile_args=[*flags, "-g", "-O1", "-Wno-array-bounds"] if sanitizers else OPTIMIZE,
+            extra_link_args=[flag for flag in flags if flag.startswith("-fsanitize=")],
+            depends=["setup.py", *(["fuzz/coverage.c"] if "coverage" in sanitizers else [])],
         )
         for file in COMPILED
         if Path("src", file).exists()

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import itertools
 import json
-import threading
+import time
 
 import zenspark as zenoh
 
@@ -52,7 +52,7 @@ def main() -> None:
             print(f"Declaring LivelinessToken on '{args.key}'...")
             with session.liveliness().declare_token(args.key):
                 print("Press CTRL-C to quit...")
-                threading.Event().wait(args.timeout)
+                time.sleep(args.timeout or 10**6)
 
 
 if __name__ == "__main__":
