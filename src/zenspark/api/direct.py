@@ -219,6 +219,7 @@ class Direct:
         self._routes = node.router.routes
         self._timeout = node.router.policy.query_timeout
         self._max_timeout = node.router.policy.max_query_timeout
+        self._max_queries = node.router.policy.limits.queries
         self._asked: dict[Face, dict[int, tuple[Gathering, wire.QoS]]] = {}
         self._serving: dict[Face, set[Served]] = {}
         """The questions of each neighbour that are not answered yet."""
@@ -314,6 +315,7 @@ class Direct:
     def end(self, face: Face, served: Served) -> None:
         """A question of a neighbour was answered to the end."""
         self._serving[face].discard(served)
+        face.direct_queries -= 1
 
     # -- questions of neighbours
 
@@ -322,8 +324,9 @@ class Direct:
         known = self._known
         if known is None or not known.is_like(face, request, self._routes.request_version):
             known = self._known = self._find(face, request)
-        if known is None or request.ts_stack is not None or request.budget:
+        if known is None or request.ts_stack is not None or request.budget or face.direct_queries >= self._max_queries:
             return None
+        face.direct_queries += 1
         served = Served(self, known, request, seconds_for(request, self._timeout, self._max_timeout))
         self._serving.setdefault(face, set()).add(served)
         return served

@@ -38,6 +38,8 @@ Later = Callable[[Callable[[], None]], None]
 class Answering:
     """One request that queryables of this session are answering."""
 
+    __slots__ = ("_finish", "_lock", "_open", "answer", "key_expr", "later", "request")
+
     def __init__(
         self, request: Request, key_expr: KeyExpr, answer: Answer, finish: Callable[[], None], later: Later
     ) -> None:

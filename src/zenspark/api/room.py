@@ -37,6 +37,8 @@ STALLED = 1.0
 """Seconds in which nothing is taken, after which nobody waits for that any more."""
 OVERDRAFT = 64
 """How many times what it has room for a receiver may hold where the alternative is that nothing goes on."""
+MAX_OVERDRAFT = 1 << 14
+"""How many items more than it has room for a receiver may hold at most: a query that waits takes about 1 kB."""
 LOAN = 1 << 25
 """Bytes that are read at most from a link for somebody who is full."""
 LOOK_AGAIN = 0.01
@@ -140,4 +142,4 @@ class Room:
 
 def _is_overdrawn(inlet: Queue) -> bool:
     """Whether it holds so much more than it has room for that nothing is a reason for more."""
-    return inlet.backlog >= inlet.capacity * OVERDRAFT
+    return inlet.backlog >= min(inlet.capacity * OVERDRAFT, inlet.capacity + MAX_OVERDRAFT)

@@ -144,6 +144,8 @@ class Face(Holder):
         self._known_lengths: dict[int, int] = {}
         """How many of the keys with a number have each length: only prefixes of these lengths are looked up."""
         self.usage = Usage()
+        self.direct_queries = 0
+        """Queries in flight of this neighbour that the session of this node answers without the router."""
         self.vocabulary = 0
         """Changes whenever a wire expression from this face may have got another meaning."""
 

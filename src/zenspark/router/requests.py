@@ -68,8 +68,9 @@ class Requests:
             self._out.append((target, replace(request, request_id=number, wire_expr=expr, node_id=node_id)))
 
     def _is_admitted(self, face: Face) -> bool:
-        """Whether the limits allow a face one more request in flight."""
-        return face.region is Region.LOCAL or self._admission.query(face, self._queries.count(face))
+        """Whether the limits allow a face one more request in flight; counted as refused if they do not."""
+        in_flight = self._queries.count(face) + face.direct_queries
+        return face.region is Region.LOCAL or self._admission.query(face, in_flight)
 
     def on_response(self, face: Face, response: Response) -> None:
         """An answer: back to who asked."""

@@ -284,3 +284,19 @@ class _Into:
 
     def close(self) -> None:
         pass
+
+
+def test_queries_that_wait_for_a_queryable_count_against_the_limit_of_their_session() -> None:
+    with listening("router", limits__session__queries=3) as router, connected("client", router) as client:
+        waiting = router.declare_queryable("q")
+        until(lambda: client.declare_querier("q").matching_status.matching)
+        in_flight = [client.get("q", timeout=PATIENCE) for _ in range(3)]
+        assert asked(client, "q") == asked(client, "q") == [b"TOO MANY QUERIES IN FLIGHT"]
+        assert router.info.refusals() == {"queries": 2}
+        for _ in in_flight:
+            with waiting.recv(PATIENCE) as query:
+                query.reply("q", b"served")
+        assert [bytes(reply.ok.payload) for replies in in_flight for reply in replies] == [b"served"] * 3
+        again = client.get("q", timeout=PATIENCE)
+        waiting.recv(PATIENCE).drop()
+        assert list(again) == []
