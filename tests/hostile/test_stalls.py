@@ -22,7 +22,8 @@ from tests.unit.net.nodes import QUICK, TestNode, nodes
 from tests.waiting import PATIENCE, until
 from zenspark.net.driver import Driver
 from zenspark.net.node import Limits
-from zenspark.wire.values import WhatAmI
+from zenspark.wire.messages import Declare, Interest, KeepAlive
+from zenspark.wire.values import InterestMode, WhatAmI, WireExpr
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -52,6 +53,26 @@ def test_a_lease_without_end_is_not_believed(seconds: int) -> None:
         assert driver.connection.next_timeout() <= node.loop.now() + 3600
         assert driver.connection.terms is not None
         assert driver.connection.terms.peer_lease == 3600
+
+
+STOPPED_SECONDS = 13.0
+"""Longer than the lease of every session with default settings, which is 10 s."""
+
+
+def test_a_router_stopped_for_longer_than_the_default_lease_loses_no_session_that_sent_keep_alives() -> None:
+    with router() as stopped, contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(RawPeer(stopped.locator, lease_ms=10_000)) for _ in range(3)]
+        os.kill(stopped.process.pid, signal.SIGSTOP)
+        ends_at = time.monotonic() + STOPPED_SECONDS
+        while time.monotonic() < ends_at:
+            for peer in peers:
+                assert peer.send_transport(KeepAlive())
+            time.sleep(1.0)
+        os.kill(stopped.process.pid, signal.SIGCONT)
+        for peer in peers:  # an answer to what is sent now shows that the session is there
+            assert peer.send(Interest(id=1, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "none")))
+            until(lambda peer=peer: peer.read(0.02) and any(isinstance(one, Declare) for one in peer.received))
+        assert "ended" not in stopped.log
 
 
 LEASE, STALL = 3.0, 4.5

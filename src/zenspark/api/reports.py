@@ -168,7 +168,7 @@ class Reports:
 
     def _refusal_lines(self, here: str, described: bool) -> Iterator[str]:
         if described:
-            yield "# HELP zenspark_refusals What neighbours asked for and did not get because of a limit."
+            yield "# HELP zenspark_refusals What neighbours asked for and did not get because of a limit or rule."
             yield "# TYPE zenspark_refusals counter"
         for limit, count in self._node.router.refusals.counts.items():
             yield f'zenspark_refusals_total{{{here},limit="{limit}"}} {count}'

@@ -42,6 +42,7 @@ from zenspark.router.gossip import Found, Gossip
 from zenspark.router.interceptors.checkpoint import Checkpoint
 from zenspark.router.interceptors.gate import Interception
 from zenspark.router.interceptors.rules import Action, Flow, Party
+from zenspark.router.limits import Limit
 from zenspark.router.router import Policy, Router
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Answered, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
@@ -304,7 +305,8 @@ class Node:
 
     def allows(self, party: Party, flow: Flow, action: Action, key: str) -> bool:
         """Whether access control lets a client that is no neighbour do something to a key."""
-        return self._checkpoint is None or self._checkpoint.allows(party, flow, action, key)
+        with self.lock:
+            return self._checkpoint is None or self._checkpoint.allows(party, flow, action, key)
 
     # -- callers, in the loop
 
@@ -358,7 +360,9 @@ class Node:
         try:
             link.establish(self.limits.accept_timeout)
         except LinkError as error:
-            logger.warning("a caller was given up: %s", error)
+            logger.debug("the handshake of a caller failed: %s", error)
+            with self.lock:
+                self.router.refusals.count(Limit.HANDSHAKES, error)
             link.close()
         self.loop.call_soon(lambda: self._established(link))
 

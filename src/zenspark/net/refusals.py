@@ -1,4 +1,4 @@
-"""Logs what was refused because of a limit: one line per limit and interval with a count, not one per refusal."""
+"""Logs what was refused, and by which limit or rule: one line for each and interval, with a count."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ logger = logging.getLogger("zenspark.net")
 
 REPORT_SECONDS = 10.0
 """How often refusals are logged at most: often enough to see when they began, seldom enough to leave a log readable."""
+
+
+UNLOGGED = frozenset({Limit.ACCESS_EGRESS})
+"""Refusals that are counted only: a subscriber that may not have all it asks for is nothing an operator has to know."""
 
 
 class RefusalLog:
@@ -44,8 +48,8 @@ class RefusalLog:
         """Log what was refused since the last time, and look again after an interval."""
         for limit, count in self._refusals.counts.items():
             new = count - self._logged.get(limit, 0)
-            if new:
+            if new and limit not in UNLOGGED:
                 latest = self._refusals.latest[limit]
-                logger.warning("refused %d over limit %s, %d in all; the latest from %s", new, limit, count, latest)
+                logger.warning("refused %d by %s, %d in all; the latest from %s", new, limit, count, latest)
         self._logged = dict(self._refusals.counts)
         self._loop.call_at(self._loop.now() + REPORT_SECONDS, self._on_time)

@@ -22,7 +22,7 @@ GLOB_CHUNKS = 8
 
 
 class Limit(StrEnum):
-    """What was refused because of a limit; the values name the counters."""
+    """Why something was refused: the limit it was over, or a rule; the values name the counters."""
 
     KEY_BYTES = "key_bytes"
     KEY_CHUNKS = "key_chunks"
@@ -42,6 +42,12 @@ class Limit(StrEnum):
     PENDING_PER_ADDRESS = "pending_per_address"
     SESSIONS = "sessions"
     SESSIONS_PER_ADDRESS = "sessions_per_address"
+    HANDSHAKES = "handshakes"
+    """Not a number: the TLS or WebSocket handshake of a caller failed."""
+    ACCESS_INGRESS = "access_ingress"
+    """Not a number: access control denied a message that a neighbour sent."""
+    ACCESS_EGRESS = "access_egress"
+    """Not a number: access control denied a message that would have been sent to a neighbour."""
 
 
 class RouterLimits(msgspec.Struct, frozen=True):
@@ -118,7 +124,7 @@ def wild_chunks(key: str) -> int:
 
 
 class Refusals:
-    """How often each limit was the reason to refuse something, and to whom that happened last."""
+    """How often each limit or rule was the reason to refuse something, and to whom that happened last."""
 
     def __init__(self) -> None:
         self.counts: dict[Limit, int] = {}

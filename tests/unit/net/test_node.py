@@ -317,6 +317,23 @@ def test_tls_callers_who_are_not_done_are_limited_too(tmp_path: Path) -> None:
             assert is_at_end(second)
 
 
+def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    certificate, key = Certificates(tmp_path).files("localhost")
+    bob = TestNode(B, limits=Limits(patience=QUICK))
+    with nodes(bob):
+        options = f"#listen_certificate={certificate};listen_private_key={key}"
+        there = Endpoint.parse(bob.listen(Endpoint.parse(f"tls/127.0.0.1:0{options}")).locator.text)
+        for _ in range(20):
+            with raw(there) as stranger:
+                stranger.send(b"this is not TLS\r\n\r\n")
+                assert is_at_end(stranger)
+        until(lambda: bob.router.refusals.counts.get(Limit.HANDSHAKES) == 20)
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("refused 1 by handshakes, 1 in all; the latest from tls/127.0.0.1:")
+    assert "TLS handshake: " in warnings[0]
+
+
 def test_whom_we_call_and_who_does_not_answer_is_given_up() -> None:
     alice = TestNode(A, limits=Limits(open_timeout=0.2, patience=QUICK))
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:

@@ -6,13 +6,17 @@ A question that is kept is answered as if there were nothing to find: nobody wai
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from zenspark.router.face import Face, Out
 from zenspark.router.interceptors.actions import refusal_of
 from zenspark.router.interceptors.gate import Interception
 from zenspark.router.interceptors.rules import Action, Flow, Party
+from zenspark.router.limits import Limit
 from zenspark.router.router import Router
 from zenspark.wire.messages import NetworkMessage
+
+DENIED: dict[Flow, Limit] = {"ingress": Limit.ACCESS_INGRESS, "egress": Limit.ACCESS_EGRESS}
 
 
 class Checkpoint:
@@ -31,12 +35,16 @@ class Checkpoint:
         """Whether access control lets somebody who is no face do something to a key."""
         access = self._interception.access
         permit = None if access is None else access.permit(party, flow)
-        return permit is None or permit.allows(action, key)
+        is_allowed = permit is None or permit.allows(action, key)
+        if not is_allowed:
+            self._router.refusals.count(DENIED[flow], party.zid)
+        return is_allowed
 
     def watch(self, face: Face, party: Party) -> None:
         """Give a new face its gates."""
-        face.ingress = self._interception.gate(party, "ingress", face.resolve)
-        face.egress = self._interception.gate(party, "egress", face.resolve_own)
+        count, who = self._router.refusals.count, str(face)
+        face.ingress = self._interception.gate(party, "ingress", face.resolve, partial(count, DENIED["ingress"], who))
+        face.egress = self._interception.gate(party, "egress", face.resolve_own, partial(count, DENIED["egress"], who))
 
     def enter(
         self, face: Face, message: NetworkMessage, reliable: bool, now: float

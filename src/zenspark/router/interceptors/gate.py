@@ -37,12 +37,19 @@ class Interception(msgspec.Struct, frozen=True, eq=False):
     overwriting: tuple[OverwriteItem, ...] = ()
     low_pass: tuple[LowPassItem, ...] = ()
 
-    def gate(self, party: Party, flow: Flow, resolve: Callable[[WireExpr], str | None]) -> Gate | None:
+    def gate(
+        self,
+        party: Party,
+        flow: Flow,
+        resolve: Callable[[WireExpr], str | None],
+        on_denied: Callable[[], object] = lambda: None,
+    ) -> Gate | None:
         """The gate for what comes from, or goes to, a neighbour; None if everything passes as it is.
 
-        `resolve` knows the key that a wire expression stands for on that way.
+        `resolve` knows the key that a wire expression stands for on that way; `on_denied` is called for every message
+        that access control denies.
         """
-        gate = Gate(self, party, flow, resolve)
+        gate = Gate(self, party, flow, resolve, on_denied)
         return None if gate.is_open else gate
 
 
@@ -59,11 +66,17 @@ class Gate:
     """Lets messages pass, changed or not, or keeps them. Only one thread at a time may use it."""
 
     def __init__(
-        self, interception: Interception, party: Party, flow: Flow, resolve: Callable[[WireExpr], str | None]
+        self,
+        interception: Interception,
+        party: Party,
+        flow: Flow,
+        resolve: Callable[[WireExpr], str | None],
+        on_denied: Callable[[], object],
     ) -> None:
         access = interception.access
         self._flow = flow
         self._resolve = resolve
+        self._on_denied = on_denied
         self._downsamplers = [Downsampler(item) for item in interception.downsampling if item.covers(party, flow)]
         self._permit = None if access is None else access.permit(party, flow)
         self._overwriting = [Overwriting(item) for item in interception.overwriting if item.covers(party, flow)]
@@ -101,6 +114,7 @@ class Gate:
             if not slot.take(now):
                 return None
         if not verdict.is_allowed:
+            self._on_denied()
             return None
         for overwriting in verdict.overwriting:
             message = overwriting.applied(message, reliable)

@@ -11,6 +11,7 @@ from zenspark.router.interceptors.access import Access
 from zenspark.router.interceptors.checkpoint import Checkpoint
 from zenspark.router.interceptors.gate import Interception
 from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Flow, Party
+from zenspark.router.limits import Limit
 from zenspark.router.router import Router
 from zenspark.wire.messages import (
     Declare,
@@ -116,3 +117,27 @@ def test_those_who_are_no_face_have_rules_too() -> None:
     open_to_all = Checkpoint(place.router, Interception())
     assert not open_to_all.has_access_control
     assert open_to_all.allows(meant, "ingress", "put", "shut/a")
+
+
+def test_what_is_denied_on_the_way_in_is_counted() -> None:
+    place = Place("ingress")
+    for face, key in ((place.watched, "shut/a"), (place.watched, "shut/b"), (place.watched, "a"), (place.free, "shut")):
+        place.say(face, put(key))
+    place.say(place.watched, query("shut/c"))
+    assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 3}
+    assert place.router.refusals.latest == {Limit.ACCESS_INGRESS: str(place.watched)}
+
+
+def test_what_is_denied_on_the_way_out_is_counted() -> None:
+    place = Place("egress")
+    place.say(place.watched, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
+    place.say(place.free, put("shut/a"))
+    place.say(place.free, put("a"))
+    assert place.router.refusals.counts == {Limit.ACCESS_EGRESS: 1}
+
+
+def test_what_a_client_without_a_face_is_denied_is_counted() -> None:
+    place = Place("ingress")
+    assert place.checkpoint.allows(Party(ZenohId(0xA1)), "ingress", "put", "a")
+    assert not place.checkpoint.allows(Party(ZenohId(0xA1)), "ingress", "put", "shut/a")
+    assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 1}
