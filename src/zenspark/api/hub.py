@@ -41,7 +41,6 @@ from zenspark.net.driver import Pump
 from zenspark.net.loop import Timer
 from zenspark.net.node import Neighbour, Node
 from zenspark.router.face import Face, Kind
-from zenspark.router.limits import is_key_expression
 from zenspark.transport.hearing import Pushes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -490,9 +489,10 @@ class Hub:
         return full
 
     def _on_response(self, response: messages.Response) -> None:
-        gathering, key = self._gatherings.get(response.request_id), response.wire_expr.suffix
-        if gathering is None or (isinstance(response.body, messages.Reply) and not is_key_expression(key)):
+        gathering = self._gatherings.get(response.request_id)
+        if gathering is None:
             return
+        key = response.wire_expr.suffix  # of a REPLY: the router has dropped those on invalid keys
         reply = reply_of(key, response.body, response.responder, response.qos, response.ts_stack)
         if not gathering.add(reply):
             face, _ = self.node.speaker

@@ -7,12 +7,12 @@ or when as many responses have come as its asker wanted.
 from __future__ import annotations
 
 from zenspark.router.face import Face, Out, Region
-from zenspark.router.limits import Admission
+from zenspark.router.limits import Admission, is_key_expression
 from zenspark.router.network import SELF
 from zenspark.router.queries import Pending, Queries
 from zenspark.router.routes import Routes
 from zenspark.wire.fields import replace
-from zenspark.wire.messages import Err, Request, Response, ResponseFinal
+from zenspark.wire.messages import Err, Reply, Request, Response, ResponseFinal
 from zenspark.wire.values import EntityId, QoS, WireExpr, ZenohId
 
 INFINITE = float("inf")
@@ -73,10 +73,10 @@ class Requests:
         return face.region is Region.LOCAL or self._admission.query(face, in_flight)
 
     def on_response(self, face: Face, response: Response) -> None:
-        """An answer: back to who asked."""
+        """Return a response to the querier; a REPLY on an invalid key is dropped and counts for nothing."""
         pending = self._queries.find(face, response.request_id)
         key = face.resolve(response.wire_expr)
-        if pending is None or key is None:
+        if pending is None or key is None or (isinstance(response.body, Reply) and not is_key_expression(key)):
             return
         back = replace(response, request_id=pending.origin_id, wire_expr=WireExpr(0, key), qos=pending.qos)
         self._out.append((pending.origin, back))

@@ -7,12 +7,16 @@ import pytest
 from tests.unit.router.nodes import Network, Node
 from zenspark.router.requests import MAX_QUERY_SECONDS, seconds_for
 from zenspark.router.router import Router
-from zenspark.wire.messages import Declare, DeclareQueryable, Put, Query, Reply, Request, Response, ResponseFinal
+from zenspark.wire.messages import Declare, DeclareQueryable, Err, Put, Query, Reply, Request, Response, ResponseFinal
 from zenspark.wire.values import QueryTarget, WhatAmI, WireExpr, ZenohId
 
 
 def spoken(node: Node) -> list[str]:
     return [type(message).__name__ for message in node.heard]
+
+
+def response(number: int, key: str) -> Response:
+    return Response(request_id=number, wire_expr=WireExpr(0, key), body=Reply(body=Put(payload=b"1")))
 
 
 @pytest.fixture
@@ -31,13 +35,39 @@ def test_a_query_goes_along_the_line_and_ends_once(line: tuple[Network, Node, No
     (request,) = right.heard
     assert isinstance(request, Request)
     assert (request.wire_expr, request.node_id) == (WireExpr(0, "q/a"), 0)
-    reply = Response(request_id=request.request_id, wire_expr=WireExpr(0, "q/a"), body=Reply(body=Put(payload=b"1")))
     left.heard.clear()
-    net.say(right, reply)
+    net.say(right, response(request.request_id, "q/a"))
     net.say(right, ResponseFinal(request_id=request.request_id))
     assert spoken(left) == ["Response", "ResponseFinal"]
     net.say(right, ResponseFinal(request_id=request.request_id))
     assert spoken(left) == ["Response", "ResponseFinal"]
+
+
+@pytest.mark.parametrize("key", ["q//x", "", "q#", "/q"])
+def test_a_reply_on_an_invalid_key_is_dropped_and_not_counted(line: tuple[Network, Node, Node, Node], key: str) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    request = Request(request_id=9, wire_expr=WireExpr(0, "q/a"), target=QueryTarget.ALL, budget=2, body=Query())
+    net.say(left, request)
+    (asked,) = right.heard
+    assert isinstance(asked, Request)
+    left.heard.clear()
+    for name in (key, "q/a", "q/b"):
+        net.say(right, response(asked.request_id, name))
+    assert spoken(left) == ["Response", "Response", "ResponseFinal"]
+    keys = [message.wire_expr.suffix for message in left.heard if isinstance(message, Response)]
+    assert keys == ["q/a", "q/b"]
+
+
+def test_an_error_needs_no_key(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    net.get(left, "q/a", 9, QueryTarget.ALL)
+    (asked,) = right.heard
+    assert isinstance(asked, Request)
+    left.heard.clear()
+    net.say(right, Response(request_id=asked.request_id, wire_expr=WireExpr(), body=Err(payload=b"Timeout")))
+    assert spoken(left) == ["Response"]
 
 
 def test_between_routers_a_request_says_where_it_entered(line: tuple[Network, Node, Node, Node]) -> None:

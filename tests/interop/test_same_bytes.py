@@ -1,0 +1,99 @@
+"""The same bytes, sent to a node of zenspark and to one of eclipse-zenoh 1.10.2."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import zenspark
+from tests.hostile.raw import RawPeer
+from tests.interop.reference import ours, unused
+from tests.waiting import until
+from zenspark.wire.messages import Declare, DeclareQueryable, Put, Reply, Request, Response, ResponseFinal
+from zenspark.wire.values import WireExpr
+
+zenoh = pytest.importorskip("zenoh")
+
+pytestmark = pytest.mark.interop
+
+SECONDS = 10.0
+"""How long a query may take; none of these should need it."""
+
+
+def theirs(**config: object) -> Any:
+    made = zenoh.Config()
+    for name, value in {"scouting__multicast__enabled": False, **config}.items():
+        made.insert_json5(name.replace("__", "/"), json.dumps(value))
+    return made
+
+
+PACKAGES: dict[str, tuple[Any, Callable[..., Any]]] = {"zenspark": (zenspark, ours), "eclipse": (zenoh, theirs)}
+
+
+@contextlib.contextmanager
+def session(package: str, **config: object) -> Iterator[zenspark.Session]:
+    """A session of either package; both have the same API."""
+    module, settings = PACKAGES[package]
+    with module.open(settings(**config)) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def querier_and_locator(asker: str, way: str) -> Iterator[tuple[zenspark.Session, str]]:
+    """A session that queries, and where a queryable reaches it: directly, or through a router of either package."""
+    locator = unused()
+    if way == "direct":
+        with session(asker, mode="peer", listen__endpoints=[locator]) as opened:
+            yield opened, locator
+        return
+    with (
+        session(way, mode="router", listen__endpoints=[locator]),
+        session(asker, mode="client", connect__endpoints=[locator]) as opened,
+    ):
+        yield opened, locator
+
+
+@contextlib.contextmanager
+def answering(locator: str, key: str, answer: Callable[[RawPeer, Request], None]) -> Iterator[RawPeer]:
+    """A queryable by hand that answers the first request it gets."""
+    with RawPeer(locator) as peer:
+        assert peer.send(Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, key))))
+
+        def serve() -> None:
+            until(lambda: peer.read(0.05) and any(isinstance(each, Request) for each in peer.received))
+            answer(peer, next(each for each in peer.received if isinstance(each, Request)))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield peer
+        thread.join()
+
+
+def ask(querier: zenspark.Session, key: str) -> list[str]:
+    """The payloads of all replies, asked for until the queryable is known."""
+    replies = until(lambda: list(querier.get(key, timeout=SECONDS)))
+    return [reply.ok.payload.to_string() if reply.ok else f"error {reply.err.payload.to_string()}" for reply in replies]
+
+
+@pytest.mark.parametrize("way", ["direct", "zenspark", "eclipse"])
+@pytest.mark.parametrize("asker", ["zenspark", "eclipse"])
+@pytest.mark.parametrize("key", ["q//x", ""])
+def test_only_the_reply_on_an_invalid_key_is_dropped(asker: str, way: str, key: str) -> None:
+    def answer(peer: RawPeer, request: Request) -> None:
+        number = request.request_id
+        for name in (key, "q/good"):
+            expr, body = WireExpr(0, name), Reply(body=Put(payload=(name or "empty").encode()))
+            assert peer.send(Response(request_id=number, wire_expr=expr, qos=request.qos, body=body))
+        assert peer.send(ResponseFinal(request_id=number, qos=request.qos))
+
+    with querier_and_locator(asker, way) as (querier, locator):
+        links = len(querier.info.transports())
+        with answering(locator, "q/**", answer) as peer:
+            assert ask(querier, "q/**") == ["q/good"]
+            assert peer.closed is None
+            assert len(querier.info.transports()) == links + (way == "direct")
