@@ -14,8 +14,18 @@ import zenspark
 from tests.hostile.raw import RawPeer
 from tests.interop.reference import ours, unused
 from tests.waiting import until
-from zenspark.wire.messages import Declare, DeclareQueryable, Put, Reply, Request, Response, ResponseFinal
-from zenspark.wire.values import WireExpr
+from zenspark.wire.messages import (
+    Declare,
+    DeclareQueryable,
+    Err,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+)
+from zenspark.wire.values import Encoding, QueryBody, WireExpr
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -25,14 +35,14 @@ SECONDS = 10.0
 """How long a query may take; none of these should need it."""
 
 
-def theirs(**config: object) -> Any:
+def theirs(**config: object) -> object:
     made = zenoh.Config()
     for name, value in {"scouting__multicast__enabled": False, **config}.items():
         made.insert_json5(name.replace("__", "/"), json.dumps(value))
     return made
 
 
-PACKAGES: dict[str, tuple[Any, Callable[..., Any]]] = {"zenspark": (zenspark, ours), "eclipse": (zenoh, theirs)}
+PACKAGES: dict[str, tuple[Any, Callable[..., object]]] = {"zenspark": (zenspark, ours), "eclipse": (zenoh, theirs)}
 
 
 @contextlib.contextmanager
@@ -97,3 +107,32 @@ def test_only_the_reply_on_an_invalid_key_is_dropped(asker: str, way: str, key: 
             assert ask(querier, "q/**") == ["q/good"]
             assert peer.closed is None
             assert len(querier.info.transports()) == links + (way == "direct")
+
+
+@contextlib.contextmanager
+def asking(package: str) -> Iterator[tuple[RawPeer, zenspark.Session]]:
+    """A client by hand of a router of either package, and a session of that router."""
+    locator = unused()
+    with session(package, mode="router", listen__endpoints=[locator]) as router, RawPeer(locator) as peer:
+        yield peer, router
+
+
+def read_until(peer: RawPeer, *wanted: type) -> list[object]:
+    """What a peer by hand received until something of these types came, or the session ended."""
+    until(lambda: not peer.read(0.05) and (peer.closed or any(isinstance(each, wanted) for each in peer.received)))
+    return list(peer.received)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_request_in_shared_memory_ends(package: str) -> None:
+    """eclipse-zenoh passes over the marker, which is not mandatory, and answers; zenspark sends an error."""
+    with asking(package) as (peer, router):
+        queryable = router.declare_queryable("q", lambda query: query.reply("q", "value"))
+        body = Query(shm=True, body=QueryBody(Encoding(0), b"\x00"))
+        assert peer.send(Request(request_id=5, wire_expr=WireExpr(0, "q"), body=body))
+        response, final = read_until(peer, ResponseFinal)
+        assert isinstance(response, Response)
+        assert isinstance(response.body, Err if package == "zenspark" else Reply)
+        assert final == ResponseFinal(request_id=5)
+        assert peer.closed is None
+        queryable.undeclare()

@@ -26,7 +26,7 @@ from zenspark.router.router import Router
 from zenspark.transport.connection import Say
 from zenspark.transport.counters import Arrivals
 from zenspark.transport.group import Announce, Arrived, Departed, Group, GroupEvent, Heard, Member, Refused
-from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.transport.hearing import Closed, Pushes, Received, Rejected
 from zenspark.wire.messages import NetworkMessage
 
 logger = logging.getLogger("zenspark.net")
@@ -140,6 +140,9 @@ class Host(Protocol):
     def hear_pushes(self, face: Face, pushes: Pushes) -> None:
         """A member published something."""
 
+    def reject(self, face: Face, rejected: Rejected) -> None:
+        """A member sent what must not be processed."""
+
     def gone(self, gathering: Gathering) -> None:
         """The group is left, except for what is still to be written."""
 
@@ -193,10 +196,12 @@ class Gathering:
             case Closed():
                 self._on_closed(event)
 
-    def _on_heard(self, face: Face, heard: Received | Pushes) -> None:
+    def _on_heard(self, face: Face, heard: Received | Rejected | Pushes) -> None:
         match heard:
             case Received(message, reliable):
                 self._host.hear(face, message, reliable)
+            case Rejected():
+                self._host.reject(face, heard)
             case Pushes():
                 if not face.is_doubled:
                     self._host.hear_pushes(face, heard)

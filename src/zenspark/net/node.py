@@ -26,7 +26,7 @@ from zenspark.clock import HybridClock
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net import event_log, protocols
 from zenspark.net.callers import CallerLimits, Callers
-from zenspark.net.counters import CounterRegistry
+from zenspark.net.counters import LOSSES, CounterRegistry
 from zenspark.net.driver import Driver, Pump
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.expiration import Expirations
@@ -47,7 +47,7 @@ from zenspark.router.router import Policy, Router
 from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Answered, Asked, Connection, Event
 from zenspark.transport.group import Group, Rules
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening, Terms
-from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.transport.hearing import Closed, Pushes, Received, Rejected
 from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES, ReassemblyPool
 from zenspark.wire.columns import Columns, Relay
 from zenspark.wire.fields import replace
@@ -404,6 +404,9 @@ class Node:
                     self.hear_pushes(self._faces[driver], event)
             case Received():
                 self._on_received(driver, event)
+            case Rejected():
+                with self.lock:
+                    self.reject(self._faces[driver], event)
             case Asked(terms):
                 if self._is_accepted(driver, terms):
                     self._on_asked(driver, terms.peer.zid)
@@ -604,6 +607,11 @@ class Node:
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
             self._changed.notify_all()
         return spoken_to
+
+    def reject(self, face: Face, rejected: Rejected) -> None:
+        """A neighbour sent what must not be processed: it learns that no answer will come."""
+        _, why = LOSSES[rejected.reason]
+        self._send_out(self.router.reject(face, rejected.message, why))
 
     # -- what the session says
 

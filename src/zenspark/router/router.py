@@ -18,12 +18,13 @@ import msgspec
 from zenspark.router.asking import INITIAL_INTEREST, Asking
 from zenspark.router.declarations import Declarations
 from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Kind, Out, Region
+from zenspark.router.interceptors.actions import refusal_of
 from zenspark.router.interceptors.rules import Party, RouterSubject
 from zenspark.router.interests import ANSWER_TIMEOUT, Interests
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.network import SELF, Network
 from zenspark.router.peering import Peering
-from zenspark.router.requests import MAX_QUERY_SECONDS, Requests
+from zenspark.router.requests import MAX_QUERY_SECONDS, Requests, error
 from zenspark.router.routes import Reach
 from zenspark.router.sources import Sources
 from zenspark.router.stamping import Stamping
@@ -207,6 +208,15 @@ class Router:
         if face.region is not Region.MEMBER or _is_for_all(face, message):
             self._MOVES[type(message)](self, face, message, now)
         return self._flush()
+
+    def reject(self, face: Face, message: NetworkMessage, why: str) -> Out:
+        """End what a face asks for in a message that must not be processed; a querier also gets the reason."""
+        final = refusal_of(message)
+        if final is None or face.region is Region.MEMBER:
+            return []
+        if isinstance(message, Request):
+            return [(face, error(message.request_id, message.qos, self.zid, why.encode())), (face, final)]
+        return [(face, final)]
 
     def _on_declare(self, face: Face, message: Declare, now: float) -> None:
         body = message.body

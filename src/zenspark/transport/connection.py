@@ -20,7 +20,7 @@ from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolErr
 from zenspark.transport.counters import Arrivals
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received, Rejected
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.wire.codec import decode_transport, encode
@@ -66,7 +66,7 @@ class Answered(msgspec.Struct, frozen=True):
     zid: ZenohId
 
 
-Event = Say | Asked | Answered | Opened | Received | Pushes | Closed
+Event = Say | Asked | Answered | Opened | Received | Rejected | Pushes | Closed
 Step = Generator[Event, None, int]
 """Events, and at the end how many bytes they took."""
 

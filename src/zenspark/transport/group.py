@@ -23,7 +23,7 @@ from zenspark.errors import CloseReason, ProtocolError
 from zenspark.transport.connection import BUFFER_SIZE, KEEP_ALIVES, ROWS, Say
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import DEFAULT_RESOLUTION, PATCH, Identity, lease_of, seconds_of
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received, Rejected
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
 from zenspark.wire.codec import encode
@@ -88,7 +88,7 @@ class Heard(msgspec.Struct, frozen=True):
     """Something a member said."""
 
     member: Member
-    event: Received | Pushes
+    event: Received | Rejected | Pushes
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -36,6 +36,13 @@ class Received(msgspec.Struct, frozen=True):
     reliable: bool
 
 
+class Rejected(msgspec.Struct, frozen=True):
+    """A network message that arrived and must not be processed; its sender may wait for an answer all the same."""
+
+    message: NetworkMessage
+    reason: LossReason
+
+
 class Pushes(msgspec.Struct, frozen=True):
     """Publications: rows `start` to `stop` of columns that are good until the next event is asked for."""
 
@@ -64,7 +71,7 @@ class Closed(msgspec.Struct, frozen=True):
     farewell: bytes = b""
 
 
-Spoken = Received | Pushes | Closed | Join
+Spoken = Received | Rejected | Pushes | Closed | Join
 """What a node can mean; a JOIN is for the group it belongs to, and means nothing between two."""
 
 
@@ -143,8 +150,8 @@ class Hearing:
         message = self._repeats.read(cursor)
         if not isinstance(message, NetworkMessage):
             yield from self._on_message(message)
-        elif is_new and (received := self._received(message, reliable)) is not None:
-            yield received
+        elif is_new:
+            yield self._received(message, reliable)
 
     def _rows(self, columns: Columns) -> Iterator[Pushes]:
         """The rows of every frame that is not a repetition."""
@@ -195,33 +202,28 @@ class Hearing:
             case Frame():  # only the object codec could read its head
                 if self._lane(message.priority, message.reliable).enter_frame(message.sn):
                     for inner in message.msgs:
-                        if (received := self._received(inner, message.reliable)) is not None:
-                            yield received
+                        yield self._received(inner, message.reliable)
             case Close():
                 yield Closed(message.why, f"the other side closed: {message.why.name.lower()}", by_peer=True)
             case Join():
                 yield message
 
-    def _joined(self, whole: Whole, reliable: bool) -> Iterator[Received | Pushes]:
+    def _joined(self, whole: Whole, reliable: bool) -> Iterator[Received | Rejected | Pushes]:
         """Messages whose fragments came together."""
         columns = self._columns
         if columns.row_count:
             yield self._pushes(0, columns.row_count)
         columns.clear()
         if whole.message is not None:
-            received = self._received(decode_network(whole.message), reliable)
-            if received is not None:
-                yield received
+            yield self._received(decode_network(whole.message), reliable)
 
-    def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Pushes]:
+    def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Rejected | Pushes]:
         for event in self._lane(fragment.priority, fragment.reliable).receive_fragment(fragment) or ():
             if isinstance(event, Joined):
-                whole = self._whole(event.data, fragment)
-                if whole is not None:
-                    yield whole
+                yield self._whole(event.data, fragment)
                 self._columns.clear()
 
-    def _whole(self, data: bytes | bytearray, last: Fragment) -> Received | Pushes | None:
+    def _whole(self, data: bytes | bytearray, last: Fragment) -> Received | Rejected | Pushes:
         """One message: a row like those that came in one piece, if it can be one."""
         columns = self._columns
         cursor = Cursor(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
@@ -230,15 +232,19 @@ class Hearing:
             return Pushes(columns, 0, 1, is_lasting=True)
         return self._received(decode_network(data), last.reliable)
 
-    def _received(self, message: NetworkMessage, reliable: bool) -> Received | None:
-        """A message that is handed over, and counted; None if it is lost: no session agrees on shared memory."""
+    def _received(self, message: NetworkMessage, reliable: bool) -> Received | Rejected:
+        """A message to hand over, counted as received; rejected if it is in shared memory, which no session agrees on."""
         body = getattr(message, "body", None)
         inner = body.body if isinstance(body, Reply) else body
         if getattr(inner, "shm", False):
-            self.arrivals.lose(LossReason.SHARED_MEMORY)
-            return None
+            return self._rejected(message, LossReason.SHARED_MEMORY)
         self.arrivals.received += 1
         return Received(message, reliable)
+
+    def _rejected(self, message: NetworkMessage, reason: LossReason) -> Rejected:
+        """A message that is not handed over, and counted as lost."""
+        self.arrivals.lose(reason)
+        return Rejected(message, reason)
 
 
 def _length_at(cursor: Cursor) -> int:

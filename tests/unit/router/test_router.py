@@ -705,3 +705,18 @@ class TestGroups:
         node.router.remove_face(early, 0.0)
         assert not first.members
         assert len(node.router.receive(late, self.push(), 0.0)) == 1
+
+
+def test_who_asks_in_a_message_that_is_rejected_learns_that_no_answer_comes(net: Network) -> None:
+    centre = net.router()
+    face, _ = centre.router.add_face(ZenohId(9), WhatAmI.CLIENT, 0.0)
+    request = Request(request_id=4, wire_expr=WireExpr(0, "q"), qos=QoS.DECLARE, body=Query())
+    (first, response), (second, final) = centre.router.reject(face, request, "no")
+    assert first is second is face
+    assert isinstance(response, Response)
+    assert (response.request_id, response.qos, response.body) == (4, QoS.DECLARE, Err(payload=b"no"))
+    assert final == ResponseFinal(request_id=4, qos=QoS.DECLARE)
+    interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    declared_final = Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal())
+    assert centre.router.reject(face, interest, "no") == [(face, declared_final)]
+    assert centre.router.reject(face, Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b"")), "no") == []

@@ -20,7 +20,7 @@ from zenspark.transport.connection import (
 )
 from zenspark.transport.counters import LossReason
 from zenspark.transport.handshake import Accepting, Offer, Opening
-from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.transport.hearing import Closed, Pushes, Received, Rejected
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns
 from zenspark.wire.messages import (
@@ -476,7 +476,9 @@ def test_a_payload_in_shared_memory_is_rejected_and_nothing_else(message: Networ
     alice, bob = opened_pair()
     for each in (push(b"before"), message, push(b"after")):
         send(alice, each)
-    assert shuttle(alice, bob) == [Received(push(b"before"), True), Received(push(b"after"), True)]
+    before, rejected, after = shuttle(alice, bob)
+    assert (before, after) == (Received(push(b"before"), True), Received(push(b"after"), True))
+    assert rejected == Rejected(message, LossReason.SHARED_MEMORY)
     assert (bob.arrivals.received, bob.arrivals.lost) == (2, {LossReason.SHARED_MEMORY: 1})
 
 

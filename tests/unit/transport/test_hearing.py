@@ -6,7 +6,7 @@ import pytest
 
 from zenspark.errors import LimitExceeded, ProtocolError
 from zenspark.transport.counters import LossReason
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received, Spoken
+from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received, Rejected, Spoken
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing
 from zenspark.wire.messages import (
@@ -215,7 +215,8 @@ def extended(batch: bytes) -> bytes:
     ids=["in a frame", "in a frame with an extension", "in pieces that came together", "in pieces"],
 )
 def test_a_payload_in_shared_memory_is_lost_however_it_comes(hearing: Hearing, batches: list[bytearray]) -> None:
-    assert [event for batch in batches for event in walk(hearing, bytearray(batch), Framing.STREAM)] == []
+    events = [event for batch in batches for event in walk(hearing, bytearray(batch), Framing.STREAM)]
+    assert events == [Rejected(SHARED, LossReason.SHARED_MEMORY)]
     assert (hearing.arrivals.received, hearing.arrivals.lost) == (0, {LossReason.SHARED_MEMORY: 1})
 
 
