@@ -158,10 +158,11 @@ def test_encoding_field(head: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("head", [IN_PUSH + "41", "1b 00 00 45"])
-def test_encoding_number_has_16_bits(head: str) -> None:
-    """MR-215: the field has 32 bits on the page; numbers of encodings have 16."""
+def test_encoding_number_has_31_bits(head: str) -> None:
+    """MR-215: the field has 32 bits, the lowest of which announces a schema."""
     assert exact(f"{head} fe ff 07 01 78").body.encoding == Encoding(0xFFFF)
-    refused(f"{head} 80 80 08 01 78", "an encoding id of at most 16 bits")
+    assert exact(f"{head} 80 80 08 01 78").body.encoding == Encoding(1 << 16)
+    assert exact(f"{head} fe ff ff ff 0f 01 78").body.encoding == Encoding(0x7FFF_FFFF)
     refused(f"{head} 80 80 80 80 10 01 78", "at most 32 bits")
 
 

@@ -18,6 +18,7 @@ from zenspark.wire.messages import (
     Declare,
     DeclareQueryable,
     Err,
+    Push,
     Put,
     Query,
     Reply,
@@ -107,6 +108,32 @@ def test_only_the_reply_on_an_invalid_key_is_dropped(asker: str, way: str, key: 
             assert ask(querier, "q/**") == ["q/good"]
             assert peer.closed is None
             assert len(querier.info.transports()) == links + (way == "direct")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("way", PACKAGES)
+def test_an_encoding_number_of_more_than_16_bits_is_delivered(package: str, way: str) -> None:
+    """eclipse-zenoh keeps its lowest 16 bits; zenspark keeps all, also in what it forwards."""
+    locator, samples = unused(), list[Any]()
+    with (
+        session(way, mode="router", listen__endpoints=[locator]),
+        session(package, mode="client", connect__endpoints=[locator]) as client,
+        RawPeer(locator) as peer,
+    ):
+        subscriber = client.declare_subscriber("k", samples.append)
+        good = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b"good"))
+        until(lambda: peer.send(good) and not peer.read(0.01) and samples)  # the router has got to know it
+        for number in (70_000, 0x7FFF_FFFF):
+            body = Put(encoding=Encoding(number, "s"), payload=b"large")
+            assert peer.send(Push(wire_expr=WireExpr(0, "k"), body=body), good)
+        until(lambda: [sample.payload.to_bytes() for sample in samples][-4:] == [b"large", b"good"] * 2)
+        first, second = [str(sample.encoding) for sample in samples][-4::2]
+        if "eclipse" in (package, way):
+            assert (first, second) == ("unknown(4464);s", "s")
+        else:
+            assert (first, second) == ("unknown(70000);s", "unknown(2147483647);s")
+        assert peer.closed is None
+        subscriber.undeclare()
 
 
 @contextlib.contextmanager

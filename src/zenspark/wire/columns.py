@@ -1378,7 +1378,7 @@ class Columns:
     ) -> cython.Py_ssize_t:
         z: cython.ulonglong = _z32(self._data, pos, end)
         size: cython.ulonglong
-        if z == 0 or z >> 21:  # an id of more than 16 bits
+        if z == 0:
             return 0
         pos += z & 15
         shape[_ENCODING] = z >> 4

@@ -336,6 +336,7 @@ class Encoding(Value, frozen=True):
 
     BYTES: ClassVar[Encoding]
     CUSTOM: ClassVar = 0xFFFF
+    MAX_ID: ClassVar = 0x7FFF_FFFF
     NAMES: ClassVar = (
         "zenoh/bytes",
         "zenoh/string",
@@ -404,15 +405,12 @@ class Encoding(Value, frozen=True):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        start = reader.pos
         value = reader.z(32)
-        if value >> 17:
-            raise DecodeError("an encoding id of at most 16 bits", start, str(value >> 1))
         return cls(value >> 1, reader.blob(8).decode(errors="surrogateescape") if value & 1 else None)
 
     def write(self, out: Writer) -> None:
-        if not 0 <= self.id <= 0xFFFF:
-            raise EncodeError(f"{self.id} does not fit 16 bits", "encoding.id")
+        if not 0 <= self.id <= self.MAX_ID:
+            raise EncodeError(f"{self.id} does not fit 31 bits", "encoding.id")
         out.z(self.id << 1 | (self.schema is not None), 32, "encoding.id")
         if self.schema is not None:
             out.blob(self._schema_bytes(), 8, "encoding.schema")

@@ -659,7 +659,7 @@ def test_what_one_thread_works_on_is_not_for_another() -> None:
         ("2507 5d0221 01 11" + "01" * 17 + "00", "PUT: expected a node id of 1 to 16 bytes that is not zero at byte 8"),
         ("2507 5d0221 01 04a0a1", "PUT: expected 4 bytes at byte 9, found 2 before the end"),
         ("2507 5d0241", "PUT: expected an integer at byte 7"),
-        ("2507 5d0241 808010 00", "PUT: expected an encoding id of at most 16 bits at byte 7"),
+        ("2507 5d0241 8080808010 00", "PUT: expected an integer of at most 32 bits at byte 7"),
         ("2507 5d0241 09", "PUT: expected an integer at byte 8"),
         ("2507 5d0241 09 8002 00", "PUT: expected an integer of at most 8 bits at byte 8"),
         ("2507 5d0241 09 0261", "PUT: expected 2 bytes at byte 9, found 1 before the end"),

@@ -340,17 +340,20 @@ def test_a_schema_that_is_not_text_travels_on_as_it_came() -> None:
     assert pickle.loads(pickle.dumps(encoding)) == encoding
 
 
-def test_an_encoding_id_has_16_bits() -> None:
-    assert Encoding.read(reader_of("feff07")) == Encoding(0xFFFF)
-    with pytest.raises(DecodeError, match="an encoding id of at most 16 bits at byte 0, found 65536"):
-        Encoding.read(reader_of("808008"))
+@pytest.mark.parametrize(
+    ("raw", "encoding"),
+    [("feff07", Encoding(0xFFFF)), ("808008", Encoding(1 << 16)), ("ffffffff0f0173", Encoding(0x7FFF_FFFF, "s"))],
+)
+def test_an_encoding_id_has_31_bits(raw: str, encoding: Encoding) -> None:
+    assert Encoding.read(reader_of(raw)) == encoding
+    assert written(encoding.write) == raw
 
 
 @pytest.mark.parametrize(
     ("encoding", "field"),
     [
         (Encoding(-1), "encoding.id"),
-        (Encoding(1 << 16), "encoding.id"),
+        (Encoding(1 << 31), "encoding.id"),
         (Encoding(4, "s" * 256), "encoding.schema"),
         (Encoding(4, "\ud800"), "encoding.schema"),
     ],
