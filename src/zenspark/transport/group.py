@@ -278,7 +278,7 @@ class Group:
     def _problem(self, join: Join, known: Member | None) -> str:
         """Why somebody cannot be understood here; nothing if it can."""
         rules = self._rules
-        resolution = DEFAULT_RESOLUTION if join.resolution is None else join.resolution
+        resolution = DEFAULT_RESOLUTION if join.resolution is None else join.resolution & 0x0F
         batch_size = DEFAULT_BATCH_SIZE if join.batch_size is None else join.batch_size
         if join.version != PROTOCOL_VERSION:
             return f"it speaks version {join.version}, not {PROTOCOL_VERSION}"

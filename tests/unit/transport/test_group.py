@@ -214,6 +214,13 @@ class TestJoin:
         node.tick(3.0)
         assert departures(node) == [(0xF, CloseReason.EXPIRED)]
 
+    def test_reserved_bits_of_the_resolution_mean_nothing(self) -> None:
+        for reserved in (0x10, 0x80, 0xF0):
+            node = Node(1)
+            node.receive(STRANGER, encode(replace(JOIN, resolution=reserved | 0x0A, batch_size=8192)), 0.0)
+            node.receive(STRANGER, frame(push(b"1")), 0.0)
+            assert (node.others, payloads(node), refusals(node)) == ([0xF], [b"1"], [])
+
     @pytest.mark.parametrize(
         ("changes", "why"),
         [
