@@ -55,16 +55,16 @@ def session(package: str, **config: object) -> Iterator[zenspark.Session]:
 
 
 @contextlib.contextmanager
-def querier_and_locator(asker: str, way: str) -> Iterator[tuple[zenspark.Session, str]]:
+def querier_and_locator(asker: str, way: str, **config: object) -> Iterator[tuple[zenspark.Session, str]]:
     """A session that queries, and where a queryable reaches it: directly, or through a router of either package."""
     locator = unused()
     if way == "direct":
-        with session(asker, mode="peer", listen__endpoints=[locator]) as opened:
+        with session(asker, mode="peer", listen__endpoints=[locator], **config) as opened:
             yield opened, locator
         return
     with (
         session(way, mode="router", listen__endpoints=[locator]),
-        session(asker, mode="client", connect__endpoints=[locator]) as opened,
+        session(asker, mode="client", connect__endpoints=[locator], **config) as opened,
     ):
         yield opened, locator
 
@@ -85,9 +85,12 @@ def answering(locator: str, key: str, answer: Callable[[RawPeer, Request], None]
         thread.join()
 
 
-def ask(querier: zenspark.Session, key: str) -> list[str]:
-    """The payloads of all replies, asked for until the queryable is known."""
-    replies = until(lambda: list(querier.get(key, timeout=SECONDS)))
+def ask(session: zenspark.Session, key: str) -> list[str]:
+    """The payloads of all replies, asked for once, when the queryable is known."""
+    querier = session.declare_querier(key, timeout=SECONDS)
+    until(lambda: querier.matching_status.matching)
+    replies = list(querier.get())
+    querier.undeclare()
     return [reply.ok.payload.to_string() if reply.ok else f"error {reply.err.payload.to_string()}" for reply in replies]
 
 
@@ -108,6 +111,22 @@ def test_only_the_reply_on_an_invalid_key_is_dropped(asker: str, way: str, key: 
             assert ask(querier, "q/**") == ["q/good"]
             assert peer.closed is None
             assert len(querier.info.transports()) == links + (way == "direct")
+
+
+@pytest.mark.parametrize("way", ["direct", "zenspark", "eclipse"])
+@pytest.mark.parametrize("asker", PACKAGES)
+@pytest.mark.parametrize("key", ["", "ns/q"])
+def test_a_session_in_a_namespace_receives_errors(asker: str, way: str, key: str) -> None:
+    """Those of a router have an empty key, which is in no namespace: eclipse-zenoh drops them."""
+
+    def answer(peer: RawPeer, request: Request) -> None:
+        number, body = request.request_id, Err(payload=b"broken")
+        assert peer.send(Response(request_id=number, wire_expr=WireExpr(0, key), qos=request.qos, body=body))
+        assert peer.send(ResponseFinal(request_id=number, qos=request.qos))
+
+    with querier_and_locator(asker, way, namespace="ns") as (querier, locator), answering(locator, "ns/q", answer):
+        is_received = bool(key) or asker == "zenspark"
+        assert ask(querier, "q") == ["error broken"] * is_received
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -61,9 +61,14 @@ class Namespace:
 
     def arriving(self, message: M) -> M | None:
         """A message from others, for this session; None if it is about something outside the namespace."""
-        if not self._prefix:
+        if not self._prefix or _is_error(message):
             return message
         return _with_key(message, self.inward)
+
+
+def _is_error(message: messages.NetworkMessage) -> bool:
+    """Whether a message says why a query of this session failed, whatever its key; that of a router has none."""
+    return isinstance(message, messages.Response) and isinstance(message.body, messages.Err)
 
 
 def _is_admin(key: str) -> bool:

@@ -9,7 +9,17 @@ from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE, until
 from zenspark.api.enums import Locality
 from zenspark.api.namespace import Namespace
-from zenspark.wire.messages import Declare, DeclareFinal, DeclareToken, Push, Put, ResponseFinal
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    DeclareToken,
+    Err,
+    Push,
+    Put,
+    Reply,
+    Response,
+    ResponseFinal,
+)
 from zenspark.wire.values import WireExpr
 
 
@@ -56,6 +66,14 @@ def test_messages() -> None:
     for keyless in (ResponseFinal(request_id=1), Declare(body=DeclareFinal())):
         assert namespace.leaving(keyless) is keyless
         assert namespace.arriving(keyless) is keyless
+
+
+def test_an_error_arrives_whatever_its_key() -> None:
+    for key in ("", "k", "n/k"):
+        error = Response(request_id=1, wire_expr=WireExpr(0, key), body=Err(payload=b"Timeout"))
+        assert Namespace("n").arriving(error) is error
+    reply = Response(request_id=1, wire_expr=WireExpr(0, "k"), body=Reply(body=Put(payload=b"")))
+    assert Namespace("n").arriving(reply) is None
 
 
 def test_a_question_outside_the_namespace_ends() -> None:
