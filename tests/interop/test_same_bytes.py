@@ -16,8 +16,10 @@ from tests.interop.reference import ours, unused
 from tests.waiting import until
 from zenspark.wire.messages import (
     Declare,
+    DeclareFinal,
     DeclareQueryable,
     Err,
+    Interest,
     Push,
     Put,
     Query,
@@ -26,7 +28,7 @@ from zenspark.wire.messages import (
     Response,
     ResponseFinal,
 )
-from zenspark.wire.values import Encoding, QueryBody, WireExpr
+from zenspark.wire.values import Encoding, Extension, InterestMode, QoS, QueryBody, WireExpr
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -181,4 +183,40 @@ def test_a_request_in_shared_memory_ends(package: str) -> None:
         assert isinstance(response.body, Err if package == "zenspark" else Reply)
         assert final == ResponseFinal(request_id=5)
         assert peer.closed is None
+        queryable.undeclare()
+
+
+UNKNOWN = (Extension(0x1E),)
+"""A mandatory extension that nobody knows."""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_only_messages_with_an_unknown_mandatory_extension_are_rejected(package: str) -> None:
+    """eclipse-zenoh closes the link instead (protocol.md section 21, row 34)."""
+    with asking(package) as (peer, router):
+        payloads: list[bytes] = []
+        subscriber = router.declare_subscriber("k", lambda sample: payloads.append(sample.payload.to_bytes()))
+        queryable = router.declare_queryable("k", lambda query: query.reply("k", "value"))
+        key = WireExpr(0, "k")
+        assert peer.send(
+            Push(wire_expr=key, body=Put(payload=b"first")),
+            Push(wire_expr=key, body=Put(payload=b"never", exts=UNKNOWN)),
+            Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"), exts=UNKNOWN)),
+            Request(request_id=1, wire_expr=key, body=Query(exts=UNKNOWN)),
+            Interest(id=1, mode=InterestMode.CURRENT, tokens=True, exts=UNKNOWN),
+            Push(wire_expr=key, body=Put(payload=b"last")),
+        )
+        if package == "eclipse":
+            assert peer.read_until_closed().by_peer
+            assert payloads in ([], [b"first"])
+        else:
+            until(lambda: payloads == [b"first", b"last"])
+            declared_final, error, final = read_until(peer, ResponseFinal)  # in the order of their priorities
+            assert isinstance(error, Response)
+            assert error.body == Err(payload=b"a mandatory extension is unknown here")
+            assert final == ResponseFinal(request_id=1)
+            assert declared_final == Declare(interest_id=1, qos=QoS.DECLARE, body=DeclareFinal())
+            assert [counters.lost for counters in router.info.link_counters()] == [{"unknown_extension": 4}]
+            assert peer.closed is None
+        subscriber.undeclare()
         queryable.undeclare()

@@ -122,10 +122,10 @@ class LinkCounters(Info, frozen=True):
     """What was exchanged with one neighbour since this session opened, over all its links; not in eclipse-zenoh.
 
     What a neighbour drops before sending leaves no trace here. The reasons in `lost` are `interrupted`,
-    `first_fragment_missing`, `fragment_missing`, `stopped_by_sender`, `too_large`, `memory` and `shared_memory`, which
-    count messages, and `sequence_gap`, which counts frames. Those in `dropped` are `congestion`, `blocked`, `backlog`
-    and `too_large`, which count messages, and `unresponsive`, which counts batches. A reason that never occurred is
-    not there.
+    `first_fragment_missing`, `fragment_missing`, `stopped_by_sender`, `too_large`, `memory`, `shared_memory` and
+    `unknown_extension`, which count messages, and `sequence_gap`, which counts frames. Those in `dropped` are
+    `congestion`, `blocked`, `backlog` and `too_large`, which count messages, and `unresponsive`, which counts batches.
+    A reason that never occurred is not there.
     """
 
     zid: ZenohId

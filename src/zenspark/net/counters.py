@@ -49,6 +49,7 @@ LOSSES = {
     LossReason.TOO_LARGE: ("fragmented messages", "larger than transport/link/rx/max_message_size"),
     LossReason.MEMORY: ("fragmented messages", "more bytes in unfinished messages than limits/reassembly allows"),
     LossReason.SHARED_MEMORY: ("messages", "the payload is in shared memory, which was not agreed on"),
+    LossReason.UNKNOWN_EXTENSION: ("messages", "a mandatory extension is unknown here"),
     LossReason.SEQUENCE_GAP: ("frames", "sequence numbers were skipped"),
 }
 """What is counted, and why it is lost, as logs spell it."""

@@ -27,6 +27,8 @@ class LossReason(StrEnum):
     """Unfinished messages of the node, or of all nodes, took more memory than the limits for reassembly allow."""
     SHARED_MEMORY = "shared_memory"
     """The payload is in shared memory, which no session here agrees on."""
+    UNKNOWN_EXTENSION = "unknown_extension"
+    """The message has a mandatory extension that is unknown here, so that it must not be processed."""
     SEQUENCE_GAP = "sequence_gap"
     """Sequence numbers of a lane were skipped: so many frames or fragments, of one message or many, did not arrive."""
 

@@ -5,7 +5,8 @@ what it means by its frames. From then on its batches are walked through here: r
 joined, publications left in columns, and what came and what was lost is counted in `arrivals`. Whoever owns a `Hearing`
 decides what its end means.
 
-What can go wrong: anything the other node sends. It raises `ProtocolError`, which the owner turns into an end.
+What can go wrong: anything the other node sends. It raises `ProtocolError`, which the owner turns into an end. Only a
+network message that was read to its end and must not be processed is rejected alone.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from zenspark.errors import CloseReason, LimitExceeded, ProtocolError
+from zenspark.errors import CloseReason, LimitExceeded, ProtocolError, UnknownExtension
 from zenspark.transport.counters import Arrivals, LossReason
 from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
 from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
-from zenspark.wire.codec import decode_network
+from zenspark.wire.buffer import LenientReader
+from zenspark.wire.codec import decode_network, read_network_message
 from zenspark.wire.columns import Columns, Cursor, Framing, Kind, Outcome, Shape, Whole
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import Close, Fragment, Frame, Join, NetworkMessage, Reply
@@ -147,11 +149,26 @@ class Hearing:
             if cursor.awaits_rest:
                 return
         reliable, is_new = cursor.reliable, self._is_new or not cursor.in_frame
-        message = self._repeats.read(cursor)
+        try:
+            message = self._repeats.read(cursor)
+        except UnknownExtension as error:
+            yield from self._not_understood(cursor, is_new, error)
+            return
         if not isinstance(message, NetworkMessage):
             yield from self._on_message(message)
         elif is_new:
             yield self._received(message, reliable)
+
+    def _not_understood(self, cursor: Cursor, is_new: bool, error: UnknownExtension) -> Iterator[Spoken]:
+        """Reject a network message with a mandatory extension unknown here; a transport message ends everything."""
+        message = cursor.lenient_message()
+        if isinstance(message, NetworkMessage):
+            if is_new:
+                yield self._rejected(message, LossReason.UNKNOWN_EXTENSION)
+        elif isinstance(message, Frame) and not _is_extended(message):
+            yield from self._on_message(message)
+        else:
+            raise error
 
     def _rows(self, columns: Columns) -> Iterator[Pushes]:
         """The rows of every frame that is not a repetition."""
@@ -202,7 +219,10 @@ class Hearing:
             case Frame():  # only the object codec could read its head
                 if self._lane(message.priority, message.reliable).enter_frame(message.sn):
                     for inner in message.msgs:
-                        yield self._received(inner, message.reliable)
+                        if _is_extended(inner):
+                            yield self._rejected(inner, LossReason.UNKNOWN_EXTENSION)
+                        else:
+                            yield self._received(inner, message.reliable)
             case Close():
                 yield Closed(message.why, f"the other side closed: {message.why.name.lower()}", by_peer=True)
             case Join():
@@ -215,7 +235,7 @@ class Hearing:
             yield self._pushes(0, columns.row_count)
         columns.clear()
         if whole.message is not None:
-            yield self._received(decode_network(whole.message), reliable)
+            yield self._decoded(whole.message, reliable)
 
     def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Rejected | Pushes]:
         for event in self._lane(fragment.priority, fragment.reliable).receive_fragment(fragment) or ():
@@ -230,10 +250,17 @@ class Hearing:
         if cursor.decode(columns) is Outcome.END and len(columns) == 1:
             self.arrivals.received += 1
             return Pushes(columns, 0, 1, is_lasting=True)
-        return self._received(decode_network(data), last.reliable)
+        return self._decoded(data, last.reliable)
+
+    def _decoded(self, data: bytes | bytearray | memoryview, reliable: bool) -> Received | Rejected:
+        """What a message means whose fragments are joined."""
+        try:
+            return self._received(decode_network(data), reliable)
+        except UnknownExtension:
+            return self._rejected(read_network_message(LenientReader(data)), LossReason.UNKNOWN_EXTENSION)
 
     def _received(self, message: NetworkMessage, reliable: bool) -> Received | Rejected:
-        """A message to hand over, counted as received; rejected if it is in shared memory, which no session agrees on."""
+        """Hand a message over, and count it; reject it if it is in shared memory, which no session agrees on."""
         body = getattr(message, "body", None)
         inner = body.body if isinstance(body, Reply) else body
         if getattr(inner, "shm", False):
@@ -245,6 +272,14 @@ class Hearing:
         """A message that is not handed over, and counted as lost."""
         self.arrivals.lose(reason)
         return Rejected(message, reason)
+
+
+def _is_extended(message: Message) -> bool:
+    """Whether a message, or one inside it, has a mandatory extension that is unknown here."""
+    if any(extension.mandatory for extension in getattr(message, "exts", ())):
+        return True
+    body = getattr(message, "body", None)
+    return isinstance(body, Message) and _is_extended(body)
 
 
 def _length_at(cursor: Cursor) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import cython
 
-from zenspark.errors import DecodeError, EncodeError
+from zenspark.errors import DecodeError, EncodeError, UnknownExtension
 
 
 def _short(wanted: str, position: int, found: int) -> DecodeError:
@@ -107,6 +107,10 @@ class Reader:
         """Everything that is left."""
         return self.take(self.end - self.pos)
 
+    def refuse_extension(self, number: int, position: int) -> None:
+        """Stop at a mandatory extension that is unknown here: the message around it must not be processed."""
+        raise UnknownExtension(number, position)
+
     def _decoded(self, raw: bytes, start: int) -> str:
         try:
             return raw.decode()
@@ -137,6 +141,13 @@ class Reader:
         if self.pos != self.end:
             raise DecodeError("the end of the extension", self.pos, f"{self.end - self.pos} bytes more")
         self.end = outer
+
+
+class LenientReader(Reader):
+    """Reads past unknown extensions, also mandatory ones: to find where a message ends that is not processed."""
+
+    def refuse_extension(self, number: int, position: int) -> None:
+        """Go on: what such an extension holds is kept with the message."""
 
 
 @cython.cclass

@@ -34,7 +34,7 @@ import cython
 import msgspec
 
 from zenspark.errors import DecodeError, UsageError
-from zenspark.wire.buffer import Reader
+from zenspark.wire.buffer import LenientReader, Reader
 from zenspark.wire.codec import encode, read_network_message, read_transport_message
 from zenspark.wire.fields import Message
 from zenspark.wire.messages import Del, Frame, Push, Put
@@ -1609,6 +1609,16 @@ class Cursor:
             except DecodeError as error:
                 error.within(Frame.NAME)  # as when the codec reads the whole frame
                 raise
+        self.pos = reader.pos
+        return message
+
+    def lenient_message(self) -> Message:
+        """Read the message here as `message` does, whatever extensions it has, and go on behind it.
+
+        For a message that must not be processed: those behind it must be.
+        """
+        reader = LenientReader(self._held, self.pos, self.batch_end)
+        message: Message = (read_network_message if self._at_network_message() else read_transport_message)(reader)
         self.pos = reader.pos
         return message
 

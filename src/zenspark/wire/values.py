@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import ClassVar, Self
 
 from zenspark.clock import ns_from_ntp64
-from zenspark.errors import DecodeError, EncodeError, UnknownExtension
+from zenspark.errors import DecodeError, EncodeError
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.fields import Value
 
@@ -168,7 +168,7 @@ class Extension(Value, frozen=True):
         """What follows an extension header nobody knows; a mandatory one is refused if `strict`."""
         at = reader.pos - 1
         if strict and header & cls.MANDATORY:
-            raise UnknownExtension(header & 0x0F, at)
+            reader.refuse_extension(header & 0x0F, at)
         match header >> 5:
             case 0:
                 return cls(header)

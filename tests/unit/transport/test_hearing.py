@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.errors import LimitExceeded, ProtocolError
+from zenspark.errors import DecodeError, LimitExceeded, ProtocolError, UnknownExtension
 from zenspark.transport.counters import LossReason
 from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received, Rejected, Spoken
 from zenspark.wire.codec import encode
@@ -13,16 +13,25 @@ from zenspark.wire.messages import (
     Close,
     Declare,
     DeclareFinal,
+    DeclareSubscriber,
     Del,
+    Err,
     Fragment,
     Frame,
+    Interest,
     Join,
     KeepAlive,
     NetworkMessage,
+    NetworkOam,
     Push,
     Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
 )
-from zenspark.wire.values import NextSns, Priority, TimeUnit, WhatAmI, WireExpr, ZenohId
+from zenspark.wire.values import Extension, InterestMode, NextSns, Priority, TimeUnit, WhatAmI, WireExpr, ZenohId
 
 FIRST = NextSns(tuple((10 * priority, 10 * priority + 5) for priority in Priority))
 JOIN = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(0xF), unit=TimeUnit.S, lease=10, sn_re=7, sn_be=9)
@@ -218,6 +227,68 @@ def test_a_payload_in_shared_memory_is_lost_however_it_comes(hearing: Hearing, b
     events = [event for batch in batches for event in walk(hearing, bytearray(batch), Framing.STREAM)]
     assert events == [Rejected(SHARED, LossReason.SHARED_MEMORY)]
     assert (hearing.arrivals.received, hearing.arrivals.lost) == (0, {LossReason.SHARED_MEMORY: 1})
+
+
+MANDATORY = (Extension(0x5E, b"\x01\x02"),)
+"""What nobody here knows, and nobody may pass over."""
+KEY = WireExpr(0, "k")
+NOT_UNDERSTOOD = [
+    Push(wire_expr=KEY, exts=MANDATORY, body=Put(payload=b"x")),
+    Push(wire_expr=KEY, body=Put(payload=b"x", exts=MANDATORY)),
+    Push(wire_expr=KEY, body=Del(exts=MANDATORY)),
+    Request(request_id=1, wire_expr=KEY, exts=MANDATORY, body=Query()),
+    Request(request_id=1, wire_expr=KEY, body=Query(exts=MANDATORY)),
+    Response(request_id=1, wire_expr=KEY, exts=MANDATORY, body=Reply(body=Put(payload=b"x"))),
+    Response(request_id=1, wire_expr=KEY, body=Reply(exts=MANDATORY, body=Put(payload=b"x"))),
+    Response(request_id=1, wire_expr=KEY, body=Reply(body=Put(payload=b"x", exts=MANDATORY))),
+    Response(request_id=1, wire_expr=KEY, body=Err(payload=b"x", exts=MANDATORY)),
+    ResponseFinal(request_id=1, exts=MANDATORY),
+    Declare(exts=MANDATORY, body=DeclareFinal()),
+    Declare(body=DeclareSubscriber(id=1, wire_expr=KEY, exts=MANDATORY)),
+    Interest(id=1, mode=InterestMode.CURRENT, tokens=True, exts=MANDATORY),
+    NetworkOam(id=1, exts=MANDATORY),
+]
+
+
+@pytest.mark.parametrize("message", NOT_UNDERSTOOD, ids=lambda message: str(message)[:60])
+@pytest.mark.parametrize("cut", ["frame", "extended frame", "low latency", "together", "pieces"])
+def test_only_a_message_with_an_unknown_mandatory_extension_is_rejected(
+    hearing: Hearing, message: NetworkMessage, cut: str
+) -> None:
+    """Protocol.md section 21, row 34: eclipse-zenoh closes the link."""
+    framing = Framing.STREAM
+    if cut == "low latency":
+        framing, whole = Framing.BARE, b"".join(encode(each) for each in (push(b"1"), message, push(b"2")))
+        batches = [bytearray(len(whole).to_bytes(4, "little") + whole)]
+    elif cut in ("frame", "extended frame"):
+        whole = frame(push(b"1"), message, push(b"2"), sn=50)
+        batches = [stream(whole if cut == "frame" else extended(whole))]
+    else:
+        pieces = [frame(push(b"1"), sn=50), *in_pieces(message, 51), frame(push(b"2"), sn=53)]
+        batches = [stream(*pieces)] if cut == "together" else [stream(piece) for piece in pieces]
+    before, rejected, after = [event for batch in batches for event in walk(hearing, batch, framing)]
+    assert (before, after) == (Received(push(b"1"), True), Received(push(b"2"), True))
+    assert rejected == Rejected(message, LossReason.UNKNOWN_EXTENSION)
+    assert (hearing.arrivals.received, hearing.arrivals.lost) == (2, {LossReason.UNKNOWN_EXTENSION: 1})
+
+
+def test_what_is_rejected_is_counted_once_when_it_is_repeated(hearing: Hearing) -> None:
+    for _ in range(2):
+        walk(hearing, frame(NOT_UNDERSTOOD[0], sn=50))
+    assert hearing.arrivals.lost == {LossReason.UNKNOWN_EXTENSION: 1}
+
+
+def test_an_unknown_mandatory_extension_of_the_frame_itself_ends_it(hearing: Hearing) -> None:
+    head = frame(push(), sn=50)
+    data = bytes([head[0] | 0x80, head[1], 0x1E]) + head[2:]
+    with pytest.raises(UnknownExtension):
+        walk(hearing, data)
+
+
+def test_a_message_that_ends_in_an_unknown_extension_is_malformed(hearing: Hearing) -> None:
+    whole = frame(Push(wire_expr=KEY, body=Put(payload=b"x", exts=MANDATORY)), sn=50)
+    with pytest.raises(DecodeError, match="before the end"):
+        walk(hearing, whole[:-3])
 
 
 def test_what_only_the_object_codec_reads_is_counted_too(hearing: Hearing) -> None:
