@@ -196,14 +196,13 @@ class Session:
     ) -> int:
         """Write a value for each row of a record batch or table: its `key`, and any other columns of the schema.
 
-        Where a row says nothing, the arguments count. A full link makes it wait, unless `congestion_control` or a
-        column says otherwise; it returns how many rows were dropped then, counted for each neighbour.
+        Where a row says nothing, the arguments count, with the defaults of `put`: a full link drops rows, unless
+        `congestion_control` or a column says BLOCK. Returns how many rows were dropped, counted for each neighbour.
         """
         from zenspark.api.bulk import Bulk  # here, as it loads pyarrow, which other programs do without
 
         self._hub.check()
-        congestion = congestion_control or CongestionControl.BLOCK
-        publishing = _publishing(encoding, congestion, priority, express, None, allowed_destination)
+        publishing = _publishing(encoding, congestion_control, priority, express, None, allowed_destination)
         return Bulk(self._hub, publishing, treat=self._overrides.of if self._overrides else None).put(batch)
 
     def _publication(self, settings: tuple[Any, ...]) -> Publication:

@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -216,7 +217,7 @@ async def test_record_batches_are_put_without_making_the_loop_wait(
     subscriber = router.declare_subscriber("k", FifoChannel(1))
     async with client_of(router) as session, session.declare_publisher("k", congestion_control=BLOCK) as publisher:
         await until(lambda: publisher.matching_status)
-        for put in (session.put_batch, publisher.put_batch):
+        for put in (partial(session.put_batch, congestion_control=BLOCK), publisher.put_batch):
             task = asyncio.create_task(put(batch))
             found: list[bytes] = []
             while len(found) < count:

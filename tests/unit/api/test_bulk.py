@@ -178,6 +178,16 @@ def test_a_publisher_s_settings_are_those_of_its_rows(both: tuple[Session, Sessi
         assert (row["congestion"], row["express"], row["reliable"]) == ("BLOCK", True, False)
 
 
+def test_rows_that_say_nothing_are_published_like_puts(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    other.put("k/put", b"")
+    other.put_batch(batch(key=["k/batch"], payload=[b""]))
+    put, row = received(subscriber, 2).drop(["key", "received_at"]).to_pylist()
+    assert put == row
+    assert (row["congestion"], row["priority"], row["express"]) == ("DROP", "DATA", False)
+
+
 def test_a_session_that_stamps_stamps_rows() -> None:
     with listening("peer", timestamping__enabled=True) as one:
         subscriber = one.declare_subscriber("k", ArrowBatches())
