@@ -2,7 +2,8 @@
 
 The loop cannot wait, so what it passes on would pile up. Where a link is behind, publications that may be dropped are
 dropped and counted; for everything else (publications that may not, requests, responses, declarations, link states) the
-neighbour it came from is not read any more until there is room, which slows it down in turn.
+neighbour it came from is not read any more until there is room, which slows it down in turn. Of the publications of a
+neighbour with BlockFirst one is treated in this way, and the others are dropped as long as it waits.
 
 A neighbour that takes nothing for `wait_before_close` although others wait for it, or much waits, is given up. Before
 that, at half of the time, it is read again if it is itself held back: two neighbours may wait for each other, each for
@@ -11,6 +12,7 @@ the other to be read. All of this runs in the loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from zenspark.errors import CloseReason
@@ -31,6 +33,10 @@ MAX_TOTAL_BACKLOG = 1 << 28
 """Bytes that may wait for all such links together: beyond, each that takes nothing is given up."""
 
 
+Part = tuple[int, int, bytes]
+"""Rows `start` to `stop`, and for each of their shapes the lane in which they go on."""
+
+
 class HoldingBack:
     """Which links are behind with what was passed on to them, and which are not read because of that."""
 
@@ -39,6 +45,8 @@ class HoldingBack:
         self._patience = patience
         self._waiting: dict[Pump, set[Pump]] = {}
         """The links that are behind, and those that are not read until they have room."""
+        self._firsts: dict[Pump, set[Pump]] = {}
+        """The links that are behind, and those from which a publication with BlockFirst waits there."""
         self._looks: dict[Pump, Timer] = {}
         """The links for which something waits, and when to look whether they took any of it."""
         self._exempt: set[Pump] = set()
@@ -48,22 +56,45 @@ class HoldingBack:
         """Whether a message still goes to a link that is behind; its source is not read any more if it has one."""
         if source is None:
             return True
-        if isinstance(message, Push) and message.qos.congestion is not Congestion.BLOCK:
+        if isinstance(message, Push) and self._may_drop(source, target, message.qos.congestion):
             target.drop(DropReason.CONGESTION)
             return False
         self.hold(source, target)
         return True
 
-    def sharing(self, source: Pump, target: Pump, share: Share, pushes: Pushes) -> bytes:
-        """The lanes of what may go on now of a neighbour's share of publications in columns."""
+    def _may_drop(self, source: Pump, target: Pump, congestion: Congestion) -> bool:
+        """Whether a publication for a link that is behind is dropped; the first with BlockFirst waits from now on."""
+        if congestion is not Congestion.BLOCK_FIRST:
+            return congestion is Congestion.DROP
+        sources = self._firsts.setdefault(target, set())
+        is_second = source in sources
+        sources.add(source)
+        return is_second
+
+    def sharing(self, source: Pump, target: Pump, share: Share, pushes: Pushes) -> Sequence[Part]:
+        """Which rows may go on now of a neighbour's share of publications in columns."""
         if not target.is_behind:
-            return bytes(share.lanes)
-        dropped = _dropped(share, pushes)
+            return ((pushes.start, pushes.stop, bytes(share.lanes)),)
+        first = self._first(source, target, share, pushes)
+        dropped = _dropped(share, pushes) - (first is not None)
         if dropped:
             target.drop(DropReason.CONGESTION, dropped)
-        if any(lane != NO_LANE for lane in share.blocking):
+        if first is not None or any(lane != NO_LANE for lane in share.blocking):
             self.hold(source, target)
-        return bytes(share.blocking)
+        blocking = bytes(share.blocking)
+        if first is None:
+            return ((pushes.start, pushes.stop, blocking),)
+        lanes = bytes(share.lanes[index] if index in share.firsts else lane for index, lane in enumerate(blocking))
+        return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, blocking))
+
+    def _first(self, source: Pump, target: Pump, share: Share, pushes: Pushes) -> int | None:
+        """The row with BlockFirst that waits from now on, if none does already."""
+        shapes = pushes.columns.shape
+        rows = range(pushes.start, pushes.stop) if share.firsts else ()
+        first = next((row for row in rows if shapes[row] in share.firsts), None)
+        if first is None or self._may_drop(source, target, Congestion.BLOCK_FIRST):
+            return None
+        return first
 
     def hold(self, source: Pump, target: Pump) -> None:
         """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
@@ -77,6 +108,7 @@ class HoldingBack:
         """A neighbour has room."""
         for source in self._waiting.pop(target, ()):
             source.resume(target)
+        self._firsts.pop(target, None)
         self._exempt.discard(target)
 
     def leave(self, pump: Pump) -> None:
@@ -85,7 +117,7 @@ class HoldingBack:
         look = self._looks.pop(pump, None)
         if look is not None:
             look.cancel()
-        for sources in self._waiting.values():
+        for sources in (*self._waiting.values(), *self._firsts.values()):
             sources.discard(pump)
 
     def look_after(self, target: Pump) -> None:

@@ -579,8 +579,8 @@ class Node:
         for target, share in shares(courses):
             pump = self.driver(target)
             if pump is not None:
-                lanes = self._held.sharing(source, pump, share, pushes)
-                pump.relay(Relay(pushes.columns, pushes.start, pushes.stop, lanes, share.heads, self._zid))
+                for start, stop, lanes in self._held.sharing(source, pump, share, pushes):
+                    pump.relay(Relay(pushes.columns, start, stop, lanes, share.heads, self._zid))
 
     def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""

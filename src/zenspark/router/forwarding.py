@@ -40,7 +40,7 @@ class Course(msgspec.Struct, frozen=True, eq=False):
     is_local: bool = False
     """Whether the session of this node wants them."""
     lane: int = NO_LANE
-    may_drop: bool = False
+    congestion: Congestion = Congestion.DROP
     is_by_shape: bool = True
     """Whether all of that is so for each of them."""
 
@@ -59,11 +59,13 @@ class Share(msgspec.Struct, eq=False):
     lanes: bytearray
     blocking: bytearray
     """The same without those that may be dropped."""
+    firsts: set[int]
+    """The shapes of which one publication may not be dropped: those with BlockFirst."""
     heads: list[bytes]
 
     @classmethod
     def of_none(cls, count: int) -> Share:
-        return cls(bytearray([NO_LANE]) * count, bytearray([NO_LANE]) * count, [b""] * count)
+        return cls(bytearray([NO_LANE]) * count, bytearray([NO_LANE]) * count, set(), [b""] * count)
 
 
 class Forwarding:
@@ -110,7 +112,7 @@ class Forwarding:
             tuple(_way(target, key or "", shape.qos, tree) for target in targets if target is not self._local),
             self._local in targets,
             shape.qos.priority | (RELIABLE if shape.reliable else 0),
-            shape.qos.congestion is not Congestion.BLOCK,
+            shape.qos.congestion,
         )
 
 
@@ -130,6 +132,8 @@ def shares(courses: Sequence[Course]) -> Iterable[tuple[Face, Share]]:
                 share = found[way.target] = Share.of_none(len(courses))
             share.heads[index] = way.head
             share.lanes[index] = course.lane
-            if not course.may_drop:
+            if course.congestion is Congestion.BLOCK:
                 share.blocking[index] = course.lane
+            elif course.congestion is Congestion.BLOCK_FIRST:
+                share.firsts.add(index)
     return found.items()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.net.ends import meanwhile
 from tests.unit.net.nodes import KEY, TestNode, call, nodes, qos
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 from zenspark.errors import CloseReason
 from zenspark.net import holding as module
 from zenspark.net import speaking
@@ -131,6 +131,76 @@ def test_of_rows_together_those_are_counted_that_may_be_dropped(keys: str, wante
             share.lanes[index] = 13
             share.blocking[index] = 13 if shape.qos.congestion is Congestion.BLOCK else NO_LANE
     assert module._dropped(share, Pushes(columns, 0, len(keys))) == dropped
+
+
+ROWS = {"d": Congestion.DROP, "b": Congestion.BLOCK, "f": Congestion.BLOCK_FIRST, "g": Congestion.BLOCK_FIRST}
+
+
+@pytest.mark.parametrize(
+    ("keys", "passed", "dropped", "is_held"),
+    [
+        ("dfgfb", ["f", "b"], 3, True),
+        ("bdgbf", ["b", "g", "b"], 2, True),
+        ("ddf", ["f"], 2, True),
+        ("f", ["f"], 0, True),
+        ("dd", [], 2, False),
+        ("db", ["b"], 1, True),
+    ],
+)
+def test_of_rows_with_block_first_the_first_waits(keys: str, passed: list[str], dropped: int, is_held: bool) -> None:
+    source, target, pushes, share = Tiny(), Tiny(BEHIND), *rows_of(keys)
+    _, holding = held()
+    for _ in range(2):
+        assert [keys[row] for row in going(holding, source, target, share, pushes)] == passed
+        assert target.dropped.pop(DropReason.CONGESTION, 0) == dropped
+        assert source.paused == ({target} if is_held else set())
+        holding.let_go(target)
+    while_it_waits = [key for key in keys if ROWS[key] is Congestion.BLOCK]
+    going(holding, source, target, share, pushes)
+    assert [keys[row] for row in going(holding, source, target, share, pushes)] == while_it_waits
+    target.backlog = 0
+    assert len(going(holding, source, target, share, pushes)) == len(keys)
+
+
+def rows_of(keys: str) -> tuple[Pushes, Share]:
+    """A row for each key, treated as the key says, and the share of a neighbour that wants all of them."""
+    columns = Columns(16)
+    messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(ROWS[key]), body=Put(payload=b"")) for key in keys)
+    assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
+    share = Share.of_none(columns.shape_count)
+    for index in range(columns.shape_count):
+        congestion = columns.shape_at(index).qos.congestion
+        share.lanes[index] = 13
+        if congestion is Congestion.BLOCK:
+            share.blocking[index] = 13
+        elif congestion is Congestion.BLOCK_FIRST:
+            share.firsts.add(index)
+    return Pushes(columns, 0, len(keys)), share
+
+
+def going(holding: Any, source: Tiny, target: Tiny, share: Share, pushes: Pushes) -> list[int]:  # noqa: ANN401
+    """The rows that go on."""
+    shapes, parts = pushes.columns.shape, holding.sharing(source, target, share, pushes)
+    return [row for start, stop, lanes in parts for row in range(start, stop) if lanes[shapes[row]] != NO_LANE]
+
+
+def test_with_block_first_a_relay_holds_back_and_loses_nothing_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speaking, "BEHIND", 100_000)
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        with meanwhile(lambda: sum(relay.publish(Congestion.BLOCK_FIRST) for _ in range(3000))) as result:
+            until(lambda: relay.saying.makes_wait(Congestion.BLOCK))  # because the router does not read it
+            relay.reading.resume()
+            sent = result()
+        assert relay.publish(Congestion.BLOCK)
+        until(lambda: sum(totals(relay)) == sent + 1)
+        assert totals(relay)[0] > 100
+
+
+def totals(relay: Relay) -> tuple[int, int]:
+    """How many publications arrived, and how many the router dropped."""
+    (counted,) = [each for each in relay.router.counters.totals if each.zid.value == C]
+    return len(relay.target.heard.payloads), counted.dropped.get(DropReason.CONGESTION, 0)
 
 
 def test_who_takes_nothing_although_others_wait_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,6 +345,22 @@ def test_publications_that_may_be_dropped_are_and_their_source_is_read() -> None
         source, target, Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.DROP), body=Put(payload=b""))
     )
     assert (source.paused, target.dropped) == (set(), {DropReason.CONGESTION: 1})
+
+
+def test_of_a_neighbours_publications_with_block_first_one_waits_and_the_others_are_dropped_meanwhile() -> None:
+    _, holding = held()
+    one, other, target, third = Tiny(), Tiny(), Tiny(BEHIND), Tiny(BEHIND)
+    message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK_FIRST), body=Put(payload=b""))
+    assert [holding.passes(one, target, message) for _ in range(3)] == [True, False, False]
+    assert (one.paused, target.dropped) == ({target}, {DropReason.CONGESTION: 2})
+    assert [holding.passes(other, target, message) for _ in range(2)] == [True, False], "each has one of its own"
+    assert holding.passes(one, third, message), "for each link"
+    holding.let_go(target)
+    assert (one.paused, other.paused) == ({third}, set())
+    assert [holding.passes(one, target, message) for _ in range(2)] == [True, False], "it waits no more"
+    for link in (one, target, third):
+        holding.leave(link)
+    assert holding._firsts == {}
 
 
 def test_what_comes_from_no_neighbour_passes() -> None:

@@ -111,10 +111,10 @@ def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
     assert found is not None
     course = found[0]
     assert course.lane == Priority.REAL_TIME
-    assert course.may_drop
+    assert course.congestion is Congestion.DROP
     course = place.course(push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
     assert course.lane == Priority.DATA | 0x08
-    assert not course.may_drop
+    assert course.congestion is Congestion.BLOCK
     assert said(course)[2].qos == QoS(Priority.DATA, Congestion.BLOCK)
 
 
