@@ -28,7 +28,7 @@ from zenspark.net.driver import Pump
 from zenspark.net.node import Node
 from zenspark.router.face import Face, Region
 from zenspark.router.limits import is_key_expression
-from zenspark.router.requests import seconds_for, timeout_error
+from zenspark.router.requests import TOO_MANY, seconds_for, timeout_error
 from zenspark.transport.outbox import vle
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -265,13 +265,24 @@ class Direct:
         """Ask; the links to write to."""
         for end in way.ends:
             number = end.face.next_request_id()
-            asked = self._asked.setdefault(end.face, {})
+            if number is None:
+                _refuse(end.face, question, gathering)
+                continue
+            asked = self._asked_of(end.face)
             asked[number] = gathering, question.qos
             gathering.at_end(partial(asked.pop, number, None))
             if event_log.is_enabled():
                 event_log.log_sent(end.face, question.request(number, end.face.express(str(question.key_expr))))
             end.pump.tell(end.header + vle(number) + end.rest, None, question.qos.priority)
         return [end.pump for end in way.ends]
+
+    def _asked_of(self, face: Face) -> dict[int, tuple[Gathering, wire.QoS]]:
+        """The questions of this session that a neighbour has not answered, by request id."""
+        asked = self._asked.get(face)
+        if asked is None:
+            asked = self._asked[face] = {}
+            face.in_flight.append(asked)
+        return asked
 
     def takes(self, face: Face, message: messages.Response | messages.ResponseFinal) -> bool:
         """Whether a message answers such a question."""
@@ -357,6 +368,13 @@ class Direct:
         if qos != self._final[0]:
             self._final = (qos, *_around_number(messages.ResponseFinal(request_id=0, qos=qos)))
         return self._final[1:]
+
+
+def _refuse(face: Face, question: Question, gathering: Gathering) -> None:
+    """Answer a question in the place of a neighbour with no request id left: all are in flight."""
+    error = messages.Err(payload=TOO_MANY)
+    gathering.add(reply_of(str(question.key_expr), error, wire.EntityId(face.zid, 0), question.qos))
+    gathering.source_done()
 
 
 def _around_number(message: messages.NetworkMessage) -> tuple[bytes, bytes]:

@@ -471,7 +471,8 @@ class Node:
         logger.info("session with %s %s over %s", peer.whatami.text, peer.zid, driver.link.dst)
         with self.lock:
             locators = self.locators(_is_loopback(driver.link))
-            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators)
+            bits = opened.terms.request_bits
+            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators, bits)
             self._drivers[face] = driver
             self._faces[driver] = face
             driver.audience = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)

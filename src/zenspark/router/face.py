@@ -5,6 +5,7 @@ The session of this very node is a face too, in the region LOCAL. A face decides
 
 from __future__ import annotations
 
+from collections.abc import Mapping as AnyMapping
 from enum import Enum, auto
 from itertools import count
 from typing import Protocol, TypeVar
@@ -27,6 +28,8 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import BoundExpr, Mapping, QueryableInfo, WhatAmI, WireExpr, ZenohId
 
 MAX_KEY_ID = 0xFFFF
+MAX_REQUEST_BITS = 32
+"""Bits of a request id on the wire, whatever resolution a session agreed on."""
 
 
 class Region(Enum):
@@ -121,7 +124,14 @@ class Holder:
 class Face(Holder):
     """A neighbour and the vocabulary shared with it."""
 
-    def __init__(self, number: int, zid: ZenohId, whatami: WhatAmI, region: Region) -> None:
+    def __init__(
+        self,
+        number: int,
+        zid: ZenohId,
+        whatami: WhatAmI,
+        region: Region,
+        request_bits: int = MAX_REQUEST_BITS,
+    ) -> None:
         super().__init__(number, zid, region)
         self.whatami = whatami
         self.declared: dict[Kind, dict[int, Declared]] = {kind: {} for kind in Kind}
@@ -136,7 +146,10 @@ class Face(Holder):
         self.egress: Guard | None = None
         """Who decides what comes from it and goes to it, if anybody does."""
         self._ids = count(1)
-        self._request_ids = count(1)
+        self._request_mask = (1 << min(request_bits, MAX_REQUEST_BITS)) - 1
+        self._request_id = 0
+        self.in_flight: list[AnyMapping[int, object]] = []
+        """The requests of this node on this face that are not answered, by id: one table for each part that asks."""
         self._their_keys: dict[int, str] = {}
         self._our_keys: dict[int, str] = {}
         self._next_key = 1
@@ -159,9 +172,20 @@ class Face(Holder):
         """A number for a declaration or an interest of ours on this face."""
         return next(self._ids)
 
-    def next_request_id(self) -> int:
-        """A number for a request of ours on this face."""
-        return next(self._request_ids) & 0xFFFF_FFFF
+    def next_request_id(self) -> int | None:
+        """An id for a request of ours on this face: within the RID resolution of the session (0 to 2^RID_bits - 1),
+        and not in flight. None if all of them are in flight."""
+        if sum(map(len, self.in_flight)) > self._request_mask:
+            return None
+        number = self._request_id
+        while True:
+            number = (number + 1) & self._request_mask
+            for requests in self.in_flight:
+                if number in requests:
+                    break
+            else:
+                self._request_id = number
+                return number
 
     # keys
 

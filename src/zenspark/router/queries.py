@@ -32,9 +32,16 @@ class Queries:
     def add(self, pending: Pending) -> None:
         """Remember a request and its copies."""
         for face, number in pending.copies:
-            self._copies.setdefault(face, {})[number] = pending
+            self._copies_of(face)[number] = pending
         self._asked.setdefault(pending.origin, {})[pending] = None
         self._deadlines.add(pending, pending.deadline)
+
+    def _copies_of(self, face: Face) -> dict[int, Pending]:
+        copies = self._copies.get(face)
+        if copies is None:
+            copies = self._copies[face] = {}
+            face.in_flight.append(copies)
+        return copies
 
     def find(self, face: Face, number: int) -> Pending | None:
         """The request a copy belongs to."""

@@ -56,7 +56,7 @@ class Requests:
         if targets and not self._is_admitted(face):
             self._out.append((face, error(request.request_id, request.qos, face.zid, TOO_MANY)))
             targets = ()
-        copies = [(target, target.next_request_id()) for target in targets]
+        copies = self._numbered(face, request, targets)
         pending.copies.update(copies)
         if not copies:
             self._finish(pending)
@@ -66,6 +66,17 @@ class Requests:
             node_id = (tree or SELF) if target.region is Region.ROUTER else SELF
             expr = target.express(key or "")
             self._out.append((target, replace(request, request_id=number, wire_expr=expr, node_id=node_id)))
+
+    def _numbered(self, face: Face, request: Request, targets: tuple[Face, ...]) -> list[tuple[Face, int]]:
+        """A copy for each target, with its id; the querier gets an error in the place of one that has no id left."""
+        copies = []
+        for target in targets:
+            number = target.next_request_id()
+            if number is None:
+                self._out.append((face, error(request.request_id, request.qos, target.zid, TOO_MANY)))
+            else:
+                copies.append((target, number))
+        return copies
 
     def _is_admitted(self, face: Face) -> bool:
         """Whether the limits allow a face one more request in flight; counted as refused if they do not."""

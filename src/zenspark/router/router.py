@@ -17,7 +17,17 @@ import msgspec
 
 from zenspark.router.asking import INITIAL_INTEREST, Asking
 from zenspark.router.declarations import Declarations
-from zenspark.router.face import DECLARE, REGIONS, UNDECLARE, Declared, Face, Kind, Out, Region
+from zenspark.router.face import (
+    DECLARE,
+    MAX_REQUEST_BITS,
+    REGIONS,
+    UNDECLARE,
+    Declared,
+    Face,
+    Kind,
+    Out,
+    Region,
+)
 from zenspark.router.interceptors.actions import refusal_of
 from zenspark.router.interceptors.rules import Party, RouterSubject
 from zenspark.router.interests import ANSWER_TIMEOUT, Interests
@@ -130,10 +140,18 @@ class Router:
         return self._add(self.zid, self.whatami, Region.LOCAL)
 
     def add_face(
-        self, zid: ZenohId, whatami: WhatAmI, now: float, locators: Sequence[Locator] = ()
+        self,
+        zid: ZenohId,
+        whatami: WhatAmI,
+        now: float,
+        locators: Sequence[Locator] = (),
+        request_bits: int = MAX_REQUEST_BITS,
     ) -> tuple[Face, Out]:
-        """A new neighbour, and what it must be told at once; `locators` is where it and others can reach us."""
-        face = self._add(zid, whatami, REGIONS[self.whatami, whatami])
+        """A new neighbour, and what it must be told at once.
+
+        `locators` is where it and others can reach us, `request_bits` what the session agreed on for request ids.
+        """
+        face = self._add(zid, whatami, REGIONS[self.whatami, whatami], request_bits)
         if self._sources is not None and face.region is Region.ROUTER:
             self._sources.opened(face)
             self._out += self._sources.network.opened(face, locators, now)
@@ -157,9 +175,9 @@ class Router:
         self.routes.clear()
         return face
 
-    def _add(self, zid: ZenohId, whatami: WhatAmI, region: Region) -> Face:
+    def _add(self, zid: ZenohId, whatami: WhatAmI, region: Region, request_bits: int = MAX_REQUEST_BITS) -> Face:
         self._numbers += 1
-        face = Face(self._numbers, zid, whatami, region)
+        face = Face(self._numbers, zid, whatami, region, request_bits)
         self._faces[face.number] = face
         if region is Region.SOUTH_PEER:
             self._peers[zid] = face

@@ -106,6 +106,11 @@ class Terms(msgspec.Struct, frozen=True):
     def sn_mask(self) -> int:
         return Resolution(self.resolution & 3).mask
 
+    @property
+    def request_bits(self) -> int:
+        """Bits of a request id on this session: the RID resolution, 8, 16, 32 or 64."""
+        return 8 << (self.resolution >> 2 & 3)
+
 
 class Opened(msgspec.Struct, frozen=True):
     """The session is open on these terms."""

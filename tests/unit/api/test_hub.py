@@ -13,10 +13,12 @@ from zenspark.api.enums import CongestionControl, InterceptionPoint
 from zenspark.api.handlers import FifoChannel
 from zenspark.api.hub import Hub
 from zenspark.api.instrumentation import TimestampInstrumentationBuilder
+from zenspark.api.opening import RESOLUTIONS
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.key import KeyExpr
 from zenspark.router.face import Kind
+from zenspark.router.requests import TOO_MANY
 
 
 def test_after_the_end_nothing_goes(peer: Session) -> None:
@@ -97,17 +99,45 @@ def test_keys_match_here(peer: Session) -> None:
         assert peer._hub.is_here(Kind.QUERYABLE, KeyExpr("p/a"), only_complete=False)
 
 
-def test_numbers_of_questions_do_not_end_with_the_resolution() -> None:
-    """As in 1.10.2, the bits that a session agrees on for its requests limit nothing (protocol.md 21.19)."""
-    with listening("router", transport__link__tx__sequence_number_resolution="8bit") as router:
-        client = connected("client", router, transport__link__tx__sequence_number_resolution="8bit")
-        router.declare_queryable("q", lambda query: query.reply("q", "yes"))
-        with client.declare_querier("q") as querier:
-            until(lambda: querier.matching_status.matching)
+@pytest.mark.parametrize("namespace", [{}, {"namespace": "through/the/router"}], ids=["direct", "routed"])
+def test_ids_of_requests_stay_within_the_resolution(
+    monkeypatch: pytest.MonkeyPatch, namespace: dict[str, object]
+) -> None:
+    """QU-15: a session with an RID resolution of 8 bits asks with ids from 0 to 255, those in flight left out."""
+    monkeypatch.setitem(RESOLUTIONS, "32bit", 0x02)
+    asked: list[int] = []
+    with listening("router", **namespace) as router, connected("client", router, **namespace) as client:
+        queries = router.declare_queryable("q")
+        until(lambda: client.declare_querier("q").matching_status.matching)
+        slow = client.get("q", timeout=PATIENCE)
+        kept = queries.recv(PATIENCE)
         for _ in range(300):
-            (reply,) = client.get("q", timeout=PATIENCE)
-            assert reply.ok.payload.to_string() == "yes"
-        client.close()
+            replies = client.get("q", timeout=PATIENCE)
+            with queries.recv(PATIENCE) as query:
+                asked.append(query._live().request.request_id)
+                query.reply("q", "yes")
+            assert len(list(replies)) == 1
+        kept.reply("q", "late")
+        kept.drop()
+        assert [reply.ok.payload.to_string() for reply in slow] == ["late"]
+    if not namespace:  # through the router the id is another on the way to the queryable
+        assert asked == [*range(2, 256), 0, *range(2, 47)]
+
+
+@pytest.mark.parametrize("namespace", [{}, {"namespace": "through/the/router"}], ids=["direct", "routed"])
+def test_who_has_no_id_left_for_a_request_is_told(
+    monkeypatch: pytest.MonkeyPatch, namespace: dict[str, object]
+) -> None:
+    monkeypatch.setitem(RESOLUTIONS, "32bit", 0x02)
+    with listening("router", **namespace) as router, connected("client", router, **namespace) as client:
+        queries = router.declare_queryable("q")
+        until(lambda: client.declare_querier("q").matching_status.matching)
+        in_flight = [client.get("q", timeout=PATIENCE) for _ in range(256)]
+        (reply,) = client.get("q", timeout=PATIENCE)
+        assert (reply.err.payload.to_bytes(), reply.replier_id.zid) == (TOO_MANY, router.zid())
+        for replies in in_flight:
+            queries.recv(PATIENCE).drop()
+            assert list(replies) == []
 
 
 def test_who_declares_waits_for_a_link_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,25 @@ def test_numbers_run_out(face: Face) -> None:
     assert face.express("one too many") == WireExpr(0, "one too many")
 
 
+def test_ids_of_requests_stay_within_the_resolution_and_skip_those_in_flight() -> None:
+    """QU-15."""
+    face = Face(1, ZenohId(0xA), WhatAmI.CLIENT, Region.CLIENT, request_bits=8)
+    answered: dict[int, object] = {}
+    face.in_flight += [{3: None, 255: None}, answered]
+    assert [face.next_request_id() for _ in range(256)] == [1, 2, *range(4, 255), 0, 1, 2]
+    answered.update(dict.fromkeys(set(range(256)) - {3, 17, 255}))
+    assert [face.next_request_id(), face.next_request_id()] == [17, 17]
+    answered[17] = None
+    assert face.next_request_id() is None
+
+
+@pytest.mark.parametrize(("bits", "last"), [(8, 0xFF), (16, 0xFFFF), (32, 0xFFFF_FFFF), (64, 0xFFFF_FFFF)])
+def test_the_last_id_of_requests_is_that_of_the_resolution(bits: int, last: int) -> None:
+    face = Face(1, ZenohId(0xA), WhatAmI.CLIENT, Region.CLIENT, request_bits=bits)
+    face._request_id = last - 1
+    assert [face.next_request_id(), face.next_request_id()] == [last, 0]
+
+
 def test_ids_start_at_one_and_never_repeat(face: Face) -> None:
     assert [face.next_id(), face.next_id()] == [1, 2]
     assert [face.next_request_id(), face.next_request_id()] == [1, 2]

@@ -75,6 +75,12 @@ def test_both_sides_come_to_the_same_terms(low_latency: bool, compression: bool)
     assert mine.patch == yours.patch == 1
 
 
+@pytest.mark.parametrize(("ours", "theirs", "bits"), [(0x0A, 0x02, 8), (0x06, 0x0A, 16), (0x0A, 0x0A, 32)])
+def test_both_sides_come_to_the_smaller_resolution_of_request_ids(ours: int, theirs: int, bits: int) -> None:
+    for terms in shake(Opening(CLIENT, Offer(resolution=ours)), accepting(Offer(resolution=theirs))):
+        assert (terms.request_bits, terms.sn_mask) == (bits, 0x0FFF_FFFF)
+
+
 def test_priorities_need_both_sides() -> None:
     assert shake(Opening(CLIENT, Offer()), accepting())[0].qos
     assert not shake(Opening(CLIENT, Offer(qos=False)), accepting())[0].qos
