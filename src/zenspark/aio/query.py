@@ -7,7 +7,7 @@ from typing import Any, Self
 from zenspark.aio.voice import Voice, Way, spoken
 from zenspark.api import query as api
 from zenspark.api.encoding import Encoding
-from zenspark.api.enums import ReplyKeyExpr
+from zenspark.api.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr
 from zenspark.api.ids import SourceInfo
 from zenspark.api.instrumentation import TimestampStack
 from zenspark.api.parameters import Parameters, Selector
@@ -81,6 +81,26 @@ class Query:
     @property
     def source_info(self) -> SourceInfo | None:
         return self._sync.source_info
+
+    @property
+    def target(self) -> QueryTarget:
+        """Which of the queryables that match the querier asks."""
+        return self._sync.target
+
+    @property
+    def budget(self) -> int | None:
+        """How many responses, replies and errors, the querier accepts; None for any number."""
+        return self._sync.budget
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds after which the querier stops waiting, counted from its question; None if it did not say."""
+        return self._sync.timeout
+
+    @property
+    def consolidation(self) -> ConsolidationMode:
+        """How the querier merges replies for one key; AUTO if it leaves that to the queryables."""
+        return self._sync.consolidation
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import SupportsFloat, TypeVar
+from operator import index
+from typing import SupportsFloat, SupportsIndex, TypeVar
 
 T = TypeVar("T")
 
@@ -43,6 +44,18 @@ def seconds(value: object, default: float) -> float:
     number = float(value)
     if not 0 <= number <= LONGEST:
         raise ValueError(f"expected a number of seconds from 0 on, found {number}")
+    return number
+
+
+def quantity(value: object, bits: int = 32) -> int:
+    """A number of things, from 1 on, as far as so many bits can count; None is 0, for any number."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"expected a whole number, found {type(value).__name__!r}")
+    number = index(value)
+    if not 0 < number < 1 << bits:
+        raise ValueError(f"expected a number from 1 to {(1 << bits) - 1}, found {number}")
     return number
 
 

@@ -63,6 +63,8 @@ class Question(msgspec.Struct, eq=False):
     mode: ConsolidationMode
     any_key: bool
     destination: Locality = Locality.ANY
+    budget: int = 0
+    """How many RESPONSEs the querier accepts; 0 for any number."""
     stack: wire.TimestampStack | None = None
     way: Way | None = None
     """The way it went the last time."""
@@ -74,6 +76,7 @@ class Question(msgspec.Struct, eq=False):
             wire_expr=expr,
             qos=self.qos,
             target=self.target,
+            budget=self.budget,
             timeout_ms=int(self.timeout * 1000),
             ts_stack=self.stack,
             body=self.query,

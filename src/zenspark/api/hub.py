@@ -427,7 +427,8 @@ class Hub:
     def _gather(self, question: Question, inlet: Inlet[Reply], sources: int) -> tuple[Gathering, int]:
         """Have replies gathered, from so many; with a number."""
         number = next(self._request_ids)
-        gathering = Gathering(None if question.any_key else question.key_expr, question.mode, inlet, sources)
+        key_expr = None if question.any_key else question.key_expr
+        gathering = Gathering(key_expr, question.mode, inlet, sources, question.budget)
         self._gatherings[number] = gathering
         timer = self.node.loop.call_at(self.node.loop.now() + question.timeout, partial(self._end, number, TIMEOUT))
         self.room.asked()

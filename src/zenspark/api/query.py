@@ -13,7 +13,7 @@ from typing import Self
 
 from zenspark.api.checks import expect
 from zenspark.api.encoding import Encoding
-from zenspark.api.enums import CongestionControl, Priority, ReplyKeyExpr
+from zenspark.api.enums import CongestionControl, ConsolidationMode, Priority, QueryTarget, ReplyKeyExpr
 from zenspark.api.ids import SourceInfo
 from zenspark.api.instrumentation import TimestampStack
 from zenspark.api.parameters import Parameters, Selector
@@ -134,6 +134,27 @@ class Query:
     def source_info(self) -> SourceInfo | None:
         source = self._live().request.body.source_info
         return None if source is None else SourceInfo.from_wire(source)
+
+    @property
+    def target(self) -> QueryTarget:
+        """Which of the queryables that match the querier asks."""
+        return QueryTarget.from_wire(self._live().request.target)
+
+    @property
+    def budget(self) -> int | None:
+        """How many responses, replies and errors, the querier accepts; None for any number."""
+        return self._live().request.budget or None
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds after which the querier stops waiting, counted from its question; None if it did not say."""
+        milliseconds = self._live().request.timeout_ms
+        return None if milliseconds is None else milliseconds / 1000
+
+    @property
+    def consolidation(self) -> ConsolidationMode:
+        """How the querier merges replies for one key; AUTO if it leaves that to the queryables."""
+        return ConsolidationMode.from_wire(self._live().request.body.consolidation)
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:

@@ -22,13 +22,22 @@ TIMEOUT = ReplyError(ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
 class Gathering:
     """One query in flight. Guarded by the node's lock."""
 
-    def __init__(self, key_expr: KeyExpr | None, mode: ConsolidationMode, inlet: Inlet[Reply], sources: int) -> None:
+    def __init__(
+        self,
+        key_expr: KeyExpr | None,
+        mode: ConsolidationMode,
+        inlet: Inlet[Reply],
+        sources: int,
+        budget: int = 0,
+    ) -> None:
         self._key_expr = key_expr
         """What a reply must match; None for anything."""
         self._mode = mode
         self.inlet = inlet
         self._sources = sources
         """How many still have something to say: the network, and each queryable of this session."""
+        self._budget = budget
+        """How many more RESPONSEs are accepted, replies and errors; 0 if there is no limit."""
         self._held: dict[str, Reply] = {}
         self._newest: dict[str, Timestamp] = {}
         self._on_end: list[Callable[[], object]] = []
@@ -42,9 +51,17 @@ class Gathering:
             self._on_end.append(work)
 
     def add(self, reply: Reply) -> bool:
-        """A reply came; whether there is room for more."""
+        """A reply came; whether there is room for more. The last one of the budget ends the query."""
         if self.is_over:
             return True
+        has_room = self._take(reply)
+        if self._budget:
+            self._budget -= 1
+            if not self._budget:
+                self.finish()
+        return has_room or self.is_over
+
+    def _take(self, reply: Reply) -> bool:
         sample = reply.ok
         if sample is None:
             return self.inlet.push(reply)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from zenspark.api.cancellation import CancellationToken, Cancelling
-from zenspark.api.checks import choice, expect, flag, seconds
+from zenspark.api.checks import choice, expect, flag, quantity, seconds
 from zenspark.api.direct import Question
 from zenspark.api.encoding import Encoding
 from zenspark.api.entities import (
@@ -280,8 +280,14 @@ class Session:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
-        """Ask the queryables that match; iterating over what is returned ends with the last reply."""
+        """Ask the queryables that match; iterating over what is returned ends with the last reply.
+
+        `budget`, which eclipse-zenoh does not have, is how many responses, replies and errors, are accepted, from 1 to
+        2^32 - 1; any number by default. The query ends with the last of them. Routers of zenspark pass no more of them
+        on. Raises ValueError for a number outside that range, TypeError for what is no whole number.
+        """
         self._hub.check()
         chosen = Selector.of(selector)
         self._hub.key(chosen.key_expr)
@@ -301,6 +307,7 @@ class Session:
             allowed_destination=allowed_destination,
             source_info=source_info,
             timestamp_instrumentation=timestamp_instrumentation,
+            budget=budget,
         )
         return pose(self._hub, question, handler, cancellation_token)
 
@@ -316,8 +323,9 @@ class Session:
         priority: Priority | None = None,
         express: bool | None = None,
         allowed_destination: Locality | None = None,
+        budget: int | None = None,
     ) -> Querier:
-        """Get ready to ask on one key, again and again."""
+        """Get ready to ask on one key, again and again; `budget` counts for each query, as in `get`."""
         self._hub.check()
         self._hub.await_links()
         key = self._hub.key(key_expr)
@@ -332,6 +340,7 @@ class Session:
             priority=priority,
             express=express,
             allowed_destination=allowed_destination,
+            budget=budget,
         )
         matching = Matching(
             self._hub,
@@ -394,6 +403,7 @@ def _question(
     priority: Priority | None,
     express: bool | None,
     allowed_destination: Locality | None,
+    budget: int | None = None,
     payload: IntoZBytes | None = None,
     encoding: Encoding | str | None = None,
     attachment: IntoZBytes | None = None,
@@ -422,6 +432,7 @@ def _question(
         mode=mode,
         any_key=any_key,
         destination=choice(Locality, allowed_destination, Locality.ANY),
+        budget=quantity(budget),
         stack=hub.stack(timestamp_instrumentation),
     )
 

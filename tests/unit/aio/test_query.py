@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from typing import Any
 
 import pytest
 
 import zenspark.aio as aio
 from tests.unit.aio.running import alone, in_loop
 from zenspark.api.encoding import Encoding
-from zenspark.api.enums import ReplyKeyExpr, SampleKind
+from zenspark.api.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr, SampleKind
 from zenspark.errors import UsageError
 
 
 async def asked(session: aio.Session) -> tuple[aio.Replies, aio.Query]:
     queryable = await session.declare_queryable("k/**")
-    replies = await session.get("k/*?a=1", payload="why", encoding="text/plain", attachment=b"more")
+    options: Any = {"payload": "why", "encoding": "text/plain", "attachment": b"more", "budget": 9, "timeout": 8.0}
+    replies = await session.get("k/*?a=1", target=QueryTarget.ALL, consolidation=ConsolidationMode.NONE, **options)
     query = await queryable.recv()
     return replies, query
 
@@ -33,6 +35,8 @@ async def test_it_says_what_was_asked() -> None:
         assert query.encoding == Encoding.TEXT_PLAIN
         assert query.attachment == b"more"
         assert query.source_info is None
+        assert (query.target, query.consolidation) == (QueryTarget.ALL, ConsolidationMode.NONE)
+        assert (query.budget, query.timeout) == (9, 8.0)
         assert query.timestamp_stack is None
         assert query.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY
         assert "k/*?a=1" in str(query)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.api.checks import choice, decimal, expect, flag, seconds
+from zenspark.api.checks import choice, decimal, expect, flag, quantity, seconds
 
 
 def test_what_is_expected_passes() -> None:
@@ -29,6 +29,16 @@ def test_flags_are_true_or_false() -> None:
     for wrong in (1, "", "yes", []):
         with pytest.raises(TypeError, match="expected bool"):
             flag(wrong)
+
+
+def test_quantities_are_whole_numbers_from_1_on() -> None:
+    assert [quantity(None), quantity(1), quantity(2**32 - 1)] == [0, 1, 2**32 - 1]
+    for wrong in ("1", 1.0, True, []):
+        with pytest.raises(TypeError, match="expected a whole number"):
+            quantity(wrong)
+    for out in (0, -1, 2**32):
+        with pytest.raises(ValueError, match="from 1 to 4294967295"):
+            quantity(out)
 
 
 def test_seconds_are_numbers_from_0_on() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from zenspark.api.encoding import Encoding
-from zenspark.api.enums import ReplyKeyExpr
+from zenspark.api.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr
 from zenspark.api.query import Answering, Query
 from zenspark.api.timestamps import Timestamp
 from zenspark.api.zbytes import ZBytes
@@ -34,6 +34,9 @@ class Desk:
             source_info=wire.SourceInfo(wire.ZenohId(2), 3, 4),
         )
         request = messages.Request(request_id=1, wire_expr=wire.WireExpr(0, "q/*"), body=query)
+        self.asked(request)
+
+    def asked(self, request: messages.Request) -> None:
         self.answering = Answering(request, KeyExpr("q/*"), self.answer, self.finish, self.waiting.append)
 
     def answer(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
@@ -59,6 +62,27 @@ def test_it_shows_the_question() -> None:
     assert query.timestamp_stack is None
     assert query.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY
     assert str(query) == repr(query) == 'Query { selector: "q/*?a=1" }'
+
+
+def test_it_shows_how_the_querier_asks() -> None:
+    """QU-35, QU-39, QU-52: target, budget, timeout and consolidation, as received."""
+    desk = Desk()
+    (query,) = desk.queries(1)
+    assert (query.target, query.budget, query.timeout) == (QueryTarget.BEST_MATCHING, None, None)
+    assert query.consolidation is ConsolidationMode.AUTO
+    desk.asked(
+        messages.Request(
+            request_id=1,
+            wire_expr=wire.WireExpr(0, "q/*"),
+            target=wire.QueryTarget.ALL_COMPLETE,
+            budget=7,
+            timeout_ms=1500,
+            body=messages.Query(consolidation=wire.Consolidation.MONOTONIC),
+        )
+    )
+    (query,) = desk.queries(1)
+    assert (query.target, query.budget, query.timeout) == (QueryTarget.ALL_COMPLETE, 7, 1.5)
+    assert query.consolidation is ConsolidationMode.MONOTONIC
 
 
 def test_it_is_answered() -> None:

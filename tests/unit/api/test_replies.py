@@ -65,6 +65,29 @@ def test_modes(mode: ConsolidationMode, before: list[str], after: list[str]) -> 
     assert pile.closed == 1
 
 
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (ConsolidationMode.NONE, ["2", "error", "1"]),
+        (ConsolidationMode.MONOTONIC, ["2", "error"]),
+        (ConsolidationMode.LATEST, ["error", "2"]),
+    ],
+)
+def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expected: list[str]) -> None:
+    """QU-76, RE-38: replies and errors count, whatever becomes of them, and what was held back is handed over."""
+    pile, ended = Pile(), []
+    gathering = Gathering(KeyExpr("*"), mode, pile, 3, budget=3)
+    gathering.at_end(lambda: ended.append(True))
+    for one in (reply("2", 2), ERROR):
+        assert gathering.add(one)
+    assert not gathering.is_over
+    assert gathering.add(reply("1", 1))
+    assert (gathering.is_over, ended) == (True, [True])
+    gathering.add(reply("late", 9))
+    gathering.source_done()
+    assert (texts(pile), pile.closed) == (expected, 1)
+
+
 def test_later_wins_among_equals() -> None:
     pile = Pile()
     gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)

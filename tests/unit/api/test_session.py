@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -277,6 +278,32 @@ def test_consolidation(peer: Session) -> None:
         assert [reply.ok.payload.to_string() for reply in found] == expected
     found = peer.get("q?_time=[now()..]", timeout=PATIENCE)
     assert len(list(found)) == 3
+
+
+@pytest.mark.parametrize("where", ["here", "direct", "routed"])
+def test_a_budget_ends_a_query(where: str) -> None:
+    """QU-37, QU-76, RE-38: the querier tells its budget and accepts no more, without a RESPONSE_FINAL."""
+    others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
+    with listening("router", **others) as router, connected("client", router, **others) as client:
+        queries = (client if where == "here" else router).declare_queryable("q")
+        until(lambda: client.declare_querier("q").matching_status)
+        ways = [
+            partial(client.get, "q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE, budget=2),
+            client.declare_querier("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE, budget=2).get,
+        ]
+        for ask in ways:
+            found = ask()
+            query = queries.recv(PATIENCE)
+            assert query.budget == 2
+            query.reply("q", b"1")
+            query.reply_err(b"2")
+            query.reply("q", b"3")
+            assert [reply.ok is not None for reply in found] == [True, False]
+            query.drop()
+        until(lambda: not client._hub._gatherings)
+        assert not any(client._hub._direct._asked.values())
+        with pytest.raises(ValueError, match="from 1 to"):
+            client.get("q", budget=0)
 
 
 def test_replies_on_other_keys_must_be_asked_for(peer: Session) -> None:

@@ -324,6 +324,24 @@ def test_a_budget_ends_a_query_early(net: Network) -> None:
     assert [type(message) for message in asker.heard] == [Response, Response, ResponseFinal]
 
 
+def test_a_budget_goes_on_to_the_queryables_and_errors_count(net: Network) -> None:
+    """QU-37: each router on the way knows the budget; ERR is a RESPONSE as REPLY is."""
+    asker, first, second, answerer = net.client(), net.router(), net.router(), net.client()
+    net.join(asker, first)
+    net.join(first, second)
+    net.join(answerer, second)
+    net.queryable(answerer, "q/**")
+    net.say(asker, Request(request_id=5, wire_expr=WireExpr(0, "q/a"), budget=2, body=Query()))
+    (request,) = requests(answerer)
+    assert request.budget == 2
+    asker.heard.clear()
+    for _ in range(3):
+        net.say(
+            answerer, Response(request_id=request.request_id, wire_expr=WireExpr(0, "q/a"), body=Err(payload=b"no"))
+        )
+    assert [type(message) for message in asker.heard] == [Response, Response, ResponseFinal]
+
+
 def test_unknown_numbers_and_bad_keys_are_dropped(net: Network) -> None:
     sender, centre, subscriber = net.client(), net.router(), net.client()
     net.join(sender, centre)

@@ -1,0 +1,119 @@
+"""What the pages give an application, exercised from the API across routers of zenspark and eclipse-zenoh."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import zenspark
+from tests.interop.reference import unused
+from tests.waiting import PATIENCE, until
+
+zenoh = pytest.importorskip("zenoh")
+
+pytestmark = pytest.mark.interop
+
+PACKAGES = {"o": zenspark, "t": zenoh}
+"""Ours and theirs, by the letters in NETWORKS."""
+NETWORKS = {
+    "our router": ("o", False),
+    "their router": ("t", False),
+    "a line": ("oto", False),
+    "a line between theirs": ("tot", False),
+    "a ring": ("otot", True),
+}
+"""The routers, in order, and whether the last is linked to the first; one client hangs on the first, one on the last
+of a line, or opposite in a ring."""
+
+
+def start(package: Any, mode: str, listen: list[str], connect: list[str], **others: object) -> Any:  # noqa: ANN401
+    config = package.Config()
+    settings = {
+        "mode": mode,
+        "listen/endpoints": listen,
+        "connect/endpoints": connect,
+        "scouting/multicast/enabled": False,
+        "transport/shared_memory/enabled": False,
+        **{name.replace("__", "/"): value for name, value in others.items()},
+    }
+    for key, value in settings.items():
+        config.insert_json5(key, json.dumps(value))
+    return package.open(config)
+
+
+class Ends:
+    """Where the two clients of a network connect to."""
+
+    def __init__(self, near: str, far: str) -> None:
+        self.near = near
+        self.far = far
+
+
+@pytest.fixture(params=list(NETWORKS), scope="module")
+def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    letters, is_ring = NETWORKS[request.param]
+    places = [unused() for _ in letters]
+    calls: dict[str, list[str]] = {place: [] for place in places}
+    for before, after in pairwise(places):
+        calls[after].append(before)
+    if is_ring:
+        calls[places[-1]].append(places[0])
+    with contextlib.ExitStack() as stack:
+        for letter, place in zip(letters, places, strict=True):
+            stack.enter_context(start(PACKAGES[letter], "router", [place], calls[place]))
+        yield Ends(places[0], places[len(places) // 2 if is_ring else -1])
+
+
+@contextlib.contextmanager
+def asking(ends: Ends, answer: Callable[[Any], object], package: Any = zenspark, **options: Any) -> Iterator[Any]:  # noqa: ANN401
+    """A client of ours at one end, and at the other one with a queryable on `q/**`, which matches."""
+    with start(zenspark, "client", [], [ends.near]) as querier, start(package, "client", [], [ends.far]) as answerer:
+        answerer.declare_queryable("q/**", answer, **options)
+        with querier.declare_querier("q/**") as probe:
+            until(lambda: probe.matching_status.matching)
+        yield querier
+
+
+def texts(replies: Any) -> list[str]:  # noqa: ANN401
+    return [reply.ok.payload.to_string() if reply.ok else reply.err.payload.to_string().upper() for reply in replies]
+
+
+@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours answers", "theirs answers"])
+def test_a_budget_is_kept(ends: Ends, package: Any) -> None:  # noqa: ANN401
+    """QU-37, QU-76, RE-38."""
+    budgets: list[int | None] = []
+
+    def answer(query: Any) -> None:  # noqa: ANN401
+        if package is zenspark:
+            budgets.append(query.budget)
+        with query:
+            query.reply_err("error")
+            for number in range(4):
+                query.reply("q/a", str(number))
+
+    with asking(ends, answer, package) as querier:
+        options = {"consolidation": zenspark.ConsolidationMode.NONE, "timeout": PATIENCE}
+        assert texts(querier.get("q/a", budget=1, **options)) == ["ERROR"]
+        assert texts(querier.get("q/a", budget=3, **options)) == ["ERROR", "0", "1"]
+        assert texts(querier.declare_querier("q/a", budget=2, **options).get()) == ["ERROR", "0"]
+        assert texts(querier.get("q/a", **options)) == ["ERROR", "0", "1", "2", "3"]
+    assert budgets == ([1, 3, 2, None] if package is zenspark else [])
+
+
+def test_a_queryable_sees_how_it_is_asked(ends: Ends) -> None:
+    """QU-28, QU-35, QU-39, QU-52: target, budget, timeout and consolidation arrive as they were sent."""
+    seen: list[tuple[object, ...]] = []
+
+    def answer(query: Any) -> None:  # noqa: ANN401
+        with query:
+            seen.append((query.target, query.budget, query.timeout, query.consolidation))
+
+    with asking(ends, answer, complete=True) as querier:
+        for target in zenspark.QueryTarget:
+            list(querier.get("q/a", target=target, timeout=12.5, consolidation=zenspark.ConsolidationMode.MONOTONIC))
+    assert seen == [(target, None, 12.5, zenspark.ConsolidationMode.MONOTONIC) for target in zenspark.QueryTarget]
