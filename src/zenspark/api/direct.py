@@ -16,6 +16,7 @@ from functools import partial
 
 import msgspec
 
+from zenspark.api.checks import INFINITY
 from zenspark.api.enums import ConsolidationMode, Locality
 from zenspark.api.ids import EntityGlobalId
 from zenspark.api.namespace import Namespace
@@ -60,6 +61,7 @@ class Question(msgspec.Struct, eq=False):
     target: wire.QueryTarget
     qos: wire.QoS
     timeout: float
+    """Seconds; infinite if the querier waits for all RESPONSE_FINALs, however long that takes."""
     mode: ConsolidationMode
     any_key: bool
     destination: Locality = Locality.ANY
@@ -77,7 +79,7 @@ class Question(msgspec.Struct, eq=False):
             qos=self.qos,
             target=self.target,
             budget=self.budget,
-            timeout_ms=int(self.timeout * 1000),
+            timeout_ms=None if self.timeout == INFINITY else int(self.timeout * 1000),
             ts_stack=self.stack,
             body=self.query,
         )

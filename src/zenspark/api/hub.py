@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from zenspark.api.aggregation import Aggregation
-from zenspark.api.checks import expect
+from zenspark.api.checks import INFINITY, expect
 from zenspark.api.direct import Direct, Question
 from zenspark.api.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
 from zenspark.api.handlers import Attached, Inlet, attach
@@ -38,7 +38,6 @@ from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 from zenspark.net.driver import Pump
-from zenspark.net.loop import Timer
 from zenspark.net.node import Neighbour, Node
 from zenspark.router.face import Face, Kind
 from zenspark.transport.hearing import Pushes
@@ -430,9 +429,11 @@ class Hub:
         key_expr = None if question.any_key else question.key_expr
         gathering = Gathering(key_expr, question.mode, inlet, sources, question.budget)
         self._gatherings[number] = gathering
-        timer = self.node.loop.call_at(self.node.loop.now() + question.timeout, partial(self._end, number, TIMEOUT))
+        if question.timeout != INFINITY:
+            due = self.node.loop.now() + question.timeout
+            gathering.at_end(self.node.loop.call_at(due, partial(self._end, number, TIMEOUT)).cancel)
         self.room.asked()
-        gathering.at_end(partial(self._forget, number, timer, inlet))
+        gathering.at_end(partial(self._forget, number, inlet))
         return gathering, number
 
     def _await_replies(self, gathering: Gathering) -> None:
@@ -504,9 +505,8 @@ class Hub:
         if gathering is not None:
             gathering.source_done()
 
-    def _forget(self, number: int, timer: Timer, inlet: Inlet[Reply]) -> None:
+    def _forget(self, number: int, inlet: Inlet[Reply]) -> None:
         self._gatherings.pop(number, None)
-        timer.cancel()
         self.room.answered()
         self.room.forget(inlet)
 

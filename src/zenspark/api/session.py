@@ -284,6 +284,10 @@ class Session:
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask the queryables that match; iterating over what is returned ends with the last reply.
 
+        `timeout` is in seconds, by default `queries_default_timeout` of the configuration (10 s). With `math.inf` the
+        querier waits until all queryables have answered, and sends no Timeout extension; routers on the way, and
+        sessions with queryables, then take their own, 10 s.
+
         `budget`, which eclipse-zenoh does not have, is how many responses, replies and errors, are accepted, from 1 to
         2^32 - 1; any number by default. The query ends with the last of them. Routers of zenspark pass no more of them
         on. Raises ValueError for a number outside that range, TypeError for what is no whole number.
@@ -294,7 +298,7 @@ class Session:
         question = _question(
             self._hub,
             chosen,
-            timeout=seconds(timeout, self._query_timeout),
+            timeout=seconds(timeout, self._query_timeout, endless=True),
             target=target,
             consolidation=consolidation,
             accept_replies=accept_replies,
@@ -332,7 +336,7 @@ class Session:
         question = partial(
             _question,
             self._hub,
-            timeout=seconds(timeout, self._query_timeout),
+            timeout=seconds(timeout, self._query_timeout, endless=True),
             target=target,
             consolidation=consolidation,
             accept_replies=accept_replies,

@@ -8,6 +8,8 @@ from zenspark.router.deadlines import Deadlines
 from zenspark.router.face import Face
 from zenspark.wire.values import QoS
 
+INFINITE = float("inf")
+
 
 class Pending(msgspec.Struct, eq=False):
     """One request somebody waits for, and the copies of it that are still out."""
@@ -34,7 +36,8 @@ class Queries:
         for face, number in pending.copies:
             self._copies_of(face)[number] = pending
         self._asked.setdefault(pending.origin, {})[pending] = None
-        self._deadlines.add(pending, pending.deadline)
+        if pending.deadline < INFINITE:
+            self._deadlines.add(pending, pending.deadline)
 
     def _copies_of(self, face: Face) -> dict[int, Pending]:
         copies = self._copies.get(face)

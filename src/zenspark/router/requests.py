@@ -9,13 +9,12 @@ from __future__ import annotations
 from zenspark.router.face import Face, Out, Region
 from zenspark.router.limits import Admission, is_key_expression
 from zenspark.router.network import SELF
-from zenspark.router.queries import Pending, Queries
+from zenspark.router.queries import INFINITE, Pending, Queries
 from zenspark.router.routes import Routes
 from zenspark.wire.fields import replace
 from zenspark.wire.messages import Err, Reply, Request, Response, ResponseFinal
 from zenspark.wire.values import EntityId, QoS, WireExpr, ZenohId
 
-INFINITE = float("inf")
 MAX_QUERY_SECONDS = 3600.0
 """How long a request of a neighbour may take, unless configured otherwise: until then it is kept in memory."""
 TOO_MANY = b"Too many queries in flight"
@@ -50,8 +49,7 @@ class Requests:
         targets: tuple[Face, ...] = ()
         if key is not None and tree is not None:
             targets = self._routes.request(face, key, request.target, tree)
-        most = INFINITE if face.region is Region.LOCAL else self._max_timeout
-        timeout = seconds_for(request, self._timeout, most)
+        timeout = self._seconds_for(face, request)
         pending = Pending(face, request.request_id, request.qos, now + timeout, request.budget)
         if targets and not self._is_admitted(face):
             self._out.append((face, error(request.request_id, request.qos, face.zid, TOO_MANY)))
@@ -66,6 +64,12 @@ class Requests:
             node_id = (tree or SELF) if target.region is Region.ROUTER else SELF
             expr = target.express(key or "")
             self._out.append((target, replace(request, request_id=number, wire_expr=expr, node_id=node_id)))
+
+    def _seconds_for(self, face: Face, request: Request) -> float:
+        """The session of this node may wait for any time, also without end; a neighbour that says nothing may not."""
+        if face.region is Region.LOCAL:
+            return seconds_for(request, INFINITE, INFINITE)
+        return seconds_for(request, self._timeout, self._max_timeout)
 
     def _numbered(self, face: Face, request: Request, targets: tuple[Face, ...]) -> list[tuple[Face, int]]:
         """A copy for each target, with its id; the querier gets an error in the place of one that has no id left."""

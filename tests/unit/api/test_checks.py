@@ -31,6 +31,13 @@ def test_flags_are_true_or_false() -> None:
             flag(wrong)
 
 
+def test_only_what_may_be_endless_is() -> None:
+    assert seconds(float("inf"), 7, endless=True) == float("inf")
+    for out in (float("-inf"), float("nan"), 1e20):
+        with pytest.raises(ValueError, match="from 0 on"):
+            seconds(out, 7, endless=True)
+
+
 def test_quantities_are_whole_numbers_from_1_on() -> None:
     assert [quantity(None), quantity(1), quantity(2**32 - 1)] == [0, 1, 2**32 - 1]
     for wrong in ("1", 1.0, True, []):

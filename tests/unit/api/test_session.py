@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
 import time
 import weakref
@@ -331,6 +332,38 @@ def test_a_question_nobody_answers_times_out(router: Session, client: Session) -
     assert replies_of(router.get("q", timeout=0.05)) == ["error Timeout"]
     with held.recv(PATIENCE) as query:
         assert query.key_expr == "q"
+
+
+@pytest.mark.parametrize("where", ["here", "direct", "routed"])
+def test_a_querier_may_wait_without_end(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """QU-41: it sends no Timeout then, and nothing but the answers ends the query."""
+    timers: list[object] = []
+    others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
+    with listening("router", **others) as router, connected("client", router, **others) as client:
+        queries = (client if where == "here" else router).declare_queryable("q")
+        until(lambda: client.declare_querier("q").matching_status)
+        loop = client._hub.node.loop
+        call_at = loop.call_at
+        monkeypatch.setattr(loop, "call_at", lambda when, work: timers.append(work) or call_at(when, work))
+        for ask in (partial(client.get, "q", timeout=math.inf), client.declare_querier("q", timeout=math.inf).get):
+            found = ask()
+            with queries.recv(PATIENCE) as query:
+                assert query.timeout is None
+                query.reply("q", b"yes")
+            assert len(list(found)) == 1
+        assert not any(getattr(work, "func", None) == client._hub._end for work in timers)
+
+
+def test_who_says_no_timeout_is_given_ten_seconds(router: Session, client: Session) -> None:
+    """QU-41: by the session that answers, if nobody else."""
+    queries = router.declare_queryable("q")
+    until(lambda: client.declare_querier("q").matching_status)
+    begin = router._hub.node.loop.now()
+    found = client.get("q", timeout=math.inf)
+    with queries.recv(PATIENCE) as query:
+        served = query._live().answer.__self__  # type: ignore[attr-defined]
+        assert 10.0 <= served._timer.when - begin < 10.0 + PATIENCE
+    assert list(found) == []
 
 
 def test_replies_to_a_callback_end_with_a_drop(router: Session, client: Session) -> None:

@@ -114,6 +114,29 @@ def test_a_neighbour_gets_no_more_time_than_the_limit(said: int | None, seconds:
     assert seconds_for(request, 10.0, MAX_QUERY_SECONDS) == seconds
 
 
+def test_a_neighbour_that_says_nothing_gets_ten_seconds() -> None:
+    """QU-41."""
+    router = Router(ZenohId(1), WhatAmI.ROUTER)
+    asker, queryable = (router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0] for number in (2, 3))
+    router.receive(queryable, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)
+    ((_, passed),) = router.receive(asker, Request(request_id=1, wire_expr=WireExpr(0, "q"), body=Query()), 5.0)
+    assert isinstance(passed, Request)
+    assert passed.timeout_ms is None
+    assert (router.next_timeout(), router.handle_timeout(14.9)) == (15.0, [])
+    assert [type(message) for _, message in router.handle_timeout(15.0)] == [Response, ResponseFinal]
+
+
+def test_the_own_session_may_wait_without_end() -> None:
+    router = Router(ZenohId(1), WhatAmI.PEER)
+    local, peer = router.add_local(), router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)[0]
+    router.receive(peer, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)
+    ((_, passed),) = router.receive(local, Request(request_id=1, wire_expr=WireExpr(0, "q"), body=Query()), 0.0)
+    assert isinstance(passed, Request)
+    assert (passed.timeout_ms, router.next_timeout()) == (None, None)
+    final = ResponseFinal(request_id=passed.request_id)
+    assert router.receive(peer, final, 1e9) == [(local, ResponseFinal(request_id=1))]
+
+
 def test_the_own_session_gets_the_time_it_asks_for() -> None:
     router = Router(ZenohId(1), WhatAmI.PEER)
     local, peer = router.add_local(), router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)[0]
