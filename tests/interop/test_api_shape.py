@@ -16,7 +16,11 @@ import zenoh
 
 STUBS = Path(zenoh.__file__).parent
 MODULES = ("__init__", "ext", "handlers")  # shared memory is not offered: zenspark.shm says so
-BEYOND = {"timeout": ("recv",), "budget": ("get", "declare_querier")}
+BEYOND = {
+    "timeout": ("recv",),
+    "budget": ("get", "declare_querier"),
+    "consolidation": ("reply", "reply_del"),
+}
 """Parameters that only ours have, and where."""
 NOT_TOLD = {"_unstable"}
 UNSEEN = {"ZBytes.__new__", "Selector.__new__", "WhatAmI.__new__", "NTP64.__new__"}

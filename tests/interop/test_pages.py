@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -70,13 +71,19 @@ def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
 
 
 @contextlib.contextmanager
-def asking(ends: Ends, answer: Callable[[Any], object], package: Any = zenspark, **options: Any) -> Iterator[Any]:  # noqa: ANN401
-    """A client of ours at one end, and at the other one with a queryable on `q/**`, which matches."""
-    with start(zenspark, "client", [], [ends.near]) as querier, start(package, "client", [], [ends.far]) as answerer:
-        answerer.declare_queryable("q/**", answer, **options)
-        with querier.declare_querier("q/**") as probe:
+def asking(
+    ends: Ends,
+    answer: Callable[[Any], object],
+    queryable: Any = zenspark,  # noqa: ANN401
+    querier: Any = zenspark,  # noqa: ANN401
+    **options: Any,  # noqa: ANN401
+) -> Iterator[Any]:
+    """A client at one end, and at the other one with a queryable on `q/**`, which it has found; of which package."""
+    with start(querier, "client", [], [ends.near]) as one, start(queryable, "client", [], [ends.far]) as other:
+        other.declare_queryable("q/**", answer, **options)
+        with one.declare_querier("q/a") as probe:
             until(lambda: probe.matching_status.matching)
-        yield querier
+        yield one
 
 
 def texts(replies: Any) -> list[str]:  # noqa: ANN401
@@ -117,3 +124,39 @@ def test_a_queryable_sees_how_it_is_asked(ends: Ends) -> None:
         for target in zenspark.QueryTarget:
             list(querier.get("q/a", target=target, timeout=12.5, consolidation=zenspark.ConsolidationMode.MONOTONIC))
     assert seen == [(target, None, 12.5, zenspark.ConsolidationMode.MONOTONIC) for target in zenspark.QueryTarget]
+
+
+@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
+def test_a_queryable_prefers_a_consolidation(ends: Ends, package: Any) -> None:  # noqa: ANN401
+    """QU-56, RE-50: our querier follows what REPLY says if it has chosen nothing; eclipse-zenoh's takes the newest."""
+    seen: list[object] = []
+
+    def answer(query: Any) -> None:  # noqa: ANN401
+        seen.append(query.consolidation)
+        with query:
+            for number in range(3):
+                query.reply("q/a", str(number), consolidation=zenspark.ConsolidationMode.NONE)
+
+    with asking(ends, answer, querier=package) as querier:
+        found = list(querier.get("q/a", timeout=PATIENCE))
+    if package is zenspark:
+        assert texts(found) == ["0", "1", "2"]
+        assert {reply.consolidation for reply in found} == {zenspark.ConsolidationMode.NONE}
+        assert seen == [zenspark.ConsolidationMode.AUTO]
+    else:
+        assert texts(found) == ["2"]
+        assert seen == [zenspark.ConsolidationMode.LATEST]
+
+
+def test_without_end_there_is_no_timeout(ends: Ends) -> None:
+    """QU-41."""
+    seen: list[float | None] = []
+
+    def answer(query: Any) -> None:  # noqa: ANN401
+        seen.append(query.timeout)
+        with query:
+            query.reply("q/a", "yes")
+
+    with asking(ends, answer) as querier:
+        assert texts(querier.get("q/a", timeout=math.inf)) == ["yes"]
+    assert seen == [None]

@@ -63,6 +63,7 @@ class Question(msgspec.Struct, eq=False):
     timeout: float
     """Seconds; infinite if the querier waits for all RESPONSE_FINALs, however long that takes."""
     mode: ConsolidationMode
+    """How replies are merged that prefer nothing, or whose preference does not count."""
     any_key: bool
     destination: Locality = Locality.ANY
     budget: int = 0
@@ -168,8 +169,8 @@ class Served:
         self._pump.wait_for_room(wire.Congestion.BLOCK)
 
     def _tell(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
-        put = body.body if isinstance(body, messages.Reply) else None
-        if isinstance(put, messages.Put) and _is_bare(put):
+        put = _bare_value(body)
+        if put is not None:
             spoken = self._direct.spoken(key, responder, self._qos, put.encoding)
             head = spoken.header + vle(self._number) + spoken.rest
             self._pump.tell(head, put.payload, self._qos.priority)
@@ -390,12 +391,28 @@ def _around_number(message: messages.NetworkMessage) -> tuple[bytes, bytes]:
 
 def _plain_value(response: messages.Response) -> messages.Put | None:
     """The value in an answer, if all answers with such a value may have the same head."""
-    put = response.body.body if isinstance(response.body, messages.Reply) else None
-    if not isinstance(put, messages.Put) or response.ts_stack is not None:
+    put = _indifferent_value(response.body)
+    if put is None or response.ts_stack is not None:
         return None
     return put if put.timestamp is None and put.source_info is None else None
 
 
-def _is_bare(put: messages.Put) -> bool:
-    """Whether a value comes with nothing but its encoding."""
-    return put.timestamp is None and put.source_info is None and put.attachment is None and not put.exts
+def _bare_value(body: messages.Reply | messages.Err) -> messages.Put | None:
+    """The value in an answer, if it comes with nothing but its encoding."""
+    put = _indifferent_value(body)
+    if (
+        put is None
+        or put.timestamp is not None
+        or put.source_info is not None
+        or put.attachment is not None
+        or put.exts
+    ):
+        return None
+    return put
+
+
+def _indifferent_value(body: messages.Reply | messages.Err) -> messages.Put | None:
+    """The value in an answer that prefers no consolidation."""
+    if not isinstance(body, messages.Reply) or body.consolidation is not wire.Consolidation.AUTO:
+        return None
+    return body.body if isinstance(body.body, messages.Put) else None

@@ -427,7 +427,8 @@ class Hub:
         """Have replies gathered, from so many; with a number."""
         number = next(self._request_ids)
         key_expr = None if question.any_key else question.key_expr
-        gathering = Gathering(key_expr, question.mode, inlet, sources, question.budget)
+        follows_replies = question.query.consolidation is wire.Consolidation.AUTO
+        gathering = Gathering(key_expr, question.mode, inlet, sources, question.budget, follows_replies)
         self._gatherings[number] = gathering
         if question.timeout != INFINITY:
             due = self.node.loop.now() + question.timeout

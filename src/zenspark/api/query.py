@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-from zenspark.api.checks import expect
+from zenspark.api.checks import choice, expect
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, ConsolidationMode, Priority, QueryTarget, ReplyKeyExpr
 from zenspark.api.ids import SourceInfo
@@ -179,15 +179,21 @@ class Query:
         express: bool | None = None,
         attachment: IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
+        consolidation: ConsolidationMode | None = None,
     ) -> None:
-        """Answer with a value. Responses are treated like the question, so the quality of service is ignored."""
+        """Answer with a value. Responses are treated like the question, so the quality of service is ignored.
+
+        `consolidation`, which eclipse-zenoh does not have, is how this reply should be merged with others for its key,
+        if the querier leaves that to the queryables (AUTO, its default); no preference by default. eclipse-zenoh's
+        queriers pass over it.
+        """
         body = Put(
             timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
             encoding=wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
             payload=ZBytes.of(payload).to_bytes(),
         )
-        self._reply(key_expr, body)
+        self._reply(key_expr, body, consolidation)
 
     def reply_del(
         self,
@@ -198,18 +204,21 @@ class Query:
         express: bool | None = None,
         attachment: IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
+        consolidation: ConsolidationMode | None = None,
     ) -> None:
-        """Answer that a key has no value any more."""
+        """Answer that a key has no value any more; `consolidation` as in `reply`."""
         body = Del(
             timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
         )
-        self._reply(key_expr, body)
+        self._reply(key_expr, body, consolidation)
 
-    def _reply(self, key_expr: KeyExpr | str, body: Put | Del) -> None:
+    def _reply(self, key_expr: KeyExpr | str, body: Put | Del, consolidation: ConsolidationMode | None = None) -> None:
         answering = self._live()
+        preferred = choice(ConsolidationMode, consolidation, ConsolidationMode.AUTO).to_wire()
+        reply = Reply(consolidation=preferred, body=body)
         if key_expr == answering.key_expr:  # most often
-            answering.answer(str(answering.key_expr), Reply(body=body), self._responder)
+            answering.answer(str(answering.key_expr), reply, self._responder)
             return
         key = KeyExpr.of(key_expr)
         if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not answering.key_expr.intersects(key):
@@ -217,7 +226,7 @@ class Query:
                 f"a reply on {key} does not match the query on {answering.key_expr}; "
                 "the querier would have to ask with accept_replies=ReplyKeyExpr.ANY"
             )
-        answering.answer(str(key), Reply(body=body), self._responder)
+        answering.answer(str(key), reply, self._responder)
 
     def reply_err(self, payload: IntoZBytes, *, encoding: Encoding | str | None = None) -> None:
         """Answer that there is no answer, and why."""

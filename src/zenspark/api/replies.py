@@ -29,10 +29,13 @@ class Gathering:
         inlet: Inlet[Reply],
         sources: int,
         budget: int = 0,
+        follows_replies: bool = False,
     ) -> None:
         self._key_expr = key_expr
         """What a reply must match; None for anything."""
         self._mode = mode
+        self._follows_replies = follows_replies
+        """Whether a reply that prefers a mode is merged in that mode: the querier has asked with AUTO."""
         self.inlet = inlet
         self._sources = sources
         """How many still have something to say: the network, and each queryable of this session."""
@@ -71,7 +74,10 @@ class Gathering:
 
     def _merge(self, reply: Reply, sample: Sample) -> bool:
         key = str(sample.key_expr)
-        match self._mode:
+        mode = self._mode
+        if self._follows_replies and reply.consolidation is not ConsolidationMode.AUTO:
+            mode = reply.consolidation
+        match mode:
             case ConsolidationMode.NONE:
                 return self.inlet.push(reply)
             case ConsolidationMode.MONOTONIC:
@@ -127,7 +133,8 @@ def reply_of(
     replier = None if responder is None else EntityGlobalId.from_wire(responder)
     if isinstance(body, messages.Err):
         return Reply(ReplyError.from_wire(body, stack), replier)
-    return Reply(sample_from_body(body.body, KeyExpr(key), qos, True, stack), replier)
+    sample = sample_from_body(body.body, KeyExpr(key), qos, True, stack)
+    return Reply(sample, replier, ConsolidationMode.from_wire(body.consolidation))
 
 
 def _is_older(stamp: Timestamp | None, other: Timestamp | None) -> bool:

@@ -14,7 +14,7 @@ if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 
 from zenspark.api.encoding import Encoding
-from zenspark.api.enums import CongestionControl, Priority, Reliability, SampleKind
+from zenspark.api.enums import CongestionControl, ConsolidationMode, Priority, Reliability, SampleKind
 from zenspark.api.ids import EntityGlobalId, SourceInfo
 from zenspark.api.instrumentation import TimestampStack
 from zenspark.api.timestamps import Timestamp
@@ -228,6 +228,8 @@ class Reply(msgspec.Struct, frozen=True):
 
     result: Sample | ReplyError
     replier_id: EntityGlobalId | None = None
+    consolidation: ConsolidationMode = ConsolidationMode.AUTO
+    """How the queryable prefers its replies to be merged; AUTO if it prefers nothing."""
 
     @property
     def ok(self) -> Sample | None:

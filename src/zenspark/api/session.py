@@ -288,6 +288,9 @@ class Session:
         querier waits until all queryables have answered, and sends no Timeout extension; routers on the way, and
         sessions with queryables, then take their own, 10 s.
 
+        `consolidation` is AUTO by default, and sent as such: replies are merged as each of them prefers, or as LATEST
+        (NONE if the parameters have `_time`).
+
         `budget`, which eclipse-zenoh does not have, is how many responses, replies and errors, are accepted, from 1 to
         2^32 - 1; any number by default. The query ends with the last of them. Routers of zenspark pass no more of them
         on. Raises ValueError for a number outside that range, TypeError for what is no whole number.
@@ -416,12 +419,12 @@ def _question(
 ) -> Question:
     """What a query asks for, from what users say."""
     parameters = selector.parameters
-    mode = _mode(consolidation, parameters)
+    chosen = _mode(consolidation)
     any_key = choice(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT) is ReplyKeyExpr.ANY or ANY_KEY in parameters
     if any_key and ANY_KEY not in parameters:
         parameters.insert(ANY_KEY, "")
     query = messages.Query(
-        consolidation=mode.to_wire(),
+        consolidation=chosen.to_wire(),
         parameters=str(parameters),
         source_info=None if source_info is None else expect(SourceInfo, source_info).to_wire(),
         body=_query_body(payload, encoding),
@@ -433,7 +436,7 @@ def _question(
         target=choice(QueryTarget, target, QueryTarget.DEFAULT).to_wire(),
         qos=_qos(congestion_control or CongestionControl.BLOCK, priority, express),
         timeout=timeout,
-        mode=mode,
+        mode=_resolved(chosen, parameters),
         any_key=any_key,
         destination=choice(Locality, allowed_destination, Locality.ANY),
         budget=quantity(budget),
@@ -472,9 +475,13 @@ def _publishing(
     )
 
 
-def _mode(consolidation: ConsolidationMode | QueryConsolidation | None, parameters: Parameters) -> ConsolidationMode:
+def _mode(consolidation: ConsolidationMode | QueryConsolidation | None) -> ConsolidationMode:
     chosen = consolidation.mode if isinstance(consolidation, QueryConsolidation) else consolidation
-    mode = choice(ConsolidationMode, chosen, ConsolidationMode.AUTO)
+    return choice(ConsolidationMode, chosen, ConsolidationMode.AUTO)
+
+
+def _resolved(mode: ConsolidationMode, parameters: Parameters) -> ConsolidationMode:
+    """What AUTO means for replies that prefer nothing."""
     if mode is ConsolidationMode.AUTO:
         return ConsolidationMode.NONE if "_time" in parameters else ConsolidationMode.LATEST
     return mode

@@ -65,6 +65,35 @@ def test_modes(mode: ConsolidationMode, before: list[str], after: list[str]) -> 
     assert pile.closed == 1
 
 
+@pytest.mark.parametrize("mode", [ConsolidationMode.LATEST, ConsolidationMode.NONE])
+def test_who_leaves_it_to_the_replies_follows_each_of_them(mode: ConsolidationMode) -> None:
+    """QU-56: what a reply prefers counts, and the mode where it prefers nothing."""
+    pile = Pile()
+    gathering = Gathering(None, mode, pile, 1, follows_replies=True)
+    preferences = {
+        "n": [ConsolidationMode.NONE] * 3,
+        "m": [ConsolidationMode.MONOTONIC] * 3,
+        "l": [ConsolidationMode.LATEST] * 3,
+        "a": [ConsolidationMode.AUTO] * 3,
+    }
+    for key, preferred in preferences.items():
+        for when, one in zip((1, 3, 2), preferred, strict=True):
+            gathering.add(Reply(reply(f"{key}{when}", when, key).result, None, one))
+    gathering.finish()
+    at_once = ["n1", "n3", "n2", "m1", "m3"]
+    auto = ["l3", "a3"] if mode is ConsolidationMode.LATEST else ["a1", "a3", "a2", "l3"]
+    assert texts(pile) == at_once + auto
+
+
+def test_who_has_chosen_is_not_asked_again() -> None:
+    pile = Pile()
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    for when in (1, 3, 2):
+        gathering.add(Reply(reply(str(when), when).result, None, ConsolidationMode.NONE))
+    gathering.finish()
+    assert texts(pile) == ["3"]
+
+
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [

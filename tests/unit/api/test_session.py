@@ -282,6 +282,39 @@ def test_consolidation(peer: Session) -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
+@pytest.mark.parametrize("preferred", list(ConsolidationMode))
+def test_a_queryable_prefers_a_consolidation(where: str, preferred: ConsolidationMode) -> None:
+    """QU-56, RE-50: REPLY says what the queryable prefers, which counts if the querier has chosen nothing."""
+    others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
+    seen: list[ConsolidationMode] = []
+
+    def answer(query: Query) -> None:
+        seen.append(query.consolidation)
+        for number in (0, 2, 1):
+            query.reply("q", str(number), timestamp=stamps[number], consolidation=preferred)
+        query.reply("q/plain", "plain", consolidation=preferred)
+        query.reply_del("q/gone", consolidation=preferred)
+
+    with listening("router", **others) as router, connected("client", router, **others) as client:
+        stamps = [router.new_timestamp() for _ in range(3)]
+        (client if where == "here" else router).declare_queryable("q/**", answer)
+        until(lambda: client.declare_querier("q/**").matching_status)
+        expected = {ConsolidationMode.NONE: ["0", "2", "1"], ConsolidationMode.MONOTONIC: ["0", "2"]}
+        chosen: ConsolidationMode | None
+        for chosen in (None, ConsolidationMode.AUTO, ConsolidationMode.LATEST):
+            found = list(client.get("q/**", consolidation=chosen, timeout=PATIENCE))
+            texts = [reply.ok.payload.to_string() for reply in found if str(reply.ok.key_expr) == "q"]
+            assert texts == (["2"] if chosen is ConsolidationMode.LATEST else expected.get(preferred, ["2"]))
+            assert {reply.consolidation for reply in found} == {preferred}
+            assert {str(reply.ok.key_expr) for reply in found} == {"q", "q/plain", "q/gone"}
+        assert seen == [ConsolidationMode.AUTO, ConsolidationMode.AUTO, ConsolidationMode.LATEST]
+        found = client.get("q/**?_time=[now()..]", timeout=PATIENCE)
+        assert len(list(found)) == (4 if preferred is ConsolidationMode.MONOTONIC else 3) + (
+            2 * (preferred in (ConsolidationMode.NONE, ConsolidationMode.AUTO))
+        )
+
+
+@pytest.mark.parametrize("where", ["here", "direct", "routed"])
 def test_a_budget_ends_a_query(where: str) -> None:
     """QU-37, QU-76, RE-38: the querier tells its budget and accepts no more, without a RESPONSE_FINAL."""
     others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
