@@ -20,6 +20,7 @@ BEYOND = {
     "timeout": ("recv",),
     "budget": ("get", "declare_querier"),
     "consolidation": ("reply", "reply_del"),
+    "source_info": ("reply", "reply_del", "reply_err"),
 }
 """Parameters that only ours have, and where."""
 NOT_TOLD = {"_unstable"}

@@ -14,6 +14,8 @@ import pytest
 import zenspark
 from tests.interop.reference import unused
 from tests.waiting import PATIENCE, until
+from zenspark.api.ids import SourceInfo
+from zenspark.wire import values as wire
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -45,6 +47,9 @@ def start(package: Any, mode: str, listen: list[str], connect: list[str], **othe
     for key, value in settings.items():
         config.insert_json5(key, json.dumps(value))
     return package.open(config)
+
+
+SOURCE = SourceInfo.from_wire(wire.SourceInfo(wire.ZenohId(0xABCDEF), 5, 77))
 
 
 class Ends:
@@ -160,3 +165,26 @@ def test_without_end_there_is_no_timeout(ends: Ends) -> None:
     with asking(ends, answer) as querier:
         assert texts(querier.get("q/a", timeout=math.inf)) == ["yes"]
     assert seen == [None]
+
+
+@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
+def test_replies_and_errors_tell_their_source(ends: Ends, package: Any) -> None:  # noqa: ANN401
+    """RE-45, RE-66: of a value, of a removal and of an error."""
+
+    def answer(query: Any) -> None:  # noqa: ANN401
+        with query:
+            query.reply("q/put", "1", source_info=SOURCE)
+            query.reply_del("q/del", source_info=SOURCE)
+            query.reply_err("why", source_info=SOURCE)
+
+    with asking(ends, answer, querier=package) as querier:
+        found = list(querier.get("q/**", timeout=PATIENCE))
+    sources = {str(reply.ok.key_expr): reply.ok.source_info for reply in found if reply.ok}
+    assert {key: (str(one.source_id.zid), one.source_id.eid, one.source_sn) for key, one in sources.items()} == {
+        "q/put": (str(SOURCE.source_id.zid), 5, 77),
+        "q/del": (str(SOURCE.source_id.zid), 5, 77),
+    }
+    (error,) = (reply.err for reply in found if reply.err)
+    assert error.payload.to_string() == "why"
+    if package is zenspark:
+        assert error.source_info == SOURCE

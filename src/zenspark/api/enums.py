@@ -136,8 +136,8 @@ class ConsolidationMode(TravellingEnum):
     """How several replies for one key become one."""
 
     AUTO = 0
-    """As each reply prefers. Where a reply prefers nothing, as those of eclipse-zenoh: LATEST, unless the query asks for
-    a range of time, then NONE."""
+    """As each reply prefers; where it prefers nothing, as those of eclipse-zenoh: LATEST, unless the query asks for a
+    range of time, then NONE."""
     NONE = 1
     """Every reply is handed over."""
     MONOTONIC = 2

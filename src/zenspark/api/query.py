@@ -180,16 +180,21 @@ class Query:
         attachment: IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
         consolidation: ConsolidationMode | None = None,
+        source_info: SourceInfo | None = None,
     ) -> None:
         """Answer with a value. Responses are treated like the question, so the quality of service is ignored.
 
         `consolidation`, which eclipse-zenoh does not have, is how this reply should be merged with others for its key,
         if the querier leaves that to the queryables (AUTO, its default); no preference by default. eclipse-zenoh's
         queriers pass over it.
+
+        `source_info` is whose value it is and the how-manieth of theirs, as in `Session.put`; none by default. Raises
+        UsageError if the key does not match the query, TypeError for arguments of another type.
         """
         body = Put(
             timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
             encoding=wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire(),
+            source_info=_source(source_info),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
             payload=ZBytes.of(payload).to_bytes(),
         )
@@ -205,10 +210,12 @@ class Query:
         attachment: IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
         consolidation: ConsolidationMode | None = None,
+        source_info: SourceInfo | None = None,
     ) -> None:
-        """Answer that a key has no value any more; `consolidation` as in `reply`."""
+        """Answer that a key has no value any more; `consolidation` and `source_info` as in `reply`."""
         body = Del(
             timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
+            source_info=_source(source_info),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
         )
         self._reply(key_expr, body, consolidation)
@@ -228,11 +235,17 @@ class Query:
             )
         answering.answer(str(key), reply, self._responder)
 
-    def reply_err(self, payload: IntoZBytes, *, encoding: Encoding | str | None = None) -> None:
-        """Answer that there is no answer, and why."""
+    def reply_err(
+        self,
+        payload: IntoZBytes,
+        *,
+        encoding: Encoding | str | None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None:
+        """Answer that there is no answer, and why; `source_info` tells which entity says so, none by default."""
         answering = self._live()
         encoded = wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire()
-        error = Err(encoding=encoded, payload=ZBytes.of(payload).to_bytes())
+        error = Err(encoding=encoded, source_info=_source(source_info), payload=ZBytes.of(payload).to_bytes())
         answering.answer(str(answering.key_expr), error, self._responder)
 
     def __str__(self) -> str:
@@ -240,6 +253,10 @@ class Query:
 
     def __repr__(self) -> str:
         return "Query { dropped }" if self._answering is None else str(self)
+
+
+def _source(source: SourceInfo | None) -> wire.SourceInfo | None:
+    return None if source is None else expect(SourceInfo, source).to_wire()
 
 
 def reply_again(query: Query, key_expr: KeyExpr, body: Put | Del) -> None:

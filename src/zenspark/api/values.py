@@ -8,7 +8,7 @@ import msgspec
 
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
-from zenspark.api.ids import ZenohId
+from zenspark.api.ids import SourceInfo, ZenohId
 from zenspark.api.instrumentation import TimestampStack
 from zenspark.api.wrapper import Wrapper, describe, shown
 from zenspark.api.zbytes import ZBytes
@@ -162,9 +162,18 @@ class ReplyError(Info, frozen=True):
     payload: ZBytes
     encoding: Encoding = Encoding.ZENOH_BYTES
     timestamp_stack: TimestampStack | None = None
+    source_info: SourceInfo | None = None
+    """Which entity says so, if it told; not in eclipse-zenoh."""
 
     @classmethod
     def from_wire(cls, error: messages.Err, stack: wire.TimestampStack | None = None) -> Self:
         """The error of a RESPONSE, with the stack of that message."""
         records = None if stack is None else TimestampStack.from_wire(stack)
-        return cls(ZBytes(error.payload), Encoding.from_wire(error.encoding), records)
+        source = None if error.source_info is None else SourceInfo.from_wire(error.source_info)
+        return cls(ZBytes(error.payload), Encoding.from_wire(error.encoding), records, source)
+
+    def __repr__(self) -> str:
+        fields: dict[str, Any] = msgspec.structs.asdict(self)
+        if self.source_info is None:  # prints as eclipse-zenoh's, which has none
+            del fields["source_info"]
+        return describe(self, **fields)

@@ -38,6 +38,7 @@ from zenspark.api.sample import Sample
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed, UsageError, ZError
 from zenspark.key import KeyExpr
+from zenspark.wire import values as wire
 
 PAIRS = [("router", "client"), ("peer", "client"), ("peer", "peer"), ("router", "peer")]
 
@@ -312,6 +313,25 @@ def test_a_queryable_prefers_a_consolidation(where: str, preferred: Consolidatio
         assert len(list(found)) == (4 if preferred is ConsolidationMode.MONOTONIC else 3) + (
             2 * (preferred in (ConsolidationMode.NONE, ConsolidationMode.AUTO))
         )
+
+
+@pytest.mark.parametrize("where", ["here", "direct", "routed"])
+def test_answers_tell_their_source(where: str) -> None:
+    """RE-45, RE-66: SourceInfo of a value, a removal and an error; none unless told."""
+    others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
+    source = SourceInfo.from_wire(wire.SourceInfo(wire.ZenohId(3), 4, 5))
+
+    def answer(query: Query) -> None:
+        for info in (source, None):
+            query.reply("q/put", b"", source_info=info)
+            query.reply_del("q/del", source_info=info)
+            query.reply_err(b"", source_info=info)
+
+    with listening("router", **others) as router, connected("client", router, **others) as client:
+        (client if where == "here" else router).declare_queryable("q/*", answer)
+        until(lambda: client.declare_querier("q/put").matching_status)
+        found = list(client.get("q/*", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
+        assert [reply.result.source_info for reply in found] == [source] * 3 + [None] * 3
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
