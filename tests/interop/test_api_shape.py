@@ -20,6 +20,7 @@ BEYOND = {
     "timeout": ("recv",),
     "budget": ("get", "declare_querier"),
     "consolidation": ("reply", "reply_del"),
+    "timestamp": ("get",),
     "source_info": ("reply", "reply_del", "reply_err"),
 }
 """Parameters that only ours have, and where."""

@@ -11,6 +11,7 @@ from zenspark.api.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr
 from zenspark.api.ids import SourceInfo
 from zenspark.api.instrumentation import TimestampStack
 from zenspark.api.parameters import Parameters, Selector
+from zenspark.api.timestamps import Timestamp
 from zenspark.api.zbytes import ZBytes
 from zenspark.key import KeyExpr
 from zenspark.wire.values import Congestion
@@ -101,6 +102,11 @@ class Query:
     def consolidation(self) -> ConsolidationMode:
         """How the querier merges replies for one key; AUTO if it leaves that to the queryables."""
         return self._sync.consolidation
+
+    @property
+    def timestamp(self) -> Timestamp | None:
+        """When the querier asked, by its clock, if it told."""
+        return self._sync.timestamp
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:

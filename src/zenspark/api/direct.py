@@ -68,6 +68,7 @@ class Question(msgspec.Struct, eq=False):
     destination: Locality = Locality.ANY
     budget: int = 0
     """How many RESPONSEs the querier accepts; 0 for any number."""
+    timestamp: wire.Timestamp | None = None
     stack: wire.TimestampStack | None = None
     way: Way | None = None
     """The way it went the last time."""
@@ -78,6 +79,7 @@ class Question(msgspec.Struct, eq=False):
             request_id=number,
             wire_expr=expr,
             qos=self.qos,
+            timestamp=self.timestamp,
             target=self.target,
             budget=self.budget,
             timeout_ms=None if self.timeout == INFINITY else int(self.timeout * 1000),
@@ -320,7 +322,7 @@ class Direct:
             self._heard = Heard(
                 face, face.vocabulary, response.wire_expr, response.responder, put.encoding, qos, head, replier
             )
-        return reply_of(key, response.body, response.responder, qos, response.ts_stack)
+        return reply_of(key, response.body, response.responder, qos, response.ts_stack, response.timestamp)
 
     def closed(self, face: Face) -> None:
         """A neighbour is gone: it will answer nothing, and wants no more answers."""
@@ -392,7 +394,7 @@ def _around_number(message: messages.NetworkMessage) -> tuple[bytes, bytes]:
 def _plain_value(response: messages.Response) -> messages.Put | None:
     """The value in an answer, if all answers with such a value may have the same head."""
     put = _indifferent_value(response.body)
-    if put is None or response.ts_stack is not None:
+    if put is None or response.ts_stack is not None or response.timestamp is not None:
         return None
     return put if put.timestamp is None and put.source_info is None else None
 

@@ -350,10 +350,11 @@ class Querier(Matcher):
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        timestamp: Timestamp | None = None,
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
-        """Ask once."""
+        """Ask once; `timestamp` as in `Session.get`."""
         self._check_open()
-        extras = (parameters, payload, encoding, attachment, source_info, timestamp_instrumentation)
+        extras = (parameters, payload, encoding, attachment, source_info, timestamp_instrumentation, timestamp)
         question = self._plain
         if any(extra is not None for extra in extras):
             question = self._question(
@@ -363,6 +364,7 @@ class Querier(Matcher):
                 attachment=attachment,
                 source_info=source_info,
                 timestamp_instrumentation=timestamp_instrumentation,
+                timestamp=timestamp,
             )
         return pose(self._hub, question, handler, cancellation_token)
 

@@ -102,6 +102,8 @@ class Hub:
         self.namespace = Namespace(settings.namespace)
         self.stamps = settings.timestamping.enabled
         """Whether what this session publishes is stamped here."""
+        self.stamps_messages = settings.timestamping.extension
+        """Whether PUSH has the timestamp of its PUT or DEL as well."""
         self.is_over = False
         """Whether the session was closed."""
         self.live: dict[int, Callable[[], None]] = {}
@@ -496,7 +498,7 @@ class Hub:
         if gathering is None:
             return
         key = response.wire_expr.suffix  # of a REPLY: the router has dropped those on invalid keys
-        reply = reply_of(key, response.body, response.responder, response.qos, response.ts_stack)
+        reply = reply_of(key, response.body, response.responder, response.qos, response.ts_stack, response.timestamp)
         if not gathering.add(reply):
             face, _ = self.node.speaker
             self.room.missing(gathering.inlet, face, own_questions=1)

@@ -180,8 +180,10 @@ class Publication:
         with node.lock:
             targets = self._targets()
         stack = self._hub.stamped(stack, InterceptionPoint.ROUTE)
+        stamp = body.timestamp if self._hub.stamps_messages else None
         for driver, expr, guard in targets:
-            push = admitted(self._hub, guard, Push(wire_expr=expr, qos=qos, ts_stack=stack, body=body), self._reliable)
+            message = Push(wire_expr=expr, qos=qos, timestamp=stamp, ts_stack=stack, body=body)
+            push = admitted(self._hub, guard, message, self._reliable)
             if push is not None:
                 driver.put(encode(push), None, push.qos, self._reliable)
 

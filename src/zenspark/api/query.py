@@ -157,6 +157,12 @@ class Query:
         return ConsolidationMode.from_wire(self._live().request.body.consolidation)
 
     @property
+    def timestamp(self) -> Timestamp | None:
+        """When the querier asked, by its clock, if it told."""
+        stamp = self._live().request.timestamp
+        return None if stamp is None else Timestamp.from_wire(stamp)
+
+    @property
     def timestamp_stack(self) -> TimestampStack | None:
         stack = self._live().request.ts_stack
         return None if stack is None else TimestampStack.from_wire(stack)

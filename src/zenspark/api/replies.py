@@ -128,12 +128,13 @@ def reply_of(
     responder: wire.EntityId | None,
     qos: wire.QoS,
     stack: wire.TimestampStack | None = None,
+    timestamp: wire.Timestamp | None = None,
 ) -> Reply:
-    """The reply in a response."""
+    """The reply in a response; `timestamp` is that of the RESPONSE itself."""
     replier = None if responder is None else EntityGlobalId.from_wire(responder)
     if isinstance(body, messages.Err):
-        return Reply(ReplyError.from_wire(body, stack), replier)
-    sample = sample_from_body(body.body, KeyExpr(key), qos, True, stack)
+        return Reply(ReplyError.from_wire(body, stack, timestamp), replier)
+    sample = sample_from_body(body.body, KeyExpr(key), qos, True, stack, timestamp)
     return Reply(sample, replier, ConsolidationMode.from_wire(body.consolidation))
 
 

@@ -147,17 +147,22 @@ class Sample:
 
 def sample_of(push: Push, key_expr: KeyExpr, reliable: bool = True) -> Sample:
     """The sample a publication is."""
-    return sample_from_body(push.body, key_expr, push.qos, reliable, push.ts_stack)
+    return sample_from_body(push.body, key_expr, push.qos, reliable, push.ts_stack, push.timestamp)
 
 
 def sample_from_body(
-    body: Put | Del, key_expr: KeyExpr, qos: wire.QoS, reliable: bool = True, stack: wire.TimestampStack | None = None
+    body: Put | Del,
+    key_expr: KeyExpr,
+    qos: wire.QoS,
+    reliable: bool = True,
+    stack: wire.TimestampStack | None = None,
+    timestamp: wire.Timestamp | None = None,
 ) -> Sample:
-    """The sample in a PUSH or a REPLY."""
+    """The sample in a PUSH or a RESPONSE, whose own `timestamp` counts if the body has none."""
     kind, encoding, payload = SampleKind.DELETE, wire.Encoding.BYTES, b""
     if isinstance(body, Put):
         kind, encoding, payload = SampleKind.PUT, body.encoding, body.payload
-    stamp, info = body.timestamp, body.source_info
+    stamp, info = body.timestamp or timestamp, body.source_info
     head = Head(
         key_expr,
         kind,

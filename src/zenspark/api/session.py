@@ -281,6 +281,7 @@ class Session:
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         budget: int | None = None,
+        timestamp: Timestamp | None = None,
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask the queryables that match; iterating over what is returned ends with the last reply.
 
@@ -294,6 +295,9 @@ class Session:
         `budget`, which eclipse-zenoh does not have, is how many responses, replies and errors, are accepted, from 1 to
         2^32 - 1; any number by default. The query ends with the last of them. Routers of zenspark pass no more of them
         on. Raises ValueError for a number outside that range, TypeError for what is no whole number.
+
+        `timestamp`, neither there, tells the queryables when it was asked: `query.timestamp`; they are told nothing by
+        default.
         """
         self._hub.check()
         chosen = Selector.of(selector)
@@ -315,6 +319,7 @@ class Session:
             source_info=source_info,
             timestamp_instrumentation=timestamp_instrumentation,
             budget=budget,
+            timestamp=timestamp,
         )
         return pose(self._hub, question, handler, cancellation_token)
 
@@ -411,6 +416,7 @@ def _question(
     express: bool | None,
     allowed_destination: Locality | None,
     budget: int | None = None,
+    timestamp: Timestamp | None = None,
     payload: IntoZBytes | None = None,
     encoding: Encoding | str | None = None,
     attachment: IntoZBytes | None = None,
@@ -440,6 +446,7 @@ def _question(
         any_key=any_key,
         destination=choice(Locality, allowed_destination, Locality.ANY),
         budget=quantity(budget),
+        timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
         stack=hub.stack(timestamp_instrumentation),
     )
 

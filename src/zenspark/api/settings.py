@@ -197,6 +197,8 @@ class Timestamping(Section, frozen=True):
     ] = False
     drop_future_timestamp: Annotated[bool, UNSET] = False
     """Whether samples stamped too far in the future are dropped instead of stamped anew."""
+    extension: Annotated[bool, Key(hidden=True)] = False
+    """Ours: whether PUSH repeats the timestamp of what this session publishes in its Timestamp extension (0x2)."""
 
 
 class LinkState(Section, frozen=True):

@@ -10,6 +10,7 @@ from zenspark.api.encoding import Encoding
 from zenspark.api.enums import Reliability, SampleKind, WhatAmI
 from zenspark.api.ids import SourceInfo, ZenohId
 from zenspark.api.instrumentation import TimestampStack
+from zenspark.api.timestamps import Timestamp
 from zenspark.api.wrapper import Wrapper, describe, shown
 from zenspark.api.zbytes import ZBytes
 from zenspark.net.counters import Totals
@@ -164,16 +165,25 @@ class ReplyError(Info, frozen=True):
     timestamp_stack: TimestampStack | None = None
     source_info: SourceInfo | None = None
     """Which entity says so, if it told; not in eclipse-zenoh."""
+    timestamp: Timestamp | None = None
+    """When, if it told (extension 0x2 of RESPONSE); not in eclipse-zenoh."""
 
     @classmethod
-    def from_wire(cls, error: messages.Err, stack: wire.TimestampStack | None = None) -> Self:
-        """The error of a RESPONSE, with the stack of that message."""
+    def from_wire(
+        cls,
+        error: messages.Err,
+        stack: wire.TimestampStack | None = None,
+        timestamp: wire.Timestamp | None = None,
+    ) -> Self:
+        """The error of a RESPONSE, with stack and timestamp of that message."""
         records = None if stack is None else TimestampStack.from_wire(stack)
         source = None if error.source_info is None else SourceInfo.from_wire(error.source_info)
-        return cls(ZBytes(error.payload), Encoding.from_wire(error.encoding), records, source)
+        stamp = None if timestamp is None else Timestamp.from_wire(timestamp)
+        return cls(ZBytes(error.payload), Encoding.from_wire(error.encoding), records, source, stamp)
 
     def __repr__(self) -> str:
         fields: dict[str, Any] = msgspec.structs.asdict(self)
-        if self.source_info is None:  # prints as eclipse-zenoh's, which has none
-            del fields["source_info"]
+        for name in ("source_info", "timestamp"):
+            if fields[name] is None:  # prints as eclipse-zenoh's, which has none
+                del fields[name]
         return describe(self, **fields)

@@ -1,7 +1,8 @@
 """Timestamps of publications that pass a node: protocol.md section 1.4.
 
-A PUT without a timestamp gets one; one with a plausible timestamp keeps it, and the clock learns from it; one stamped
-too far in the future is stamped anew or dropped. A DEL is left as it is.
+A PUT without a timestamp gets that of its PUSH (extension 0x2), or else one of this node; one with a plausible
+timestamp keeps it, and the clock learns from it; one stamped too far in the future is stamped anew or dropped. A DEL is
+left as it is.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ class Stamping:
         if not isinstance(body, Put):
             return push
         now = self._wall()
-        if body.timestamp is not None:
-            if self.clock.observe(body.timestamp.ntp64, now):
-                return push
+        given = push.timestamp if body.timestamp is None else body.timestamp
+        if given is not None:
+            if self.clock.observe(given.ntp64, now):
+                return push if given is body.timestamp else replace(push, body=replace(body, timestamp=given))
             if self._drops_future:
                 return None
         stamp = Timestamp(self.clock.stamp(now), self._zid)

@@ -8,12 +8,15 @@ import pytest
 
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import ConsolidationMode
-from zenspark.api.replies import TIMEOUT, Gathering
+from zenspark.api.replies import TIMEOUT, Gathering, reply_of
 from zenspark.api.sample import Head, Reply, Sample
+from zenspark.api.timestamps import Timestamp
 from zenspark.api.values import ReplyError
 from zenspark.api.zbytes import ZBytes
 from zenspark.key import KeyExpr
+from zenspark.wire import messages
 from zenspark.wire import values as wire
+from zenspark.wire.fields import replace
 
 CLOCK = wire.ZenohId(1)
 ERROR = Reply(ReplyError(ZBytes(b"no"), Encoding.ZENOH_BYTES))
@@ -83,6 +86,20 @@ def test_who_leaves_it_to_the_replies_follows_each_of_them(mode: ConsolidationMo
     at_once = ["n1", "n3", "n2", "m1", "m3"]
     auto = ["l3", "a3"] if mode is ConsolidationMode.LATEST else ["a1", "a3", "a2", "l3"]
     assert texts(pile) == at_once + auto
+
+
+def test_the_timestamp_of_a_response_counts_where_the_value_has_none() -> None:
+    own, outer = wire.Timestamp(1, CLOCK), wire.Timestamp(2, CLOCK)
+    put, removal = messages.Put(payload=b""), messages.Del()
+    for body in (put, removal):
+        for given, expected in ((None, outer), (own, own)):
+            reply = messages.Reply(body=replace(body, timestamp=given))
+            found = reply_of("a", reply, None, wire.QoS.DEFAULT, timestamp=outer).ok
+            assert found is not None
+            assert found.timestamp == Timestamp.from_wire(expected)
+    error = reply_of("a", messages.Err(payload=b""), None, wire.QoS.DEFAULT, timestamp=outer).err
+    assert error is not None
+    assert error.timestamp == Timestamp.from_wire(outer)
 
 
 def test_who_has_chosen_is_not_asked_again() -> None:

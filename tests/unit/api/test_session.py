@@ -15,6 +15,7 @@ import pytest
 
 from tests.unit.api.sessions import address, config, connected, listening, pair
 from tests.waiting import PATIENCE, until
+from zenspark.api import hub, sample
 from zenspark.api.batches import ArrowBatches
 from zenspark.api.cancellation import CancellationToken
 from zenspark.api.encoding import Encoding
@@ -38,7 +39,9 @@ from zenspark.api.sample import Sample
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed, UsageError, ZError
 from zenspark.key import KeyExpr
+from zenspark.wire import messages
 from zenspark.wire import values as wire
+from zenspark.wire.fields import replace
 
 PAIRS = [("router", "client"), ("peer", "client"), ("peer", "peer"), ("router", "peer")]
 
@@ -332,6 +335,60 @@ def test_answers_tell_their_source(where: str) -> None:
         until(lambda: client.declare_querier("q/put").matching_status)
         found = list(client.get("q/*", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
         assert [reply.result.source_info for reply in found] == [source] * 3 + [None] * 3
+
+
+@pytest.mark.parametrize("body", [messages.Put(payload=b"x"), messages.Del()], ids=["put", "del"])
+@pytest.mark.parametrize("stamps", [True, False])
+def test_the_timestamp_of_a_push_is_that_of_its_sample(body: messages.Put | messages.Del, stamps: bool) -> None:
+    """PU-72: where PUT or DEL has none; through a router that stamps and one that does not."""
+    stamp = wire.Timestamp(7 << 32, wire.ZenohId(9))
+    with (
+        listening("router", timestamping__enabled=stamps) as router,
+        connected("client", router) as sender,
+        connected("client", router) as receiver,
+    ):
+        subscribers = [receiver.declare_subscriber("k"), router.declare_subscriber("k")]
+        until(lambda: len(router.info.declarations()) == 2)
+        push = messages.Push(wire_expr=wire.WireExpr(0, "k"), timestamp=stamp, body=body)
+        sender._hub.node.say(push)
+        own = replace(stamp, ntp64=8 << 32)
+        sender._hub.node.say(replace(push, body=replace(body, timestamp=own)))
+        for subscriber in subscribers:
+            assert [subscriber.recv(PATIENCE).timestamp.to_wire() for _ in range(2)] == [stamp, own]
+
+
+def test_publications_have_their_timestamp_in_the_push_if_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PU-72: an option of the session that publishes."""
+    heard: list[wire.Timestamp | None] = []
+    with listening("router") as router, connected("client", router, timestamping__extension=True) as sender:
+        found = router.declare_subscriber("k")
+        until(lambda: sender.declare_publisher("k").matching_status)
+        of = sample.sample_of
+        monkeypatch.setattr(hub, "sample_of", lambda push, *rest: heard.append(push.timestamp) or of(push, *rest))
+        stamp = sender.new_timestamp()
+        sender.put("k", b"1", timestamp=stamp)
+        sender.delete("k", timestamp=stamp)
+        sender.put("k", b"2")
+        assert [found.recv(PATIENCE).timestamp == stamp for _ in range(3)] == [True, True, False]
+    assert heard == [stamp.to_wire(), stamp.to_wire()]
+
+
+@pytest.mark.parametrize("where", ["here", "direct", "routed"])
+def test_requests_and_responses_have_timestamps(where: str) -> None:
+    """QU-18, RE-25: a queryable sees when it was asked; what a response tells counts where its value tells nothing."""
+    others: dict[str, object] = {"namespace": "n"} if where == "routed" else {}
+    with listening("router", **others) as router, connected("client", router, **others) as client:
+        queries = (client if where == "here" else router).declare_queryable("q")
+        until(lambda: client.declare_querier("q").matching_status)
+        stamp = client.new_timestamp()
+        for ask in (partial(client.get, "q"), client.declare_querier("q").get):
+            for given in (stamp, None):
+                found = ask(timestamp=given)
+                with queries.recv(PATIENCE) as query:
+                    assert query.timestamp == given
+                assert list(found) == []
+        with pytest.raises(TypeError):
+            client.get("q", timestamp=3)
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])

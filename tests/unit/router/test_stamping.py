@@ -6,6 +6,7 @@ from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.stamping import Stamping
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.fields import replace
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import Timestamp, WireExpr, ZenohId
 
@@ -53,6 +54,19 @@ def test_a_timestamp_from_the_future_is_replaced_or_the_sample_dropped() -> None
     assert replaced is not None
     assert replaced.id == OWN
     assert stamping(drops_future=True).stamp(push(future)) is None
+
+
+def test_the_timestamp_of_the_push_counts_where_the_put_has_none() -> None:
+    """PU-72: it becomes that of the PUT, which everybody reads."""
+    clock = stamping()
+    of_push, of_put = Timestamp(ntp64_from_ns(NOW), OTHER), Timestamp(ntp64_from_ns(NOW - HOUR), OTHER)
+    assert stamp_of(clock.stamp(replace(push(), timestamp=of_push))) == of_push
+    assert stamp_of(clock.stamp(replace(push(of_put), timestamp=of_push))) == of_put
+    future = Timestamp(ntp64_from_ns(NOW + HOUR), OTHER)
+    replaced = stamp_of(clock.stamp(replace(push(), timestamp=future)))
+    assert replaced is not None
+    assert replaced.id == OWN
+    assert stamping(drops_future=True).stamp(replace(push(), timestamp=future)) is None
 
 
 def test_deletions_are_left_as_they_are() -> None:
