@@ -208,7 +208,8 @@ class Served:
         """Wait no longer for the queryables."""
         with self._direct.lock:
             if not self._is_over:
-                self._pump.say(timeout_error(self._number, self._qos, self._direct.zid), self._qos)
+                late = timeout_error(self._number, self._qos, self._direct.zid, str(self.key_expr))
+                self._pump.say(late, self._qos)
         self.finish()
 
 

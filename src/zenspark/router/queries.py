@@ -20,6 +20,8 @@ class Pending(msgspec.Struct, eq=False):
     deadline: float
     budget: int
     """How many more responses the asker accepts; 0 for any number."""
+    key: str
+    """What is asked for, as it stands in the errors of this node."""
     copies: set[tuple[Face, int]] = msgspec.field(default_factory=set)
 
 

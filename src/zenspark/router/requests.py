@@ -50,11 +50,11 @@ class Requests:
         if key is not None and tree is not None:
             targets = self._routes.request(face, key, request.target, tree)
         timeout = self._seconds_for(face, request)
-        pending = Pending(face, request.request_id, request.qos, now + timeout, request.budget)
+        pending = Pending(face, request.request_id, request.qos, now + timeout, request.budget, key or "")
         if targets and not self._is_admitted(face):
-            self._out.append((face, error(request.request_id, request.qos, face.zid, TOO_MANY)))
+            self._out.append((face, error(request.request_id, request.qos, face.zid, TOO_MANY, key or "")))
             targets = ()
-        copies = self._numbered(face, request, targets)
+        copies = self._numbered(pending, targets)
         pending.copies.update(copies)
         if not copies:
             self._finish(pending)
@@ -71,13 +71,14 @@ class Requests:
             return seconds_for(request, INFINITE, INFINITE)
         return seconds_for(request, self._timeout, self._max_timeout)
 
-    def _numbered(self, face: Face, request: Request, targets: tuple[Face, ...]) -> list[tuple[Face, int]]:
+    def _numbered(self, pending: Pending, targets: tuple[Face, ...]) -> list[tuple[Face, int]]:
         """A copy for each target, with its id; the querier gets an error in the place of one that has no id left."""
         copies = []
         for target in targets:
             number = target.next_request_id()
             if number is None:
-                self._out.append((face, error(request.request_id, request.qos, target.zid, TOO_MANY)))
+                refused = error(pending.origin_id, pending.qos, target.zid, TOO_MANY, pending.key)
+                self._out.append((pending.origin, refused))
             else:
                 copies.append((target, number))
         return copies
@@ -126,21 +127,22 @@ class Requests:
         """Give up answers that are too late."""
         for pending in self._queries.expired(now):
             for silent, _ in sorted(pending.copies, key=lambda copy: copy[0].number):
-                self._out.append((pending.origin, timeout_error(pending.origin_id, pending.qos, silent.zid)))
+                late = timeout_error(pending.origin_id, pending.qos, silent.zid, pending.key)
+                self._out.append((pending.origin, late))
             self._queries.drop(pending)
             self._finish(pending)
 
 
-def timeout_error(number: int, qos: QoS, silent: ZenohId) -> Response:
-    """What is answered in the place of somebody who says nothing."""
-    return error(number, qos, silent, b"Timeout")
+def timeout_error(number: int, qos: QoS, silent: ZenohId, key: str = "") -> Response:
+    """What is answered in the place of a neighbour that says nothing."""
+    return error(number, qos, silent, b"Timeout", key)
 
 
-def error(number: int, qos: QoS, responder: ZenohId, text: bytes) -> Response:
-    """A reply that says what went wrong."""
+def error(number: int, qos: QoS, responder: ZenohId, text: bytes, key: str = "") -> Response:
+    """A reply that says what went wrong with a query, on the key of the query; 1.10.2 leaves that empty."""
     return Response(
         request_id=number,
-        wire_expr=WireExpr(),
+        wire_expr=WireExpr(0, key),
         qos=qos,
         responder=EntityId(responder, 0),
         body=Err(payload=text),

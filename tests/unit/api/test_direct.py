@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening, pair
 from tests.waiting import PATIENCE, until
-from zenspark.api.direct import Served
+from zenspark.api.direct import Direct, Served
 from zenspark.api.enums import ConsolidationMode, Locality, Priority
 from zenspark.api.instrumentation import TimestampInstrumentationBuilder
 from zenspark.api.query import Query, reply_again
@@ -232,6 +232,27 @@ def test_who_asks_is_told_that_nobody_answers(
     found = list(client.get("q", timeout=0.05))
     assert [bytes(reply.err.payload) for reply in found] == [b"Timeout"]
     assert found[0].replier_id.zid == router.zid()
+
+
+def test_the_error_of_a_session_has_the_key_of_the_query(
+    router: Session, client: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RE-19: in the place of its silent queryables; one without a key, as 1.10.2 sends it, is taken too."""
+    queries = router.declare_queryable("q/*")
+    said: list[messages.Response] = []
+    reply = Direct._reply
+
+    def write_down(self: Direct, face: Face, response: messages.Response, qos: wire.QoS) -> object:
+        said.append(replace(response, wire_expr=wire.WireExpr(0, face.resolve(response.wire_expr) or "")))
+        return reply(self, face, replace(response, wire_expr=wire.WireExpr()), qos)
+
+    monkeypatch.setattr(Direct, "_reply", write_down)
+    until(lambda: client.declare_querier("q/a").matching_status.matching)
+    monkeypatch.setattr(client._hub.node.loop, "call_at", lambda *_: Timer(client._hub.node.loop, 0.0, lambda: None))
+    found = list(client.get("q/a", timeout=0.05))
+    assert [bytes(reply.err.payload) for reply in found] == [b"Timeout"]
+    assert [response.wire_expr.suffix for response in said] == ["q/a"]
+    queries.recv(PATIENCE).drop()
 
 
 def test_a_neighbour_that_goes_answers_nothing_more(router: Session) -> None:

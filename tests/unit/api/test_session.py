@@ -348,7 +348,7 @@ def test_the_timestamp_of_a_push_is_that_of_its_sample(body: messages.Put | mess
         connected("client", router) as receiver,
     ):
         subscribers = [receiver.declare_subscriber("k"), router.declare_subscriber("k")]
-        until(lambda: len(router.info.declarations()) == 2)
+        until(lambda: router.info.declarations())
         push = messages.Push(wire_expr=wire.WireExpr(0, "k"), timestamp=stamp, body=body)
         sender._hub.node.say(push)
         own = replace(stamp, ntp64=8 << 32)

@@ -8,6 +8,22 @@ from tests.unit.router.nodes import Network, Node
 from zenspark.router.requests import MAX_QUERY_SECONDS, seconds_for
 from zenspark.router.router import Router
 from zenspark.wire.messages import Declare, DeclareQueryable, Err, Put, Query, Reply, Request, Response, ResponseFinal
+from zenspark.router.face import Face
+from zenspark.router.limits import RouterLimits
+from zenspark.router.requests import MAX_QUERY_SECONDS, TOO_MANY, seconds_for
+from zenspark.router.router import Policy, Router
+from zenspark.wire.messages import (
+    Declare,
+    DeclareQueryable,
+    Err,
+    NetworkMessage,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+)
 from zenspark.wire.values import QueryTarget, WhatAmI, WireExpr, ZenohId
 
 
@@ -124,6 +140,33 @@ def test_a_neighbour_that_says_nothing_gets_ten_seconds() -> None:
     assert passed.timeout_ms is None
     assert (router.next_timeout(), router.handle_timeout(14.9)) == (15.0, [])
     assert [type(message) for _, message in router.handle_timeout(15.0)] == [Response, ResponseFinal]
+
+
+def test_errors_of_a_router_have_the_key_of_the_query() -> None:
+    """RE-19: in the place of a queryable that is silent, that has no request id left, or that may not be asked."""
+    policy = Policy(limits=RouterLimits(queries=2))
+    router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
+    asker = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)[0]
+    queryable = router.add_face(ZenohId(3), WhatAmI.CLIENT, 0.0, request_bits=8)[0]
+    router.receive(queryable, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/**"))), 0.0)
+    queryable.in_flight.append(dict.fromkeys(range(255)))
+
+    def ask(number: int) -> list[tuple[Face, NetworkMessage]]:
+        return router.receive(
+            asker, Request(request_id=number, wire_expr=WireExpr(0, f"q/{number}"), body=Query()), 0.0
+        )
+
+    def errors(out: list[tuple[Face, NetworkMessage]]) -> list[tuple[int, WireExpr, bytes]]:
+        found = [message for face, message in out if face is asker and isinstance(message, Response)]
+        return [(one.request_id, one.wire_expr, one.body.payload) for one in found if isinstance(one.body, Err)]
+
+    assert errors(ask(1)) == []
+    assert errors(ask(2)) == [(2, WireExpr(0, "q/2"), TOO_MANY)]
+    del queryable.in_flight[0]
+    assert errors(ask(3)) == []
+    assert errors(ask(4)) == [(4, WireExpr(0, "q/4"), TOO_MANY)]
+    late = errors(router.handle_timeout(10.0))
+    assert late == [(1, WireExpr(0, "q/1"), b"Timeout"), (3, WireExpr(0, "q/3"), b"Timeout")]
 
 
 def test_the_own_session_may_wait_without_end() -> None:
