@@ -188,3 +188,15 @@ def test_replies_and_errors_tell_their_source(ends: Ends, package: Any) -> None:
     assert error.payload.to_string() == "why"
     if package is zenspark:
         assert error.source_info == SOURCE
+
+
+@pytest.mark.parametrize("role", ["client", "peer"])
+def test_the_end_of_a_session_is_understood(role: str) -> None:
+    """MR-53: CLOSE with S = 1 ends the session at eclipse-zenoh at once, and leaves the others alone."""
+    place = unused()
+    with start(zenoh, "router", [place], []) as router, start(zenspark, role, [], [place]) as other:
+        with start(zenspark, role, [], [place]) as leaving:
+            until(lambda: len(router.info.transports()) == 2)
+            gone = str(leaving.zid())
+        until(lambda: gone not in {str(one.zid) for one in router.info.transports()})
+        assert {str(one.zid) for one in router.info.transports()} == {str(other.zid())}

@@ -145,8 +145,11 @@ class Connection:
         return [self._say(self._side.ack(self.terms)), self._open(self.terms)]
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> Closed:
-        """End it."""
-        farewell = self._say(Close(session=False, reason=reason)).batch if self.state is not State.CLOSED else b""
+        """End it. CLOSE says whether that is the end of a session (S = 1), or only this link is refused (S = 0)."""
+        farewell = b""
+        if self.state is not State.CLOSED:
+            ends_session = self.state is State.OPEN and reason is not CloseReason.MAX_LINKS
+            farewell = self._say(Close(session=ends_session, reason=reason)).batch
         self.state = State.CLOSED
         return Closed(reason, text, by_peer=False, farewell=farewell)
 

@@ -259,7 +259,7 @@ class TestBadPeers:
         assert bob.state is State.CLOSED
         assert feed(bob, framed(push(), sn=1)) == []
         assert isinstance(events[-1], Closed)
-        assert events[-1].farewell == wrapped(encode(Close(session=False, reason=CloseReason.INVALID)))
+        assert events[-1].farewell == wrapped(encode(Close(session=True, reason=CloseReason.INVALID)))
 
     @pytest.mark.parametrize("data", [wrapped(b"\x1f"), wrapped(encode(KeepAlive())), wrapped(b"\x01\x08\x00\x01")])
     def test_in_a_handshake(self, data: bytes) -> None:
@@ -297,6 +297,17 @@ class TestBadPeers:
         events = feed(bob, framed(push(), sn=bob.terms.peer_initial_sn) + wrapped(b"\x08"))
         assert events[0] == Received(push(), True)
         assert reason(events) is CloseReason.INVALID
+
+
+def test_close_says_whether_a_session_ends_or_a_link_is_refused() -> None:
+    """MR-53: S is set at the end of a session, and clear where only a link is refused."""
+    for reason in CloseReason:
+        alice, bob = opened_pair()
+        is_end = reason is not CloseReason.MAX_LINKS
+        assert alice.close(reason).farewell == wrapped(encode(Close(session=is_end, reason=reason)))
+        asked = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+        assert asked.close(reason).farewell == wrapped(encode(Close(session=False, reason=reason)))
+        assert bob.state is State.OPEN
 
 
 def test_the_owner_may_turn_away_who_asks() -> None:
