@@ -60,7 +60,7 @@ class BatchChannel(Handler[Any]):
         self.limits = limits
         self._rests: deque[Piece] = deque()
         """Of pieces that had more rows than were asked for."""
-        self._memory: Memory = {}
+        self._memory = Memory()
         self._shelf = Shelf()
 
     # --- for users

@@ -260,8 +260,8 @@ class Hub:
             self.room.missing(full, face)
         return True
 
-    def receive_pushes(self, face: Face, pushes: Pushes) -> None:
-        self.subscriptions.deliver_pushes(face, pushes)
+    def receive_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+        self.subscriptions.deliver_pushes(face, pushes, keys)
 
     def opened(self, face: Face, neighbour: Neighbour) -> None:
         for tell in list(self.on_transport.values()):

@@ -20,7 +20,6 @@ from zenspark.key.tree import KeyTree
 from zenspark.router.face import Face
 from zenspark.router.memory import Memory
 from zenspark.transport.hearing import Pushes
-from zenspark.wire.columns import Shape
 
 MAX_ROUTES = 100_000
 """How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
@@ -50,19 +49,11 @@ class Subscription(msgspec.Struct, eq=False, frozen=True):
 Route = tuple[Subscription, ...]
 
 
-class Wanted(msgspec.Struct, eq=False, frozen=True):
-    """Who wants the publications of one shape, and what they have in common."""
+class Common(msgspec.Struct, eq=False, frozen=True):
+    """What samples of one shape have in common."""
 
-    head: Head | None
-    route: Route
+    head: Head
     attached: bool
-
-    def by(self, one: Subscription) -> Wanted:
-        """The same as seen by one subscriber."""
-        return self if one in self.route else NOBODY
-
-
-NOBODY = Wanted(None, (), False)
 
 
 class Subscriptions:
@@ -74,7 +65,9 @@ class Subscriptions:
         self._local_routes: dict[str, Route] = {}
         self._room = room
         self._namespace = namespace
-        self._wanted: Memory[Wanted] = Memory()
+        self._shared: dict[Route, Route] = {}
+        """The routes there are, each once, so that equal ones are the same."""
+        self._commons: Memory[Common] = Memory()
         self.version = 0
         """Changes whenever a subscriber comes or goes."""
 
@@ -101,6 +94,7 @@ class Subscriptions:
         self.version += 1
         self._routes.clear()
         self._local_routes.clear()
+        self._shared.clear()
 
     def route(self, key: str, is_local: bool) -> Route:
         """The subscribers of a key, for what this session or what somebody else published."""
@@ -112,7 +106,8 @@ class Subscriptions:
             unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
             entries = [entry for _, entry in self._tree.intersecting(key)]
             found = [one for entry in entries for one in entry.values() if one.origin is not unwanted]
-            route = tuple(sorted(found, key=lambda one: one.id))
+            route = tuple(sorted(found, key=lambda one: one.id) if len(found) > 1 else found)
+            route = self._shared.setdefault(route, route)
             if len(key) <= LONGEST_REMEMBERED:
                 routes[key] = route
         return route
@@ -122,39 +117,49 @@ class Subscriptions:
         inlets = [subscription.inlet for subscription in self.route(str(sample.key_expr), is_local)]
         return [inlet for inlet in inlets if not (is_local and self._room.refuses(inlet)) and not inlet.push(sample)]
 
-    def deliver_pushes(self, face: Face, pushes: Pushes) -> None:
-        """Hand over what a neighbour published."""
-        columns = pushes.columns
-        known = self._wanted.of(face, (self.version, face.vocabulary))
-        found: list[Wanted] = []
-        for index in range(columns.shape_count):
-            signature = columns.signature(index)
-            wanted = known.get(signature)
-            if wanted is None:
-                wanted = known[signature] = self._find(face, pushes.shape_at(index))
-            found.append(wanted)
-        if len(found) == 1:
-            for one in found[0].route:
-                self._hand_over(one, face, pushes, found)
+    def deliver_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+        """Hand over what a neighbour published; `keys` are those of the shapes that are for this session."""
+        if self._namespace.is_used:
+            keys = [None if key is None else self._namespace.inward(key) for key in keys]
+        routes = [() if key is None else self.route(key, False) for key in keys]
+        different = {id(route): route for route in routes}
+        are_samples = any(one.columns is None for route in different.values() for one in route)
+        commons = self._commons_of(face, pushes, keys) if are_samples else []
+        if len(different) == 1:
+            for one in routes[0]:
+                self._hand_over(one, face, pushes, keys, commons)
             return
-        for one in dict.fromkeys(one for wanted in found for one in wanted.route):
-            self._hand_over(one, face, pushes, [each.by(one) for each in found])
+        for one in dict.fromkeys(one for route in different.values() for one in route):
+            is_wanted = [one in route for route in routes]
+            own = [key if is_own else None for key, is_own in zip(keys, is_wanted, strict=True)]
+            some = [each if is_own else None for each, is_own in zip(commons, is_wanted, strict=False)]
+            self._hand_over(one, face, pushes, own, some)
 
-    def _find(self, face: Face, shape: Shape) -> Wanted:
-        wire_key = face.resolve(shape.wire_expr)
-        self._wanted.grow(face, wire_key)
-        key = None if wire_key is None else self._namespace.inward(wire_key)
-        route = () if key is None else self.route(key, False)
-        head = head_of(shape, KeyExpr(key)) if route and key is not None else None
-        return Wanted(head, route, shape.has_attachment)
+    def _commons_of(self, face: Face, pushes: Pushes, keys: list[str | None]) -> list[Common | None]:
+        """What the samples of each shape that has a key have in common."""
+        known = self._commons.of(face, face.vocabulary)
+        found: list[Common | None] = []
+        for index, key in enumerate(keys):
+            if key is None:
+                found.append(None)
+                continue
+            signature = pushes.columns.signature(index)
+            common = known.get(signature)
+            if common is None:
+                known.grow(key)
+                shape = pushes.shape_at(index)
+                common = known[signature] = Common(head_of(shape, KeyExpr(key)), shape.has_attachment)
+            found.append(common)
+        return found
 
-    def _hand_over(self, one: Subscription, face: Face, pushes: Pushes, wanted: list[Wanted]) -> None:
-        heads = [each.head for each in wanted]
+    def _hand_over(
+        self, one: Subscription, face: Face, pushes: Pushes, keys: list[str | None], commons: list[Common | None]
+    ) -> None:
         if one.columns is not None:
-            keys = [None if head is None else str(head.key_expr) for head in heads]
             has_room = one.columns.push_columns(pushes, keys, str(face.zid))
         else:
-            attached = any(each.attached for each in wanted)
+            heads = [None if common is None else common.head for common in commons]
+            attached = any(common is not None and common.attached for common in commons)
             has_room = one.inlet.push_many(samples_of(pushes, heads, attached))
         if not has_room:
             self._room.missing(one.inlet, face)

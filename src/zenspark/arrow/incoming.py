@@ -27,7 +27,7 @@ from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 SPREAD = 65536
 """How many rows of one value are made at most to be used again and again."""
 MOST = 100_000
-"""How many shapes are remembered: more would let whoever publishes ever new keys fill the memory."""
+"""How many shapes are remembered, each with its key: more would let whoever publishes ever new keys fill the memory."""
 LONGEST = 64
 """The longest text of which so many are kept."""
 PLACES = {name: place for place, name in enumerate(SCHEMA.names)}
@@ -132,34 +132,63 @@ class Piece(msgspec.Struct, frozen=True):
 # -- from the wire -------------------------------------------------------------------------------------------------
 
 
-class Known(NamedTuple):
-    """A shape as far as pieces are concerned."""
+class Template:
+    """Shapes that differ only in their keys, as far as pieces are concerned."""
 
-    common: Common
-    is_put: bool
-    has_attachment: bool
-    has_stamp: bool
-    has_source: bool
+    __slots__ = ("_common", "commons", "has_attachment", "has_source", "has_stamp", "is_put")
 
-    @staticmethod
-    def of(shape: Shape, key: str | None, via: str) -> Known:
-        """What a shape of publications on a key means."""
+    def __init__(self, shape: Shape, via: str) -> None:
         one = shape
-        return Known(
-            Common.of(key, one.kind, one.encoding, one.qos, one.reliable, one.timestamp_id, one.source, via),
-            one.kind is Kind.PUT,
-            one.has_attachment,
-            one.timestamp_id is not None,
-            one.source is not None,
-        )
+        self._common = Common.of(
+            None, one.kind, one.encoding, one.qos, one.reliable, one.timestamp_id, one.source, via
+        )[1:]
+        self.commons: dict[str | None, Common] = {}
+        """By key what rows have in common."""
+        self.is_put = one.kind is Kind.PUT
+        self.has_attachment = one.has_attachment
+        self.has_stamp = one.timestamp_id is not None
+        self.has_source = one.source is not None
 
-    def on(self, key: str | None) -> Known:
-        """The same on another key."""
-        return Known(Common(key, *self.common[1:]), *self[1:])
+    def on(self, key: str | None) -> Common:
+        """What rows on a key have in common; from then on it is known."""
+        common = self.commons[key] = Common(key, *self._common)
+        return common
 
 
-Memory: TypeAlias = dict[tuple[object, ...], Known]
-"""What was found out about shapes, by their signatures, clocks, keys and origins; and the same by all but the key."""
+class Memory:
+    """What was found out about the shapes that came from some neighbours, by all but their keys."""
+
+    __slots__ = ("_templates", "size")
+
+    def __init__(self) -> None:
+        self._templates: dict[tuple[str, ZenohId | None], dict[object, Template]] = {}
+        self.size = 0
+        """How many keys are known, again for each template."""
+
+    def templates(self, pushes: Pushes, via: str) -> list[Template]:
+        """Those of the shapes of some publications."""
+        if self.size >= MOST:
+            self._templates.clear()
+            self.size = 0
+        known = self._templates.setdefault((via, pushes.stamped_by), {})
+        found = []
+        for index in range(pushes.columns.shape_count):
+            meta, _, _, *others = pushes.columns.signature(index)  # without both parts of the key
+            keyless = (meta, *others) if others else meta
+            template = known.get(keyless)
+            if template is None:
+                # Publications on ever new keys are mostly of a few shapes but for the key; to decode one takes long.
+                template = known[keyless] = Template(pushes.shape_at(index), via)
+            found.append(template)
+        return found
+
+    def common(self, template: Template, key: str | None) -> Common:
+        """What rows of a shape have in common."""
+        common = template.commons.get(key)
+        if common is None:
+            common = template.on(key)
+            self.size += 1
+        return common
 
 
 class Board:
@@ -231,10 +260,11 @@ def piece_of(
     """The rows whose shape has a key, copied unless they last, onto a shelf; the others are for somebody else."""
     columns = pushes.columns
     where = slice(pushes.start, pushes.stop)
-    shapes = [_known(pushes, index, key, via, memory) for index, key in enumerate(keys)]
+    templates = memory.templates(pushes, via)
+    shapes = set(templates)
     payload, size, board = _payload_of(pushes, shelf, all_put=all(one.is_put for one in shapes))
     piece = Piece(
-        tuple([one.common for one in shapes]),
+        tuple(map(memory.common, templates, keys)),
         None if len(keys) == 1 else _copied(columns.shape[where], INDEX),
         payload,
         _gathered(columns.attachments(), where) if any(one.has_attachment for one in shapes) else None,
@@ -259,23 +289,6 @@ def _payload_of(pushes: Pushes, shelf: Shelf | None, *, all_put: bool) -> tuple[
     size = shelf.add(spans)
     board = shelf.board
     return board.payload(board.rows - spans.count + pushes.start, pushes.stop - pushes.start), size, board
-
-
-def _known(pushes: Pushes, index: int, key: str | None, via: str, memory: Memory) -> Known:
-    signature = pushes.columns.signature(index)
-    name = (signature, pushes.stamped_by, key, via)
-    known = memory.get(name)
-    if known is None:
-        if len(memory) >= MOST:
-            memory.clear()
-        # Publications on ever new keys are mostly of a few shapes but for the key, and to decode a shape takes long.
-        meta, _, _, *others = signature  # without both parts of the key
-        keyless = (meta, *others, pushes.stamped_by, via)
-        template = memory.get(keyless)
-        if template is None:
-            template = memory[keyless] = Known.of(pushes.shape_at(index), None, via)
-        known = memory[name] = template.on(key)
-    return known
 
 
 def _copied(view: memoryview, kind: pa.DataType) -> pa.Array:
@@ -334,12 +347,12 @@ class Gathered(msgspec.Struct, frozen=True):
 def gathered(pieces: Sequence[Piece]) -> Gathered:
     """The rows of pieces, none of them empty, behind one another."""
     places: dict[Common, int] = {}
-    for common in dict.fromkeys(common for piece in pieces for common in piece.commons):
-        places[common] = len(places)
+    known = {id(common): common for piece in pieces for common in piece.commons}  # to compare them takes longer
+    numbers = {number: places.setdefault(common, len(places)) for number, common in known.items()}
     return Gathered(
         sum(piece.num_rows for piece in pieces),
         tuple(places),
-        None if len(places) == 1 else pa.concat_arrays([_index(piece, places) for piece in pieces]),
+        None if len(places) == 1 else pa.concat_arrays([_index(piece, numbers) for piece in pieces]),
         _payload(pieces),
         _joined(pieces, [piece.attachment for piece in pieces]),
         _joined(pieces, [piece.ntp64 for piece in pieces]),
@@ -390,9 +403,9 @@ def _batch_of_common(values: dict[str, tuple[Value, ...]], index: pa.Array | Non
     )
 
 
-def _index(piece: Piece, places: dict[Common, int]) -> pa.Array:
-    """For each row of a piece the place of what it has in common, among those of all pieces."""
-    own = pa.array([places[common] for common in piece.commons], INDEX)
+def _index(piece: Piece, numbers: dict[int, int]) -> pa.Array:
+    """For each row of a piece the place of what it has in common, among those of all pieces, given by their ids."""
+    own = pa.array([numbers[id(common)] for common in piece.commons], INDEX)
     return pa.repeat(own[0], piece.num_rows) if piece.index is None else own.take(piece.index)
 
 

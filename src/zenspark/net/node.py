@@ -87,8 +87,8 @@ class Local(Protocol):
     def takes(self, face: Face, message: NetworkMessage) -> bool:
         """Whether the session deals with a message of a neighbour by itself; if not, the router hears it."""
 
-    def receive_pushes(self, face: Face, pushes: Pushes) -> None:
-        """Publications from a neighbour; good only during the call."""
+    def receive_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+        """Publications from a neighbour; good only during the call. `keys` are those of the shapes that are for it."""
 
     def opened(self, face: Face, neighbour: Neighbour) -> None:
         """A neighbour is there."""
@@ -564,9 +564,10 @@ class Node:
         if courses is None:
             self._hear_each(face, pushes)
             return
-        if self._local is not None and any(course.is_local for course in courses):
+        keys = [course.local_key for course in courses]
+        if self._local is not None and any(keys):
             stamped_by = None if self.router.stamping is None else self.identity.zid
-            self._local.receive_pushes(face, msgspec.structs.replace(pushes, stamped_by=stamped_by))
+            self._local.receive_pushes(face, msgspec.structs.replace(pushes, stamped_by=stamped_by), keys)
         self._relay(face, pushes, courses)
 
     def _hear_each(self, face: Face, pushes: Pushes) -> None:

@@ -35,6 +35,8 @@ MAX_REQUEST_BITS = 32
 class Region(Enum):
     """Where a neighbour stands as seen from here; who may reach whom depends on nothing else."""
 
+    __hash__ = object.__hash__  # that of Enum is a Python function, and it is looked up for every route
+
     LOCAL = auto()
     """the session of this node"""
     CLIENT = auto()

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from zenspark.router.face import Face, Region
-from zenspark.router.memory import Memory
+from zenspark.router.memory import Known, Memory, Signature
 from zenspark.router.network import SELF
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import NO_LANE, Columns, Shape
+from zenspark.wire.columns import NO_LANE, Columns
 from zenspark.wire.messages import Del, Push
 from zenspark.wire.values import Congestion, QoS
 
@@ -37,17 +37,22 @@ class Course(msgspec.Struct, frozen=True, eq=False):
     """Where publications of one shape go."""
 
     ways: tuple[Way, ...] = ()
-    is_local: bool = False
-    """Whether the session of this node wants them."""
+    local_key: str | None = None
+    """Their key, if the session of this node wants them."""
     lane: int = NO_LANE
     congestion: Congestion = Congestion.DROP
     is_by_shape: bool = True
     """Whether all of that is so for each of them."""
 
     @property
+    def is_local(self) -> bool:
+        """Whether the session of this node wants them."""
+        return self.local_key is not None
+
+    @property
     def is_current(self) -> bool:
         """Whether no key has got another number since."""
-        return all(way.vocabulary == way.target.vocabulary for way in self.ways)
+        return not self.ways or all(way.vocabulary == way.target.vocabulary for way in self.ways)
 
 
 ONE_BY_ONE = Course(is_by_shape=False)
@@ -87,30 +92,32 @@ class Forwarding:
 
     def _found(self, face: Face, columns: Columns) -> list[Course] | None:
         known = self._memory.of(face, (self._router.routes.version, face.vocabulary))
+        is_router = face.region is Region.ROUTER
         found = []
         for index in range(columns.shape_count):
-            name = columns.signature(index)
-            if face.region is Region.ROUTER:  # its number for a router may have come to mean another one
-                name = (self._router.tree(face, columns.node_id(index)), *name)
+            name = signature = columns.signature(index)
+            if is_router:  # its number for a router may have come to mean another one
+                name = (self._router.tree(face, columns.node_id(index)), *signature)
             course = known.get(name)
             if course is None or not course.is_current:
-                course = known[name] = self._course(face, columns.shape_at(index))
+                course = known[name] = self._course(face, known, columns, index, signature)
             if not course.is_by_shape:
                 return None
             found.append(course)
         return found
 
-    def _course(self, face: Face, shape: Shape) -> Course:
-        key, tree = face.resolve(shape.wire_expr), self._router.tree(face, shape.node_id)
+    def _course(self, face: Face, known: Known[Course], columns: Columns, index: int, signature: Signature) -> Course:
+        template = known.template(face, columns, index, signature)
+        shape, key, tree = template.shape, template.key(signature), self._router.tree(face, template.shape.node_id)
         if tree is None or (key is not None and not self._router.is_within_limits(key)):
             return ONE_BY_ONE
-        self._memory.grow(face, key)
+        known.grow(key)
         targets = () if key is None else self._router.routes.push(face, key, tree)
         if any(target.egress is not None for target in targets):
             return ONE_BY_ONE
         return Course(
-            tuple(_way(target, key or "", shape.qos, tree) for target in targets if target is not self._local),
-            self._local in targets,
+            tuple([_way(target, key or "", shape.qos, tree) for target in targets if target is not self._local]),
+            key if self._local in targets else None,
             shape.qos.priority | (RELIABLE if shape.reliable else 0),
             shape.qos.congestion,
         )

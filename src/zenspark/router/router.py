@@ -112,6 +112,7 @@ class Router:
         self.refusals = Refusals()
         """What was refused because of a limit."""
         self._admission = Admission(policy.limits, self.refusals)
+        self._always_within = policy.limits.key.always_within
         network = None
         if whatami is WhatAmI.ROUTER:
             network = Network(zid, policy.weights, policy.first_sn, self._admission)
@@ -297,7 +298,7 @@ class Router:
 
     def is_within_limits(self, key: str) -> bool:
         """Whether a key is not too large for this node."""
-        return self.policy.limits.key.excess(key) is None
+        return len(key) <= self._always_within or self.policy.limits.key.excess(key) is None
 
     def _on_interest(self, face: Face, interest: Interest, now: float) -> None:
         self._asking.on_interest(face, interest, now)

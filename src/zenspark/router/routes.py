@@ -111,6 +111,8 @@ class Routes:
         self._pushes: dict[tuple[int, int, str], tuple[Face, ...]] = {}
         self._remembered: KeyTree[list[tuple[int, int, str]]] = KeyTree()
         """By key, what is in `_pushes`."""
+        self._asked_once: set[int] = set()
+        """Hashes of routes that were looked up once: one is remembered when it is looked up again."""
         self._push_bytes = 0
         self._wild_pushes = 0
         self._requests: dict[tuple[int, int, QueryTarget, str], tuple[Face, ...]] = {}
@@ -143,6 +145,7 @@ class Routes:
 
     def _forget_pushes(self) -> None:
         self._pushes.clear()
+        self._asked_once.clear()
         self._remembered = KeyTree()
         self._push_bytes = self._wild_pushes = 0
 
@@ -173,22 +176,36 @@ class Routes:
         if route is None:
             if not self._admission.key(source, key):
                 return ()
-            if (
-                len(self._pushes) >= MAX_ROUTES
-                or self._push_bytes >= MAX_ROUTE_BYTES
-                or self._wild_pushes >= MAX_WILD_ROUTES
-            ):
-                self._forget_pushes()
-            route = self._pushes[name] = self._push(source, key, tree)
-            beside = self._remembered.get(key)
-            if beside is None:
-                self._remembered.insert(key, [name])
-                self._push_bytes += len(key)
-                if "*" in key:
-                    self._wild_pushes += 1
+            route = self._push(source, key, tree)
+            if hash(name) in self._asked_once:
+                self._remember(name, route)
             else:
-                beside.append(name)
+                self._ask_once(name)
         return route
+
+    def _ask_once(self, name: tuple[int, int, str]) -> None:
+        """Note that a route was looked up: on ever new keys most are needed once, and to remember one takes long."""
+        if len(self._asked_once) >= MAX_ROUTES:
+            self._asked_once.clear()
+        self._asked_once.add(hash(name))
+
+    def _remember(self, name: tuple[int, int, str], route: tuple[Face, ...]) -> None:
+        if (
+            len(self._pushes) >= MAX_ROUTES
+            or self._push_bytes >= MAX_ROUTE_BYTES
+            or self._wild_pushes >= MAX_WILD_ROUTES
+        ):
+            self._forget_pushes()
+        self._pushes[name] = route
+        *_, key = name
+        beside = self._remembered.get(key)
+        if beside is None:
+            self._remembered.insert(key, [name])
+            self._push_bytes += len(key)
+            if "*" in key:
+                self._wild_pushes += 1
+        else:
+            beside.append(name)
 
     def _push(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
         found: dict[Face, None] = {}
@@ -198,7 +215,10 @@ class Routes:
                 face = self._way(source, holder, directions)
                 if face is not None:
                     found[face] = None
-        return tuple(found | dict.fromkeys(self._unknown(source, Kind.SUBSCRIBER, key)))
+        for face in self._doubtful:
+            if self._reach(source, face) and self._is_unknown(face, Kind.SUBSCRIBER, key):
+                found[face] = None
+        return tuple(found)
 
     def _towards(self, tree: int) -> dict[ZenohId, Face]:
         """The ways to the routers elsewhere."""
@@ -235,7 +255,8 @@ class Routes:
             offers = [offer for offer in offers if offer.is_complete]
         elif target is QueryTarget.BEST_MATCHING:
             offers = _best(offers)
-        unknown = self._unknown(source, Kind.QUERYABLE, key)
+        reached = [face for face in self._doubtful if self._reach(source, face)]
+        unknown = [face for face in reached if self._is_unknown(face, Kind.QUERYABLE, key)]
         return tuple(dict.fromkeys([*(offer.face for offer in offers), *unknown]))
 
     def _offers(self, source: Face, key: str, tree: int) -> list[_Offer]:
@@ -254,9 +275,6 @@ class Routes:
         if self._network is None or isinstance(holder, Face):
             return 0.0
         return self._network.distance(holder.zid)
-
-    def _unknown(self, source: Face, kind: Kind, key: str) -> list[Face]:
-        return [face for face in self._doubtful if self._reach(source, face) and self._is_unknown(face, kind, key)]
 
 
 def _best(offers: list[_Offer]) -> list[_Offer]:

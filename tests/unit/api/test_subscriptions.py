@@ -54,6 +54,11 @@ def test_routes_are_remembered_until_something_changes(all_of_them: Subscription
     assert all_of_them.route("a", True) == ()
 
 
+def test_keys_with_the_same_subscribers_share_one_route(all_of_them: Subscriptions) -> None:
+    all_of_them.add(subscription(1, "a/**"))
+    assert all_of_them.route("a/1", False) is all_of_them.route("a/2", False)
+
+
 def test_ever_new_keys_do_not_fill_the_memory(all_of_them: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_ROUTES", 3)
     for number in range(10):

@@ -75,7 +75,7 @@ def batch(*messages: Push, reliable: bool = True) -> pa.RecordBatch:
 
 def piece(*messages: Push, reliable: bool = True, via: str = "feed", now_us: int = 1_700_000_000_000_000) -> Piece:
     columns = decoded(*messages, reliable=reliable)
-    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), via, now_us, {})
+    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), via, now_us, Memory())
 
 
 def test_every_column_is_there_exactly_as_declared() -> None:
@@ -130,7 +130,7 @@ def test_late_clock_readings_keep_their_bits() -> None:
 def test_only_rows_with_a_key_are_taken() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
     keys: list[str | None] = ["a/b", None, "d"]
-    found = batch_of([piece_of(Pushes(columns, 0, 3), keys, "feed", 0, {})])
+    found = batch_of([piece_of(Pushes(columns, 0, 3), keys, "feed", 0, Memory())])
     assert found.column("key").to_pylist() == ["a/b", "d"]
     assert found.column("payload").to_pylist() == [b"1", None]
     assert found.column("attachment").to_pylist() == [None, b"why"]
@@ -138,12 +138,12 @@ def test_only_rows_with_a_key_are_taken() -> None:
 
 def test_a_piece_nobody_wants_is_empty() -> None:
     columns = decoded(PLAIN, PLAIN)
-    assert piece_of(Pushes(columns, 0, 2), [None], "feed", 0, {}).num_rows == 0
+    assert piece_of(Pushes(columns, 0, 2), [None], "feed", 0, Memory()).num_rows == 0
 
 
 def test_a_range_of_rows() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
-    found = batch_of([piece_of(Pushes(columns, 1, 2), keys_of(columns), "feed", 0, {})])
+    found = batch_of([piece_of(Pushes(columns, 1, 2), keys_of(columns), "feed", 0, Memory())])
     assert found.column("payload").to_pylist() == [b"22"]
     assert found.column("source_sn").to_pylist() == [9]
 
@@ -159,7 +159,7 @@ def test_more_rows_than_are_made_at_once() -> None:
         piece = head + raw[start : start + step]
         data += len(piece).to_bytes(2, "little") + piece
     assert Cursor(data).decode(columns) is Outcome.END
-    found = batch_of([piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, {})])
+    found = batch_of([piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, Memory())])
     assert found.num_rows == SPREAD + 1
     assert set(found.column("key").unique().to_pylist()) == {"a/b"}
 
@@ -191,7 +191,7 @@ def test_what_comes_later_does_not_change_what_was_copied() -> None:
     buffer = bytearray(len(raw).to_bytes(2, "little") + raw)
     columns = Columns(1)
     Cursor(buffer).decode(columns)
-    kept = piece_of(Pushes(columns, 0, 1), ["a/b"], "feed", 0, {})
+    kept = piece_of(Pushes(columns, 0, 1), ["a/b"], "feed", 0, Memory())
     columns.clear()
     buffer[-1:] = b"X"
     assert batch_of([kept]).column("payload").to_pylist() == [b"1"]
@@ -209,7 +209,7 @@ def large(number: int) -> Push:
 
 def shelved(shelf: Shelf, *messages: Push) -> Piece:
     columns = decoded(*messages)
-    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, {}, shelf)
+    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, Memory(), shelf)
 
 
 def address(array: pa.Array) -> int:
@@ -271,9 +271,9 @@ def test_rows_that_nobody_wants_are_not_in_between() -> None:
     shelf = Shelf()
     columns = decoded(PLAIN, FULL, PLAIN)
     taken = [
-        piece_of(Pushes(columns, 0, 2), ["a/b", None], "feed", 0, {}, shelf),
-        piece_of(Pushes(columns, 1, 3), keys_of(columns), "feed", 0, {}, shelf),
-        piece_of(Pushes(columns, 0, 1), keys_of(columns), "feed", 0, {}, shelf),
+        piece_of(Pushes(columns, 0, 2), ["a/b", None], "feed", 0, Memory(), shelf),
+        piece_of(Pushes(columns, 1, 3), keys_of(columns), "feed", 0, Memory(), shelf),
+        piece_of(Pushes(columns, 0, 1), keys_of(columns), "feed", 0, Memory(), shelf),
     ]
     assert [one.is_followed_by(other) for one, other in pairwise(taken)] == [False, True]
     assert batch_of(taken).column("payload").to_pylist() == [b"1", b"22", b"1", b"1"]
@@ -297,14 +297,14 @@ def test_boards_are_as_large_as_what_comes_in_a_while(monkeypatch: pytest.Monkey
 
 def test_a_payload_that_lasts_stays_where_it_is() -> None:
     pushes = joined(FULL)
-    kept = piece_of(pushes, ["a/é"], "feed", 0, {})
+    kept = piece_of(pushes, ["a/é"], "feed", 0, Memory())
     assert kept.payload.buffers()[2].address == pa.py_buffer(pushes.columns.data).address
     pushes.columns.clear()
     assert batch_of([kept]).to_pylist()[0]["payload"] == b"22"
 
 
 def test_a_removal_that_lasts_has_no_payload_either() -> None:
-    (row,) = batch_of([piece_of(joined(REMOVAL), ["d"], "feed", 0, {})]).to_pylist()
+    (row,) = batch_of([piece_of(joined(REMOVAL), ["d"], "feed", 0, Memory())]).to_pylist()
     assert (row["kind"], row["payload"], row["attachment"]) == ("DELETE", None, b"why")
 
 
@@ -329,11 +329,11 @@ def test_readings_and_numbers_mean_nothing_where_nobody_is_named() -> None:
 
 def test_shapes_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.arrow.incoming.MOST", 2)
-    memory: Memory = {}
+    memory = Memory()
     found = [piece_of(joined(FULL), [key], "feed", 0, memory) for key in ("a", "a", "b", "c", "a")]
     assert [piece.commons[0].key for piece in found] == ["a", "a", "b", "c", "a"]
     assert found[0].commons[0] is found[1].commons[0]
-    assert len(memory) == 2
+    assert memory.size == 2
 
 
 def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +346,7 @@ def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(self, index)
 
     monkeypatch.setattr(Pushes, "shape_at", shape_at)
-    memory: Memory = {}
+    memory = Memory()
     for key in ("a", "b/c", "é"):
         expr = WireExpr(0, key)
         for message in (PLAIN, FULL, REMOVAL):
@@ -354,5 +354,5 @@ def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
             for stamped_by in (None, CLOCK):
                 pushes = Pushes(columns, 0, 1, stamped_by=stamped_by)
                 found = batch_of([piece_of(pushes, [key], "feed", 0, memory)])
-                assert found.equals(batch_of([piece_of(pushes, [key], "feed", 0, {})]))
+                assert found.equals(batch_of([piece_of(pushes, [key], "feed", 0, Memory())]))
     assert len(decoded_shapes) == 3 * 3 * 2 + 3 * 2  # for each comparison, and once for each shape but for its key

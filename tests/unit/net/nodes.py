@@ -204,9 +204,11 @@ class Recorder(Heard):
     def takes(self, face: Face, message: NetworkMessage) -> bool:
         return False
 
-    def receive_pushes(self, face: Face, pushes: Pushes) -> None:
+    def receive_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+        columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
-            self.note(pushes.columns.push(row))
+            if keys[columns.shape[row]] is not None:
+                self.note(columns.push(row))
 
     def opened(self, face: Face, neighbour: Neighbour) -> None:
         self.note(("opened", face.zid.value))

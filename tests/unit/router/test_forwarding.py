@@ -94,6 +94,23 @@ def test_what_is_known_of_a_shape_is_not_looked_up_again() -> None:
     assert place.course(push()) is place.course(push())
 
 
+def test_a_new_key_needs_no_decoding_of_all_else() -> None:
+    """What differs in anything but the key is still told apart."""
+    place = Place()
+    place.subscribe(place.local, "a/2")
+    place.name(place.source, 3, "a/")
+    blocking = QoS(congestion=Congestion.BLOCK)
+    for qos in (QoS.DEFAULT, blocking):
+        for number in range(3):
+            for expr in (WireExpr(0, f"a/{number}"), WireExpr(3, f"{number}", Mapping.SENDER)):
+                course = place.course(push(expr, qos=qos))
+                assert said(course)[2].wire_expr == WireExpr(0, f"a/{number}")
+                assert course.local_key == ("a/2" if number == 2 else None)
+                assert course.may_drop == (qos is not blocking)
+    known = place.forwarding._memory.of(place.source, (place.router.routes.version, place.source.vocabulary))
+    assert (len(known), len(known.templates)) == (3 * 2 * 2, 2 * 2)
+
+
 def test_new_subscribers_and_new_meanings_are_heeded() -> None:
     place = Place()
     number = push(WireExpr(3, "", Mapping.SENDER))

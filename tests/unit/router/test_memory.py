@@ -34,6 +34,18 @@ def test_ever_new_shapes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch)
     assert len(known.of(one, 1)) <= 4
 
 
+def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_BYTES", 10)
+    known: Memory[bool] = Memory()
+    one = face()
+    for key in ("long" * 3, None):
+        found = known.of(one, 1)
+        found["a",] = True
+        found.grow(key)
+    assert known.of(one, 1) == {("a",): True}
+    assert known.of(one, 1).bytes == 0
+
+
 def test_a_face_that_is_gone_is_forgotten() -> None:
     known: Memory[bool] = Memory()
     known.of(face(), 1)[("a",)] = True

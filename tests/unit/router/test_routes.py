@@ -72,7 +72,8 @@ def test_a_broker_carries_between_peers_that_have_no_link() -> None:
 def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
-    assert routes.push(source, "a") == routes.push(source, "b") == ()
+    for _ in range(2):  # what is looked up once is not worth remembering
+        assert routes.push(source, "a") == routes.push(source, "b") == ()
     tables[Kind.SUBSCRIBER].add("a", target, 1, QueryableInfo.NONE)
     assert routes.push(source, "a") == ()
     version = routes.version
@@ -115,6 +116,20 @@ def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.
     tables[Kind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
     assert [routes.push(source, key) for key in ("a", "b", "c", "a")] == [(target,)] * 4
     assert routes.push(source, "not//a key") == ()
+
+
+def test_what_is_published_once_leaves_no_route_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.router.routes.MAX_ROUTES", 10)
+    tables, routes = without_network()
+    source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
+    tables[Kind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
+    for number in range(25):
+        assert routes.push(source, f"job/{number}") == (target,)
+    assert (len(routes._pushes), len(routes._remembered)) == (0, 0)
+    assert len(routes._asked_once) <= 10
+    for _ in range(2):
+        assert routes.push(source, "job/24") == (target,)
+    assert (len(routes._pushes), len(routes._remembered)) == (1, 1)
 
 
 def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: pytest.MonkeyPatch) -> None:
