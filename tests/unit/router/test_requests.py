@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.router.nodes import Network, Node
-from zenspark.router.requests import MAX_QUERY_SECONDS, seconds_for
-from zenspark.router.router import Router
-from zenspark.wire.messages import Declare, DeclareQueryable, Err, Put, Query, Reply, Request, Response, ResponseFinal
 from zenspark.router.face import Face
 from zenspark.router.limits import RouterLimits
 from zenspark.router.requests import MAX_QUERY_SECONDS, TOO_MANY, seconds_for
