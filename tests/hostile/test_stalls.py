@@ -10,6 +10,7 @@ import signal
 import time
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -71,8 +72,12 @@ def test_a_router_stopped_for_longer_than_the_default_lease_loses_no_session_tha
         os.kill(stopped.process.pid, signal.SIGCONT)
         for peer in peers:  # an answer to what is sent now shows that the session is there
             assert peer.send(Interest(id=1, mode=InterestMode.CURRENT, tokens=True, wire_expr=WireExpr(0, "none")))
-            until(lambda peer=peer: peer.read(0.02) and any(isinstance(one, Declare) for one in peer.received))
+            until(partial(is_answered, peer))
         assert "ended" not in stopped.log
+
+
+def is_answered(peer: RawPeer) -> bool:
+    return peer.read(0.02) and any(isinstance(message, Declare) for message in peer.received)
 
 
 LEASE, STALL = 3.0, 4.5
