@@ -3,8 +3,10 @@
 The messages are those by which routers share their graph, but nothing is computed from them: protocol.md section
 16.7. A new neighbour hears of us, of itself and of every other neighbour whose locators we know; when a neighbour
 tells us its own locators, the other neighbours hear of them. What is told of nodes that are not neighbours of the
-teller is passed on only with `multihop`. To its router a peer also says to whom it has links, and says it again when
-that changes, so that the router knows who needs it to reach whom. Routers tell each other more: `network.py`.
+teller is passed on only with `multihop`. Where routers are is never told: a peer that had links to several routers of
+one network would receive everything from each of them. To its router a peer also says to whom it has links, and says
+it again when that changes, so that the router knows who needs it to reach whom. Routers tell each other more:
+`network.py`.
 
 Everything told is a rumour from a neighbour: it is kept within limits, and what does not decode is passed over.
 """
@@ -76,12 +78,7 @@ class Gossip:
         out = self._tell_links([other], face)
         if not self._is_target(face):
             return out
-        near = {each.zid for each in self._faces if each is not face}
-        others = [
-            self._entry(zid, each)
-            for zid, each in self._known.items()
-            if zid != face.zid and ((each.locators and (self._multihop or zid in near)) or _hears_links(face))
-        ]
+        others = [self._entry(zid, each) for zid, each in self._known.items() if self._is_for(face, zid, each)]
         gateway = replace(other, gateway=_hears_links(face))
         return [*out, (face, _oam([self._own(face, is_first=True), gateway, *others]))]
 
@@ -94,6 +91,14 @@ class Gossip:
             del self._known[face.zid]
         self._sn += 1
         return self._tell_links([], face)
+
+    def _is_for(self, face: Face, zid: ZenohId, known: _Known) -> bool:
+        """Whether a new neighbour is told of another node."""
+        if zid == face.zid or _hears_links(face):
+            return zid != face.zid
+        if not known.locators or known.whatami is WhatAmI.ROUTER:
+            return False
+        return self._multihop or any(each.zid == zid for each in self._faces)
 
     def _own(self, face: Face, is_first: bool = False) -> LinkState:
         """What we say of ourselves to a neighbour."""
@@ -122,7 +127,7 @@ class Gossip:
             if known is None:
                 continue
             found.append(Found(zid, known.whatami, known.locators))
-            if self._multihop or zid == face.zid:
+            if known.whatami is not WhatAmI.ROUTER and (self._multihop or zid == face.zid):
                 out += self._pass_on(face, zid, known)
         return found, out
 

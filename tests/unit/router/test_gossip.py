@@ -218,3 +218,29 @@ def test_routers_leave_each_other_to_the_network_of_routers() -> None:
     assert node.opened(beside, HERE) == []
     assert node.opened(neighbour(0xB1), HERE)
     assert node.receive(beside, about_self(beside))[0] == [Found(beside.zid, WhatAmI.ROUTER, THERE)]
+
+
+@pytest.mark.parametrize("role", [WhatAmI.ROUTER, WhatAmI.PEER])
+@pytest.mark.parametrize("multihop", [False, True])
+def test_nobody_is_told_where_routers_are(role: WhatAmI, multihop: bool) -> None:
+    """A peer with links to two routers of one network would receive everything twice."""
+    node = Gossip(OWN, role, EVERYBODY, multihop)
+    router = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[role, WhatAmI.ROUTER])
+    first, late = neighbour(0xB1), neighbour(0xB2)
+    node.opened(router, HERE)
+    node.opened(first, HERE)
+    found, out = node.receive(router, about_self(router))
+    assert found == [Found(router.zid, WhatAmI.ROUTER, THERE)]
+    assert out == []
+    *_, (told_to, heard) = entries(node.opened(late, HERE))
+    assert told_to == late.zid.value
+    assert [entry.zid for entry in heard] == [OWN, late.zid]
+
+
+def test_a_router_above_knows_the_numbers_of_other_routers_that_a_peer_is_linked_to() -> None:
+    node = peer()
+    first, second = neighbour(0xA1, WhatAmI.ROUTER), neighbour(0xA2, WhatAmI.ROUTER)
+    node.opened(first, HERE)
+    node.receive(first, about_self(first))
+    *_, (_, heard) = entries(node.opened(second, HERE))
+    assert [entry.zid for entry in heard] == [OWN, second.zid, first.zid]
