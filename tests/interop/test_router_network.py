@@ -289,6 +289,7 @@ def test_clients_and_peers_of_both_kinds_share_a_router(router: str) -> None:
 
 @pytest.mark.parametrize("kinds", ["oo", "ot", "tt"])
 def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str) -> None:
+    """They listen nowhere, so they cannot connect to each other; they tell the router so."""
     with contextlib.ExitStack() as stack:
         place = unused()
         router = zenspark.open(config(zenspark, "router", [place]))
@@ -296,7 +297,24 @@ def test_peers_without_a_link_reach_each_other_through_our_router(kinds: str) ->
         net = Net(stack, "", [])
         net.places.append(place)
         for kind in kinds:
-            member = Member(API[kind], f"m{len(net.members)}", "peer", [place], gossip=False)
+            member = Member(API[kind], f"m{len(net.members)}", "peer", [place])
+            stack.callback(member.close)
+            net.members.append(member)
+        net.check()
+
+
+@pytest.mark.parametrize("gossip", [True, False])
+@pytest.mark.parametrize("kinds", ["ooo", "oot", "oto", "ott", "too"])
+def test_linked_peers_of_one_router_hear_each_other_once(kinds: str, gossip: bool) -> None:
+    """Without gossip they do not tell the router of their link: it must not carry between them all the same."""
+    with contextlib.ExitStack() as stack:
+        place, there = unused(), unused()
+        router = API[kinds[0]].open(config(API[kinds[0]], "router", [place], gossip=gossip))
+        stack.callback(router.close)
+        net = Net(stack, "", [])
+        net.places.append(place)
+        for kind, connect, listen in ((kinds[1], [place], [there]), (kinds[2], [place, there], [])):
+            member = Member(API[kind], f"m{len(net.members)}", "peer", connect, listen, gossip)
             stack.callback(member.close)
             net.members.append(member)
         net.check()

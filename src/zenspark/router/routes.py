@@ -32,7 +32,7 @@ REACH: dict[Region, frozenset[Region]] = {
     Region.MEMBER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER},
 }
 """From the region a message comes from to the regions it may go to; never back to the face itself. Between two peers
-under us only if they have no link of their own; between two routers beside us only along a tree.
+under us only if both have told of their links and they have none to each other; between two routers beside us only along a tree.
 
 A peer carries nothing from its peers into a group, as it carries nothing from one peer to another: where all peers know
 each other, every one of them would, and it would arrive many times. eclipse-zenoh's peers do.
@@ -53,17 +53,20 @@ MAX_WILD_ROUTES = 1000
 
 
 class Reach:
-    """Who may reach whom. A broker also carries messages between its peers, if they have no link of their own."""
+    """Who may reach whom. A broker also carries messages between its peers that say they have no link of their own."""
 
     def __init__(self, is_broker: bool = True) -> None:
         self._is_broker = is_broker
         self._links: dict[ZenohId, frozenset[ZenohId]] = {}
 
     def link(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
-        """A peer says to whom it has links; those of them for whom that changes anything."""
-        before, after = self._links.get(peer, frozenset()), frozenset(others)
-        self._links[peer] = after
-        return frozenset(zid for zid in before ^ after if peer in self._links.get(zid, ()))
+        """A peer says to whom it has links; the peers that it can reach through us now, or cannot any more."""
+        before = self._brokered(peer)
+        self._links[peer] = frozenset(others)
+        return before ^ self._brokered(peer)
+
+    def _brokered(self, peer: ZenohId) -> frozenset[ZenohId]:
+        return frozenset(zid for zid in self._links if zid != peer and self._is_needed(peer, zid))
 
     def leave(self, peer: ZenohId) -> None:
         """A peer is gone."""
@@ -75,11 +78,14 @@ class Reach:
             return False
         if source.region is not Region.SOUTH_PEER or target.region is not Region.SOUTH_PEER:
             return True
-        return self._is_broker and not self._are_linked(source.zid, target.zid)
+        return self._is_broker and self._is_needed(source.zid, target.zid)
 
-    def _are_linked(self, one: ZenohId, other: ZenohId) -> bool:
-        """Both must say so: who has not noticed yet that there is a link does not use it."""
-        return other in self._links.get(one, ()) and one in self._links.get(other, ())
+    def _is_needed(self, one: ZenohId, other: ZenohId) -> bool:
+        """Whether two peers have told of their links and have none to each other. Both must name a link for it to
+        count, for a peer that has not noticed it yet does not use it. Peers that tell nothing (without gossip) may have
+        one: carried between them, everything could arrive twice."""
+        ours, theirs = self._links.get(one), self._links.get(other)
+        return ours is not None and theirs is not None and not (other in ours and one in theirs)
 
 
 class _Offer(msgspec.Struct, frozen=True):

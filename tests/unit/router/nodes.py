@@ -6,6 +6,7 @@ from collections import deque
 
 from zenspark.router.face import Face, Out
 from zenspark.router.router import Router
+from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import (
     AnyDeclaration,
     Declare,
@@ -13,7 +14,9 @@ from zenspark.wire.messages import (
     DeclareSubscriber,
     DeclareToken,
     Interest,
+    LinkState,
     NetworkMessage,
+    NetworkOam,
     Push,
     Put,
     Query,
@@ -67,6 +70,15 @@ class Network:
         other.links[to_one] = (one, to_other)
         self.emit(one, first)
         self.emit(other, second)
+        self.run()
+
+    def tell_links(self, centre: Node, peer: Node, *others: Node) -> None:
+        """A peer tells its router to whom it has links."""
+        entries = [LinkState(psid=0, sn=2, zid=peer.router.zid, whatami=2, links=tuple(range(1, len(others) + 1)))]
+        entries += [LinkState(psid=at + 1, sn=0, zid=other.router.zid, whatami=2) for at, other in enumerate(others)]
+        message = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries))
+        face = next(face for face, (node, _) in centre.links.items() if node is peer)
+        self.emit(centre, centre.router.receive(face, message, self.now))
         self.run()
 
     def part(self, one: Node, other: Node) -> None:

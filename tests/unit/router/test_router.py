@@ -133,8 +133,9 @@ def test_a_peer_relays_for_its_clients(net: Network) -> None:
 
 def test_a_router_relays_between_its_peers(net: Network) -> None:
     left, centre, right = net.peer(), net.router(), net.peer()
-    net.join(left, centre)
-    net.join(right, centre)
+    for peer in (left, right):
+        net.join(peer, centre)
+        net.tell_links(centre, peer)
     net.subscribe(right, "a/*")
     net.put(left, "a/b")
     assert pushed(right) == [("a/b", b"x")]

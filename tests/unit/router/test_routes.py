@@ -58,14 +58,36 @@ def without_network() -> tuple[dict[Kind, Table], Routes]:
 def test_a_broker_carries_between_peers_that_have_no_link() -> None:
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
     reach = Reach()
+    assert reach.link(one.zid, []) == frozenset()
+    assert reach.link(other.zid, []) == {one.zid}
     assert reach(one, other)
     assert reach.link(one.zid, [other.zid]) == frozenset()
     assert reach(one, other)  # the other one does not know of the link yet
     assert reach.link(other.zid, [one.zid]) == {one.zid}
     assert not reach(one, other)
-    reach.leave(one.zid)
+    assert reach.link(one.zid, []) == {other.zid}
     assert reach(one, other)
-    assert not Reach(is_broker=False)(one, other)
+
+
+def test_a_broker_carries_nothing_between_peers_that_do_not_tell_of_their_links() -> None:
+    """They may have a link: everything would arrive twice."""
+    one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
+    reach = Reach()
+    assert not reach(one, other)
+    reach.link(one.zid, [])
+    assert not reach(one, other)
+    reach.link(other.zid, [])
+    assert reach(one, other)
+    reach.leave(one.zid)
+    assert not reach(one, other)
+
+
+def test_a_router_of_a_mesh_carries_nothing_between_peers() -> None:
+    one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
+    reach = Reach(is_broker=False)
+    reach.link(one.zid, [])
+    reach.link(other.zid, [])
+    assert not reach(one, other)
     assert Reach(is_broker=False)(one, face(3, Region.CLIENT))
 
 
