@@ -58,7 +58,8 @@ class Declarations:
     # -- what changes
 
     def declare(self, face: Face, kind: Kind, number: int, declared: Declared) -> None:
-        """A face declares something; again under the same id, that is a change."""
+        """A face declares something; again under the same id, that is a change. A node above us declares a key under
+        one id at a time: a second one replaces the first, the end of which eclipse-zenoh's routers may never tell."""
         known = face.declared[kind].get(number)
         if known == declared:
             return
@@ -68,8 +69,11 @@ class Declarations:
         if known is None and not self._is_admitted(face, declared.key):
             return
         face.declared[kind][number] = declared
-        self.tables[kind].add(declared.key, face, number, declared.info)
+        entry = self.tables[kind].add(declared.key, face, number, declared.info)
         self._spread(kind, declared.key)
+        if known is None and face.region is Region.UPSTREAM and kind is not Kind.TOKEN:
+            for stale in [other for other in entry.holders[face] if other != number]:
+                self.undeclare(face, kind, stale)
 
     def _is_admitted(self, face: Face, key: str) -> bool:
         """Whether the limits allow a face one declaration more; the session of this node has none."""

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from tests.unit.router.nodes import Network, Node
-from tests.unit.router.test_router import answered, face_towards, pushed
+import pytest
+
+from tests.unit.router.nodes import Network
+from tests.unit.router.test_router import answered, pushed
 from zenspark.router.face import Kind
-from zenspark.wire.codec import encode_link_states
-from zenspark.wire.messages import Declare, DeclareQueryable, Interest, LinkState, NetworkOam, UndeclareSubscriber
+from zenspark.wire.messages import (
+    Declare,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    Interest,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+)
 from zenspark.wire.values import InterestMode, QueryableInfo, WhatAmI, WireExpr, ZenohId
 
 BOTH = InterestMode.CURRENT_FUTURE
-
-
-def links(centre: Node, peer: Node, *others: Node, net: Network) -> None:
-    """A peer tells its router to whom it has links."""
-    entries = [LinkState(psid=0, sn=2, zid=peer.router.zid, whatami=2, links=tuple(range(1, len(others) + 1)))]
-    entries += [LinkState(psid=at + 1, sn=0, zid=other.router.zid, whatami=2) for at, other in enumerate(others)]
-    message = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries))
-    net.emit(centre, centre.router.receive(face_towards(centre, peer), message, net.now))
-    net.run()
 
 
 def test_a_key_goes_up_once_and_ends_with_its_last_holder() -> None:
@@ -41,19 +41,20 @@ def test_a_router_stays_out_of_the_way_of_peers_with_a_link() -> None:
     centre, one, other = net.router(), net.peer(), net.peer()
     for peer in (one, other):
         net.join(peer, centre)
+        net.tell_links(centre, peer)
     net.subscribe(other, "a")
     assert answered(net.ask(one, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
     net.put(one, "a", b"1")
     assert pushed(other) == [("a", b"1")]
     one.heard.clear()
-    links(centre, one, other, net=net)
-    links(centre, other, one, net=net)
+    net.tell_links(centre, one, other)
+    net.tell_links(centre, other, one)
     assert answered(one.heard) == ["U_SUBSCRIBER"]
     other.heard.clear()
     net.put(one, "a", b"2")
     assert pushed(other) == []
     one.heard.clear()
-    links(centre, one, net=net)
+    net.tell_links(centre, one)
     assert answered(one.heard) == ["D_SUBSCRIBER a"]
 
 
@@ -62,9 +63,10 @@ def test_a_link_to_who_is_not_here_changes_nothing() -> None:
     centre, one, other, stranger = net.router(), net.peer(), net.peer(), net.peer()
     for peer in (one, other):
         net.join(peer, centre)
-    links(centre, one, stranger, net=net)
+        net.tell_links(centre, peer, stranger)
     net.part(one, centre)
     net.join(one, centre)
+    net.tell_links(centre, one)
     net.subscribe(other, "a")
     net.put(one, "a", b"1")
     assert pushed(other) == [("a", b"1")]
@@ -106,6 +108,36 @@ def test_a_link_between_two_peers_is_nothing_to_a_third() -> None:
     net.subscribe(other, "a")
     assert answered(net.ask(third, "a", BOTH, subscribers=True)) == ["D_SUBSCRIBER a", "D_FINAL"]
     third.heard.clear()
-    links(centre, one, other, net=net)
-    links(centre, other, one, net=net)
+    net.tell_links(centre, one, other)
+    net.tell_links(centre, other, one)
     assert third.heard == []
+
+
+@pytest.mark.parametrize("body", [DeclareSubscriber, DeclareQueryable])
+def test_what_a_node_above_declares_again_under_another_id_ends_with_that_id(
+    body: type[DeclareSubscriber | DeclareQueryable],
+) -> None:
+    """A router that never tells the end of the first id must not keep a publisher matching."""
+    net = Network()
+    client = net.client()
+    above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    kind, undeclare = (
+        (Kind.SUBSCRIBER, UndeclareSubscriber) if body is DeclareSubscriber else (Kind.QUERYABLE, UndeclareQueryable)
+    )
+    for number in (207, 216):
+        client.router.receive(above, Declare(body=body(id=number, wire_expr=WireExpr(0, "a"))), 0.0)
+    assert list(above.declared[kind]) == [216]
+    assert above.usage.declarations == 1
+    client.router.receive(above, Declare(body=undeclare(id=207)), 0.0)
+    assert client.router.tables[kind].get("a") is not None
+    client.router.receive(above, Declare(body=undeclare(id=216)), 0.0)
+    assert client.router.tables[kind].get("a") is None
+
+
+def test_several_tokens_of_a_node_above_on_one_key_are_several() -> None:
+    net = Network()
+    client = net.client()
+    above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    for number in (1, 2):
+        client.router.receive(above, Declare(body=DeclareToken(id=number, wire_expr=WireExpr(0, "a"))), 0.0)
+    assert list(above.declared[Kind.TOKEN]) == [1, 2]
