@@ -6,6 +6,7 @@ and looks at what it was told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from tests.property.law import CLIENT, PEER, ROUTER, Law
 from tests.property.world import Node, World
 from zenspark.router.face import Kind
 from zenspark.router.router import Policy
+from zenspark.wire.messages import Declare, NetworkMessage
 from zenspark.wire.values import InterestMode, QueryTarget, WhatAmI
 
 KEYS = ["a", "b", "a/b", "a/*", "**", "a/**"]
@@ -39,13 +41,17 @@ ROLES = st.lists(st.sampled_from([ROUTER, ROUTER, PEER, CLIENT]), min_size=2, ma
 class Both:
     """A world and the law for it, changed together."""
 
-    def __init__(self, roles: list[WhatAmI], is_broker: bool = True) -> None:
+    def __init__(self, roles: list[WhatAmI], is_broker: bool = True, relays: Callable[[], bool] | None = None) -> None:
+        """With `relays`, the routers relay, and so do the peers for which it says so."""
         self.world = World(Policy(is_broker=is_broker))
         self.law = Law(is_broker)
         self.interests: dict[tuple[int, int], str | None] = {}
         for role in roles:
-            node = self.world.add(role)
+            is_relay = relays is not None and (role is ROUTER or (role is PEER and relays()))
+            node = self.world.add(role, is_relay)
             self.law.roles[node.number] = role
+            if is_relay and role is PEER:
+                self.law.relays.add(node.number)
 
     def node(self, choice: int) -> Node:
         return self.world.nodes[choice % len(self.world.nodes)]
@@ -227,3 +233,83 @@ def test_hundreds_of_nodes_keep_the_law() -> None:
         for at in random.sample(range(300), 12):
             both.check_push(both.world.nodes[at], f"part/{random.randrange(50)}/a")
             both.check_query(both.world.nodes[at], f"part/{random.randrange(50)}/a", QueryTarget.ALL)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.sampled_from([ROUTER, PEER, PEER, CLIENT]), min_size=2, max_size=9), STEPS)
+def test_any_network_of_relays_keeps_the_law(roles: list[WhatAmI], steps: list[Step]) -> None:
+    """Whatever is connected reaches each other: lines, rings and meshes of peers and routers in any order."""
+    both = Both(roles, relays=lambda: True)
+    for step in steps:
+        both.do(step)
+    both.check()
+
+
+@settings(max_examples=60)
+@given(st.integers(), st.sampled_from(["peers", "any", "some"]))
+def test_long_stories_of_relays_keep_the_law(seed: int, kind: str) -> None:
+    """Peers alone, with routers and clients, or with peers among them that do not relay."""
+    random = Random(seed)
+    roles = [PEER] if kind == "peers" else [ROUTER, PEER, PEER, CLIENT]
+    share = 0.5 if kind == "some" else 1.0
+    both = Both([random.choice(roles) for _ in range(random.randint(3, 9))], relays=lambda: random.random() < share)
+    for _ in range(random.randint(30, 120)):
+        both.do((random.choice(NAMES), random.randrange(12), random.randrange(12), random.randrange(72)))
+    both.check()
+
+
+def test_hundreds_of_nodes_with_relays_keep_the_law() -> None:
+    """Sixty peers in rings of rings and ten routers that relay, clients on all of them; then two links are cut."""
+    random = Random(2)
+    both = Both([PEER] * 60 + [ROUTER] * 10 + [CLIENT] * 140, relays=lambda: True)
+    pairs = [(at, at + 1 if at % 6 < 5 else at - 5) for at in range(60)]
+    pairs += [(at, (at + 6) % 60) for at in range(0, 60, 6)]
+    pairs += [(60 + at, 6 * at + 3) for at in range(10)] + [(60, 61), (61, 62), (65, 69)]
+    for one, other in [*pairs, *((at, at % 70) for at in range(70, 210))]:
+        both.do(("join", one, other, 0))
+    for at in range(210):
+        for kind in (Kind.SUBSCRIBER, Kind.QUERYABLE):
+            both.world.declare(both.world.nodes[at], kind, 1, f"part/{at % 50}/**")
+            both.law.declared[at + 1, kind.name, 1] = (f"part/{at % 50}/**", False)
+    both.world.settle()
+    for cut in (False, True):
+        if cut:
+            for one, other in ((0, 6), (7, 8)):
+                both.law.links.remove(frozenset((one + 1, other + 1)))
+                both.world.part(both.world.nodes[one], both.world.nodes[other])
+            both.world.settle()
+        for at in random.sample(range(210), 12):
+            both.check_push(both.world.nodes[at], f"part/{random.randrange(50)}/a")
+            both.check_query(both.world.nodes[at], f"part/{random.randrange(50)}/a", QueryTarget.ALL)
+
+
+def messages_of_a_mesh(is_relay: bool, size: int = 12) -> dict[str, int]:
+    """How many messages of each kind peers send each other when all are linked, subscribe and publish once."""
+    both = Both([PEER] * size, relays=lambda: is_relay)
+    found: dict[str, int] = {}
+
+    def count(message: NetworkMessage) -> None:
+        name = type(message.body).__name__ if isinstance(message, Declare) else message.NAME
+        found[name] = found.get(name, 0) + 1
+
+    both.world.on_message = count
+    for one in range(size):
+        for other in range(one):
+            both.do(("join", one, other, 0))
+            both.world.settle()
+    for node in both.world.nodes:
+        both.world.declare(node, Kind.SUBSCRIBER, 1, "a")
+    both.world.settle()
+    for node in both.world.nodes:
+        both.world.put(node, "a")
+    both.world.settle()
+    return found
+
+
+def test_a_full_mesh_of_relays_says_no_more_than_one_of_peers() -> None:
+    """But for states: one of each node to each other one whenever it has another link."""
+    size = 12
+    plain, relayed = messages_of_a_mesh(False, size), messages_of_a_mesh(True, size)
+    states = relayed.pop("OAM") - plain.pop("OAM")
+    assert relayed == plain
+    assert states <= 2 * size**3

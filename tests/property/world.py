@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from zenspark.router.face import DECLARE, UNDECLARE, Face, Kind, Out
 from zenspark.router.gossip import Gossip
 from zenspark.router.router import Policy, Router
@@ -95,8 +97,9 @@ class World:
         self._queues: dict[Face, tuple[Node, deque[NetworkMessage]]] = {}
         self._busy: dict[Face, None] = {}
 
-    def add(self, whatami: WhatAmI) -> Node:
-        node = Node(len(self.nodes) + 1, whatami, self.policy)
+    def add(self, whatami: WhatAmI, relays: bool = False) -> Node:
+        policy = msgspec.structs.replace(self.policy, relays=relays)
+        node = Node(len(self.nodes) + 1, whatami, policy)
         self.nodes.append(node)
         return node
 
@@ -106,8 +109,9 @@ class World:
         return any(node is other for node, _ in one.links.values())
 
     def join(self, one: Node, other: Node) -> None:
-        to_other, first = one.router.add_face(other.router.zid, other.whatami, self.now)
-        to_one, second = other.router.add_face(one.router.zid, one.whatami, self.now)
+        relays = one.router.policy.relays and other.router.policy.relays
+        to_other, first = one.router.add_face(other.router.zid, other.whatami, self.now, relays=relays)
+        to_one, second = other.router.add_face(one.router.zid, one.whatami, self.now, relays=relays)
         one.links[to_other] = (other, to_one)
         other.links[to_one] = (one, to_other)
         self._queues |= {to_other: (one, deque()), to_one: (other, deque())}

@@ -168,13 +168,19 @@ def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:
         query_timeout=settings.queries_default_timeout / 1000,
         max_query_timeout=settings.queries_max_timeout / 1000,
         answer_timeout=settings.routing.interests.timeout / 1000,
-        is_broker=settings.routing.peers == "broker",
+        is_broker=settings.routing.peers != "mesh",
+        relays=_relays(settings),
         weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
         first_sn=int(time.time()),
         stamping=stamping if timestamping.enabled else None,
         routers=settings.routing.router.accept,
         limits=settings.limits.for_router(),
     )
+
+
+def _relays(settings: Settings) -> bool:
+    """Whether this node passes on messages for others; not where few may be routers, for every relay acts as one."""
+    return settings.routing.peers == "relay" and settings.routing.router.accept is None and settings.mode != "client"
 
 
 def _offer(settings: Settings) -> Offer:
@@ -192,6 +198,7 @@ def _offer(settings: Settings) -> Offer:
         compression=transport.unicast.compression.enabled,
         credentials=credentials,
         users=None if login.dictionary_file is None else read_users(login.dictionary_file),
+        relays=_relays(settings),
     )
 
 

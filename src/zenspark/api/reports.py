@@ -180,8 +180,9 @@ class Reports:
         network = self._node.router.network
         if network is not None:
             yield NORTH, partial(_draw_network, network)
+        if self._node.identity.whatami is WhatAmI.ROUTER:
             yield REGIONS[Region.SOUTH_PEER], partial(self._draw_neighbours, (Region.SOUTH_PEER,))
-        elif self._node.identity.whatami is WhatAmI.PEER:
+        elif network is None and self._node.identity.whatami is WhatAmI.PEER:
             yield NORTH, partial(self._draw_neighbours, (Region.PEER, Region.UPSTREAM))
 
     @staticmethod

@@ -241,8 +241,8 @@ class Routing(Section, frozen=True):
     router: RouterRouting = RouterRouting()
     peer: Annotated[Any, Key(hidden=True, used=False)] = None
     interests: Interests = Interests()
-    peers: Annotated[Literal["broker", "mesh"], Key(hidden=True)] = "broker"
-    """Ours: whether a router carries messages between its peers that have no link to each other."""
+    peers: Annotated[Literal["broker", "mesh", "relay"], Key(hidden=True)] = "broker"
+    """Ours: what nodes do for peers that have no link to each other; docs/routing.md."""
 
 
 KEY_EXPRS = Key(check=lambda keys: all(_is_key(key) for key in keys))

@@ -239,7 +239,7 @@ class Node:
     def is_told(self) -> bool:
         """Whether every peer beside this node has told all it has to tell."""
         with self.lock:
-            return not any(face.wants_all for face in self._drivers)
+            return self.router.is_told
 
     def wake(self) -> None:
         """Let everybody who waits look again."""
@@ -471,8 +471,8 @@ class Node:
         logger.info("session with %s %s over %s", peer.whatami.text, peer.zid, driver.link.dst)
         with self.lock:
             locators = self.locators(_is_loopback(driver.link))
-            bits = opened.terms.request_bits
-            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators, bits)
+            bits, relays = opened.terms.request_bits, opened.terms.relays
+            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators, bits, relays)
             self._drivers[face] = driver
             self._faces[driver] = face
             driver.audience = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)
@@ -703,6 +703,7 @@ class Node:
         with self.lock:
             self._timer = None
             self._emit(self.router.handle_timeout(self.loop.now()))
+            self._changed.notify_all()
 
     # -- the end
 

@@ -54,8 +54,13 @@ class Asking:
         """A new neighbour; if it stands above us, it is asked what the others have asked."""
         if face.region is Region.UPSTREAM:
             self._above[face] = None
-            for asked in self._interests.all():
-                self._pass_on(asked, face, now)
+            self.ask(face, now)
+
+    def ask(self, above: Face, now: float) -> None:
+        """Ask a node above us what the others have asked, as far as it was not asked already."""
+        for asked in self._interests.all():
+            if above not in asked.passed_on:
+                self._pass_on(asked, above, now)
 
     def remove(self, face: Face) -> None:
         """A neighbour is gone: it asks no more, and owes no answers."""
@@ -182,7 +187,7 @@ class Asking:
 
     def on_final(self, face: Face, number: int) -> None:
         """A node above us has answered, or a peer has told all it has."""
-        if number == INITIAL_INTEREST and face.region is Region.PEER:
+        if number == INITIAL_INTEREST and face.wants_all:
             face.wants_all = False
             self._declarations.routes.clear()
         asked = self._interests.answered_by(face, number)

@@ -108,6 +108,15 @@ class Declarations:
                 for key in {declared.key for declared in holder.declared[kind].values()}:
                     self._inform(face, kind, key)
 
+    def reconsider_all(self, face: Face) -> None:
+        """A neighbour above or beside us can be reached by its link now, or is reached through the network instead."""
+        self.routes.clear()
+        for kind, table in self.tables.items():
+            for key in {declared.key for declared in face.declared[kind].values()}:
+                self._spread(kind, key)
+            for entry in table.matching(None):
+                self.tell(face, kind, entry.key)
+
     # -- who hears of it
 
     def _spread(self, kind: Kind, key: str) -> None:
@@ -140,7 +149,7 @@ class Declarations:
     def _own(self, kind: Kind, key: str) -> QueryableInfo | None:
         """What is declared under a key on our side of the network of routers."""
         entry = self.tables[kind].get(key)
-        holders = [] if entry is None else [each for each in entry.holders if each.region is not Region.ROUTER]
+        holders = [] if entry is None else [each for each in entry.holders if self._reach.enters_network(each)]
         return merge(entry.info(holder) for holder in holders) if entry is not None and holders else None
 
     def visible(self, face: Face, kind: Kind, key: str) -> QueryableInfo | None:

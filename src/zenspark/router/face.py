@@ -48,7 +48,7 @@ class Region(Enum):
     UPSTREAM = auto()
     """the router above a peer; the router or peer above a client"""
     ROUTER = auto()
-    """a router beside us, a router"""
+    """a router beside us, a router; or a node beside us that relays, as we do: we are in one network"""
     GROUP = auto()
     """all members of a multicast group together: what is said there, everybody hears"""
     MEMBER = auto()
@@ -133,12 +133,15 @@ class Face(Holder):
         whatami: WhatAmI,
         region: Region,
         request_bits: int = MAX_REQUEST_BITS,
+        relays: bool = False,
     ) -> None:
         super().__init__(number, zid, region)
         self.whatami = whatami
         self.declared: dict[Kind, dict[int, Declared]] = {kind: {} for kind in Kind}
         self.told: dict[Kind, dict[str, Told]] = {kind: {} for kind in Kind}
-        self.wants_all = region is Region.PEER
+        self.relays = relays
+        """Whether it is in our network as a relay, one of us being a peer."""
+        self.wants_all = region is Region.PEER or relays
         """A peer that has not yet said D_FINAL(0) may want anything."""
         self.group: Face | None = None
         """The group a member belongs to."""

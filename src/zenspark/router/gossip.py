@@ -113,7 +113,7 @@ class Gossip:
         return [(face, _oam([*news, self._own(face)])) for face in told]
 
     def _is_target(self, face: Face) -> bool:
-        return bool(face.whatami.bit & self._targets) and face.region is not Region.ROUTER
+        return bool(face.whatami.bit & self._targets) and (face.region is not Region.ROUTER or face.relays)
 
     def receive(self, face: Face, message: NetworkOam) -> tuple[list[Found], Out]:
         """What a neighbour tells: the nodes that are news to us, and what the other neighbours must hear."""

@@ -1,5 +1,7 @@
 """The network of routers: what each says of its links, told on to all, and the trees that follow from it.
 
+Peers that relay are nodes of the network like routers (docs/routing.md); to eclipse-zenoh's routers they are routers.
+
 Every router numbers the nodes it knows, itself 0; what it says to a neighbour uses its own numbers (psids). A state has
 a version (sn), newer ones replace older ones and are told on. Protocol.md section 16.6.
 
@@ -21,7 +23,7 @@ from zenspark.router import graph
 from zenspark.router.face import Face, Out
 from zenspark.router.graph import Edges, Tree
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
-from zenspark.router.states import states_in
+from zenspark.router.states import RELAY_STATE, states_in
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, WhatAmI, ZenohId
@@ -59,6 +61,7 @@ class _Node(msgspec.Struct, eq=False):
 class _Neighbour(msgspec.Struct, eq=False):
     """A router beside us: its numbers, and which of ours it knows."""
 
+    oam_id: int
     psids: dict[int, ZenohId] = msgspec.field(default_factory=dict)
     knows: set[ZenohId] = msgspec.field(default_factory=set)
 
@@ -99,6 +102,8 @@ class Network:
         """For us and the routers beside us, the first hop on the way to each other one."""
         self._changed: set[ZenohId] = {zid}
         """Whose links are others than those that were drawn."""
+        self.elsewhere: frozenset[ZenohId] = frozenset()
+        """The nodes that are reached through the network, those that some router in it serves among them."""
         self._link_count = 0
         self._drawn_at = float("-inf")
 
@@ -193,7 +198,7 @@ class Network:
 
     def opened(self, face: Face, locators: Sequence[Locator], now: float) -> Out:
         """A router beside us: it hears of everybody, the others hear of it."""
-        neighbour = self._neighbours[face] = _Neighbour()
+        neighbour = self._neighbours[face] = _Neighbour(RELAY_STATE if face.relays else NetworkOam.LINK_STATE)
         self._by_zid[face.zid] = face
         met = self._meet(face.zid, face)
         if met is None:
@@ -217,10 +222,22 @@ class Network:
         self._change(self._own, now)
         return self._tell([self._own])
 
+    def serve(self, zid: ZenohId, served: bool, face: Face, now: float) -> Out:
+        """A peer that does not relay hangs on this router, or does no more: relays with a link to it leave it to us."""
+        if served and self._meet(zid, face) is None:
+            return []
+        if served:
+            self._own.links[zid] = 0
+        elif self._own.links.pop(zid, None) is None:
+            return []
+        self._own.sn += 1
+        self._change(self._own, now)
+        return self._tell([self._own])
+
     def receive(self, face: Face, message: NetworkOam, now: float) -> Out:
         """States that a neighbour tells: what is news goes on to the others."""
-        entries = states_in(message)
-        psids = self._neighbours[face].psids
+        neighbour = self._neighbours[face]
+        entries, psids = states_in(message, neighbour.oam_id), neighbour.psids
         for entry in entries:
             if entry.zid is not None and entry.psid <= MAX_PSID:
                 psids[entry.psid] = entry.zid
@@ -312,6 +329,7 @@ class Network:
         before, self._reachable = self._reachable, frozenset(graph.reachable(self._edges, self.zid))
         moved = Moved(self._reachable - before, before - self._reachable)
         claimed = {other for zid in self._reachable for other in self._nodes[zid].links}
+        self.elsewhere = self._reachable | claimed
         for node in list(self._nodes.values()):
             self._keep(node, node.zid in self._reachable, node.zid in claimed, now)
         attached = [self._nodes[zid] for zid in sorted(moved.appeared)]
@@ -334,16 +352,26 @@ class Network:
     # -- what is said
 
     def _tell(self, nodes: Sequence[_Node], but: Face | None = None) -> Out:
-        if not nodes:
-            return []
-        told = [(face, neighbour) for face, neighbour in self._neighbours.items() if face is not but]
-        return [(face, self._oam(neighbour, nodes)) for face, neighbour in told]
+        out: Out = []
+        for face, neighbour in self._neighbours.items():
+            if face is not but:
+                news = [node for node in nodes if not self._is_beside(node, face)]
+                out += [(face, self._oam(neighbour, news))] if news else []
+                out += self._introduce(face, nodes)
+        return out
+
+    def _is_beside(self, node: _Node, face: Face) -> bool:
+        """Whether a relay hears the states of a node from that node itself: where all are linked nothing is told on."""
+        other = self._nodes.get(face.zid)
+        if node is self._own or other is None or not face.relays:
+            return False
+        return face.zid in node.links and node.zid in other.links
 
     def _introduce(self, face: Face, nodes: Iterable[_Node]) -> Out:
         """Who told us of a node must know our number for it, too."""
         neighbour = self._neighbours[face]
         unknown = [node for node in nodes if node.zid not in neighbour.knows]
-        return [(face, _oam([self._named(neighbour, node) for node in unknown]))] if unknown else []
+        return [(face, _oam(neighbour, [self._named(neighbour, node) for node in unknown]))] if unknown else []
 
     def _oam(self, neighbour: _Neighbour, nodes: Sequence[_Node]) -> NetworkOam:
         """The states of nodes, and the names of those in them that the neighbour has not heard of."""
@@ -351,7 +379,7 @@ class Network:
         for node in nodes:
             linked = [self._nodes[zid] for zid in node.links if zid not in neighbour.knows and zid in self._nodes]
             entries += [self._named(neighbour, other) for other in linked]
-        return _oam(entries)
+        return _oam(neighbour, entries)
 
     def _state(self, neighbour: _Neighbour, node: _Node) -> LinkState:
         links = [(self._nodes[zid], weight) for zid, weight in node.links.items() if zid in self._nodes]
@@ -378,5 +406,5 @@ def _is_news(node: _Node, sn: int) -> bool:
     return sn > node.sn or (0 < sn < node.sn and node.may_restart)
 
 
-def _oam(entries: Sequence[LinkState]) -> NetworkOam:
-    return NetworkOam(id=NetworkOam.LINK_STATE, qos=QoS.DECLARE, zbuf=encode_link_states(entries))
+def _oam(neighbour: _Neighbour, entries: Sequence[LinkState]) -> NetworkOam:
+    return NetworkOam(id=neighbour.oam_id, qos=QoS.DECLARE, zbuf=encode_link_states(entries))

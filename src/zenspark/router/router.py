@@ -3,7 +3,8 @@
 The law it keeps: a PUSH reaches every face with a matching subscriber, once, and never goes back where it came from;
 a REQUEST reaches the queryables its target names and ends in exactly one RESPONSE_FINAL; whoever sends INTEREST gets
 the current declarations and then D_FINAL. Roles differ only in the table of `routes.py`; a router also is part of a
-network of routers (`network.py`), where declarations belong to routers instead of neighbours (`sources.py`).
+network of routers (`network.py`), where declarations belong to routers instead of neighbours (`sources.py`). A peer
+that relays is part of it like a router (docs/routing.md).
 
 Everything a face declared goes when the face goes. What the peer may not do is ignored, never raised.
 """
@@ -35,7 +36,7 @@ from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.network import SELF, Network
 from zenspark.router.peering import Peering
 from zenspark.router.requests import MAX_QUERY_SECONDS, Requests, error
-from zenspark.router.routes import Reach
+from zenspark.router.routes import UNSOLICITED, Reach
 from zenspark.router.sources import Sources
 from zenspark.router.stamping import Stamping
 from zenspark.router.states import is_oversized
@@ -75,6 +76,8 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     """Seconds an asker waits for the nodes above us to answer an interest."""
     is_broker: bool = True
     """Whether a router carries messages between its peers that have no link to each other."""
+    relays: bool = False
+    """Whether this node is in one network with the routers and peers beside it that relay, too."""
     weights: Mapping[ZenohId, int] = {}
     """How far away routers beside us count."""
     first_sn: int = 1
@@ -114,15 +117,17 @@ class Router:
         self._admission = Admission(policy.limits, self.refusals)
         self._always_within = policy.limits.key.always_within
         network = None
-        if whatami is WhatAmI.ROUTER:
+        if whatami is WhatAmI.ROUTER or (policy.relays and whatami is WhatAmI.PEER):
             network = Network(zid, policy.weights, policy.first_sn, self._admission)
         self._out: Out = []
         self._numbers = 0
         self._faces: dict[int, Face] = {}
         self._peers: dict[ZenohId, Face] = {}
         """Those under us."""
+        self._greeted: set[Face] = set()
+        """The relays beside us that were told that they know all we have declared."""
         self._peering = Peering()
-        self._reach = Reach(policy.is_broker)
+        self._reach = Reach(policy.is_broker, whatami is WhatAmI.ROUTER)
         self.interests = Interests()
         self._declarations = Declarations(self._out, self.interests, self._reach, network, self._admission)
         self._sources = self._declarations.sources
@@ -147,17 +152,21 @@ class Router:
         now: float,
         locators: Sequence[Locator] = (),
         request_bits: int = MAX_REQUEST_BITS,
+        relays: bool = False,
     ) -> tuple[Face, Out]:
         """A new neighbour, and what it must be told at once.
 
-        `locators` is where it and others can reach us, `request_bits` what the session agreed on for request ids.
+        `locators` is where it and others can reach us, `request_bits` what the session agreed on for request ids,
+        `relays` whether it and we have agreed to relay.
         """
-        face = self._add(zid, whatami, REGIONS[self.whatami, whatami], request_bits)
+        region = Region.ROUTER if relays else REGIONS[self.whatami, whatami]
+        face = self._add(zid, whatami, region, request_bits, relays)
         if self._sources is not None and face.region is Region.ROUTER:
             self._sources.opened(face)
             self._out += self._sources.network.opened(face, locators, now)
         self._asking.add(face, now)
         self._declarations.add(face)
+        self._serve(face, True, now)
         if face.region is Region.PEER:
             declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
         return face, self._flush()
@@ -176,9 +185,22 @@ class Router:
         self.routes.clear()
         return face
 
-    def _add(self, zid: ZenohId, whatami: WhatAmI, region: Region, request_bits: int = MAX_REQUEST_BITS) -> Face:
+    def _serve(self, face: Face, is_there: bool, now: float) -> None:
+        """Let the other relays know that a peer which does not relay is reached through this router."""
+        if self.policy.relays and self.network is not None and face.region is Region.SOUTH_PEER:
+            self._out += self.network.serve(face.zid, is_there, face, now)
+
+    def _add(
+        self,
+        zid: ZenohId,
+        whatami: WhatAmI,
+        region: Region,
+        request_bits: int = MAX_REQUEST_BITS,
+        relays: bool = False,
+    ) -> Face:
         self._numbers += 1
-        face = Face(self._numbers, zid, whatami, region, request_bits)
+        relays = relays and WhatAmI.PEER in (self.whatami, whatami)
+        face = Face(self._numbers, zid, whatami, region, request_bits, relays)
         self._faces[face.number] = face
         if region is Region.SOUTH_PEER:
             self._peers[zid] = face
@@ -189,6 +211,7 @@ class Router:
         """Faces came or went. A node that is heard in several ways is listened to in one, best in its own session."""
         members = [face for face in self._faces.values() if face.region is Region.MEMBER]
         heard = {face.zid for face in self._faces.values() if face.region is not Region.MEMBER} if members else set()
+        heard |= self._reach.elsewhere
         for face in members:
             face.is_doubled = face.zid in heard
             heard.add(face.zid)
@@ -200,8 +223,9 @@ class Router:
         self._declarations.remove(face)
         self._requests.remove(face)
         if face.region is Region.SOUTH_PEER:
-            self._leave_peers(face)
+            self._leave_peers(face, now)
         if self._sources is not None and face.region is Region.ROUTER:
+            self._greeted.discard(face)
             self._sources.closed(face, now)
             self._out += self._sources.network.closed(face, now)
         if face.group is not None:
@@ -209,11 +233,12 @@ class Router:
         self._change_faces()
         return self._flush()
 
-    def _leave_peers(self, peer: Face) -> None:
+    def _leave_peers(self, peer: Face, now: float) -> None:
         self._peering.remove(peer)
         if self._peers[peer.zid] is peer:
             del self._peers[peer.zid]
             self._reach.leave(peer.zid)
+            self._serve(peer, False, now)
 
     def _flush(self) -> Out:
         out = self._out.copy()
@@ -359,6 +384,12 @@ class Router:
             for zid in sorted(changed & self._peers.keys()):
                 self._declarations.reconsider(face, self._peers[zid])
 
+    @property
+    def is_told(self) -> bool:
+        """Whether every peer and relay beside this node has told all it has, and is reached."""
+        faces = self._faces.values()
+        return not any(face.wants_all or (face.relays and face not in self._greeted) for face in faces)
+
     def _draw_trees(self, sources: Sources, now: float) -> None:
         due = sources.network.trees_at
         if due is not None and due <= now:
@@ -366,6 +397,23 @@ class Router:
             self._out += told
             self.routes.clear()
             sources.follow(moved, now)
+            if self.policy.relays:
+                self._follow_relays(sources.network, now)
+
+    def _follow_relays(self, network: Network, now: float) -> None:
+        """What other links change for a relay besides trees: new neighbours are told that they know all we declared,
+        and some neighbours are now reached through the network instead of their links, or the other way round."""
+        for face in network.children(self.zid):
+            if face.relays and face not in self._greeted:
+                self._greeted.add(face)
+                declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
+        changed = self._reach.elsewhere ^ network.elsewhere
+        self._reach.elsewhere = network.elsewhere
+        for face in [face for face in self._faces.values() if face.region in UNSOLICITED and face.zid in changed]:
+            self._declarations.reconsider_all(face)
+            if face.region is Region.UPSTREAM:
+                self._asking.ask(face, now)
+        self._change_faces()
 
     # -- publications and queries
 

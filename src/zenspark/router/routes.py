@@ -32,11 +32,15 @@ REACH: dict[Region, frozenset[Region]] = {
     Region.MEMBER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER},
 }
 """From the region a message comes from to the regions it may go to; never back to the face itself. Between two peers
-under us only if both have told of their links and they have none to each other; between two routers beside us only along a tree.
+under us only if both have told of their links and they have none to each other; between two nodes of our network only
+along a tree.
 
 A peer carries nothing from its peers into a group, as it carries nothing from one peer to another: where all peers know
 each other, every one of them would, and it would arrive many times. eclipse-zenoh's peers do.
 """
+
+PEER_REACH = REACH | {Region.ROUTER: _DOWN, Region.MEMBER: _DOWN}
+"""The same for a peer that relays: what it hears in a group others in its network may have heard there, too."""
 
 UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER})
 """Neighbours that are told of all declarations without having asked; routers beside us are, too, but by source."""
@@ -53,10 +57,16 @@ MAX_WILD_ROUTES = 1000
 
 
 class Reach:
-    """Who may reach whom. A broker also carries messages between its peers that say they have no link of their own."""
+    """Who may reach whom. A broker also carries messages between its peers that say they have no link of their own.
 
-    def __init__(self, is_broker: bool = True) -> None:
+    Neighbours above or beside a relay that are reached through its network (`elsewhere`) are not reached by their
+    links: nothing arrives both ways.
+    """
+
+    def __init__(self, is_broker: bool = True, is_router: bool = True) -> None:
         self._is_broker = is_broker
+        self._table = REACH if is_router else PEER_REACH
+        self.elsewhere: frozenset[ZenohId] = frozenset()
         self._links: dict[ZenohId, frozenset[ZenohId]] = {}
 
     def link(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
@@ -74,11 +84,24 @@ class Reach:
 
     def __call__(self, source: Holder, target: Holder) -> bool:
         """Whether what comes from one may go to another."""
-        if source is target or target.region not in REACH[source.region] or source.zid in target.members:
+        if source is target or target.region not in self._table[source.region] or source.zid in target.members:
+            return False
+        if self.elsewhere and (self._is_elsewhere(source) or self._is_elsewhere(target)):
             return False
         if source.region is not Region.SOUTH_PEER or target.region is not Region.SOUTH_PEER:
             return True
         return self._is_broker and self._is_needed(source.zid, target.zid)
+
+    def _is_elsewhere(self, holder: Holder) -> bool:
+        return holder.region in UNSOLICITED and holder.zid in self.elsewhere
+
+    def enters_network(self, holder: Holder) -> bool:
+        """Whether what comes from a neighbour outside the network goes into it, as ours."""
+        return Region.ROUTER in self._table[holder.region]
+
+    def may_cross_network(self, holder: Holder) -> bool:
+        """Whether what comes from a neighbour goes to other nodes of the network, along a tree."""
+        return holder.region is Region.ROUTER or self.enters_network(holder)
 
     def _is_needed(self, one: ZenohId, other: ZenohId) -> bool:
         """Whether two peers have told of their links and have none to each other. Both must name a link for it to
@@ -215,7 +238,7 @@ class Routes:
 
     def _push(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
         found: dict[Face, None] = {}
-        directions = self._towards(tree)
+        directions = self._towards(source, tree)
         for entry in self._tables[Kind.SUBSCRIBER].matching(key):
             for holder in entry.holders:
                 face = self._way(source, holder, directions)
@@ -226,9 +249,9 @@ class Routes:
                 found[face] = None
         return tuple(found)
 
-    def _towards(self, tree: int) -> dict[ZenohId, Face]:
-        """The ways to the routers elsewhere."""
-        if self._network is None:
+    def _towards(self, source: Face, tree: int) -> dict[ZenohId, Face]:
+        """The ways to the nodes of our network elsewhere, if what comes from a source goes there."""
+        if self._network is None or not self._reach.may_cross_network(source):
             return {}
         found = self._directions.get(tree)
         if found is None:
@@ -267,7 +290,7 @@ class Routes:
 
     def _offers(self, source: Face, key: str, tree: int) -> list[_Offer]:
         found = []
-        directions = self._towards(tree)
+        directions = self._towards(source, tree)
         for entry in self._tables[Kind.QUERYABLE].matching(key):
             for holder in entry.holders:
                 face = self._way(source, holder, directions)

@@ -11,7 +11,8 @@ all it needs to know stands in the cookie, under a key only it has, so nobody ca
 not offer, and half-open sessions cost it nothing. What goes wrong ends in `Refused`, with the CLOSE to send.
 
 Which extensions are spoken: QoS (and QoSLink, which is taken as QoS), LowLatency, Compression, Patch, and inside
-Auth the user/password method. Shm, MultiLink, pubkey and RegionName are offers nobody has to take up.
+Auth the user/password method. Shm, MultiLink, pubkey and RegionName are offers nobody has to take up. One extension is
+ours (RELAYS): both nodes pass on messages for others, as docs/routing.md says; eclipse-zenoh passes over it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ MAX_LEASE_SECONDS = 3600.0
 PATCH = 1
 """The protocol patch spoken here: fragments carry First and Drop markers."""
 
+RELAYS = 0x0D
+"""The extension of INIT by which nodes agree to relay: Unit, not mandatory, id 13."""
+
 USRPWD = 0x02
 USRPWD_NONCE = 0x20 | USRPWD
 USRPWD_PROOF = 0x40 | USRPWD
@@ -76,6 +80,8 @@ class Offer(msgspec.Struct, frozen=True):
     compression: bool = False
     credentials: Credentials | None = None
     users: Mapping[bytes, bytes] | None = None
+    relays: bool = False
+    """Whether messages of other nodes are passed on to and from neighbours that do the same."""
 
     @property
     def lanes(self) -> bool:
@@ -101,6 +107,8 @@ class Terms(msgspec.Struct, frozen=True):
     peer_initial_sn: int = 0
     user: bytes | None = None
     """Who the peer proved to be, to an acceptor who asked."""
+    relays: bool = False
+    """Whether both ends pass on messages for others."""
 
     @property
     def sn_mask(self) -> int:
@@ -147,7 +155,12 @@ def negotiate(ours: Offer, theirs: InitSyn | InitAck) -> Terms:
         low_latency=ours.low_latency and theirs.low_latency,
         compression=ours.compression and theirs.compression,
         patch=min(PATCH, theirs.patch or 0),
+        relays=ours.relays and Extension(RELAYS) in theirs.exts,
     )
+
+
+def _exts(relays: bool) -> tuple[Extension, ...]:
+    return (Extension(RELAYS),) if relays else ()
 
 
 def refusal(reason: CloseReason, text: str) -> Refused:
@@ -273,6 +286,7 @@ class Opening(_Side):
             low_latency=self.offer.low_latency,
             compression=self.offer.compression,
             patch=PATCH,
+            exts=_exts(self.offer.relays),
         )
 
     def on_init_ack(self, ack: InitAck) -> OpenSyn:
@@ -344,6 +358,7 @@ class Accepting(_Side):
             low_latency=terms.low_latency,
             compression=terms.compression,
             patch=None if syn.patch is None else terms.patch,
+            exts=_exts(terms.relays),
         )
 
     def on_open_syn(self, syn: OpenSyn) -> Opened:
@@ -376,7 +391,7 @@ class Accepting(_Side):
     def _bake(self, terms: Terms) -> bytes:
         out = Writer()
         terms.peer.zid.write(out)
-        flags = terms.qos | terms.low_latency << 1 | terms.compression << 2
+        flags = terms.qos | terms.low_latency << 1 | terms.compression << 2 | terms.relays << 3
         for value in (terms.peer.whatami, terms.resolution, terms.batch_size, flags, terms.patch):
             out.z(value, 16, "cookie")
         return self._mac(bytes(out.data)) + bytes(out.data)
@@ -396,4 +411,5 @@ class Accepting(_Side):
             low_latency=bool(flags & 2),
             compression=bool(flags & 4),
             patch=patch,
+            relays=bool(flags & 8),
         )

@@ -12,6 +12,7 @@ from zenspark.router import network
 from zenspark.router.face import Face, Out, Region
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.network import FORGET_AFTER, SECONDS_PER_EDGE, TREES_DELAY, Moved, Network
+from zenspark.router.states import RELAY_STATE
 from zenspark.wire.codec import decode_link_states, encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import WhatAmI, ZenohId
@@ -327,3 +328,65 @@ def test_what_is_known_can_be_looked_at() -> None:
     assert [node.successor(root, to) for root in (A, B, C) for to in (B, C)] == [B] * 6
     assert node.successor(A, D) is None
     assert node.successor(D, A) is None
+
+
+# -- relays
+
+
+def relay(zid: ZenohId, number: int = 1) -> Face:
+    return Face(number, zid, WhatAmI.PEER, Region.ROUTER, relays=True)
+
+
+def relay_state(*entries: LinkState) -> NetworkOam:
+    return NetworkOam(id=RELAY_STATE, zbuf=encode_link_states(entries))
+
+
+def test_relays_exchange_states_under_an_id_of_their_own() -> None:
+    """On the same link they gossip under the other, in other numbers."""
+    node, there = Network(A), relay(B)
+    ((_, message),) = node.opened(there, (), 0.0)
+    assert isinstance(message, NetworkOam)
+    assert message.id == RELAY_STATE
+    assert node.receive(there, oam(own(B, 2, 1), named(1, A)), 0.0) == []
+    node.draw(1.0)
+    assert not node.is_reachable(B)
+    node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 0.0)
+    node.draw(2.0)
+    assert node.is_reachable(B)
+
+
+def test_what_a_relay_hears_from_a_node_itself_is_not_told_on_to_it() -> None:
+    """Only the number is: messages of that node may come through us later."""
+    node, one, other = Network(A), relay(B, 1), relay(C, 2)
+    for there, beyond in ((one, C), (other, B)):
+        node.opened(there, (), 0.0)
+        node.receive(there, relay_state(own(there.zid, 2, 1, 2), named(1, A), named(2, beyond)), 0.0)
+    assert said(node.receive(one, relay_state(own(B, 3, 1, 2)), 0.0)) == []
+    assert said(node.receive(one, relay_state(own(B, 4, 1)), 0.0)) != [], "they are not linked any more"
+    assert said(node.receive(one, relay_state(own(B, 5, 1, 3), named(3, D)), 0.0)) != []
+
+
+def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
+    """It says nothing of its links, so it is no part of any tree."""
+    router, there = Network(B), relay(A)
+    router.opened(there, (), 0.0)
+    ((_, (state, name)),) = said(router.serve(C, True, face(C), 0.0))
+    assert (state.psid, len(state.links)) == (0, 2)
+    assert name.zid == C
+    node, back = Network(A), relay(B)
+    node.opened(back, (), 0.0)
+    node.receive(back, relay_state(own(B, 9, 1, 2), named(1, A), named(2, C)), 0.0)
+    node.draw(1.0)
+    assert node.elsewhere == {A, B, C}
+    assert not node.is_reachable(C)
+    ((_, (state,)),) = said(router.serve(C, False, face(C), 2.0))
+    assert state.links == (1,)
+    assert router.serve(C, False, face(C), 2.0) == []
+    node.receive(back, relay_state(own(B, 10, 1)), 2.0)
+    node.draw(3.0)
+    assert node.elsewhere == {A, B}
+
+
+def test_a_router_with_no_room_for_more_nodes_serves_without_a_word() -> None:
+    router = Network(B, admission=Admission(RouterLimits(network_nodes=1), Refusals()))
+    assert router.serve(C, True, face(C), 0.0) == []

@@ -87,6 +87,14 @@ def test_priorities_need_both_sides() -> None:
     assert not shake(Opening(CLIENT, Offer()), accepting(Offer(qos=False)))[1].qos
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [(False, True), (True, False), (True, True)])
+def test_relaying_needs_both_sides(ours: bool, theirs: bool) -> None:
+    opening = Opening(CLIENT, Offer(relays=ours))
+    mine, yours = shake(opening, accepting(Offer(relays=theirs)))
+    assert mine.relays == yours.relays == (ours and theirs)
+    assert (opening.start().exts != ()) == ours, "who does not relay says what eclipse-zenoh says"
+
+
 def test_initial_sequence_numbers_are_those_of_eclipse_zenoh() -> None:
     mask = 0x0FFF_FFFF
     assert initial_sn(CLIENT.zid, ROUTER.zid, mask) == 102766003
