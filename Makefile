@@ -150,6 +150,15 @@ hostile: setup ## hostile messages of every kind against a router: make hostile 
 	ZENSPARK_HOSTILE_MESSAGES=$(or $(MESSAGES),1000000) ZENSPARK_HOSTILE_SEED=$(or $(SEED),1) \
 	  $(BIN)/python -m pytest -s -o faulthandler_timeout=0 tests/hostile/test_messages.py
 
+.PHONY: networks
+networks: setup ## random networks with eclipse-zenoh nodes, for an hour: make networks [SECONDS=3600] [SEED=1] [SCENARIOS=500]
+	$(BIN)/python -m tests.networks.search --seconds $(or $(SECONDS),3600) --seed $(or $(SEED),1) \
+	  --scenarios $(or $(SCENARIOS),500)
+
+.PHONY: topologies
+topologies: setup ## links made by gossip in every topology of a few nodes, beside eclipse-zenoh: make topologies [NODES=5]
+	$(BIN)/python -m tests.networks.topologies --nodes $(or $(NODES),5)
+
 .PHONY: coverage
 coverage: setup ## branch coverage of the core by its own tests; less than 100 % fails
 	@mkdir -p build/coverage

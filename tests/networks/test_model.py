@@ -1,0 +1,96 @@
+"""The model itself: keys as eclipse-zenoh compares them, who reaches whom in networks drawn by hand, and drawing."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.networks.model import World, includes, intersects
+from tests.networks.scenario import Entity, Message, Node, Question, scenario
+
+KEYS = (
+    "a",
+    "b",
+    "a/b",
+    "a/b/c",
+    "*",
+    "**",
+    "a/*",
+    "*/b",
+    "a/**",
+    "**/b",
+    "a/**/c",
+    "a$*",
+    "a$*/b",
+    "ab",
+    "a/$*b",
+    "a/*/c",
+)
+
+
+@pytest.mark.interop
+def test_keys_meet_and_include_each_other_as_in_eclipse_zenoh() -> None:
+    zenoh = pytest.importorskip("zenoh")
+    keys = [key for key in KEYS if str(zenoh.KeyExpr.autocanonize(key)) == key]
+    assert len(keys) > 10
+    for one, other in itertools.product(keys, repeat=2):
+        assert intersects(one, other) == zenoh.KeyExpr(one).intersects(other), (one, other)
+        assert includes(one, other) == zenoh.KeyExpr(one).includes(other), (one, other)
+
+
+def world(roles: str, *links: tuple[int, int]) -> World:
+    """A network of nodes given as `rz pe cz`: role and package."""
+    names = {"r": "router", "p": "peer", "c": "client"}
+    nodes = [Node(names[role], package) for role, package in roles.split()]  # type: ignore[arg-type]
+    entities: dict[int, dict[str, Entity]] = {number: {} for number in range(len(nodes))}
+    return World(nodes, set(range(len(nodes))), {frozenset(link) for link in links}, entities)
+
+
+@pytest.mark.parametrize(
+    ("roles", "links", "reached"),
+    [
+        ("re ce pe", [(0, 1), (0, 2)], {0, 1, 2}),
+        ("re pe pe", [(0, 1), (0, 2)], {0, 1, 2}),
+        ("ce re pe pe", [(0, 2), (1, 2), (2, 3)], {0, 1, 2, 3}),
+        ("pe pe pe", [(0, 1), (1, 2)], {0, 1}),
+        ("pe pe ce", [(0, 1), (1, 2)], {0, 1, 2}),
+        ("pe re pe", [(0, 1), (1, 2)], {0, 1}),
+        ("pe rz pe", [(0, 1), (1, 2)], {0, 1, 2}),
+        ("pe re re pe", [(0, 1), (1, 2), (2, 3)], {0, 1, 2, 3}),
+        ("re pe re", [(0, 1), (1, 2)], {0, 1}),
+        ("re re re", [(0, 1)], {0, 1}),
+    ],
+)
+def test_who_is_reached_by_the_first(roles: str, links: list[tuple[int, int]], reached: set[int]) -> None:
+    assert world(roles, *links).reached(0) == reached
+
+
+def test_who_must_and_who_may_receive() -> None:
+    line = world("pe pe pe", (0, 1), (1, 2))
+    for node, key in enumerate(("a/*", "a/b", "**")):
+        line.entities[node]["s"] = Entity("s", "subscriber", key)
+    must, may = line.receivers(Message("m", 0, "a/b", 1))
+    assert must == {(0, "s"), (1, "s")}
+    assert may == {(0, "s"), (1, "s"), (2, "s")}
+    assert line.is_matching(0, Entity("p", "publisher", "a/c")) is True
+    assert line.is_matching(1, Entity("p", "publisher", "c/c")) is True
+    assert line.is_matching(0, Entity("p", "publisher", "c/c")) is None
+
+
+def test_who_must_be_asked() -> None:
+    pair = world("pe pe", (0, 1))
+    pair.entities[0] = {"some": Entity("some", "queryable", "a/b", complete=True, replies=("a/b",))}
+    pair.entities[1] = {"all": Entity("all", "queryable", "a/**", complete=True, replies=("a/b", "a/c"))}
+    some, whole = (0, "some"), (1, "all")
+    assert pair.asked(Question("g", 0, "a/*", "ALL", "NONE")) == ({some, whole}, set(), {some, whole})
+    assert pair.asked(Question("g", 0, "a/*", "ALL_COMPLETE", "NONE")) == ({whole}, set(), {some, whole})
+    assert pair.asked(Question("g", 0, "a/*", "BEST_MATCHING", "NONE")) == (set(), {whole}, {some, whole})
+    assert pair.replies(Question("g", 0, "a/b", "ALL", "NONE"), whole) == ["a/b"]
+
+
+def test_a_seed_is_one_scenario() -> None:
+    assert scenario(7) == scenario(7)
+    assert scenario(7) != scenario(8)
+    roles = {role for seed in range(200) for role in (node.role for node in scenario(seed).nodes)}
+    assert roles == {"router", "peer", "client"}
