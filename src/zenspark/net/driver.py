@@ -4,8 +4,9 @@ Reading happens in the loop. Writing happens in whatever thread has something to
 does not depend on the machine that is pumped, a connection with one node or a group of many, is the `Pump`.
 
 The end has two steps. First the session ends: its owner is told, nobody says anything more. Then the link lingers, so
-that what was said before and the farewell arrive: it is written, and what still comes is read and thrown away until
-the other side has closed too, because a socket closed with bytes unread takes back what it has sent. Then it is closed.
+that what was said before and the farewell arrive: it is written, and its direction ended, so that two that close at
+once do not wait for each other. What still comes is read and thrown away until the other side has closed too, because a
+socket closed with bytes unread takes back what it has sent. Then it is closed.
 """
 
 from __future__ import annotations
@@ -179,6 +180,8 @@ class Pump(Speaker):
         try:
             with self._lock:
                 done = self._drain()
+            if done:
+                self.link.finish()
             ended = done and (not self.link.is_reliable or self._discard())
         except LinkError:
             ended = True

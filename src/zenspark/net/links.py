@@ -111,6 +111,10 @@ class Link(ABC):
         """Finish the handshake of this kind of link; LinkError if it fails or takes longer."""
         return
 
+    def finish(self) -> None:
+        """Tell the other side that nothing more will be sent, where links of this kind can; a second time does nothing."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """End the link; a second time does nothing."""
@@ -157,6 +161,9 @@ class Listener(ABC):
 
 class SocketLink(Link):
     """A link that is one connected stream socket."""
+
+    can_finish = True
+    """Whether one direction can end before the other; what speaks a protocol of its own on the socket cannot."""
 
     def __init__(self, connection: socket.socket, endpoint: Endpoint, src: str, dst: str) -> None:
         connection.setblocking(False)
@@ -207,6 +214,11 @@ class SocketLink(Link):
         finally:
             socket.close(descriptor)
 
+    def finish(self) -> None:
+        if self.can_finish:
+            with contextlib.suppress(OSError):  # the other side was faster
+                self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         if os.getpid() != self._pid:
             # A forked child has the same connection, which it must not end, and locks that nobody will give back.
@@ -234,6 +246,7 @@ class DatagramLink(SocketLink):
 
     is_streamed = False
     is_reliable = False
+    can_finish = False
 
     def recv_into(self, buffer: memoryview) -> int:
         return super().recv_into(buffer) or NOTHING  # an empty datagram is not the end: datagrams have none

@@ -49,6 +49,7 @@ MAX_CONNECT_CONTEXTS = 64
 class TlsLink(TcpLink):
     """A TLS connection; before `establish` it is only a TCP connection that wants to become one."""
 
+    can_finish = False
     _socket: ssl.SSLSocket
 
     def __init__(self, connection: ssl.SSLSocket, endpoint: Endpoint, remote: SocketAddress) -> None:

@@ -42,6 +42,7 @@ class WebSocketLink(TcpLink):
     """A WebSocket connection; before `establish` it is only a TCP connection that wants to become one."""
 
     is_streamed = False
+    can_finish = False
 
     def __init__(
         self,

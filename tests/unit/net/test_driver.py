@@ -153,6 +153,19 @@ def test_close_does_not_take_back_what_was_said_when_bytes_are_unread() -> None:
         assert bob.wait_closed().by_peer
 
 
+def test_two_that_close_at_once_do_not_wait_for_each_other() -> None:
+    with ends(patience=Patience(linger=PATIENCE)) as (alice, bob):
+        start = time.monotonic()
+        for end in (alice, bob):  # neither reads that the other closes before it closes itself
+            end.driver.pause()
+            end.in_loop(lambda: None)
+        for end in (alice, bob):
+            end.in_loop(end.driver.close)
+        assert alice.released.wait(PATIENCE)
+        assert bob.released.wait(PATIENCE)
+        assert time.monotonic() - start < PATIENCE / 2
+
+
 def test_close_ends_in_time_with_a_peer_that_is_stuck() -> None:
     with deaf(IMPATIENT) as (alice, _):
         fill(alice)
