@@ -85,9 +85,14 @@ class World:
             return True
         if here.role == "peer":
             return False
-        if before == after == "peer":  # zenspark's routers are brokers for peers without a link to each other
-            return here.package == "z" and frozenset((source, target)) not in self.links
+        if before == after == "peer":
+            return self._brokers(node, source, target)
         return True
+
+    def _brokers(self, router: int, *peers: int) -> bool:
+        """Whether a router carries between two peers: zenspark's do where gossip tells that they have no link."""
+        can_tell = all(self.nodes[node].has_gossip for node in (router, *peers))
+        return self.nodes[router].package == "z" and can_tell and frozenset(peers) not in self.links
 
     def reached(self, source: int) -> set[int]:
         """The nodes that what a node sends must reach, itself among them."""

@@ -127,7 +127,12 @@ class Scenario:
 
     def of(self, package: str) -> Scenario:
         """The same with all nodes of one package."""
-        return replace(self, nodes=tuple(replace(node, package=package) for node in self.nodes))
+        return self.with_packages(package * len(self.nodes))
+
+    def with_packages(self, packages: str) -> Scenario:
+        """The same with these packages, node by node."""
+        nodes = (replace(node, package=package) for node, package in zip(self.nodes, packages, strict=True))
+        return replace(self, nodes=tuple(nodes))
 
     @property
     def packages(self) -> str:

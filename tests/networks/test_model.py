@@ -42,7 +42,7 @@ def test_keys_meet_and_include_each_other_as_in_eclipse_zenoh() -> None:
 def world(roles: str, *links: tuple[int, int]) -> World:
     """A network of nodes given as `rz pe cz`: role and package."""
     names = {"r": "router", "p": "peer", "c": "client"}
-    nodes = [Node(names[role], package) for role, package in roles.split()]  # type: ignore[arg-type]
+    nodes = [Node(names[role], package, has_gossip=True) for role, package in roles.split()]  # type: ignore[arg-type]
     entities: dict[int, dict[str, Entity]] = {number: {} for number in range(len(nodes))}
     return World(nodes, set(range(len(nodes))), {frozenset(link) for link in links}, entities)
 

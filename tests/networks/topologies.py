@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tests.networks.network import Outcome, run
 from tests.networks.processes import Pool
 from tests.networks.scenario import Declaration, Entity, Link, Message, Node, Phase, Question, Role, Scenario, Step
-from tests.networks.search import Judge
+from tests.networks.search import Judge, Verdict
 
 ATTEMPTS = 3
 """Runs until links that differ are said to: gossip takes its time on a busy machine."""
@@ -98,27 +98,23 @@ class Comparison:
 
 def compare(shape: Shape, pool: Pool) -> Comparison:
     """A topology mixed and all of zenspark beside all of eclipse-zenoh; without gossip, only that all arrives once."""
-    drawn = scenario_of(shape)
-    problems = [
-        *Judge(drawn, pool).judge().findings,
-        *Judge(scenario_of(shape, has_gossip=False), pool).judge().findings,
-        *_compare_links(drawn, pool),
-    ]
-    return Comparison(drawn, problems)
+    linked = Judge(scenario_of(shape), pool).judge()
+    unlinked = Judge(scenario_of(shape, has_gossip=False), pool).judge()
+    return Comparison(linked.scenario, [*linked.findings, *unlinked.findings, *_compare_links(linked, pool)])
 
 
-def _compare_links(drawn: Scenario, pool: Pool) -> list[str]:
-    """The links that differ from those of eclipse-zenoh alone, each time anew."""
+def _compare_links(verdict: Verdict, pool: Pool) -> list[str]:
+    """The links that differ from those of eclipse-zenoh alone, and do so again when both are opened anew."""
     problems = []
-    theirs = run(drawn.of("e"), pool)
-    for variant in {each.packages: each for each in (drawn, drawn.of("z"))}.values():
-        ours = run(variant, pool)
+    alone = verdict.scenario.of("e")
+    theirs = run(alone, pool)
+    for ours in {outcome.packages: outcome for outcome in verdict.outcomes}.values():
         for _ in range(ATTEMPTS):
             if theirs.links == ours.links:
                 break
-            theirs, ours = run(drawn.of("e"), pool), run(variant, pool)
-        else:
-            problems.append(f"{variant.packages} links: {_text(ours)}, not {_text(theirs)}")
+            theirs, ours = run(alone, pool), run(verdict.scenario.with_packages(ours.packages), pool)
+        if theirs.links != ours.links:
+            problems.append(f"{ours.packages} links: {_text(ours)}, not {_text(theirs)}")
     return problems
 
 
