@@ -147,7 +147,7 @@ class World:
 
     def may_drop(self, message: Message) -> bool:
         """Whether a message may be lost: with DROP, eclipse-zenoh drops fragments in an idle network, too."""
-        return message.congestion == "DROP" and any(node.package == "e" for node in self.nodes)
+        return message.qos.congestion == "DROP" and any(node.package == "e" for node in self.nodes)
 
     def certain(self, source: int, key: str, places: set[Place]) -> set[Place]:
         """Those of the entities that match which a node must reach."""

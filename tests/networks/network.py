@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tests.interop.reference import unused
@@ -412,7 +412,7 @@ class Samples:
     def _compare_places(self, message: Message) -> None:
         must, may = self.world.receivers(message)
         counts = Counter(place for place, _ in self.received[message.id])
-        what = f"{message.id} on {message.key} from {message.node} ({message.size} B, {message.congestion})"
+        what = f"{message.id} on {message.key} from {message.node} ({message.size} B, {message.qos.congestion})"
         if not self.world.may_drop(message):
             missing = sorted(must - set(counts))
             self.differences += [Difference("missing sample", f"{what} at {place}") for place in missing]
@@ -435,9 +435,9 @@ class Samples:
             self._expect(message, place, "kind", kind, "DELETE" if message.is_delete else "PUT")
             self._expect(message, place, "payload", (size, is_intact), (message.size, True))
             if not message.is_delete:
-                self._expect(message, place, "encoding", encoding, message.encoding)
+                self._expect(message, place, "encoding", encoding, message.qos.encoding)
             if all(node.has_qos for node in self.world.nodes):
-                wanted = [message.priority, message.congestion, message.express]
+                wanted = [message.qos.priority, message.qos.congestion, message.qos.express]
                 self._expect(message, place, "qos", qos, wanted)
 
     def _expect(self, message: Message, place: Place, name: str, found: object, wanted: object) -> None:
@@ -449,12 +449,12 @@ class Samples:
         """What one node published on one key, in one way, arrives in that order."""
         ways: dict[tuple[object, ...], list[str]] = defaultdict(list)
         for message in messages:
-            way = (message.node, message.via, message.key, message.priority, message.congestion, message.express)
+            way = (message.node, message.via, message.key, replace(message.qos, encoding=""))
             ways[way].append(message.id)
         for place, order in self.order.items():
-            for way in ways.values():
-                found = [message for message in order if message in way]
-                if found != [message for message in way if message in found]:
+            for sent in ways.values():
+                found = [message for message in order if message in sent]
+                if found != [message for message in sent if message in found]:
                     self.differences.append(Difference("wrong order", f"{found} at {place}"))
 
 

@@ -39,6 +39,17 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Qos:
+    """How a publication travels, and what it says of its payload."""
+
+    priority: str = "DATA"
+    congestion: str = "BLOCK"
+    express: bool = False
+    reliability: str = "RELIABLE"
+    encoding: str = "zenoh/bytes"
+
+
+@dataclass(frozen=True)
 class Entity:
     """A declaration: subscriber, queryable, token, watcher (liveliness subscriber), publisher or querier."""
 
@@ -51,11 +62,7 @@ class Entity:
     fails: bool = False
     target: str = "ALL"
     consolidation: str = "NONE"
-    priority: str = "DATA"
-    congestion: str = "BLOCK"
-    express: bool = False
-    reliability: str = "RELIABLE"
-    encoding: str = "zenoh/bytes"
+    qos: Qos = Qos()
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,7 @@ class Message:
     via: str = ""
     is_delete: bool = False
     is_declared: bool = False
-    priority: str = "DATA"
-    congestion: str = "BLOCK"
-    express: bool = False
-    reliability: str = "RELIABLE"
-    encoding: str = "zenoh/bytes"
+    qos: Qos = Qos()
 
 
 @dataclass(frozen=True)
@@ -258,7 +261,7 @@ class _Drawing:
                 return replace(entity, target=target, consolidation=consolidation)
             case "publisher":
                 reliability = self.draw.choice(("RELIABLE", "RELIABLE", "BEST_EFFORT"))
-                return replace(entity, reliability=reliability, **self._qos())
+                return replace(entity, qos=replace(self._qos(), reliability=reliability))
         return entity
 
     def _messages(self) -> list[Message]:
@@ -275,17 +278,8 @@ class _Drawing:
         size, is_delete = self.draw.choice(SIZES), self.chance(0.1)
         message = Message(self.number("m"), node, "", 0 if is_delete else size, is_delete=is_delete)
         if publisher is None:
-            return replace(message, key=self.key(0.2), is_declared=self.chance(0.2), **self._qos())
-        return replace(
-            message,
-            key=publisher.key,
-            via=publisher.name,
-            priority=publisher.priority,
-            congestion=publisher.congestion,
-            express=publisher.express,
-            reliability=publisher.reliability,
-            encoding=publisher.encoding,
-        )
+            return replace(message, key=self.key(0.2), is_declared=self.chance(0.2), qos=self._qos())
+        return replace(message, key=publisher.key, via=publisher.name, qos=publisher.qos)
 
     def _questions(self) -> list[Question]:
         found = []
@@ -325,13 +319,13 @@ class _Drawing:
             chunks.append(letter if "*" in chunk and "$" not in chunk else chunk.replace("$*", ""))
         return "/".join(chunks)
 
-    def _qos(self) -> dict[str, str | bool]:
-        return {
-            "priority": self.draw.choice(PRIORITIES) if self.chance(0.6) else "DATA",
-            "congestion": self.draw.choice(("DROP", "BLOCK")),
-            "express": self.chance(0.3),
-            "encoding": self.draw.choice(ENCODINGS),
-        }
+    def _qos(self) -> Qos:
+        return Qos(
+            priority=self.draw.choice(PRIORITIES) if self.chance(0.6) else "DATA",
+            congestion=self.draw.choice(("DROP", "BLOCK")),
+            express=self.chance(0.3),
+            encoding=self.draw.choice(ENCODINGS),
+        )
 
 
 # --- topologies -----------------------------------------------------------------------------------
@@ -351,7 +345,7 @@ def topology(draw: random.Random) -> list[Node]:
 
 def _without_routers(draw: random.Random, total: int) -> list[Role]:
     peers = draw.randint(2, total)
-    return ["peer"] * peers + ["client"] * (total - peers)
+    return ["peer" if number < peers else "client" for number in range(total)]
 
 
 def _between_routers(draw: random.Random, routers: int) -> list[Link]:

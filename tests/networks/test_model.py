@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.networks.model import World, includes, intersects
-from tests.networks.scenario import Entity, Message, Node, Question, scenario
+from tests.networks.scenario import Entity, Message, Node, Question, Role, scenario
 
 KEYS = (
     "a",
@@ -41,8 +41,8 @@ def test_keys_meet_and_include_each_other_as_in_eclipse_zenoh() -> None:
 
 def world(roles: str, *links: tuple[int, int]) -> World:
     """A network of nodes given as `rz pe cz`: role and package."""
-    names = {"r": "router", "p": "peer", "c": "client"}
-    nodes = [Node(names[role], package, has_gossip=True) for role, package in roles.split()]  # type: ignore[arg-type]
+    names: dict[str, Role] = {"r": "router", "p": "peer", "c": "client"}
+    nodes = [Node(names[each[0]], each[1], has_gossip=True) for each in roles.split()]
     entities: dict[int, dict[str, Entity]] = {number: {} for number in range(len(nodes))}
     return World(nodes, set(range(len(nodes))), {frozenset(link) for link in links}, entities)
 

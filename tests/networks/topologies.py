@@ -29,7 +29,9 @@ def shapes(size: int) -> Iterator[Shape]:
     for routers, peers in itertools.product(range(size + 1), repeat=2):
         clients = size - routers - peers
         if clients >= 0 and routers + peers > 0:
-            roles: list[Role] = [*["router"] * routers, *["peer"] * peers, *["client"] * clients]
+            roles: list[Role] = ["router" for _ in range(routers)]
+            roles += ["peer" for _ in range(peers)]
+            roles += ["client" for _ in range(clients)]
             yield from _of_roles(tuple(roles), routers + peers)
 
 

@@ -118,10 +118,10 @@ class Worker:
         return self.session.liveliness().declare_subscriber(entity["key"], on_change, history=True)
 
     def _declare_publisher(self, _: str, entity: Command) -> Api:
-        reliability = getattr(self.api.Reliability, entity["reliability"])
-        options = self._qos(entity)
+        reliability = getattr(self.api.Reliability, entity["qos"]["reliability"])
+        options = self._qos(entity["qos"])
         return self.session.declare_publisher(
-            self._key(entity), reliability=reliability, encoding=entity["encoding"], **options
+            self._key(entity), reliability=reliability, encoding=entity["qos"]["encoding"], **options
         )
 
     def _declare_querier(self, _: str, entity: Command) -> Api:
@@ -141,11 +141,11 @@ class Worker:
             self.keys[key] = self.session.declare_keyexpr(key)
         return self.keys[key]
 
-    def _qos(self, options: Command) -> dict[str, Any]:
+    def _qos(self, qos: Command) -> dict[str, Any]:
         return {
-            "priority": getattr(self.api.Priority, options["priority"]),
-            "congestion_control": getattr(self.api.CongestionControl, options["congestion"]),
-            "express": options["express"],
+            "priority": getattr(self.api.Priority, qos["priority"]),
+            "congestion_control": getattr(self.api.CongestionControl, qos["congestion"]),
+            "express": qos["express"],
         }
 
     # --- what arrives
@@ -211,14 +211,14 @@ class Worker:
             options["attachment"] = message["id"]
         publisher = self.entities.get(message["via"])
         if publisher is None:
-            options |= self._qos(message)
+            options |= self._qos(message["qos"])
         sender: Any = publisher or self.session
         arguments = [] if publisher else [self._key(message)]
         if message["is_delete"]:
             sender.delete(*arguments, **options)
             return
         if publisher is None:
-            options["encoding"] = message["encoding"]
+            options["encoding"] = message["qos"]["encoding"]
         sender.put(*arguments, payload_of(message["id"], message["size"]), **options)
 
     def do_probe(self, command: Command) -> None:
