@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from zenspark.journal.packing import TEXT, WORDS, spelled
 from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.footer import Numbers
 from zenspark.spark.lake.shapes import Shape
 
 MAX_OPEN_FILES = 64
@@ -37,7 +38,9 @@ UNSAFE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 ROWS, BYTES = 1 << 19, 64 << 20
 """How many rows are gathered before they are written, if there are so many, or how many bytes."""
 ROWS_AT_ONCE = 1 << 16
-"""How many rows are read at once from a file."""
+"""How many rows are read at once from a file,"""
+BYTES_AT_ONCE = 16 << 20
+"""and bytes at most, about, where rows are large."""
 GROUP_ROWS = 1 << 17
 """Rows in a row group at most: what a reader that wants one of them has to decode."""
 GROUP_BYTES = 64 << 20
@@ -280,11 +283,11 @@ class Files:
         self._open: dict[str, _Open] = {}
         self._written: list[File] = []
 
-    def write(self, rows: pa.Table, partition: Mapping[str, str]) -> None:
-        """Add rows to the file of a partition, as row groups."""
+    def write(self, rows: pa.Table, partition: Mapping[str, str], order: Numbers | None = None) -> None:
+        """Add rows to the file of a partition, as row groups; in the order of these row numbers, if there are any."""
         path = "/".join(f"{name}={escaped(value)}" for name, value in partition.items())
         file = self._open.get(path) or self._begin(path, partition)
-        for group in row_groups(rows.cast(self._schema), self._sizes):
+        for group in row_groups(rows.cast(self._schema), self._sizes, order):
             file.writer.write_table(shrunk(group), row_group_size=group.num_rows)
 
     def end_group(self) -> None:
@@ -348,35 +351,38 @@ class Files:
         self._open = {}
 
 
-def row_groups(rows: pa.Table, sizes: Sizes) -> Iterator[pa.Table]:
-    """Rows as they go into row groups: those with small payloads first, then those with large ones."""
+def row_groups(rows: pa.Table, sizes: Sizes, order: Numbers | None = None) -> Iterator[pa.Table]:
+    """Rows as they go into row groups: those with small payloads first, then those with large ones.
+
+    `order` has the numbers of the rows in the order in which they are to be written. They are put into it group by
+    group, so that no second copy of all rows is made. Columns must be in one piece.
+    """
     if "payload" not in rows.schema.names:
-        yield from _cut(rows, sizes.rows)
+        for start in range(0, rows.num_rows, sizes.rows):
+            yield _placed(rows, order, start, start + sizes.rows)
         return
     lengths = pc.fill_null(pc.binary_length(rows["payload"]), 0).combine_chunks().to_numpy()
     is_large = lengths >= LARGE_PAYLOAD_BYTES
-    if not is_large.any():
-        yield from _cut_by_bytes(rows, lengths, sizes.rows, sizes.small_bytes)
-        return
     for mask, most in ((~is_large, sizes.small_bytes), (is_large, sizes.large_bytes)):
-        if mask.any():
-            own = rows if mask.all() else rows.filter(pa.array(mask))
-            yield from _cut_by_bytes(own, lengths[mask], sizes.rows, most)
+        places = order if mask.all() else np.flatnonzero(mask) if order is None else order[mask[order]]
+        for start, end in _cuts(lengths if places is None else lengths[places], sizes.rows, most):
+            yield _placed(rows, places, start, end)
 
 
-def _cut(rows: pa.Table, most: int) -> Iterator[pa.Table]:
-    for start in range(0, rows.num_rows, most):
-        yield rows[start : start + most]
+def _placed(rows: pa.Table, places: Numbers | None, start: int, end: int) -> pa.Table:
+    """Some of the rows with these numbers, or of all."""
+    return rows[start:end] if places is None else rows.take(pa.array(places[start:end]))
 
 
-def _cut_by_bytes(rows: pa.Table, lengths: Any, most_rows: int, most_bytes: int) -> Iterator[pa.Table]:  # noqa: ANN401
+def _cuts(lengths: Numbers, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
+    """From which row up to before which other each group goes, by the lengths of payloads."""
     ends = np.cumsum(lengths, dtype=np.int64)
     start = 0
     while start < len(ends):
         before = int(ends[start - 1]) if start else 0
         end = max(int(np.searchsorted(ends, before + most_bytes, "right")), start + 1)
         end = min(end, start + most_rows)
-        yield rows[start:end]
+        yield start, end
         start = end
 
 
@@ -436,8 +442,11 @@ def _batches(source: pa.NativeFile, names: list[str], wanted: pa.Schema) -> Iter
     texts = [name for name in own if wanted.field(name).type == TEXT]
     file = pq.ParquetFile(source, metadata=footer, read_dictionary=texts)
     schema = spelled(pa.schema([wanted.field(name) for name in names]), WORDS)
-    for batch in file.iter_batches(ROWS_AT_ONCE, columns=own):
-        yield conformed(batch, schema)
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        rows = BYTES_AT_ONCE * group.num_rows // max(group.total_byte_size, 1)
+        for batch in file.iter_batches(min(max(rows, 1), ROWS_AT_ONCE), row_groups=[number], columns=own):
+            yield conformed(batch, schema)
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -459,20 +468,38 @@ def _conformed(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array
     return array.cast(kind)
 
 
-def grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows in tables of a size that is worth a row group."""
+def grouped(batches: Iterable[pa.RecordBatch], most_rows: int = ROWS, most_bytes: int = BYTES) -> Iterator[pa.Table]:
+    """The same rows in tables of a size that is worth a row group, or larger; each column in one piece.
+
+    Rows in memory are those of one table, and of one column twice while they are put together, as long as the caller
+    lets go of a table before it takes the next one.
+    """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= ROWS or size >= BYTES:
+        if rows >= most_rows or size >= most_bytes:
             yield joined(waiting)
-            waiting, rows, size = [], 0, 0
+            rows = size = 0
     if waiting:
         yield joined(waiting)
 
 
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """One table, each column in one piece."""
-    return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
+def joined(batches: list[pa.RecordBatch]) -> pa.Table:
+    """One table, each column in one piece.
+
+    The batches are taken out of the list, so that of each column the pieces are freed when they have been put together.
+    """
+    schema = batches[0].schema
+    pieces = [list(column) for column in zip(*(batch.columns for batch in batches), strict=True)]
+    batches.clear()
+    return pa.Table.from_arrays(
+        [_one_piece(own, each.type) for own, each in zip(pieces, schema, strict=True)], schema=schema
+    )
+
+
+def _one_piece(pieces: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    column = pa.chunked_array(pieces, kind)
+    pieces.clear()
+    return column.unify_dictionaries().combine_chunks()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, partial
@@ -31,8 +31,9 @@ from deltalake.exceptions import DeltaError
 from zenspark.errors import LakeError
 from zenspark.key.match import intersects
 from zenspark.spark.lake.delta_log import Partition
-from zenspark.spark.lake.files import CLUSTERED, File, Files, batches_of, joined
+from zenspark.spark.lake.files import CLUSTERED, File, Files, batches_of, grouped
 from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.footer import Numbers
 from zenspark.spark.lake.offsets import is_behind, reaches
 from zenspark.spark.lake.shapes import Shape
 from zenspark.spark.lake.table import Change, Table, one_line
@@ -51,9 +52,9 @@ MIN_FILES_TO_COMPACT = 16
 MAX_GROUPS_PER_TASK = 256
 """Groups of small files that one task puts together and one commit takes in."""
 MAX_GROUP_ROWS = 8_000_000
-"""Rows that one task puts together at most: it has their keys and numbers in memory."""
-SORT_ROWS, SORT_BYTES = 1 << 22, 512 << 20
-"""Rows, and bytes in memory, that a task sorts at once."""
+"""Rows in a file at most: more make a task that fails late dear to repeat."""
+SORT_ROWS, SORT_BYTES = 1 << 22, 256 << 20
+"""Rows, and bytes in memory, that a task sorts at once; it never has more than twice these bytes."""
 EXPIRED_TAG = "zenspark.expired"
 """The tag of a file that says which retention rules have been applied to it."""
 
@@ -158,7 +159,10 @@ def shares(groups: Sequence[Group]) -> list[list[Group]]:
 
 def write_groups(folder: Folder, shape: Shape, share: Sequence[Group]) -> list[File]:
     """Write the files of each group into one: what a task of Spark does."""
-    return [file for group in share for file in write_together(folder, shape, group)]
+    try:
+        return [file for group in share for file in write_together(folder, shape, group)]
+    finally:
+        pa.default_memory_pool().release_unused()  # the worker lives on, with tasks that need less
 
 
 def files_day(key: Sequence[str | None]) -> date | None:
@@ -172,41 +176,31 @@ def extended(table: Table) -> Shape:
 
 
 def write_together(folder: Folder, shape: Shape, group: Group) -> list[File]:
-    """Write the rows of files of one partition into one, by key: what a task of Spark does."""
+    """Write the rows of files of one partition into one, by key: what a task of Spark does.
+
+    Rows are sorted in pieces of `SORT_ROWS` rows or `SORT_BYTES` bytes, and one piece is in memory at a time.
+    """
     files = Files(folder, shape, "compact", CLUSTERED)
     partition = {name: str(value) for name, value in group[0].partition.items()}
+    batches = (batch for file in group for batch in batches_of(folder, file, shape))
     try:
-        for rows in sorted_pieces(batch for file in group for batch in batches_of(folder, file, shape)):
-            files.write(rows, partition)
+        for rows in grouped(batches, SORT_ROWS, SORT_BYTES):
+            files.write(rows, partition, key_order(rows["key"].chunk(0)))
+            del rows  # before the next piece is read
         return files.close()
     except BaseException:
         files.discard()
         raise
 
 
-def sorted_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows by key and in each key in their order, in pieces that fit into memory."""
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= SORT_ROWS or size >= SORT_BYTES:
-            yield by_key(joined(waiting))
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield by_key(joined(waiting))
-
-
-def by_key(rows: pa.Table) -> pa.Table:
-    """Rows in the order of their keys."""
-    keys = rows["key"].chunk(0)
+def key_order(keys: pa.DictionaryArray) -> Numbers | None:
+    """The numbers of rows in the order of their keys, and in each key in their own; None if that is how they are."""
     rank = np.empty(len(keys.dictionary) + 1, np.int32)
     rank[pc.sort_indices(keys.dictionary).to_numpy()] = np.arange(len(keys.dictionary), dtype=np.int32)
     rank[-1] = -1  # rows without a key, which another tool may have inserted
     codes = pc.fill_null(keys.indices, len(keys.dictionary)).to_numpy()
     order = np.argsort(rank[codes], kind="stable")
-    return rows if (order[1:] > order[:-1]).all() else rows.take(pa.array(order)).combine_chunks()
+    return None if (order[1:] > order[:-1]).all() else order
 
 
 # --- retention --------------------------------------------------------------------------------------------------------

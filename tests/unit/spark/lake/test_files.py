@@ -78,8 +78,7 @@ def test_no_more_files_stay_open_than_may_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("rows", "size", "expected"), [(10, 1 << 30, [12, 12, 6]), (1 << 30, 1, [4] * 7 + [2])])
 def test_rows_are_grouped_by_their_number_or_their_size(rows: int, size: int, expected: list[int]) -> None:
     batches = [samples(start, min(start + 4, 30)).cast(spelled(SCHEMA, WORDS)) for start in range(0, 30, 4)]
-    with patch.object(files_module, "ROWS", rows), patch.object(files_module, "BYTES", size):
-        found = list(grouped(batches))
+    found = list(grouped(batches, rows, size))
     assert [table.num_rows for table in found] == expected
     assert all(column.num_chunks == 1 for table in found for column in table.columns)
     assert pa.concat_tables(table.cast(SCHEMA) for table in found).equals(pa.Table.from_batches([samples(0, 30)]))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.spark.lake.tables import file, samples_at, written
+from zenspark.spark.lake import maintenance
 from zenspark.spark.lake.files import File
+from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.maintenance import (
     EXPIRED_TAG,
     MIN_FILES_TO_COMPACT,
@@ -20,16 +25,17 @@ from zenspark.spark.lake.maintenance import (
     Compaction,
     Retention,
     Rule,
-    by_key,
     compaction_groups,
     divided,
     expire,
     extended,
+    key_order,
     shares,
     size_tier,
     vacuum,
     write_together,
 )
+from zenspark.spark.lake.shapes import SAMPLES
 from zenspark.spark.lake.table import Change
 
 TODAY = date(2026, 11, 16)
@@ -120,9 +126,39 @@ def test_files_put_together_are_in_the_order_of_keys_and_keep_the_columns_of_oth
     assert table.delta().to_pyarrow_dataset().count_rows() == 4
 
 
+PIECE_BYTES = 16 << 20
+FILE_ROWS, PAYLOAD_BYTES = 4_000, 1_000
+
+
+def compaction_peak(path: Path, files: list[File]) -> int:
+    """The most bytes that Arrow has at once in this process, which compacts files in pieces of `PIECE_BYTES`."""
+    with patch.object(maintenance, "SORT_BYTES", PIECE_BYTES):
+        write_together(Folder.at(path), SAMPLES, files)
+    return int(pa.default_memory_pool().max_memory())
+
+
+def test_memory_of_a_compaction_does_not_grow_with_its_files(tmp_path: Path) -> None:
+    table = samples_at(tmp_path)
+    rows: list[dict[str, object]] = [
+        {"key": f"a/{each % 7}", "payload": bytes(PAYLOAD_BYTES)} for each in range(FILE_ROWS)
+    ]
+    files = [file for label in range(40) for file in written(table, str(label), rows)]
+    few, many = (in_new_process(compaction_peak, tmp_path, files[:count]) for count in (10, 40))
+    assert PIECE_BYTES < many <= few * 1.05
+    assert many < 2.5 * PIECE_BYTES, "a piece, and its largest column once more while it is put together"
+
+
+def in_new_process(function: Callable[..., int], *arguments: object) -> int:
+    """What a function gives in a process that has done nothing before."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
 def test_rows_without_a_key_come_first() -> None:
-    keys = pa.chunked_array([pa.array(["b", None, "a"]).dictionary_encode()])
-    assert by_key(pa.table({"key": keys, "x": [1, 2, 3]}))["x"].to_pylist() == [2, 3, 1]
+    order = key_order(pa.array(["b", None, "a"]).dictionary_encode())
+    assert order is not None
+    assert order.tolist() == [1, 2, 0]
+    assert key_order(pa.array([None, "a", "a", "b"]).dictionary_encode()) is None
 
 
 # --- retention
