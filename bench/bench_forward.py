@@ -10,7 +10,8 @@ Three processes on loopback TCP, shared memory off: a publisher and a subscriber
 router of either package, in turns. The fast ends are zenspark's (`put_batch`, and a subscriber into Arrow); to show
 that these do not favour their own kind, the same once more with the ends of eclipse-zenoh (`put`, and a callback).
 Everything is published with CongestionControl.BLOCK, so every message counts: the rate is taken where they arrive, over
-all but the first tenth. "cpu" is the processor time of the router, in seconds per million messages.
+all but the first tenth. "cpu" is the processor time of the router, in seconds per million messages. "distinct keys":
+each message is on a key that none before it had.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from bench.bench_session import (
+    DISTINCT_KEYS,
     KEY,
+    KEYS,
     OURS,
     THEIRS,
     Measured,
     Process,
     batch_of,
+    batches_of_keys,
     cpu,
     free_port,
     opened,
@@ -76,6 +80,16 @@ def role_publish(package: Package, locator: str, size: int, count: int) -> None:
         wait_for_word()
 
 
+def role_publish_keys(package: Package, locator: str, size: int, count: int) -> None:
+    """Publish once on each of so many keys, from record batches."""
+    with opened(package, "client", [], [locator]) as session:
+        publisher_of(package, session, KEYS)
+        for batch in batches_of_keys(size, count):
+            session.put_batch(batch, congestion_control=package.CongestionControl.BLOCK)
+        tell(done=True)
+        wait_for_word()
+
+
 class Arrivals:
     """Counts messages, and how long all but the first tenth of them took."""
 
@@ -105,20 +119,25 @@ class Arrivals:
         tell(rate=(self.seen - self.skipped) / seconds if seconds > 0 else 0.0, lost=self.expected - self.seen)
 
 
-def role_receive(package: Package, locator: str, size: int, count: int) -> None:
+def role_receive(package: Package, locator: str, size: int, count: int, key: str = KEY) -> None:
     """Receive until told that all was sent: into Arrow where there is that, else in a callback."""
     arrivals = Arrivals(count)
     with opened(package, "client", [], [locator]) as session:
         if package.__name__ == OURS:
-            subscriber = session.declare_subscriber(KEY, package.ArrowBatches())
+            subscriber = session.declare_subscriber(key, package.ArrowBatches())
             threading.Thread(target=count_batches, args=(subscriber, arrivals), daemon=True).start()
         else:
-            _kept = session.declare_subscriber(KEY, lambda _: arrivals.add(1))
+            _kept = session.declare_subscriber(key, lambda _: arrivals.add(1))
         tell(ready=True)
         wait_for_word()
         arrivals.wait()
         arrivals.tell()
         wait_for_word()
+
+
+def role_receive_keys(package: Package, locator: str, size: int, count: int) -> None:
+    """The same of many keys."""
+    role_receive(package, locator, size, count, KEYS)
 
 
 def count_batches(subscriber: Any, arrivals: Arrivals) -> None:  # noqa: ANN401
@@ -132,16 +151,13 @@ ROLES = {name[5:]: role for name, role in list(globals().items()) if name.starts
 # --- the one that starts them ---------------------------------------------------------------------------------------
 
 
-def play(router: str, ends: str, size: int) -> Measured:
-    """One turn: what arrived, and what it cost the router."""
+def play(router: str, ends: str, size: int, count: int, suffix: str = "") -> Measured:
+    """One turn: what arrived, and what it cost the router. `suffix` ends the names of the roles at the ends."""
     locator = f"tcp/127.0.0.1:{free_port()}"
-    count = COUNTS[ends, size]
-    if ends == OURS:
-        count -= count % batch_of(size, count).num_rows
     arguments = (locator, size, count)
     processes = []
     try:
-        for package, role in ((router, "router"), (ends, "receive"), (ends, "publish")):
+        for package, role in ((router, "router"), (ends, "receive" + suffix), (ends, "publish" + suffix)):
             processes.append(Process(package, role, *arguments, module="bench.bench_forward"))
             if role == "router":
                 processes[0].hear()
@@ -157,8 +173,20 @@ def play(router: str, ends: str, size: int) -> Measured:
 
 
 def results(ends: str, size: int, turns: int) -> Iterator[Result]:
-    name = f"{size} B between {ends}'s ends"
-    pairs = [(play(OURS, ends, size), play(THEIRS, ends, size)) for _ in range(turns)]
+    count = COUNTS[ends, size]
+    if ends == OURS:
+        count -= count % batch_of(size, count).num_rows
+    return compared(f"{size} B between {ends}'s ends", partial(play, ends=ends, size=size, count=count), turns)
+
+
+def results_of_keys(turns: int) -> Iterator[Result]:
+    turn = partial(play, ends=OURS, size=8, count=DISTINCT_KEYS, suffix="_keys")
+    return compared("8 B on distinct keys", turn, turns)
+
+
+def compared(name: str, turn: Callable[[str], Measured], turns: int) -> Iterator[Result]:
+    """What turns give with either router."""
+    pairs = [(turn(OURS), turn(THEIRS)) for _ in range(turns)]
     for figure, unit in (("rate", "/s"), ("cpu", "s/M")):
         ratios = [one[figure] / other[figure] for one, other in pairs]
         yield Result.of(f"{name}: {figure}, zenspark / zenoh", ratios, "x")
@@ -171,6 +199,7 @@ def results(ends: str, size: int, turns: int) -> Iterator[Result]:
 def lines(turns: int) -> Iterator[Line]:
     for ends, size in COUNTS:
         yield f"{size} B between {ends}", partial(results, ends, size, turns)
+    yield "8 B on distinct keys", partial(results_of_keys, turns)
 
 
 def be(role: str, package: str, locator: str, size: int, count: int) -> None:

@@ -10,8 +10,9 @@ median latency (how long it takes), at least 10 for `put_batch` and for receivin
 Each measurement has two processes on loopback TCP, shared memory off, and the two packages take turns, so a busy
 machine disturbs both alike. Whoever publishes is measured with the same receiver (zenspark, into Arrow); whoever
 receives, with the same sender (zenspark's `put_batch`), which is faster than any of them. A latency is half of the way
-there and back, as both packages' `ping` examples count it. "cpu" is the processor time of the measured process in
-seconds per million messages: it tells what is left of a machine with little to spare.
+there and back, as both packages' `ping` examples count it. "distinct keys": each publication is on a key that none
+before it had, as where there are ids or numbers in keys. "cpu" is the processor time of the measured process in seconds
+per million messages: it tells what is left of a machine with little to spare.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ from bench.running import Line, run
 OURS, THEIRS = "zenspark", "zenoh"
 TURNS = 7
 KEY = "bench/session"
+KEYS = KEY + "/keys/**"
 SIZES = {8: 1_000_000, 1024: 300_000, 65536: 30_000}
 """Payload sizes, and how many messages of them one by one a turn has;"""
 IN_BATCHES = {8: 10_000_000, 1024: 1_000_000, 65536: 30_000}
 """and how many in batches: so that either takes long enough to be measured."""
+DISTINCT_KEYS = 200_000
 PINGS = 4_000
 GETS = 3_000
 ROWS = 16_384
@@ -97,8 +100,8 @@ def measured(count: int, work: Callable[[], object]) -> None:
     tell(rate=count / seconds, cpu=(cpu() - used) / count * 1e6)
 
 
-def publisher_of(package: Package, session: Any) -> Any:  # noqa: ANN401
-    publisher = session.declare_publisher(KEY, congestion_control=package.CongestionControl.BLOCK)
+def publisher_of(package: Package, session: Any, key: str = KEY) -> Any:  # noqa: ANN401
+    publisher = session.declare_publisher(key, congestion_control=package.CongestionControl.BLOCK)
     wait_matched(publisher)
     return publisher
 
@@ -168,6 +171,24 @@ def role_feed(package: Package, locator: str, size: int, count: int) -> None:
             publisher.put_batch(batch)
 
 
+def role_feed_keys(package: Package, locator: str, size: int, count: int) -> None:
+    """Publish once on each of many keys, from record batches."""
+    with opened(package, "peer", [], [locator]) as session:
+        publisher_of(package, session, KEYS)
+        for batch in batches_of_keys(size, DISTINCT_KEYS):
+            session.put_batch(batch, congestion_control=package.CongestionControl.BLOCK)
+        wait_for_word()
+
+
+def batches_of_keys(size: int, count: int) -> Iterator[Any]:
+    """Rows that have each a key of its own, all of them below KEY."""
+    import pyarrow as pa
+
+    for start in range(0, count, ROWS):
+        keys = [f"{KEY}/keys/{number}/state" for number in range(start, min(start + ROWS, count))]
+        yield pa.record_batch({"key": keys, "payload": pa.array([bytes(size)] * len(keys), pa.binary())})
+
+
 class Counter:
     """Measures from the first message on until there were enough."""
 
@@ -191,7 +212,7 @@ class Counter:
         return not self.over.is_set()
 
 
-def role_callback(package: Package, locator: str, size: int, count: int) -> None:
+def role_callback(package: Package, locator: str, size: int, count: int, key: str = KEY) -> None:
     """Receive with a callback that looks at every payload."""
     counter = Counter(count)
     steps = 0
@@ -204,10 +225,15 @@ def role_callback(package: Package, locator: str, size: int, count: int) -> None
             counter.add(100)
 
     with opened(package, "peer", [locator], []) as session:
-        _kept = session.declare_subscriber(KEY, on_sample)
+        _kept = session.declare_subscriber(key, on_sample)
         tell(ready=True)
         counter.over.wait(PATIENCE)
         wait_for_word()
+
+
+def role_callback_keys(package: Package, locator: str, size: int, count: int) -> None:
+    """The same on many keys."""
+    role_callback(package, locator, size, count, KEYS)
 
 
 def role_channel(package: Package, locator: str, size: int, count: int) -> None:
@@ -223,16 +249,21 @@ def role_channel(package: Package, locator: str, size: int, count: int) -> None:
         wait_for_word()
 
 
-def role_arrow(package: Package, locator: str, size: int, count: int) -> None:
+def role_arrow(package: Package, locator: str, size: int, count: int, key: str = KEY) -> None:
     """Receive record batches."""
     counter = Counter(count)
     with opened(package, "peer", [locator], []) as session:
-        subscriber = session.declare_subscriber(KEY, package.ArrowBatches())
+        subscriber = session.declare_subscriber(key, package.ArrowBatches())
         tell(ready=True)
         for batch in subscriber:
             if not counter.add(batch.num_rows):
                 break
         wait_for_word()
+
+
+def role_arrow_keys(package: Package, locator: str, size: int, count: int) -> None:
+    """The same of many keys."""
+    role_arrow(package, locator, size, count, KEYS)
 
 
 def role_pong(package: Package, locator: str, size: int, count: int) -> None:
@@ -383,6 +414,16 @@ def receiving(role: str, size: int) -> Comparison:
     )
 
 
+def receiving_keys(role: str) -> Comparison:
+    """Counts a tenth less than are sent: the last of them may come late."""
+    feed, count = (OURS, "feed_keys"), DISTINCT_KEYS * 9 // 10
+    return (
+        f"receive distinct keys into {role} 8 B",
+        lambda: play((OURS, f"{role}_keys"), feed, 8, count, "listener"),
+        lambda: play((THEIRS, "callback_keys"), feed, 8, count, "listener"),
+    )
+
+
 def between(name: str, listener: str, caller: str, size: int, count: int) -> Comparison:
     return (
         name,
@@ -398,6 +439,8 @@ def comparisons() -> Iterator[Comparison]:
     for size in SIZES:
         for role in ("callback", "channel", "arrow"):
             yield receiving(role, size)
+    for role in ("callback", "arrow"):
+        yield receiving_keys(role)
     yield between("ping 8 B", "pong", "ping", 8, PINGS)
     yield between("get 8 B", "queryable", "get", 8, GETS)
 
