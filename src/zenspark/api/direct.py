@@ -175,7 +175,7 @@ class Served:
         if put is not None:
             spoken = self._direct.spoken(key, responder, self._qos, put.encoding)
             head = spoken.header + vle(self._number) + spoken.rest
-            self._pump.tell(head, put.payload, self._qos.priority)
+            self._pump.tell(head, put.payload, self._qos)
         else:
             expr = wire.WireExpr(0, key)
             response = messages.Response(
@@ -195,7 +195,7 @@ class Served:
             self._is_over = True
             self._direct.end(self._face, self)
             header, rest = self._direct.final(self._qos)
-            self._pump.tell(header + vle(self._number) + rest, None, self._qos.priority)
+            self._pump.tell(header + vle(self._number) + rest, None, self._qos)
         self._timer.cancel()
         self._write()
 
@@ -282,7 +282,7 @@ class Direct:
             gathering.at_end(partial(asked.pop, number, None))
             if event_log.is_enabled():
                 event_log.log_sent(end.face, question.request(number, end.face.express(str(question.key_expr))))
-            end.pump.tell(end.header + vle(number) + end.rest, None, question.qos.priority)
+            end.pump.tell(end.header + vle(number) + end.rest, None, question.qos)
         return [end.pump for end in way.ends]
 
     def _asked_of(self, face: Face) -> dict[int, tuple[Gathering, wire.QoS]]:

@@ -1,9 +1,10 @@
 """Speaker: the half of a driver that has something to say, from any thread.
 
-A message goes into the outbox of the connection, under the lock. Then: after a while of silence, or if it is express,
-everything there is written at once by the thread that said it; in a run of messages a full batch is written by the
-thread that filled it, and what is left by the loop, a moment later. What the link does not take waits in `_residue`
-until the loop finds it writable. Whoever comes meanwhile waits for room, or does without, as its message says.
+A message goes into the outbox of the connection, under the lock. Then: after a while of silence everything there is
+written at once by the thread that said it, and so is an express message, in a batch of its own; in a run of messages a
+full batch is written by the thread that filled it, and what is left by the loop, a moment later. What the link does not
+take waits in `_residue` until the loop finds it writable. Whoever comes meanwhile waits for room, or does without, as
+its message says.
 
 The loop cannot wait. It stops reading from those whose messages a link is behind with (`holding.py`); for all that it
 says nonetheless there is a limit, `max_backlog`, beyond which the neighbour is given up.
@@ -28,9 +29,9 @@ from zenspark.net.links import Link
 from zenspark.net.loop import Loop, hand_over, in_callback
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import Relay, Rows
+from zenspark.wire.columns import EXPRESS, Relay, Rows
 from zenspark.wire.messages import NetworkMessage
-from zenspark.wire.values import Congestion, Priority, QoS
+from zenspark.wire.values import Congestion, QoS
 
 logger = logging.getLogger("zenspark.net")
 
@@ -163,7 +164,7 @@ class Speaker(ABC):
         The loop writes what it said in its next turn; any other thread calls `flush` when it has said all.
         """
         try:
-            self.tell(encode(message), None, qos.priority, reliable)
+            self.tell(encode(message), None, qos, reliable)
         except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
             self._refuse(error)
 
@@ -177,7 +178,7 @@ class Speaker(ABC):
         logger.warning("a message to %s was not sent: %s", self.link.dst, error)
         self.drop(DropReason.TOO_LARGE)
 
-    def tell(self, head: bytes, payload: bytes | None, priority: Priority, reliable: bool = True) -> None:
+    def tell(self, head: bytes, payload: bytes | None, qos: QoS, reliable: bool = True) -> None:
         """As `say`, a message given as its bytes and, behind them, a payload; an error if it is too large."""
         outbox = self.connection.outbox
         if outbox is None:
@@ -188,9 +189,15 @@ class Speaker(ABC):
             if self._backlog > self._patience.max_backlog:
                 self._overflow()
                 return
-            is_full = outbox.append(priority, reliable, head, payload)
-            self._said = True
             outbox.flows = False
+            if qos.express:
+                self._write(outbox.take())
+            is_full = outbox.append(qos.priority, reliable, head, payload)
+            if qos.express:
+                self._write(outbox.take())
+                self._said = False
+                return
+            self._said = True
             if is_full:  # what waits must be seen to wait before more is said
                 self._write(outbox.take_ready())
             if self.loop.is_mine:
@@ -211,11 +218,16 @@ class Speaker(ABC):
         with self._lock:
             batches = 0
             while rows.lane >= 0 and not self._closed:
+                is_express = rows.lane & EXPRESS
+                if is_express:
+                    self._write(outbox.take())
                 try:
                     outbox.relay(rows)
                 except ZError as error:  # too large for this session
                     self._refuse(error)
                 batches += 1
+                if is_express:
+                    self._write(outbox.take())
                 if batches % BATCHES_AT_ONCE == 0:
                     self._write(outbox.take_ready())
                     if self._backlog > self._patience.max_backlog:
@@ -244,8 +256,10 @@ class Speaker(ABC):
                 return False
             if self._closed:
                 return False
-            if self._said:  # a key may be named by a number that a message waiting in another lane declares
-                self._said = False
+            if self._said or qos.express:
+                # a key may be named by a number that a message waiting in another lane declares; and an express
+                # message shares its batch with none
+                self._said = outbox.flows = False
                 self._write(outbox.take())
             full = outbox.append(qos.priority, reliable, head, payload)
             now = time.monotonic()
@@ -273,7 +287,10 @@ class Speaker(ABC):
         outbox.flows = ATOMIC and self._flush_due and not (self._residue or self._said or self._closed)
 
     def put_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
-        """Say all rows, as batches of their own, written at once; False if some were dropped: the last of them."""
+        """Say all rows, as batches of their own, written at once; False if some were dropped: the last of them.
+
+        Each express row is a batch of its own.
+        """
         outbox = self.connection.outbox
         if outbox is None:
             return False
@@ -284,7 +301,11 @@ class Speaker(ABC):
                     return False
                 self._said = False
                 self._write(outbox.take())
-                outbox.extend(qos.priority, reliable, rows, self._run_room() if self.link.is_streamed else None)
+                if qos.express:
+                    outbox.append(qos.priority, reliable, *rows.parts(rows.row))
+                    rows.skip()
+                else:
+                    outbox.extend(qos.priority, reliable, rows, self._run_room() if self.link.is_streamed else None)
                 self._write(outbox.take())
                 self._let_flow(outbox)
                 self._spoke = time.monotonic()

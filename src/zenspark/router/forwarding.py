@@ -15,7 +15,7 @@ from zenspark.router.memory import Known, Memory, Signature
 from zenspark.router.network import SELF
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode
-from zenspark.wire.columns import NO_LANE, Columns
+from zenspark.wire.columns import EXPRESS, NO_LANE, Columns
 from zenspark.wire.messages import Del, Push
 from zenspark.wire.values import Congestion, QoS
 
@@ -118,7 +118,7 @@ class Forwarding:
         return Course(
             tuple([_way(target, key or "", shape.qos, tree) for target in targets if target is not self._local]),
             key if self._local in targets else None,
-            shape.qos.priority | (RELIABLE if shape.reliable else 0),
+            shape.qos.priority | (RELIABLE if shape.reliable else 0) | (EXPRESS if shape.qos.express else 0),
             shape.qos.congestion,
         )
 

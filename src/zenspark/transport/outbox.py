@@ -19,7 +19,7 @@ import cython
 
 from zenspark.errors import LimitExceeded
 from zenspark.transport.framing import compress
-from zenspark.wire.columns import Encoder, Framing, Outcome, Relay, Rows
+from zenspark.wire.columns import EXPRESS, Encoder, Framing, Outcome, Relay, Rows
 from zenspark.wire.values import Priority
 
 if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
@@ -229,7 +229,7 @@ class Outbox:
             self._open(lane, reliable)
         batch: bytearray = lane.batch
         at: cython.Py_ssize_t = len(batch)
-        size: cython.Py_ssize_t = rows.measure(self._room - at)
+        size: cython.Py_ssize_t = rows.measure(0 if rows.lane & EXPRESS else self._room - at)
         _grow(batch, size)
         rows.write(batch, at)
 

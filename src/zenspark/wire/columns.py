@@ -1986,6 +1986,8 @@ class Cursor:
 
 # -- passing on --------------------------------------------------------------------------------------------------
 
+EXPRESS = 0x10
+"""A bit of the lane of rows that are passed on, each in a batch of its own."""
 NO_LANE = 0xFF
 """The lane of rows that do not go there."""
 _NO_LANE = cython.declare(cython.const_int, 0xFF)
@@ -1996,9 +1998,9 @@ _NO_LANE = cython.declare(cython.const_int, 0xFF)
 class Relay:
     """Rows on their way to one neighbour, each behind a new head, and how far that has come; good as long as its rows.
 
-    For each shape there is a lane, priority and reliability as in `Columns.frame_lane`, or NO_LANE, and the head: all
-    that stands before the body. The body is copied, with the timestamp that `Columns.stamp` noted for it, if any, which
-    is of the clock of `zid`.
+    For each shape there is a lane, priority and reliability as in `Columns.frame_lane` and EXPRESS, or NO_LANE, and the
+    head: all that stands before the body. The body is copied, with the timestamp that `Columns.stamp` noted for it, if
+    any, which is of the clock of `zid`.
     """
 
     lane = cython.declare(cython.int, visibility="readonly")

@@ -156,6 +156,8 @@ class Watched(Link):
         self.endpoint, self.src, self.dst = inner.endpoint, inner.src, inner.dst
         self.is_streamed, self.is_reliable = inner.is_streamed, inner.is_reliable
         self.writes: list[tuple[int, bool]] = []
+        self.taken = bytearray()
+        """The bytes that the link took."""
 
     def fileno(self) -> int:
         return self._inner.fileno()
@@ -165,7 +167,9 @@ class Watched(Link):
 
     def send(self, data: Buffer) -> int:
         self.writes.append((len(data), "test-end" in threading.current_thread().name))
-        return self._inner.send(data)
+        count = self._inner.send(data)
+        self.taken += memoryview(data)[:count]
+        return count
 
     def wait_writable(self, timeout: float) -> bool:
         return self._inner.wait_writable(timeout)

@@ -20,8 +20,8 @@ from zenspark.net.counters import DropReason, NeighbourCounters
 from zenspark.net.links import pair
 from zenspark.net.speaking import Patience, hurry
 from zenspark.transport.handshake import Offer
-from zenspark.wire.codec import encode
-from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Relay, Rows, Spans
+from zenspark.wire.codec import decode_batch, encode
+from zenspark.wire.columns import EXPRESS, Columns, Cursor, Framing, Outcome, Relay, Rows, Spans
 from zenspark.wire.messages import Del, Frame, Push
 from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
 
@@ -122,16 +122,71 @@ def test_who_finds_room_does_not_wait_for_the_loop() -> None:
         assert bob.wait_payloads(count + 1)[-1] == b"now"
 
 
-def test_express_is_written_at_once_with_what_was_said_before() -> None:
-    with watched(TALKATIVE) as (alice, bob, link):
+def batches_of(link: Watched) -> list[list[bytes]]:
+    """The payloads in each batch that was written."""
+    found, data = [], bytes(link.taken)
+    while data:
+        size = int.from_bytes(data[:2], "little")
+        frames, data = decode_batch(data[2 : 2 + size]), data[2 + size :]
+        found.append([message.body.payload for frame in frames for message in frame.msgs])  # type: ignore[attr-defined]
+    return found
+
+
+@contextlib.contextmanager
+def busy(patience: Patience = TALKATIVE) -> Iterator[tuple[End, End, Watched]]:
+    """Two ends, of which one is in the middle of a run, and its loop has something else to do."""
+    with watched(patience) as (alice, bob, link):
         alice.driver._spoke = time.monotonic()
         go_on = threading.Event()
         alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
-        assert alice.put(b"first")
-        assert alice.put(b"second", qos(express=True))
-        assert len(link.writes) == 1
-        assert bob.wait_payloads(2) == [b"first", b"second"]
-        go_on.set()
+        try:
+            link.taken.clear()
+            yield alice, bob, link
+        finally:
+            go_on.set()
+
+
+def test_an_express_message_is_written_at_once_in_a_batch_of_its_own() -> None:
+    with busy() as (alice, bob, link):
+        for payload, is_express in [(b"1", False), (b"2", False), (b"3", True), (b"4", True), (b"5", False)]:
+            assert alice.put(payload, qos(express=is_express))
+        assert batches_of(link) == [[b"1", b"2"], [b"3"], [b"4"]]
+        assert bob.wait_payloads(4) == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("in_full_flow", [False, True])
+def test_so_is_an_express_message_that_nobody_waits_with(in_full_flow: bool) -> None:
+    with busy() as (alice, _, link):
+        assert alice.put(b"1")
+        alice.driver._in_full_flow = in_full_flow
+        alice.driver.say(push(b"2"), qos(priority=Priority.REAL_TIME))
+        alice.driver.say(push(b"3"), qos(express=True))
+        alice.driver.say(push(b"4"), qos())
+        assert batches_of(link) == [[b"2"], [b"1"], [b"3"]]
+
+
+def test_so_is_each_of_many_express_rows() -> None:
+    with busy() as (alice, bob, link):
+        assert alice.put(b"0")
+        assert alice.driver.put_rows(rows_of([b"1", b"2", CHUNK]), qos(express=True), True)
+        assert batches_of(link)[:3] == [[b"0"], [b"1"], [b"2"]]
+        assert bob.wait_payloads(4) == [b"0", b"1", b"2", CHUNK]
+
+
+def test_so_is_each_of_the_express_rows_that_are_passed_on() -> None:
+    messages = [push(b"%d" % number, qos(express=number in (2, 3))) for number in range(6)]
+    columns = Columns(8)
+    batch = encode(Frame(reliable=True, sn=0, msgs=tuple(messages)))
+    assert Cursor(batch, Framing.BATCH).decode(columns) is Outcome.END
+    shapes = [columns.shape_at(index) for index in range(columns.shape_count)]
+    lanes = bytes(13 | (EXPRESS if shape.qos.express else 0) for shape in shapes)
+    heads = [encode(Push(wire_expr=shape.wire_expr, qos=shape.qos, body=Del()))[:-1] for shape in shapes]
+    with busy() as (alice, bob, link):
+        alice.driver.relay(Relay(columns, 0, 6, lanes, heads, b"\1"))
+        assert batches_of(link) == [[b"0", b"1"], [b"2"], [b"3"]]
+        alice.driver.drain()
+        assert batches_of(link)[3:] == [[b"4", b"5"]]
+        assert bob.wait_payloads(6) == [b"%d" % number for number in range(6)]
 
 
 def test_what_is_said_without_a_payload_comes_before_what_is_put_later() -> None:

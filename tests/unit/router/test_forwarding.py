@@ -13,7 +13,7 @@ from zenspark.router.network import TREES_DELAY
 from zenspark.router.router import Policy, Router
 from zenspark.router.stamping import Stamping
 from zenspark.wire.codec import decode_network, encode, encode_link_states
-from zenspark.wire.columns import NO_LANE, Columns, Cursor, Outcome, Relay
+from zenspark.wire.columns import EXPRESS, NO_LANE, Columns, Cursor, Outcome, Relay
 from zenspark.wire.messages import (
     Declare,
     DeclareKeyexpr,
@@ -127,7 +127,7 @@ def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
     found = place.forwarding.courses(place.source, columns_of(push(qos=urgent), reliable=False), 0, 1)
     assert found is not None
     course = found[0]
-    assert course.lane == Priority.REAL_TIME
+    assert course.lane == Priority.REAL_TIME | EXPRESS
     assert course.congestion is Congestion.DROP
     course = place.course(push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
     assert course.lane == Priority.DATA | 0x08
