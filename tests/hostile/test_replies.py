@@ -8,7 +8,10 @@ from functools import partial
 from tests.hostile.raw import RawPeer
 from tests.unit.api.sessions import address, connected, listening
 from tests.waiting import PATIENCE, until
+from zenspark.api.enums import CongestionControl, Priority
+from zenspark.api.query import Query
 from zenspark.api.session import Session
+from zenspark.wire import messages
 from zenspark.wire.messages import (
     Declare,
     DeclareQueryable,
@@ -19,7 +22,8 @@ from zenspark.wire.messages import (
     Response,
     ResponseFinal,
 )
-from zenspark.wire.values import WireExpr
+from zenspark.wire.values import Congestion, QoS, WireExpr
+from zenspark.wire.values import Priority as WirePriority
 
 
 def answer(peer: RawPeer) -> None:
@@ -48,3 +52,41 @@ def test_a_reply_under_a_broken_key_is_passed_over() -> None:
                 assert until(partial(replies, asker)) == [b"a"]  # none as long as the queryable is not known
                 answering.join()
         assert client.info.transports()
+
+
+def test_a_reply_that_may_be_dropped_does_not_wait_for_a_querier_that_does_not_read() -> None:
+    ended = threading.Event()
+
+    def answer(query: Query) -> None:
+        with query:
+            for _ in range(2000):
+                query.reply("a", bytes(10_000), congestion_control=CongestionControl.DROP)
+        ended.set()
+
+    with listening("router") as router, RawPeer(address(router), receive_buffer=4096) as peer:
+        queryable = router.declare_queryable("a", answer)
+        request = Request(request_id=1, wire_expr=WireExpr(0, "a"), qos=QoS.REQUEST, body=messages.Query())
+        assert peer.send(request)
+        assert ended.wait(PATIENCE)
+        (counters,) = router.info.link_counters()
+        dropped = counters.dropped["congestion"]
+        until(lambda: not peer.read(0.05) and peer.received and isinstance(peer.received[-1], ResponseFinal))
+        assert len(peer.received) == 2000 - dropped + 1
+        queryable.undeclare()
+
+
+def test_the_final_comes_behind_replies_of_lower_priority() -> None:
+    with listening("router") as router, RawPeer(address(router)) as peer:
+        queryable = router.declare_queryable("a", partial(reply_with, [Priority.REAL_TIME, Priority.BACKGROUND]))
+        assert peer.send(Request(request_id=1, wire_expr=WireExpr(0, "a"), qos=QoS.REQUEST, body=messages.Query()))
+        until(lambda: not peer.read(0.05) and len(peer.received) == 3)
+        *_, final = peer.received
+        assert final == ResponseFinal(request_id=1, qos=QoS(WirePriority.BACKGROUND, Congestion.BLOCK))
+        queryable.undeclare()
+
+
+def reply_with(priorities: list[Priority], query: Query) -> None:
+    """Reply once with each priority."""
+    with query:
+        for priority in priorities:
+            query.reply("a", priority.name, priority=priority)

@@ -220,3 +220,34 @@ def test_only_messages_with_an_unknown_mandatory_extension_are_rejected(package:
             assert peer.closed is None
         subscriber.undeclare()
         queryable.undeclare()
+
+
+@pytest.mark.parametrize("way", ["direct", "zenspark", "eclipse"])
+@pytest.mark.parametrize("asker", PACKAGES)
+def test_replies_with_a_qos_of_their_own_arrive(asker: str, way: str) -> None:
+    """eclipse-zenoh's routers and queriers treat every reply like its query."""
+    locator = unused()
+    qos = {"priority": zenspark.Priority.BACKGROUND, "express": True}
+
+    def answer(query: Any) -> None:  # noqa: ANN401 - of either package
+        with query:
+            query.reply("q/1", "own", congestion_control=zenspark.CongestionControl.BLOCK, **qos)
+            query.reply("q/2", "default")
+            query.reply_del("q/3", priority=zenspark.Priority.REAL_TIME)
+
+    client = {"mode": "client", "connect__endpoints": [locator]}
+    with contextlib.ExitStack() as stack:
+        package = "zenspark" if way == "direct" else way
+        router = stack.enter_context(session(package, mode="router", listen__endpoints=[locator]))
+        queryables = router if way == "direct" else stack.enter_context(session("zenspark", **client))
+        queriers = stack.enter_context(session(asker, **client))
+        queryable = queryables.declare_queryable("q/*", answer)
+        querier = queriers.declare_querier("q/*", timeout=SECONDS)
+        until(lambda: querier.matching_status.matching)
+        samples = {str(reply.ok.key_expr): reply.ok for reply in querier.get() if reply.ok is not None}
+        assert set(samples) == {"q/1", "q/2", "q/3"}
+        if "eclipse" not in (asker, way):
+            treated = {key: (sample.priority.name, sample.express) for key, sample in samples.items()}
+            assert treated == {"q/1": ("BACKGROUND", True), "q/2": ("DATA", False), "q/3": ("REAL_TIME", False)}
+        queryable.undeclare()
+        querier.undeclare()

@@ -25,6 +25,7 @@ from zenspark.api.room import Room
 from zenspark.api.sample import Head, Reply, Sample
 from zenspark.key import KeyExpr
 from zenspark.net import event_log
+from zenspark.net.counters import DropReason
 from zenspark.net.driver import Pump
 from zenspark.net.node import Node
 from zenspark.router.face import Face, Region
@@ -149,7 +150,7 @@ class Spoken(msgspec.Struct, eq=False, frozen=True):
 class Served:
     """A question of a neighbour that queryables of this session answer."""
 
-    __slots__ = ("_direct", "_face", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
+    __slots__ = ("_direct", "_face", "_final_qos", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
 
     def __init__(self, direct: Direct, known: Known, request: messages.Request, timeout: float) -> None:
         self.key_expr = known.key_expr
@@ -157,31 +158,38 @@ class Served:
         self._face = known.face
         self._pump = pump = known.pump
         self._number = request.request_id
-        self._qos = request.qos
+        self._qos = self._final_qos = request.qos
         self._is_over = False
         self._timer = pump.loop.call_at(pump.loop.now() + timeout, self._expire)
 
-    def answer(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
-        """Send one response."""
+    def answer(
+        self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS | None
+    ) -> None:
+        """Send one response; one that may be dropped, and says so itself, is dropped if the link is full."""
+        congestion = wire.Congestion.BLOCK if qos is None else qos.congestion
+        if congestion is not wire.Congestion.BLOCK and not self._pump.wait_for_room(congestion):
+            self._pump.drop(DropReason.CONGESTION)
+            return
         with self._direct.lock:
             if self._is_over:
                 return
-            self._tell(key, body, responder)
+            self._tell(key, body, responder, qos or self._qos)
         self._write()
-        self._pump.wait_for_room(wire.Congestion.BLOCK)
+        self._pump.wait_for_room(congestion)
 
-    def _tell(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
+    def _tell(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS) -> None:
+        self._final_qos = self._final_qos.not_before(qos)
         put = _bare_value(body)
         if put is not None:
-            spoken = self._direct.spoken(key, responder, self._qos, put.encoding)
+            spoken = self._direct.spoken(key, responder, qos, put.encoding)
             head = spoken.header + vle(self._number) + spoken.rest
-            self._pump.tell(head, put.payload, self._qos)
+            self._pump.tell(head, put.payload, qos)
         else:
             expr = wire.WireExpr(0, key)
             response = messages.Response(
-                request_id=self._number, wire_expr=expr, qos=self._qos, responder=responder, body=body
+                request_id=self._number, wire_expr=expr, qos=qos, responder=responder, body=body
             )
-            self._pump.say(response, self._qos)
+            self._pump.say(response, qos)
 
     def _write(self) -> None:
         if not self._pump.loop.is_mine:  # the loop does so at the end of its turn
@@ -194,8 +202,8 @@ class Served:
                 return
             self._is_over = True
             self._direct.end(self._face, self)
-            header, rest = self._direct.final(self._qos)
-            self._pump.tell(header + vle(self._number) + rest, None, self._qos)
+            header, rest = self._direct.final(self._final_qos)
+            self._pump.tell(header + vle(self._number) + rest, None, self._final_qos)
         self._timer.cancel()
         self._write()
 
@@ -304,7 +312,7 @@ class Direct:
             del self._asked[face][number]
             gathering.source_done()
             return True
-        reply = self._reply(face, message, qos)
+        reply = self._reply(face, message, message.qos.of_response(qos))
         if reply is not None and not gathering.add(reply):
             self._room.missing(gathering.inlet, face, own_questions=1)
         return True

@@ -363,12 +363,14 @@ class Hub:
         return [one for one in found if one.origin is not unwanted and (one.complete or not only_complete)]
 
     def _on_request(self, request: messages.Request) -> None:
-        def answer(key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
+        def answer(
+            key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS | None
+        ) -> None:
             links = self._say(
                 messages.Response(
                     request_id=request.request_id,
                     wire_expr=wire.WireExpr(0, key),
-                    qos=request.qos,
+                    qos=qos or request.qos,
                     responder=responder,
                     ts_stack=self.stamped(request.ts_stack, InterceptionPoint.SEND),
                     body=body,
@@ -475,12 +477,14 @@ class Hub:
 
         request = self._received(request)
 
-        def answer(key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
+        def answer(
+            key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS | None
+        ) -> None:
             stack = self.stamped(request.ts_stack, InterceptionPoint.SEND, InterceptionPoint.RECEIVE)
             with self.lock:
                 if self.room.refuses(gathering.inlet):
                     return
-                has_room = gathering.add(reply_of(key, body, responder, request.qos, stack))
+                has_room = gathering.add(reply_of(key, body, responder, qos or request.qos, stack))
             if not has_room:
                 self.room.wait([gathering.inlet])
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-from zenspark.api.checks import choice, expect
+from zenspark.api.checks import choice, expect, flag
 from zenspark.api.encoding import Encoding
 from zenspark.api.enums import CongestionControl, ConsolidationMode, Priority, QueryTarget, ReplyKeyExpr
 from zenspark.api.ids import SourceInfo
@@ -28,8 +28,8 @@ from zenspark.wire.messages import Del, Err, Put, Reply, Request
 ANY_KEY = "_anyke"
 """The parameter by which a querier accepts replies on any key."""
 
-Answer = Callable[[str, Reply | Err, wire.EntityId], None]
-"""Sends one response: the key it is about, what is said, and who says it."""
+Answer = Callable[[str, Reply | Err, wire.EntityId, wire.QoS | None], None]
+"""Sends one response: the key it is about, what is said, who says it, and its QoS: None for that of the query."""
 
 Later = Callable[[Callable[[], None]], None]
 """Has something done soon in another thread, without ever waiting for a lock."""
@@ -188,7 +188,11 @@ class Query:
         consolidation: ConsolidationMode | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Answer with a value. Responses are treated like the question, so the quality of service is ignored.
+        """Answer with a value.
+
+        `congestion_control`, `priority` and `express` are those of the query where they are not given, as they always
+        are in eclipse-zenoh, whose routers also replace them on the way. A reply that may be dropped is, where the link
+        to the querier is full.
 
         `consolidation`, which eclipse-zenoh does not have, is how this reply should be merged with others for its key,
         if the querier leaves that to the queryables (AUTO, its default); no preference by default. eclipse-zenoh's
@@ -204,7 +208,7 @@ class Query:
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
             payload=ZBytes.of(payload).to_bytes(),
         )
-        self._reply(key_expr, body, consolidation)
+        self._reply(key_expr, body, consolidation, self._qos(congestion_control, priority, express))
 
     def reply_del(
         self,
@@ -224,14 +228,33 @@ class Query:
             source_info=_source(source_info),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
         )
-        self._reply(key_expr, body, consolidation)
+        self._reply(key_expr, body, consolidation, self._qos(congestion_control, priority, express))
 
-    def _reply(self, key_expr: KeyExpr | str, body: Put | Del, consolidation: ConsolidationMode | None = None) -> None:
+    def _qos(
+        self, congestion: CongestionControl | None, priority: Priority | None, express: bool | None
+    ) -> wire.QoS | None:
+        """The QoS of a reply, if the queryable says anything about it."""
+        if congestion is None and priority is None and express is None:
+            return None
+        asked = self._live().request.qos
+        return wire.QoS(
+            asked.priority if priority is None else expect(Priority, priority).to_wire(),
+            asked.congestion if congestion is None else expect(CongestionControl, congestion).to_wire(),
+            asked.express if express is None else flag(express),
+        )
+
+    def _reply(
+        self,
+        key_expr: KeyExpr | str,
+        body: Put | Del,
+        consolidation: ConsolidationMode | None = None,
+        qos: wire.QoS | None = None,
+    ) -> None:
         answering = self._live()
         preferred = choice(ConsolidationMode, consolidation, ConsolidationMode.AUTO).to_wire()
         reply = Reply(consolidation=preferred, body=body)
         if key_expr == answering.key_expr:  # most often
-            answering.answer(str(answering.key_expr), reply, self._responder)
+            answering.answer(str(answering.key_expr), reply, self._responder, qos)
             return
         key = KeyExpr.of(key_expr)
         if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not answering.key_expr.intersects(key):
@@ -239,7 +262,7 @@ class Query:
                 f"a reply on {key} does not match the query on {answering.key_expr}; "
                 "the querier would have to ask with accept_replies=ReplyKeyExpr.ANY"
             )
-        answering.answer(str(key), reply, self._responder)
+        answering.answer(str(key), reply, self._responder, qos)
 
     def reply_err(
         self,
@@ -252,7 +275,7 @@ class Query:
         answering = self._live()
         encoded = wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire()
         error = Err(encoding=encoded, source_info=_source(source_info), payload=ZBytes.of(payload).to_bytes())
-        answering.answer(str(answering.key_expr), error, self._responder)
+        answering.answer(str(answering.key_expr), error, self._responder, None)
 
     def __str__(self) -> str:
         return describe(self, selector=f'"{self.selector}"')

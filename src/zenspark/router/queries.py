@@ -17,6 +17,8 @@ class Pending(msgspec.Struct, eq=False):
     origin: Face
     origin_id: int
     qos: QoS
+    final_qos: QoS
+    """That of its RESPONSE_FINAL, which no RESPONSE may come after."""
     deadline: float
     budget: int
     """How many more responses the asker accepts; 0 for any number."""

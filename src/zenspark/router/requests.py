@@ -50,7 +50,7 @@ class Requests:
         if key is not None and tree is not None:
             targets = self._routes.request(face, key, request.target, tree)
         timeout = self._seconds_for(face, request)
-        pending = Pending(face, request.request_id, request.qos, now + timeout, request.budget, key or "")
+        pending = Pending(face, request.request_id, request.qos, request.qos, now + timeout, request.budget, key or "")
         if targets and not self._is_admitted(face):
             self._out.append((face, error(request.request_id, request.qos, face.zid, TOO_MANY, key or "")))
             targets = ()
@@ -94,7 +94,9 @@ class Requests:
         key = face.resolve(response.wire_expr)
         if pending is None or key is None or (isinstance(response.body, Reply) and not is_key_expression(key)):
             return
-        back = replace(response, request_id=pending.origin_id, wire_expr=WireExpr(0, key), qos=pending.qos)
+        qos = response.qos.of_response(pending.qos)
+        pending.final_qos = pending.final_qos.not_before(qos)
+        back = replace(response, request_id=pending.origin_id, wire_expr=WireExpr(0, key), qos=qos)
         self._out.append((pending.origin, back))
         if pending.budget:
             pending.budget -= 1
@@ -109,7 +111,7 @@ class Requests:
             self._finish(pending)
 
     def _finish(self, pending: Pending) -> None:
-        self._out.append((pending.origin, ResponseFinal(request_id=pending.origin_id, qos=pending.qos)))
+        self._out.append((pending.origin, ResponseFinal(request_id=pending.origin_id, qos=pending.final_qos)))
 
     def remove(self, face: Face) -> None:
         """A face is gone: it waits for nothing, and will answer nothing."""

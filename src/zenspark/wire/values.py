@@ -454,6 +454,14 @@ class QoS(Value, frozen=True):
         congestion = (0, 0x08, 0x20)[self.congestion]
         return self.priority | congestion | (0x10 if self.express else 0)
 
+    def of_response(self, request: QoS) -> QoS:
+        """How a response with this QoS is treated: like its request, if it does not say."""
+        return request if self == QoS.DEFAULT else self
+
+    def not_before(self, other: QoS) -> QoS:
+        """The same treatment for a message that must not overtake one with another."""
+        return self if self.priority >= other.priority else QoS(other.priority, self.congestion, self.express)
+
 
 def _qos(value: int) -> QoS:
     congestion = Congestion.BLOCK if value & 0x08 else Congestion.BLOCK_FIRST if value & 0x20 else Congestion.DROP

@@ -519,6 +519,27 @@ def test_localities_of_questions(router: Session, client: Session) -> None:
     assert list(router.get("nobody", allowed_destination=Locality.SESSION_LOCAL)) == []
 
 
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_replies_have_the_qos_of_the_query_or_their_own(router: Session, client: Session, where: str) -> None:
+    def answer(query: Query) -> None:
+        query.reply("q/1", b"")
+        query.reply("q/2", b"", priority=Priority.BACKGROUND, congestion_control=CongestionControl.BLOCK_FIRST)
+        query.reply_del("q/3", express=False)
+        with pytest.raises(TypeError):
+            query.reply("q/4", b"", priority="DATA")  # type: ignore[arg-type]
+
+    (client if where == "here" else router).declare_queryable("q/*", answer)
+    until(lambda: list(client.get("q/*", timeout=PATIENCE)))
+    found = client.get("q/*", priority=Priority.DATA_HIGH, express=True, timeout=PATIENCE)
+    samples = {str(reply.ok.key_expr): reply.ok for reply in found}
+    treated = {key: (each.priority, each.congestion_control, each.express) for key, each in samples.items()}
+    assert treated == {
+        "q/1": (Priority.DATA_HIGH, CongestionControl.BLOCK, True),
+        "q/2": (Priority.BACKGROUND, CongestionControl.BLOCK_FIRST, True),
+        "q/3": (Priority.DATA_HIGH, CongestionControl.BLOCK, False),
+    }
+
+
 def test_a_querier_asks_with_its_settings(peer: Session) -> None:
     seen: list[tuple[str, ReplyKeyExpr, object]] = []
 

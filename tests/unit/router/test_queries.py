@@ -10,7 +10,7 @@ ASKER, ONE, TWO = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) 
 
 
 def pending(deadline: float = 1.0) -> Pending:
-    return Pending(ASKER, 7, QoS.REQUEST, deadline, 0, "q", {(ONE, 1), (TWO, 1)})
+    return Pending(ASKER, 7, QoS.REQUEST, QoS.REQUEST, deadline, 0, "q", {(ONE, 1), (TWO, 1)})
 
 
 def test_the_last_copy_finishes_the_request() -> None:

@@ -9,6 +9,7 @@ from zenspark.router.face import Face
 from zenspark.router.limits import RouterLimits
 from zenspark.router.requests import MAX_QUERY_SECONDS, TOO_MANY, seconds_for
 from zenspark.router.router import Policy, Router
+from zenspark.wire.fields import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareQueryable,
@@ -21,7 +22,7 @@ from zenspark.wire.messages import (
     Response,
     ResponseFinal,
 )
-from zenspark.wire.values import QueryTarget, WhatAmI, WireExpr, ZenohId
+from zenspark.wire.values import Congestion, Priority, QoS, QueryTarget, WhatAmI, WireExpr, ZenohId
 
 
 def spoken(node: Node) -> list[str]:
@@ -81,6 +82,22 @@ def test_an_error_needs_no_key(line: tuple[Network, Node, Node, Node]) -> None:
     left.heard.clear()
     net.say(right, Response(request_id=asked.request_id, wire_expr=WireExpr(), body=Err(payload=b"Timeout")))
     assert spoken(left) == ["Response"]
+
+
+def test_responses_keep_their_qos_and_the_final_overtakes_none(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    asked = QoS(Priority.DATA_HIGH, Congestion.BLOCK)
+    net.say(left, Request(request_id=9, wire_expr=WireExpr(0, "q/a"), qos=asked, body=Query()))
+    (request,) = right.heard
+    assert isinstance(request, Request)
+    left.heard.clear()
+    urgent, idle = QoS(Priority.REAL_TIME, Congestion.BLOCK, express=True), QoS(Priority.BACKGROUND)
+    for qos in (urgent, QoS.DEFAULT, idle, urgent):
+        net.say(right, replace(response(request.request_id, "q/a"), qos=qos))
+    net.say(right, ResponseFinal(request_id=request.request_id, qos=asked))
+    treated = [message.qos for message in left.heard if isinstance(message, Response | ResponseFinal)]
+    assert treated == [urgent, asked, idle, urgent, QoS(Priority.BACKGROUND, Congestion.BLOCK)]
 
 
 def test_between_routers_a_request_says_where_it_entered(line: tuple[Network, Node, Node, Node]) -> None:

@@ -595,3 +595,11 @@ def test_there_is_a_weight_for_each_link() -> None:
         write_weights(Writer(), (1,), (7, 8))
     with pytest.raises(EncodeError, match="weights: 65536 does not fit 16 bits"):
         write_weights(Writer(), (1 << 16,), (7,))
+
+
+def test_the_qos_of_a_response_is_its_own_or_that_of_its_request() -> None:
+    asked, own = QoS(Priority.DATA_HIGH, Congestion.BLOCK), QoS(Priority.DATA, Congestion.DROP, express=True)
+    assert own.of_response(asked) is own
+    assert QoS.DEFAULT.of_response(asked) is asked
+    assert asked.not_before(QoS(Priority.REAL_TIME)) is asked
+    assert asked.not_before(own) == QoS(Priority.DATA, Congestion.BLOCK)
