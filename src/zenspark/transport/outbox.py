@@ -165,7 +165,8 @@ class Outbox:
                 self._fragment(lane, reliable, head, payload)
                 return True
         if lane.frame != reliable:
-            self._open(lane, reliable)
+            full = self._part(lane, reliable) or full
+            batch = lane.batch
         batch += head
         if payload is not None:
             _write_vle(batch, length)
@@ -226,7 +227,7 @@ class Outbox:
                 self._fragment(lane, reliable, bytes(rows.message()), None)
                 return
         if lane.frame != reliable:
-            self._open(lane, reliable)
+            self._part(lane, reliable)
         batch: bytearray = lane.batch
         at: cython.Py_ssize_t = len(batch)
         size: cython.Py_ssize_t = rows.measure(0 if rows.lane & EXPRESS else self._room - at)
@@ -271,13 +272,17 @@ class Outbox:
         return True
 
     @cython.cfunc
-    def _open(self, lane: Lane, reliable: cython.bint) -> cython.void:
-        """Begin a frame, and a batch if there is none."""
+    def _part(self, lane: Lane, reliable: cython.bint) -> cython.bint:
+        """Begin a batch with a frame of this reliability; True if there was another, which is ready now.
+
+        A frame goes on to the end of its batch, so a batch holds messages of one reliability.
+        """
+        full: cython.bint = self._close(lane)
         batch: bytearray = lane.batch
-        if not batch:
-            batch += b"\0\0"
+        batch += b"\0\0"
         self._header(batch, FRAME | (RELIABLE if reliable else 0), lane, reliable, False)
         lane.frame = reliable
+        return full
 
     @cython.cfunc
     def _header(

@@ -105,6 +105,25 @@ def test_no_batch_is_larger_than_agreed_and_full_ones_are_ready(size: int) -> No
     assert sum(len(frame.msgs) for frame in frames if isinstance(frame, Frame)) == 300
 
 
+def test_a_batch_holds_one_frame_of_one_reliability() -> None:
+    """MR-8, MR-71: a FRAME goes to the end of its batch, and each batch has a length of its own."""
+    outbox = Outbox(2048, 100, MASK)
+    reliabilities = [True, True, False, True, False, False]
+    ready = [outbox.append(5, reliable, message(b"x")) for reliable in reliabilities]
+    assert ready == [False, False, True, True, True, False]
+    outbox.relay(relay_of(*[Push(wire_expr=WireExpr(1), body=Put(payload=b"x"))] * 2))
+    batches = [decode_batch(bytes(batch[2:])) for batch in outbox.take()]
+    assert [len(batch) for batch in batches] == [1] * 5
+    frames = [frame for (frame,) in batches if isinstance(frame, Frame)]
+    assert [(frame.reliable, len(frame.msgs)) for frame in frames] == [
+        (True, 2),
+        (False, 1),
+        (True, 1),
+        (False, 2),
+        (True, 2),
+    ]
+
+
 @pytest.mark.parametrize("priority", [5, 2])
 @pytest.mark.parametrize("reliable", [True, False])
 def test_large_messages_go_out_in_marked_pieces(priority: int, reliable: bool) -> None:
