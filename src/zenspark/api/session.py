@@ -62,6 +62,10 @@ MAX_PUBLICATIONS = 10_000
 """How many keys `put` remembers how to publish on: more would let ever new keys fill the memory."""
 
 
+MAX_PARAMETERS = 0xFFFF
+"""Bytes the parameters of a query may have: their length has 16 bits. Longer ones of others are read all the same."""
+
+
 class Session:
     """An open session. Closes when it leaves its `with` block, or when nobody holds it any more.
 
@@ -296,6 +300,8 @@ class Session:
         2^32 - 1; any number by default. The query ends with the last of them. Routers of zenspark pass no more of them
         on. Raises ValueError for a number outside that range, TypeError for what is no whole number.
 
+        Raises UsageError if the parameters have more than 65,535 bytes.
+
         `timestamp`, neither there, tells the queryables when it was asked: `query.timestamp`; they are told nothing by
         default.
         """
@@ -431,7 +437,7 @@ def _question(
         parameters.insert(ANY_KEY, "")
     query = messages.Query(
         consolidation=chosen.to_wire(),
-        parameters=str(parameters),
+        parameters=_checked(str(parameters)),
         source_info=None if source_info is None else expect(SourceInfo, source_info).to_wire(),
         body=_query_body(payload, encoding),
         attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
@@ -449,6 +455,14 @@ def _question(
         timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
         stack=hub.stack(timestamp_instrumentation),
     )
+
+
+def _checked(parameters: str) -> str:
+    """Parameters, if their length can be written in 16 bits."""
+    size = len(parameters.encode())
+    if size > MAX_PARAMETERS:
+        raise UsageError(f"the parameters of a query have {size} bytes, more than {MAX_PARAMETERS}")
+    return parameters
 
 
 def _query_body(payload: IntoZBytes | None, encoding: Encoding | str | None) -> wire.QueryBody | None:

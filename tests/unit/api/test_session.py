@@ -417,6 +417,28 @@ def test_a_budget_ends_a_query(where: str) -> None:
             client.get("q", budget=0)
 
 
+def test_parameters_have_a_length_of_16_bits(router: Session, client: Session) -> None:
+    """MR-229, QU-49: longer ones are refused where they are given, and read where they come."""
+    sizes: list[int] = []
+    router.declare_queryable("q", lambda query: sizes.append(len(str(query.parameters).encode())))
+    until(lambda: client.declare_querier("q").matching_status)
+    longest = "é" * (2**15 - 1) + "x"
+    assert list(client.get(f"q?{longest}", timeout=PATIENCE)) == []
+    querier = client.declare_querier("q")
+    refused: list[Callable[[], object]] = [
+        lambda: client.get(f"q?{longest}x"),
+        lambda: querier.get(parameters=f"{longest}x"),
+        lambda: client.get(f"q?{longest}", accept_replies=ReplyKeyExpr.ANY),
+    ]
+    for ask in refused:
+        with pytest.raises(UsageError, match="bytes, more than 65535"):
+            ask()
+    body = messages.Query(parameters="x" * 70_000)
+    with client._hub.lock:
+        client._hub.node.say(messages.Request(request_id=77, wire_expr=wire.WireExpr(0, "q"), body=body))
+    until(lambda: sizes == [65_535, 70_000])
+
+
 def test_replies_on_other_keys_must_be_asked_for(peer: Session) -> None:
     refused: list[str] = []
 
