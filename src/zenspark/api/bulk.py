@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from zenspark.api.enums import Locality
 from zenspark.api.handlers import Inlet
 from zenspark.api.hub import Hub
-from zenspark.api.publishing import Publishing, admitted, targets_of
+from zenspark.api.publishing import Publishing, admitted, encode_for, targets_of
 from zenspark.api.sample import Sample, sample_from_body
 from zenspark.arrow.outgoing import Run, checked, rows_of, runs_of, stamped
 from zenspark.errors import RowError, UsageError
 from zenspark.key import KeyExpr
 from zenspark.net.driver import Pump
 from zenspark.router.face import Guard
-from zenspark.wire.codec import encode
 from zenspark.wire.columns import Rows
 from zenspark.wire.values import WireExpr
 
@@ -135,7 +134,8 @@ class Bulk:
         expr = next(iter(exprs.values())) if len(exprs) == 1 else None
         if not batch.num_rows:
             return 0
-        rows = rows_of(batch if expr is not None else self._outward(batch), expr, run.qos, self._publishing.encoding)
+        outward, qos = batch if expr is not None else self._outward(batch), run.qos.for_patch(driver.patch)
+        rows = rows_of(outward, expr, qos, self._publishing.encoding)
         if wanted.guard is not None:
             return self._send_each(rows, run.reliable, driver, wanted.guard)
         driver.put_rows(rows, run.qos, run.reliable)
@@ -147,7 +147,7 @@ class Bulk:
         for row in range(rows.count):
             push = admitted(self._hub, guard, rows.push(row), reliable)
             if push is not None:
-                dropped += not driver.put(encode(push), None, push.qos, reliable)
+                dropped += not driver.put(encode_for(push, driver), None, push.qos, reliable)
         return dropped
 
     def _outward(self, batch: pa.RecordBatch) -> pa.RecordBatch:

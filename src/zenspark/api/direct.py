@@ -35,6 +35,7 @@ from zenspark.transport.outbox import vle
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
+from zenspark.wire.fields import replace
 
 
 class End(msgspec.Struct, eq=False, frozen=True):
@@ -158,7 +159,7 @@ class Served:
         self._face = known.face
         self._pump = pump = known.pump
         self._number = request.request_id
-        self._qos = self._final_qos = request.qos
+        self._qos = self._final_qos = request.qos.for_patch(pump.patch)
         self._is_over = False
         self._timer = pump.loop.call_at(pump.loop.now() + timeout, self._expire)
 
@@ -271,7 +272,9 @@ class Direct:
         pump = self.pump(face)
         if pump is None:
             return None
-        return End(face, pump, face.vocabulary, *_around_number(question.request(0, face.express(key))))
+        request = question.request(0, face.express(key))
+        written = replace(request, qos=request.qos.for_patch(pump.patch))
+        return End(face, pump, face.vocabulary, *_around_number(written))
 
     def pump(self, face: Face) -> Pump | None:
         """How to speak to a neighbour, if nobody looks at what is said there and heard from there."""

@@ -28,6 +28,7 @@ from zenspark.router.routes import Routes
 from zenspark.transport.outbox import FULL, REFUSED, Outbox
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
+from zenspark.wire.fields import replace
 from zenspark.wire.messages import Declare, Del, Push, Put
 
 
@@ -141,7 +142,7 @@ class Publication:
             for driver, expr, _ in targets:
                 outbox = driver.connection.outbox
                 assert outbox is not None, "only a link with a session leads anywhere"
-                whole = encode(Push(wire_expr=expr, qos=publishing.qos, body=body))
+                whole = encode(Push(wire_expr=expr, qos=publishing.qos.for_patch(driver.patch), body=body))
                 heads.append((driver, outbox, whole[: len(whole) - 1]))  # without the length of the empty payload
             self._heads = heads
 
@@ -185,7 +186,7 @@ class Publication:
             message = Push(wire_expr=expr, qos=qos, timestamp=stamp, ts_stack=stack, body=body)
             push = admitted(self._hub, guard, message, self._reliable)
             if push is not None:
-                driver.put(encode(push), None, push.qos, self._reliable)
+                driver.put(encode_for(push, driver), None, push.qos, self._reliable)
 
 
 def admitted(hub: Hub, guard: Guard | None, push: Push, reliable: bool) -> Push | None:
@@ -194,6 +195,12 @@ def admitted(hub: Hub, guard: Guard | None, push: Push, reliable: bool) -> Push 
         return push
     with hub.lock:
         return guard.admit(push, reliable, hub.node.loop.now())
+
+
+def encode_for(push: Push, driver: Pump) -> bytes:
+    """A publication as a neighbour is told it, who may not know every congestion control."""
+    qos = push.qos.for_patch(driver.patch)
+    return encode(push if qos is push.qos else replace(push, qos=qos))
 
 
 def targets_of(hub: Hub, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr, Guard | None]]:

@@ -473,6 +473,7 @@ class Node:
             locators = self.locators(_is_loopback(driver.link))
             bits, relays = opened.terms.request_bits, opened.terms.relays
             face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators, bits, relays)
+            face.patch = driver.patch = opened.terms.patch
             self._drivers[face] = driver
             self._faces[driver] = face
             driver.audience = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)

@@ -30,6 +30,7 @@ from zenspark.net.loop import Loop, hand_over, in_callback
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import EXPRESS, Relay, Rows
+from zenspark.wire.fields import replace
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Congestion, QoS
 
@@ -118,6 +119,8 @@ class Speaker(ABC):
         """Whom to tell, in the loop, when a callback begins and ends to wait for room here."""
         self.audience: tuple[NeighbourCounters, ...] = ()
         """The counters of those who hear what is said here: one neighbour, or the members of a group."""
+        self.patch = 1
+        """The patch of the protocol that those who hear what is said here speak."""
         self._flush_due = False
         self._in_full_flow = False
         """Whether a batch was filled since the loop was asked to write what is there."""
@@ -163,6 +166,9 @@ class Speaker(ABC):
 
         The loop writes what it said in its next turn; any other thread calls `flush` when it has said all.
         """
+        written = qos.for_patch(self.patch)
+        if written is not qos:
+            message = replace(message, qos=written)
         try:
             self.tell(encode(message), None, qos, reliable)
         except ZError as error:  # too large for this session: nobody else is to miss theirs because of it

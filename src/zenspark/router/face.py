@@ -143,6 +143,8 @@ class Face(Holder):
         """Whether it is in our network as a relay, one of us being a peer."""
         self.wants_all = region is Region.PEER or relays
         """A peer that has not yet said D_FINAL(0) may want anything."""
+        self.patch = 1
+        """The patch of the protocol that the session with it agreed on."""
         self.group: Face | None = None
         """The group a member belongs to."""
         self.is_doubled = False

@@ -125,7 +125,8 @@ class Forwarding:
 
 def _way(target: Face, key: str, qos: QoS, tree: int) -> Way:
     node_id = tree if target.region is Region.ROUTER else SELF
-    whole = encode(Push(wire_expr=target.express(key), qos=qos, node_id=node_id, body=Del()))
+    written = qos.for_patch(target.patch)
+    whole = encode(Push(wire_expr=target.express(key), qos=written, node_id=node_id, body=Del()))
     return Way(target, whole[:-1], target.vocabulary)
 
 

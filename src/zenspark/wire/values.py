@@ -435,6 +435,9 @@ _ESCAPED = re.compile(r"[\ud800-\udfff]")
 _ENCODING_IDS = {name: number for number, name in enumerate(Encoding.NAMES)}
 
 
+BLOCK_FIRST_PATCH = 1
+
+
 class QoS(Value, frozen=True):
     """How a message wants to be treated: its priority, what to do when blocked, whether to wait for company."""
 
@@ -461,6 +464,13 @@ class QoS(Value, frozen=True):
     def not_before(self, other: QoS) -> QoS:
         """The same treatment for a message that must not overtake one with another."""
         return self if self.priority >= other.priority else QoS(other.priority, self.congestion, self.express)
+
+    def for_patch(self, patch: int) -> QoS:
+        """What a neighbour that speaks this patch of the protocol can be told: BlockFirst is known from patch 1 on, and
+        Drop before, which is what the flag F says without its meaning."""
+        if self.congestion is not Congestion.BLOCK_FIRST or patch >= BLOCK_FIRST_PATCH:
+            return self
+        return QoS(self.priority, Congestion.DROP, self.express)
 
 
 def _qos(value: int) -> QoS:

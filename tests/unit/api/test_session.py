@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.api.sessions import address, config, connected, listening, pair
@@ -39,6 +40,7 @@ from zenspark.api.sample import Sample
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed, UsageError, ZError
 from zenspark.key import KeyExpr
+from zenspark.transport import handshake
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.fields import replace
@@ -437,6 +439,36 @@ def test_parameters_have_a_length_of_16_bits(router: Session, client: Session) -
     with client._hub.lock:
         client._hub.node.say(messages.Request(request_id=77, wire_expr=wire.WireExpr(0, "q"), body=body))
     until(lambda: sizes == [65_535, 70_000])
+
+
+@pytest.mark.parametrize(("patch", "told"), [(0, CongestionControl.DROP), (1, CongestionControl.BLOCK_FIRST)])
+def test_block_first_is_told_to_neighbours_that_know_it(
+    monkeypatch: pytest.MonkeyPatch, patch: int, told: CongestionControl
+) -> None:
+    """MR-124: flag F needs a session with patch 1; before, by publishers, queriers and routers, it is not set."""
+    monkeypatch.setattr(handshake, "PATCH", patch)
+    way = {"congestion_control": CongestionControl.BLOCK_FIRST}
+    with (
+        listening("router") as router,
+        connected("client", router) as sender,
+        connected("client", router) as receiver,
+    ):
+        subscribers = [router.declare_subscriber("k"), receiver.declare_subscriber("k")]
+        queries = [router.declare_queryable("q"), receiver.declare_queryable("q")]
+        until(lambda: len(router.info.declarations()) == 2)
+        publisher = sender.declare_publisher("k", **way)
+        until(lambda: publisher.matching_status)
+        until(lambda: sender.declare_querier("q").matching_status)
+        publisher.put(b"plain")
+        publisher.put(b"whole", attachment=b"more")
+        publisher.put_batch(pa.record_batch({"payload": [b"row"]}))
+        for subscriber in subscribers:
+            assert [subscriber.recv(PATIENCE).congestion_control for _ in range(3)] == [told] * 3
+        replies = sender.get("q", target=QueryTarget.ALL, timeout=PATIENCE, **way)
+        for queryable in queries:
+            with queryable.recv(PATIENCE) as query:
+                assert query._live().request.qos.congestion is told.to_wire()
+        assert list(replies) == []
 
 
 def test_replies_on_other_keys_must_be_asked_for(peer: Session) -> None:

@@ -603,3 +603,14 @@ def test_the_qos_of_a_response_is_its_own_or_that_of_its_request() -> None:
     assert QoS.DEFAULT.of_response(asked) is asked
     assert asked.not_before(QoS(Priority.REAL_TIME)) is asked
     assert asked.not_before(own) == QoS(Priority.DATA, Congestion.BLOCK)
+
+
+@pytest.mark.parametrize("congestion", list(Congestion))
+@pytest.mark.parametrize("patch", [0, 1, 2])
+def test_only_block_first_needs_a_patch(congestion: Congestion, patch: int) -> None:
+    """MR-124."""
+    qos = QoS(Priority.REAL_TIME, congestion, express=True)
+    if congestion is Congestion.BLOCK_FIRST and patch < 1:
+        assert qos.for_patch(patch) == QoS(Priority.REAL_TIME, Congestion.DROP, express=True)
+    else:
+        assert qos.for_patch(patch) is qos
