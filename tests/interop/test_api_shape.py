@@ -21,6 +21,7 @@ BEYOND = {
     "budget": ("get", "declare_querier"),
     "consolidation": ("reply", "reply_del"),
     "timestamp": ("get",),
+    "timestamping": ("declare_publisher",),
     "source_info": ("reply", "reply_del", "reply_err"),
 }
 """Parameters that only ours have, and where."""

@@ -70,7 +70,8 @@ class Bulk:
         zid = self._hub.node.identity.zid
         exact = checked(batch, zid)
         keys = self._keys(exact)
-        if self._hub.stamps:
+        stamps = self._publishing.stamps
+        if self._hub.stamps if stamps is None else stamps:
             exact = stamped(exact, zid, self._hub.stamps_for)
         rows_of(exact, WireExpr(0, keys[0]), encoding=self._publishing.encoding)
         treated = self._treated(keys)

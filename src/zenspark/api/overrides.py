@@ -43,7 +43,7 @@ def _treated(publishing: Publishing, rule: PublicationTreatment) -> Publishing:
         reliable = Reliability[rule.reliability.upper()] is Reliability.RELIABLE
     if rule.allowed_destination is not None:
         destination = Locality[rule.allowed_destination.upper()]
-    return Publishing(publishing.encoding, qos, reliable, destination, _fixed(rule))
+    return Publishing(publishing.encoding, qos, reliable, destination, _fixed(rule), publishing.stamps)
 
 
 def _fixed(rule: PublicationTreatment) -> frozenset[str]:

@@ -41,6 +41,8 @@ class Publishing(msgspec.Struct, frozen=True):
     destination: Locality = Locality.ANY
     fixed: frozenset[str] = frozenset()
     """The columns of a batch that do not count, because the configuration decides."""
+    stamps: bool | None = None
+    """Whether what has no timestamp gets one here; None if the configuration decides."""
 
 
 @cython.cclass
@@ -59,6 +61,7 @@ class Publication:
     _priority: cython.int
     _reliable: cython.bint
     _express: cython.bint
+    _stamps: cython.bint
     _heads: list[tuple[Pump, Outbox, bytes]]
 
     def __init__(self, hub: Hub, key_expr: KeyExpr, publishing: Publishing, is_declared: bool = False) -> None:
@@ -74,6 +77,7 @@ class Publication:
         self._priority = publishing.qos.priority
         self._express = publishing.qos.express
         self._reliable = publishing.reliable
+        self._stamps = hub.stamps if publishing.stamps is None else publishing.stamps
 
     def put(
         self,
@@ -125,7 +129,7 @@ class Publication:
     def _stamp(self, timestamp: Timestamp | None) -> wire.Timestamp | None:
         if timestamp is not None:
             return expect(Timestamp, timestamp).to_wire()
-        return self._hub.stamp() if self._hub.stamps else None
+        return self._hub.stamp() if self._stamps else None
 
     def _look_again(self) -> None:
         """See who wants it: something has changed."""
@@ -135,7 +139,7 @@ class Publication:
         with node.lock:
             self._seen_routes, self._seen_subscriptions = self._routes.version, self._subscriptions.version
             wanted = self._subscriptions.route(str(self._key_expr), True)
-            self._is_plain = not self._hub.stamps and (publishing.destination is Locality.REMOTE or not wanted)
+            self._is_plain = not self._stamps and (publishing.destination is Locality.REMOTE or not wanted)
             heads = []
             targets = self._targets()
             self._is_plain = self._is_plain and all(guard is None for _, _, guard in targets)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from zenspark.api.cancellation import CancellationToken, Cancelling
 from zenspark.api.checks import choice, expect, flag, quantity, seconds
 from zenspark.api.direct import Question
@@ -230,11 +232,19 @@ class Session:
         express: bool | None = None,
         reliability: Reliability | None = None,
         allowed_destination: Locality | None = None,
+        timestamping: bool | None = None,
     ) -> Publisher:
-        """Get ready to publish on one key, again and again."""
+        """Get ready to publish on one key, again and again.
+
+        `timestamping`, which eclipse-zenoh does not have, is whether what this publisher publishes without a timestamp
+        gets one of this session; by default as `timestamping/enabled` of the configuration says, which is so in
+        routers.
+        """
         self._hub.check()
         self._hub.await_links()
         publishing = _publishing(encoding, congestion_control, priority, express, reliability, allowed_destination)
+        if timestamping is not None:
+            publishing = msgspec.structs.replace(publishing, stamps=flag(timestamping))
         key = self._hub.key(key_expr)
         return Publisher(self._hub, key, self._overrides.of(key, publishing))
 

@@ -180,6 +180,21 @@ def test_ever_new_keys_do_not_fill_the_memory(peer: Session, monkeypatch: pytest
     assert len(peer._publications) <= 10
 
 
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_publisher_may_stamp_or_not_whatever_is_configured(enabled: bool) -> None:
+    """PU-71: values, removals and batches."""
+    with listening("peer", timestamping__enabled=enabled) as peer:
+        found = peer.declare_subscriber("k")
+        for timestamping, stamped in ((True, True), (False, False), (None, enabled)):
+            publisher = peer.declare_publisher("k", timestamping=timestamping)
+            publisher.put(b"1")
+            publisher.delete()
+            publisher.put_batch(pa.record_batch({"payload": [b"2"]}))
+            assert [found.recv(PATIENCE).timestamp is not None for _ in range(3)] == [stamped] * 3
+        with pytest.raises(TypeError):
+            peer.declare_publisher("k", timestamping=1)
+
+
 def test_timestamping_stamps_what_is_published() -> None:
     with listening("peer", timestamping__enabled=True) as session:
         subscriber = session.declare_subscriber("a")
