@@ -371,3 +371,21 @@ def test_a_closed_outlet_takes_nothing_and_waits_for_nothing() -> None:
     outlet.close()
     pusher.join(PATIENCE)
     assert not pusher.is_alive()
+
+
+def test_samples_of_a_publisher_are_numbered(sessions: tuple[Session, Session]) -> None:
+    """PU-57: with miss detection, each publisher counts what it publishes, values and removals, by one."""
+    one, other = sessions
+    found = other.declare_subscriber("a/b")
+    publishers = [publisher_on(one), publisher_on(one)]
+    for publisher in publishers:
+        until(is_heard(publisher))
+    for _ in range(3):
+        for publisher in publishers:
+            publisher.put(b"value")
+            publisher.delete()
+    samples = [found.recv(PATIENCE) for _ in range(12)]
+    for publisher in publishers:
+        mine = [sample.source_info for sample in samples if sample.source_info.source_id == publisher.id]
+        first = mine[0].source_sn
+        assert [info.source_sn for info in mine] == list(range(first, first + 6))
