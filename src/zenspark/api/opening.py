@@ -168,6 +168,7 @@ def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:
         query_timeout=settings.queries_default_timeout / 1000,
         max_query_timeout=settings.queries_max_timeout / 1000,
         answer_timeout=settings.routing.interests.timeout / 1000,
+        takes_declared_complete=settings.routing.router.all_complete == "declared",
         is_broker=settings.routing.peers != "mesh",
         relays=_relays(settings),
         weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},

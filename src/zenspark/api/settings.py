@@ -227,6 +227,9 @@ class RouterRouting(Section, frozen=True):
     linkstate: LinkState = LinkState()
     accept: Annotated[tuple[RouterSubject, ...] | None, ROUTER_SUBJECTS] = None
     """Ours: who may connect to a router as another router; everybody if it is not set."""
+    all_complete: Annotated[Literal["covering", "declared"], Key(hidden=True)] = "covering"
+    """Ours: whether a query for AllComplete goes to the complete queryables whose key includes that of the query, as in
+    eclipse-zenoh, or to all that are declared complete."""
 
 
 class Interests(Section, frozen=True):

@@ -74,6 +74,8 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     """Seconds a request of a neighbour may take, whatever it says."""
     answer_timeout: float = ANSWER_TIMEOUT
     """Seconds an asker waits for the nodes above us to answer an interest."""
+    takes_declared_complete: bool = False
+    """Whether AllComplete means all queryables declared complete, not only those whose key includes that of a query."""
     is_broker: bool = True
     """Whether a router carries messages between its peers that have no link to each other."""
     relays: bool = False
@@ -135,6 +137,7 @@ class Router:
             self._out, self.interests, self._declarations, self._reach, self._admission, policy.answer_timeout
         )
         self.routes = self._declarations.routes
+        self.routes.takes_declared_complete = policy.takes_declared_complete
         self._requests = Requests(
             self._out, self.routes, self._admission, policy.query_timeout, policy.max_query_timeout
         )

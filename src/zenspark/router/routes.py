@@ -48,6 +48,9 @@ UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER})
 DOUBTFUL = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
 """Neighbours that may want what they have not declared."""
 
+CHOOSING = frozenset({Region.UPSTREAM, Region.PEER, Region.ROUTER})
+"""Neighbours that know what this node has declared, and so have chosen whom their queries are for."""
+
 MAX_ROUTES = 100_000
 """How many routes are remembered: a neighbour that publishes on ever new keys must not fill the memory."""
 MAX_ROUTE_BYTES = 32 << 20
@@ -117,6 +120,8 @@ class _Offer(msgspec.Struct, frozen=True):
     face: Face
     region: Region
     is_complete: bool
+    """Whether it answers for the whole key of the query."""
+    is_declared_complete: bool
     distance: float
 
 
@@ -147,6 +152,9 @@ class Routes:
         self._requests: dict[tuple[int, int, QueryTarget, str], tuple[Face, ...]] = {}
         self._request_bytes = 0
         self._directions: dict[int, dict[ZenohId, Face]] = {}
+        self.takes_declared_complete = False
+        """Whether a query for AllComplete goes to every queryable declared complete, also where the key of the query is
+        wider than that of the queryable."""
         self.version = 0
         """Changes whenever a route of a publication may have changed."""
         self.request_version = 0
@@ -281,12 +289,18 @@ class Routes:
     def _request(self, source: Face, key: str, target: QueryTarget, tree: int) -> tuple[Face, ...]:
         offers = self._offers(source, key, tree)
         if target is QueryTarget.ALL_COMPLETE:
-            offers = [offer for offer in offers if offer.is_complete]
+            offers = [offer for offer in offers if offer.is_complete or self._is_taken_by_flag(source, offer)]
         elif target is QueryTarget.BEST_MATCHING:
             offers = _best(offers)
         reached = [face for face in self._doubtful if self._reach(source, face)]
         unknown = [face for face in reached if self._is_unknown(face, Kind.QUERYABLE, key)]
         return tuple(dict.fromkeys([*(offer.face for offer in offers), *unknown]))
+
+    def _is_taken_by_flag(self, source: Face, offer: _Offer) -> bool:
+        """Whether AllComplete includes a queryable declared complete whose key does not include that of the query: by
+        choice of this node, or for its own session where the node the query comes from has chosen."""
+        is_chosen = source.region in CHOOSING and offer.region is Region.LOCAL
+        return offer.is_declared_complete and (self.takes_declared_complete or is_chosen)
 
     def _offers(self, source: Face, key: str, tree: int) -> list[_Offer]:
         found = []
@@ -297,7 +311,8 @@ class Routes:
                 if face is not None:
                     info = entry.info(holder)
                     far = info.distance + self._far(holder)
-                    found.append(_Offer(face, holder.region, is_complete_for(entry, info, key), far))
+                    covers = is_complete_for(entry, info, key)
+                    found.append(_Offer(face, holder.region, covers, info.complete, far))
         return found
 
     def _far(self, holder: Holder) -> float:

@@ -486,6 +486,19 @@ def test_block_first_is_told_to_neighbours_that_know_it(
         assert list(replies) == []
 
 
+@pytest.mark.parametrize(("meaning", "count"), [("covering", 0), ("declared", 1)])
+def test_a_router_may_ask_all_that_are_declared_complete(meaning: str, count: int) -> None:
+    """QU-34, RO-19."""
+    with (
+        listening("router", routing__router__all_complete=meaning) as router,
+        connected("client", router) as asker,
+        connected("client", router) as answerer,
+    ):
+        answerer.declare_queryable("q/a", lambda query: query.reply("q/a", b"yes"), complete=True)
+        until(lambda: replies_of(asker.get("q/a", target=QueryTarget.ALL_COMPLETE, timeout=PATIENCE)))
+        assert len(list(asker.get("q/*", target=QueryTarget.ALL_COMPLETE, timeout=PATIENCE))) == count
+
+
 def test_replies_on_other_keys_must_be_asked_for(peer: Session) -> None:
     refused: list[str] = []
 

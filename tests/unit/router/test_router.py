@@ -39,6 +39,7 @@ from zenspark.wire.values import (
     InterestMode,
     Mapping,
     QoS,
+    QueryableInfo,
     QueryTarget,
     Timestamp,
     WhatAmI,
@@ -274,6 +275,31 @@ def test_targets_choose_queryables(net: Network, target: QueryTarget, reached: s
     net.queryable(answerers["c2"], "q/a")
     net.get(asker, "q/a", target=target)
     assert " ".join(name for name, node in answerers.items() if requests(node)) == reached
+
+
+@pytest.mark.parametrize(("by_flag", "reached"), [(False, "wide"), (True, "wide part")])
+@pytest.mark.parametrize("target", list(QueryTarget))
+def test_complete_may_mean_declared_complete(by_flag: bool, reached: str, target: QueryTarget) -> None:
+    """QU-34, RO-19: an option of the router, for AllComplete alone."""
+    router = Router(ZenohId(1), WhatAmI.ROUTER, Policy(takes_declared_complete=by_flag))
+    asker, wide, part, other = (router.add_face(ZenohId(at), WhatAmI.CLIENT, 0.0)[0] for at in (2, 3, 4, 5))
+    for face, key, complete in ((wide, "q/**", True), (part, "q/a", True), (other, "q/**", False)):
+        body = DeclareQueryable(id=1, wire_expr=WireExpr(0, key), info=QueryableInfo(complete))
+        router.receive(face, Declare(body=body), 0.0)
+    names = {wide: "wide", part: "part", other: "other"}
+    found = " ".join(sorted((names[face] for face in router.routes.request(asker, "q/*", target)), reverse=True))
+    expected = {QueryTarget.BEST_MATCHING: "wide", QueryTarget.ALL: "wide part other"}
+    assert found == expected.get(target, reached)
+
+
+@pytest.mark.parametrize(("role", "reached"), [(WhatAmI.ROUTER, True), (WhatAmI.CLIENT, False)])
+def test_who_gets_a_query_for_all_complete_does_not_choose_again(net: Network, role: WhatAmI, reached: bool) -> None:
+    """RO-19: its own session is asked by the flag, if the node that asks knows what was declared here."""
+    router = Router(ZenohId(1), WhatAmI.ROUTER)
+    local, asker = router.add_local(), router.add_face(ZenohId(2), role, 0.0)[0]
+    body = DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/a"), info=QueryableInfo(True))
+    router.receive(local, Declare(body=body), 0.0)
+    assert router.routes.request(asker, "q/*", QueryTarget.ALL_COMPLETE) == ((local,) if reached else ())
 
 
 def test_best_matching_asks_all_where_none_is_complete(net: Network) -> None:
