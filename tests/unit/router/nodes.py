@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from zenspark.router.face import Face, Out
-from zenspark.router.router import Router
+from zenspark.router.router import Policy, Router
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import (
     AnyDeclaration,
@@ -30,8 +30,8 @@ MAX_STEPS = 10_000
 class Node:
     """One router with its local session, which only writes down what it hears."""
 
-    def __init__(self, number: int, whatami: WhatAmI) -> None:
-        self.router = Router(ZenohId(number), whatami)
+    def __init__(self, number: int, whatami: WhatAmI, relays: bool = False) -> None:
+        self.router = Router(ZenohId(number), whatami, Policy(relays=relays))
         self.local = self.router.add_local()
         self.links: dict[Face, tuple[Node, Face]] = {}
         self.heard: list[NetworkMessage] = []
@@ -49,8 +49,8 @@ class Network:
         self.nodes: list[Node] = []
         self._moving: deque[tuple[Node, Face, NetworkMessage]] = deque()
 
-    def node(self, whatami: WhatAmI) -> Node:
-        node = Node(len(self.nodes) + 1, whatami)
+    def node(self, whatami: WhatAmI, relays: bool = False) -> Node:
+        node = Node(len(self.nodes) + 1, whatami, relays)
         self.nodes.append(node)
         return node
 
@@ -63,9 +63,13 @@ class Network:
     def router(self) -> Node:
         return self.node(WhatAmI.ROUTER)
 
+    def relay(self, whatami: WhatAmI = WhatAmI.PEER) -> Node:
+        return self.node(whatami, relays=True)
+
     def join(self, one: Node, other: Node) -> None:
-        to_other, first = one.router.add_face(other.router.zid, other.router.whatami, self.now)
-        to_one, second = other.router.add_face(one.router.zid, one.router.whatami, self.now)
+        relays = one.router.policy.relays and other.router.policy.relays
+        to_other, first = one.router.add_face(other.router.zid, other.router.whatami, self.now, relays=relays)
+        to_one, second = other.router.add_face(one.router.zid, one.router.whatami, self.now, relays=relays)
         one.links[to_other] = (other, to_one)
         other.links[to_one] = (one, to_other)
         self.emit(one, first)

@@ -244,3 +244,9 @@ def test_a_router_above_knows_the_numbers_of_other_routers_that_a_peer_is_linked
     node.receive(first, about_self(first))
     *_, (_, heard) = entries(node.opened(second, HERE))
     assert [entry.zid for entry in heard] == [OWN, second.zid, first.zid]
+
+
+def test_relays_gossip_as_other_peers_do() -> None:
+    node = peer()
+    face = Face(1, ZenohId(0xB1), WhatAmI.PEER, REGIONS[WhatAmI.ROUTER, WhatAmI.ROUTER], relays=True)
+    assert len(node.opened(face, HERE)) == 1

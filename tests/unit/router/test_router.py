@@ -765,3 +765,94 @@ def test_who_asks_in_a_message_that_is_rejected_learns_that_no_answer_comes(net:
     declared_final = Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal())
     assert centre.router.reject(face, interest, "no") == [(face, declared_final)]
     assert centre.router.reject(face, Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b"")), "no") == []
+
+
+# -- relays
+
+
+def test_relaying_peers_in_a_line_reach_each_other(net: Network) -> None:
+    left, middle, right = net.relay(), net.relay(), net.relay()
+    net.join(left, middle)
+    net.join(middle, right)
+    net.subscribe(left, "a/*")
+    net.token(left, "t")
+    net.put(right, "a/b")
+    assert pushed(left) == [("a/b", b"x")]
+    assert answered(net.ask(right, "**", InterestMode.CURRENT, tokens=True)) == ["D_TOKEN t", "D_FINAL"]
+    net.put(middle, "a/c")
+    assert pushed(left) == [("a/b", b"x"), ("a/c", b"x")]
+
+
+def test_a_relay_knows_when_its_neighbour_has_told_all_and_is_reached(net: Network) -> None:
+    one, other = net.relay(), net.relay()
+    face, _ = one.router.add_face(other.router.zid, WhatAmI.PEER, 0.0, relays=True)
+    assert not one.router.is_told
+    one.router.remove_face(face, 0.0)
+    assert one.router.is_told
+    net.join(one, other)
+    assert one.router.is_told
+    assert other.router.is_told
+
+
+def test_a_peer_that_does_not_relay_reaches_the_relay_beside_it_only(net: Network) -> None:
+    plain, near, far = net.peer(), net.relay(), net.relay()
+    net.join(near, far)
+    net.join(plain, near)
+    for node in (plain, near, far):
+        net.subscribe(node, "a")
+    for node in (plain, near, far):
+        node.heard.clear()
+    net.put(plain, "a")
+    assert (pushed(near), pushed(far)) == ([("a", b"x")], [])
+    near.heard.clear()
+    net.put(far, "a")
+    assert (pushed(near), pushed(plain)) == ([("a", b"x")], [])
+
+
+def test_a_peer_that_a_router_serves_is_left_to_it(net: Network) -> None:
+    """It has links to a peer and a router that relay, and receives once; from the peer when the router is gone."""
+    plain, beside, above = net.peer(), net.relay(), net.relay(WhatAmI.ROUTER)
+    net.join(beside, above)
+    net.join(plain, beside)
+    net.subscribe(plain, "down")
+    net.subscribe(beside, "up")
+    net.put(beside, "down")
+    assert pushed(plain) == [("down", b"x")]
+    net.join(plain, above)
+    for speaker, listener, key in ((beside, plain, "down"), (plain, beside, "up")):
+        listener.heard.clear()
+        net.put(speaker, key)
+        assert pushed(listener) == [(key, b"x")]
+    net.part(plain, above)
+    for speaker, listener, key in ((beside, plain, "down"), (plain, beside, "up")):
+        listener.heard.clear()
+        net.put(speaker, key)
+        assert pushed(listener) == [(key, b"x")]
+
+
+def test_a_router_above_that_is_in_the_network_is_reached_through_it(net: Network) -> None:
+    """It does not relay, but another router is linked to it: for a relaying peer there are two ways."""
+    peer, ours, theirs = net.relay(), net.relay(WhatAmI.ROUTER), net.router()
+    net.join(peer, theirs)
+    net.ask(peer, "up", InterestMode.CURRENT_FUTURE, subscribers=True)
+    net.subscribe(theirs, "up")
+    net.subscribe(peer, "down")
+    for change in (lambda: net.join(ours, theirs), lambda: net.join(peer, ours), lambda: net.part(ours, theirs)):
+        for speaker, listener, key in ((peer, theirs, "up"), (theirs, peer, "down")):
+            listener.heard.clear()
+            net.put(speaker, key)
+            assert pushed(listener) == [(key, b"x")]
+        change()
+    theirs.heard.clear()
+    net.put(peer, "up")
+    assert pushed(theirs) == [("up", b"x")]
+
+
+def test_a_member_of_a_group_that_is_in_the_network_is_not_listened_to_in_the_group(net: Network) -> None:
+    left, middle, right = net.relay(), net.relay(), net.relay()
+    net.join(left, middle)
+    group = left.router.add_group()
+    member = left.router.add_member(group, right.router.zid, WhatAmI.PEER)
+    assert not member.is_doubled
+    net.join(middle, right)
+    assert member.is_doubled
