@@ -250,3 +250,20 @@ def test_what_is_configured_reaches_the_node() -> None:
         )
         assert str(session.zid()) == "abc"
         assert (node.router.policy.query_timeout, node.router.policy.answer_timeout) == (2.2, 2.3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "peers", "accept", "relays"),
+    [
+        ("peer", "broker", None, False),
+        ("peer", "mesh", None, False),
+        ("peer", "relay", None, True),
+        ("router", "relay", None, True),
+        ("router", "relay", [], False),
+    ],
+)
+def test_who_relays_offers_it(mode: str, peers: str, accept: list[object] | None, relays: bool) -> None:
+    with listening(mode, routing__peers=peers, routing__router__accept=accept) as session:
+        node = session._hub.node
+        assert node.offer.relays == node.router.policy.relays == relays
+        assert node.router.policy.is_broker == (peers != "mesh")
