@@ -837,12 +837,13 @@ def test_a_router_above_that_is_in_the_network_is_reached_through_it(net: Networ
     net.ask(peer, "up", InterestMode.CURRENT_FUTURE, subscribers=True)
     net.subscribe(theirs, "up")
     net.subscribe(peer, "down")
-    for change in (lambda: net.join(ours, theirs), lambda: net.join(peer, ours), lambda: net.part(ours, theirs)):
+    changes = [(net.join, ours, theirs), (net.join, peer, ours), (net.part, ours, theirs)]
+    for change, one, other in changes:
         for speaker, listener, key in ((peer, theirs, "up"), (theirs, peer, "down")):
             listener.heard.clear()
             net.put(speaker, key)
             assert pushed(listener) == [(key, b"x")]
-        change()
+        change(one, other)
     theirs.heard.clear()
     net.put(peer, "up")
     assert pushed(theirs) == [("up", b"x")]
