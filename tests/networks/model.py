@@ -78,16 +78,25 @@ class World:
 
     def hands_on(self, node: int, source: int, target: int) -> bool:
         """Whether a node hands what one neighbour sent to another."""
-        here, before, after = self.nodes[node], self.nodes[source].role, self.nodes[target].role
+        here = self.nodes[node]
+        before, after = self.role_beside(node, source), self.role_beside(node, target)
         if here.role == "client" or source == target:
             return False
         if "client" in (before, after):
+            return True
+        if before == after == "relay":
             return True
         if here.role == "peer":
             return False
         if before == after == "peer":
             return self._brokers(node, source, target)
         return True
+
+    def role_beside(self, node: int, other: int) -> str:
+        """What a neighbour is to a node: two of zenspark that relay are that to each other, whatever their roles."""
+        if all(self.nodes[each].relays and self.nodes[each].package == "z" for each in (node, other)):
+            return "relay"
+        return self.nodes[other].role
 
     def _brokers(self, router: int, *peers: int) -> bool:
         """Whether a router carries between two peers: zenspark's do where gossip tells that they have no link."""

@@ -31,6 +31,8 @@ class Node:
     connects: tuple[int, ...] = ()
     namespace: str = ""
     has_gossip: bool = False
+    relays: bool = False
+    """Whether it relays for its neighbours of zenspark that relay, too; eclipse-zenoh has no such setting."""
     settings: tuple[tuple[str, object], ...] = ()
 
     @property
@@ -146,7 +148,7 @@ class Scenario:
         parts = []
         for number, node in enumerate(self.nodes):
             links = ">" + ",".join(map(str, node.connects)) if node.connects else ""
-            marks = ("g" if node.has_gossip else "") + ("n" if node.namespace else "")
+            marks = "g" * node.has_gossip + "n" * bool(node.namespace) + "l" * node.relays
             parts.append(f"{node.role[0]}{number}{node.package}{marks}{links}")
         return " ".join(parts)
 
@@ -340,7 +342,9 @@ def topology(draw: random.Random) -> list[Node]:
     roles.sort(key=("router", "peer", "client").index)
     links = [*_between_routers(draw, routers), *_between_others(draw, roles)]
     gossip = draw.choices(((True,), (False,), (True, False)), (2, 2, 1))[0]
-    return [_node(draw, number, role, links, draw.choice(gossip)) for number, role in enumerate(roles)]
+    relays = draw.random() < 0.25
+    nodes = [_node(draw, number, role, links) for number, role in enumerate(roles)]
+    return [replace(node, has_gossip=draw.choice(gossip), relays=relays and node.role != "client") for node in nodes]
 
 
 def _without_routers(draw: random.Random, total: int) -> list[Role]:
@@ -391,7 +395,7 @@ def _of_peer(
     return [(number, peer) for peer in linked]
 
 
-def _node(draw: random.Random, number: int, role: Role, links: list[Link], has_gossip: bool) -> Node:
+def _node(draw: random.Random, number: int, role: Role, links: list[Link]) -> Node:
     settings: list[tuple[str, object]] = []
     if draw.random() < 0.2:
         settings.append(("transport/unicast/compression/enabled", True))
@@ -406,6 +410,5 @@ def _node(draw: random.Random, number: int, role: Role, links: list[Link], has_g
         draw.choice("ze"),
         tuple(other for one, other in links if one == number),
         NAMESPACE if draw.random() < 0.06 else "",
-        has_gossip,
-        tuple(settings),
+        settings=tuple(settings),
     )

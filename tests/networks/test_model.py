@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,13 @@ def world(roles: str, *links: tuple[int, int]) -> World:
 )
 def test_who_is_reached_by_the_first(roles: str, links: list[tuple[int, int]], reached: set[int]) -> None:
     assert world(roles, *links).reached(0) == reached
+
+
+def test_relays_of_zenspark_reach_each_other_through_any_of_them() -> None:
+    line = world("pz pz pz pe", (0, 1), (1, 2), (2, 3))
+    line.nodes = [replace(node, relays=True) for node in line.nodes]
+    assert line.reached(0) == {0, 1, 2}
+    assert line.reached(2) == {0, 1, 2, 3}
 
 
 def test_who_must_and_who_may_receive() -> None:
