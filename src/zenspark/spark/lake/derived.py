@@ -67,8 +67,9 @@ MERGED_LABEL = "merge"
 
 GRACE = timedelta(days=1)
 """How long rows that hide others, such as DELETEs, are remembered for what may be delayed."""
-STEP_ROWS = 1 << 24
-"""Rows of a recorder taken in by one transaction: a backlog must fit into memory, and work that was done stays done."""
+STEP_ROWS = 1 << 22
+"""Rows of a recorder taken in by one transaction: work that was done stays done, and a backlog must fit into memory.
+All of these may be of one source, and the task that judges its numbers needs some 120 bytes for each."""
 DRIVER_ROWS = 1 << 20
 """Up to so many rows, a state is stepped in the driver: a query of Spark would cost more."""
 BYTES_PER_ROW = 16
@@ -325,7 +326,7 @@ def merge_range(
     wanted: Range,
 ) -> list[File]:
     """Writes the rows of a range in fewer rows into a part; with `limits`, without those that are needed no longer."""
-    rows = derivation.reduce(state.read(files, wanted))
+    rows = state.read(files, wanted, derivation.reduce)
     if limits is not None:
         rows = derivation.forget(rows, wild, limits)
     return write_sorted(state, MERGED_LABEL, rows, derivation.order, {"part": part})
@@ -333,9 +334,8 @@ def merge_range(
 
 def read_wild(derivation: Derivation, state: Sorted, files: Iterable[File]) -> pa.Table:
     """The rows of parts with wildcards."""
-    return derivation.reduce(state.read([file for file in files if is_wild(file)], EVERYTHING)).cast(
-        state.shape.columns
-    )
+    wild = [file for file in files if is_wild(file)]
+    return state.read(wild, EVERYTHING, derivation.reduce).cast(state.shape.columns)
 
 
 def find_newest(folder: Folder, shape: Shape, file: File) -> dict[str, int]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ from pyspark.sql import functions as F
 from zenspark.arrow import UTC
 from zenspark.spark.lake.attachments import find_numbers
 from zenspark.spark.lake.levels import NEW, STATE
-from zenspark.spark.lake.numbering import WRAP, Numbers, Range, Source, judge
+from zenspark.spark.lake.numbering import WRAP, Numbers, Range, Repeated, Source, judge
 from zenspark.spark.lake.reading import spark_schema
 from zenspark.spark.lake.shapes import GAPS, GAPS_STATE
 
@@ -55,7 +54,8 @@ NAMES = ("source_zid", "source_eid", "kind", "first_sn", "last_sn")
 """The columns that name a missing range or a repeated number."""
 
 _Name = tuple[str, int | None]
-Row = dict[str, Any]
+_Digest = tuple[Numbers, ...]
+"""The numbers, times and offsets in one row."""
 Integers = npt.NDArray[np.int64]
 
 
@@ -137,23 +137,40 @@ class Gaps:
 def judge_sources(digests: pa.Table, state: pa.Table) -> pa.Table:
     """Takes in the numbers of some sources: their new state, and what is settled of them."""
     known = sources_in(state)
+    repeated: list[pa.Table] = []
     found: list[tuple[object, ...]] = []
     for name, numbers, times in numbers_by_source(digests):
         before = known.get(name)
         verdict = judge(before, numbers, times, wraps=name[1] is not None)
         known[name] = verdict.source
-        found += [_row(name, REPEATED, each, each.times, NEW) for each in verdict.repeated]
+        repeated.append(_repeated_rows(name, verdict.repeated))
         found += [_row(name, MISSING, each, _size(each), NEW) for each in verdict.settled]
         if verdict.source.open != (before.open if before else ()):
             found.append(_row(name, CHANGED, Range(0, 0, verdict.source.received), 0, NEW))
     now = max((source.received for source in known.values()), default=0)
     for name, source in known.items():
         found += _state_rows(name, source, now)
-    if not found:
-        return GAPS_STATE.schema.empty_table()
-    columns = zip(*found, strict=True)
+    columns = zip(*found, strict=True) if found else [()] * len(GAPS_STATE.schema)
     arrays = [pa.array(column, each.type) for column, each in zip(columns, GAPS_STATE.schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=GAPS_STATE.schema)
+    return pa.concat_tables([pa.Table.from_arrays(arrays, schema=GAPS_STATE.schema), *repeated])
+
+
+def _repeated_rows(name: _Name, found: Repeated) -> pa.Table:
+    """A row for each number of a source that was repeated."""
+    alike = {"source_zid": name[0], "source_eid": name[1], "kind": REPEATED, "part": NEW}
+    differing = {
+        "first_sn": found.numbers,
+        "last_sn": found.numbers,
+        "count": found.times,
+        "noticed_at": found.noticed,
+    }
+    columns = [
+        pa.array(differing[each.name]).cast(each.type)
+        if each.name in differing
+        else pa.repeat(pa.scalar(alike[each.name], each.type), len(found.numbers))
+        for each in GAPS_STATE.schema
+    ]
+    return pa.Table.from_arrays(columns, schema=GAPS_STATE.schema)
 
 
 def find_sources(rows: pa.Table) -> tuple[pa.Table, Integers, Integers, Integers, list[str]]:
@@ -177,19 +194,26 @@ def find_sources(rows: pa.Table) -> tuple[pa.Table, Integers, Integers, Integers
 
 def numbers_by_source(digests: pa.Table) -> Iterator[tuple[_Name, Numbers, Numbers]]:
     """For each source its numbers in the order of recorders and offsets, and the times they were received at."""
-    sources: dict[_Name, dict[str, list[Row]]] = {}
-    for row in digests.to_pylist():
-        sources.setdefault((row["source_zid"], row["source_eid"]), {}).setdefault(row["recorder"], []).append(row)
+    sources: dict[_Name, dict[str, list[_Digest]]] = {}
+    for batch in digests.to_batches():
+        names = zip(*(batch[name].to_pylist() for name in NUMBERS.names[:3]), strict=True)
+        for place, (zid, eid, recorder) in enumerate(names):
+            columns = tuple(_numbers_at(batch[name], place) for name in NUMBERS.names[3:])
+            sources.setdefault((zid, eid), {}).setdefault(recorder, []).append(columns)
     for name, recorders in sources.items():
         ordered = [_in_order(recorders[recorder]) for recorder in sorted(recorders)]
         numbers, times = (np.concatenate(each) for each in zip(*ordered, strict=True))
         yield name, numbers, times
 
 
-def _in_order(rows: list[Row]) -> tuple[Numbers, Numbers]:
+def _numbers_at(column: pa.Array, place: int) -> Numbers:
+    """The integers in one row, where they lie."""
+    return np.frombuffer(column[place].as_buffer(), np.int64)
+
+
+def _in_order(rows: list[_Digest]) -> tuple[Numbers, Numbers]:
     """Numbers and times of one source at one recorder, by offset."""
-    columns = ("numbers", "times", "offsets")
-    numbers, times, offsets = (np.concatenate([np.frombuffer(row[name], np.int64) for row in rows]) for name in columns)
+    numbers, times, offsets = (np.concatenate(each) for each in zip(*rows, strict=True))
     order = np.argsort(offsets)
     return numbers[order], times[order]
 

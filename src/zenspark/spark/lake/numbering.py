@@ -13,6 +13,7 @@ missing, and numbers below the last of them are no longer judged.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +28,21 @@ OPEN = 256
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `first` to `last`, and when it was noticed that they are missing or repeated."""
+    """Numbers from `first` to `last` that are missing, and when that was noticed."""
 
     first: int
     last: int
     noticed: int
-    times: int = 1
-    """How often a repeated number arrived again."""
+
+
+class Repeated(NamedTuple):
+    """Numbers that arrived again, in their order: there may be as many as rows, so there is no object for each."""
+
+    numbers: Numbers
+    noticed: Numbers
+    """When each of them arrived again for the first time."""
+    times: Numbers
+    """How often it arrived again."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class Verdict:
     """What new numbers of a source mean."""
 
     source: Source
-    repeated: list[Range]
+    repeated: Repeated
     settled: list[Range]
     """Missing ranges that will stay so."""
 
@@ -66,15 +75,15 @@ def judge(known: Source | None, numbers: Numbers, times: Numbers, wraps: bool = 
     order = np.argsort(counted, kind="stable")
     counted, came = counted[order], times[order]
     is_first = np.concatenate([[True], counted[1:] != counted[:-1]])
-    again = list(zip(counted[~is_first].tolist(), came[~is_first].tolist(), strict=True))
+    again, came_again = counted[~is_first], came[~is_first]
     fresh, came_first = counted[is_first], came[is_first]
     received = int(times.max())
     if known is None:
         source = Source(int(fresh[0]), int(fresh[-1]), received, open=tuple(_between(fresh, came_first)))
     else:
-        source, repeated = _extended(replace(known, received=max(known.received, received)), fresh, came_first)
-        again += repeated
-    return _settled(source, _counted(again))
+        source, was_there = _extended(replace(known, received=max(known.received, received)), fresh, came_first)
+        again, came_again = np.append(again, fresh[was_there]), np.append(came_again, came_first[was_there])
+    return _settled(source, _counted(again, came_again))
 
 
 def unwrap(reference: int, numbers: Numbers) -> Numbers:
@@ -83,16 +92,16 @@ def unwrap(reference: int, numbers: Numbers) -> Numbers:
     return found
 
 
-def _extended(known: Source, fresh: Numbers, came: Numbers) -> tuple[Source, list[tuple[int, int]]]:
-    """Adds the distinct numbers of a batch to a source; also returns those of them that it had before."""
+def _extended(known: Source, fresh: Numbers, came: Numbers) -> tuple[Source, Numbers]:
+    """Adds the distinct numbers of a batch to a source; also returns the places of those that it had before."""
     above, below = fresh > known.highest, (fresh < known.lowest) & (not known.settled)
-    inside = (fresh >= known.lowest) & (fresh <= known.highest)
-    open_ranges, repeated = _filled(known.open, fresh[inside], came[inside])
+    inside = np.flatnonzero((fresh >= known.lowest) & (fresh <= known.highest))
+    open_ranges, was_missing = _filled(known.open, fresh[inside])
     upper = _between(np.append(known.highest, fresh[above]), np.append(0, came[above]))
     lower = _between(np.append(fresh[below], known.lowest), np.append(came[below], 0))
     lowest = int(fresh[below][0]) if below.any() else known.lowest
     highest = int(fresh[above][-1]) if above.any() else known.highest
-    return replace(known, lowest=lowest, highest=highest, open=(*lower, *open_ranges, *upper)), repeated
+    return replace(known, lowest=lowest, highest=highest, open=(*lower, *open_ranges, *upper)), inside[~was_missing]
 
 
 def _between(numbers: Numbers, came: Numbers) -> list[Range]:
@@ -107,8 +116,8 @@ def _between(numbers: Numbers, came: Numbers) -> list[Range]:
     ]
 
 
-def _filled(missing: tuple[Range, ...], late: Numbers, came: Numbers) -> tuple[list[Range], list[tuple[int, int]]]:
-    """Removes late numbers from missing ranges; also returns the numbers that were not missing."""
+def _filled(missing: tuple[Range, ...], late: Numbers) -> tuple[list[Range], npt.NDArray[np.bool_]]:
+    """Removes late numbers from missing ranges; also returns which of them were missing."""
     firsts = np.array([gap.first for gap in missing], np.int64)
     lasts = np.array([gap.last for gap in missing], np.int64)
     place = np.searchsorted(firsts, late, side="right") - 1
@@ -119,7 +128,7 @@ def _filled(missing: tuple[Range, ...], late: Numbers, came: Numbers) -> tuple[l
     for index, number in zip(place[was_missing].tolist(), late[was_missing].tolist(), strict=True):
         found.setdefault(index, []).append(number)
     left = [part for index, gap in enumerate(missing) for part in _without(gap, found.get(index, []))]
-    return left, list(zip(late[~was_missing].tolist(), came[~was_missing].tolist(), strict=True))
+    return left, was_missing
 
 
 def _without(gap: Range, numbers: list[int]) -> list[Range]:
@@ -134,15 +143,15 @@ def _without(gap: Range, numbers: list[int]) -> list[Range]:
     return parts
 
 
-def _counted(again: list[tuple[int, int]]) -> list[Range]:
-    found: dict[int, Range] = {}
-    for number, time in sorted(again):
-        before = found.get(number)
-        found[number] = replace(before, times=before.times + 1) if before else Range(number, number, time)
-    return list(found.values())
+def _counted(again: Numbers, came: Numbers) -> Repeated:
+    """Each number once, with when it came first and how often."""
+    order = np.lexsort((came, again))
+    again, came = again[order], came[order]
+    starts = np.flatnonzero(np.concatenate([[True], again[1:] != again[:-1]])) if len(again) else order
+    return Repeated(again[starts], came[starts], np.diff(starts, append=len(again)))
 
 
-def _settled(source: Source, repeated: list[Range]) -> Verdict:
+def _settled(source: Source, repeated: Repeated) -> Verdict:
     surplus = len(source.open) - OPEN
     if surplus <= 0:
         return Verdict(source, repeated, [])

@@ -197,5 +197,5 @@ def publish_range(
     derivation: Derivation, state: Sorted, public: Sorted, files: Sequence[File], wild: pa.Table, wanted: Range
 ) -> list[File]:
     """Writes the public rows of a range of the state."""
-    rows = derivation.resolve(derivation.reduce(state.read(files, wanted)), wild)
+    rows = derivation.resolve(state.read(files, wanted, derivation.reduce), wild)
     return write_sorted(public, LABEL, rows, derivation.order, {})

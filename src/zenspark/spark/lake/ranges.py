@@ -8,7 +8,7 @@ in the footers of files; from each file a task reads only the row groups that ca
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ from zenspark.spark.lake.shapes import Shape
 
 FILE_BYTES = 32 << 20
 """Rows of about so many bytes in memory become one file: what a changed row makes necessary to write anew."""
+REDUCE_ROWS = 1 << 20
+"""Rows that are read before they are reduced, at least."""
 
 Value = Any
 """A value of the column that rows are ordered by: a text or a time."""
@@ -79,11 +81,23 @@ class Sorted(NamedTuple):
         statistics = next(each.statistics for each in columns if each.path_in_schema == self.column)
         return (statistics.min, statistics.max) if statistics and statistics.has_min_max else (None, None)
 
-    def read(self, files: Sequence[File], wanted: Range) -> pa.Table:
-        """The rows of a range, texts as dictionaries, each column in one piece."""
-        batches = [batch for file in self.meeting(files, wanted) for batch in self._batches(file, wanted)]
+    def read(self, files: Sequence[File], wanted: Range, reduce: Callable[[pa.Table], pa.Table]) -> pa.Table:
+        """The rows of a range, in fewer rows: `reduce` gets them with texts as dictionaries and columns in one piece.
+
+        They are reduced whenever there are twice as many as were left the last time. So what is in memory depends on
+        what is left in the end, not on how often a row was written since files were merged.
+        """
         schema = spelled(self.shape.columns, WORDS)
-        return joined(batches) if batches else pa.table(schema.empty_table())
+        waiting: list[pa.RecordBatch] = []
+        rows, most = 0, REDUCE_ROWS
+        for batch in (batch for file in self.meeting(files, wanted) for batch in self._batches(file, wanted)):
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= most:
+                left = reduce(joined(waiting)).combine_chunks()
+                waiting = [conformed(each, schema) for each in left.to_batches()]
+                rows, most = left.num_rows, max(REDUCE_ROWS, 2 * left.num_rows)
+        return reduce(joined(waiting) if waiting else pa.table(schema.empty_table()))
 
     def _batches(self, file: File, wanted: Range) -> Iterator[pa.RecordBatch]:
         schema = spelled(self.shape.columns, WORDS)

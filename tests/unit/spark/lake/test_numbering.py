@@ -1,5 +1,6 @@
 """Numbers of one source, judged at once or in any pieces, against sets."""
 
+import tracemalloc
 from collections import Counter
 from itertools import pairwise
 from unittest.mock import patch
@@ -28,8 +29,8 @@ class Told:
         self._clock += len(numbers)
         verdict = judge(self.source, np.array(numbers, np.int64), times, self.wraps)
         self.source = verdict.source
-        for each in verdict.repeated:
-            self.repeated[each.first] += each.times
+        for number, times in zip(verdict.repeated.numbers.tolist(), verdict.repeated.times.tolist(), strict=True):
+            self.repeated[number] += times
         self.settled += verdict.settled
         return self
 
@@ -115,3 +116,19 @@ def test_old_ranges_are_settled_and_not_judged_again() -> None:
 )
 def test_a_number_is_the_nearest_of_its_kind(reference: int, number: int, expected: int) -> None:
     assert unwrap(reference, np.array([number], np.int64)).tolist() == [expected]
+
+
+def test_numbers_that_come_again_have_no_object_each() -> None:
+    """A source that starts anew, or a journal that is recorded twice, repeats as many numbers as there are rows."""
+    count = 50_000
+    numbers, times = np.tile(np.arange(count // 10), 10), np.arange(count)
+    known = Source(0, count, 0)
+    tracemalloc.start()
+    try:
+        verdict = judge(known, numbers, times)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert verdict.repeated.times.tolist() == [10] * (count // 10)
+    assert verdict.repeated.noticed.tolist() == list(range(count // 10))
+    assert peak < 120 * count

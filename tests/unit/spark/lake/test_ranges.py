@@ -15,6 +15,7 @@ from zenspark.journal.packing import WORDS, spelled
 from zenspark.spark.lake import ranges
 from zenspark.spark.lake.files import File, Files
 from zenspark.spark.lake.folder import Folder
+from zenspark.spark.lake.gaps import Gaps
 from zenspark.spark.lake.ranges import EVERYTHING, Range, Sorted, select, sort, write_sorted
 from zenspark.spark.lake.shapes import GAPS, TRAFFIC
 
@@ -29,6 +30,10 @@ def gaps(zids: list[str]) -> pa.Table:
 @pytest.fixture
 def table(tmp_path: Path) -> Sorted:
     return Sorted(Folder.at(tmp_path), GAPS, "source_zid")
+
+
+def unreduced(rows: pa.Table) -> pa.Table:
+    return rows
 
 
 def zids(rows: pa.Table) -> list[str]:
@@ -81,12 +86,12 @@ def test_rows_are_written_in_order_and_equal_values_stay_in_one_file(table: Sort
     assert [(file.least["source_zid"], file.greatest["source_zid"], file.rows) for file in files] == [
         (zid, zid, 100) for zid in "abcd"
     ]
-    assert zids(table.read(files, Range("b", "d"))) == ["b"] * 100 + ["c"] * 100
+    assert zids(table.read(files, Range("b", "d"), unreduced)) == ["b"] * 100 + ["c"] * 100
     assert write_sorted(table, "test", rows[:0], ("source_zid",), {}) == []
 
 
 def test_a_range_of_nothing_is_read_as_no_rows(table: Sorted) -> None:
-    assert table.read([], EVERYTHING).num_rows == 0
+    assert table.read([], EVERYTHING, unreduced).num_rows == 0
     assert table.split([], Range("a", "b")) == [Range("a", "b")]
 
 
@@ -104,7 +109,7 @@ def test_a_range_is_split_by_the_row_groups_that_have_its_rows(table: Sorted) ->
         parts = table.split(files, EVERYTHING)
         assert parts == [Range(None, "c"), Range("c", "d"), Range("d", "e"), Range("e", None)]
         assert table.split(files, Range("b", "d")) == [Range("b", "c"), Range("c", "d")]
-    found = [zid for part in parts for zid in sorted(zids(table.read(files, part)))]
+    found = [zid for part in parts for zid in sorted(zids(table.read(files, part, unreduced)))]
     assert found == ["a", "a", "b", "c", "d", "d", "e", "f"]
     with patch.object(ranges, "FILE_BYTES", 1 << 20):
         assert table.split(files, EVERYTHING) == [EVERYTHING]
@@ -113,4 +118,27 @@ def test_a_range_is_split_by_the_row_groups_that_have_its_rows(table: Sorted) ->
 def test_row_groups_of_other_values_are_not_read(table: Sorted) -> None:
     file = written(table, [["a"], ["b"], ["c"]])
     with patch.object(ranges, "select", lambda rows, *_: rows):  # what comes through was not left out before
-        assert zids(table.read([file], Range("b", "c"))) == ["b"]
+        assert zids(table.read([file], Range("b", "c"), unreduced)) == ["b"]
+
+
+def test_what_is_read_is_reduced_on_the_way(table: Sorted) -> None:
+    """The most rows that are there at once depend on what is left of them, not on how many files have them."""
+    seen: list[int] = []
+
+    def reduce(rows: pa.Table) -> pa.Table:
+        assert all(column.num_chunks == 1 for column in rows.columns)
+        seen.append(rows.num_rows)
+        return Gaps().reduce(rows)
+
+    files = [file for _ in range(50) for file in write_sorted(table, "x", repeated(20), Gaps.order, {})]
+    with patch.object(ranges, "REDUCE_ROWS", 30):
+        found = table.read(files, EVERYTHING, reduce)
+    assert sorted(found["first_sn"].to_pylist()) == list(range(20))
+    assert found["count"].to_pylist() == [50] * 20
+    assert max(seen) <= 2 * 20 + 20
+
+
+def repeated(count: int) -> pa.Table:
+    """Numbers of a source that came again."""
+    row = {"source_zid": "a", "kind": "REPEATED", "count": 1}
+    return pa.Table.from_pylist([row | {"first_sn": each, "last_sn": each} for each in range(count)], schema=SCHEMA)
