@@ -39,7 +39,10 @@ class Desk:
     def asked(self, request: messages.Request) -> None:
         self.answering = Answering(request, KeyExpr("q/*"), self.answer, self.finish, self.waiting.append)
 
-    def answer(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId) -> None:
+    def answer(
+        self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS | None
+    ) -> None:
+        assert qos is None
         self.said.append((key, body, responder))
 
     def finish(self) -> None:
