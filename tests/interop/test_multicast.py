@@ -15,7 +15,24 @@ from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net.endpoints import Endpoint
 from zenspark.net.interfaces import interface_named
+from zenspark.net.multicast import Group as GroupLink
 from zenspark.net.multicast import join
+from zenspark.wire.codec import decode_batch, encode
+from zenspark.wire.messages import (
+    Close,
+    Declare,
+    DeclareToken,
+    Frame,
+    Join,
+    NetworkMessage,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+)
+from zenspark.wire.values import TimeUnit, WhatAmI, WireExpr, ZenohId
 
 pytestmark = pytest.mark.interop
 
@@ -300,3 +317,60 @@ def test_nodes_that_also_have_a_session_hear_everything_once(group: str) -> None
             for each in (mine, other):
                 assert each.hears("test/end")
                 assert sorted(each.heard) == sorted([("test/end", 1), *((f"test/once/{n}", 1) for n in range(20))])
+
+
+class Hand:
+    """A member by hand, as zenoh-pico is one: it asks and declares in the group."""
+
+    def __init__(self, link: GroupLink) -> None:
+        self._link = link
+        self._join = Join(
+            version=9, whatami=WhatAmI.PEER, zid=ZenohId(0xF1), unit=TimeUnit.S, lease=60, sn_re=0, sn_be=0, patch=1
+        )
+        self._sn = 0
+        self.heard: list[NetworkMessage] = []
+        link.send(encode(self._join))
+
+    def say(self, message: NetworkMessage) -> None:
+        """Send a message to the group."""
+        self._link.send(encode(Frame(reliable=True, sn=self._sn, msgs=(message,))))
+        self._sn += 1
+
+    def leave(self) -> None:
+        """Say goodbye."""
+        self._link.send(encode(Close(session=False, reason=0)))
+
+    def hears(self, kind: type[NetworkMessage]) -> bool:
+        """Whether a message of this type came."""
+        buffer = memoryview(bytearray(1 << 16))
+        while readable(self._link, 0) and (size := self._link.recv_into(buffer)) > 0:
+            for message in decode_batch(bytes(buffer[:size])):
+                self.heard += message.msgs if isinstance(message, Frame) else ()
+        return any(isinstance(message, kind) for message in self.heard)
+
+
+@pytest.mark.parametrize("with_theirs", [False, True])
+def test_a_member_is_answered_and_its_tokens_are_alive_until_it_leaves(group: str, with_theirs: bool) -> None:
+    """A member of eclipse-zenoh, which answers nobody there, is not disturbed by it."""
+    with contextlib.ExitStack() as stack:
+        mine = stack.enter_context(our_peer(group))
+        tokens: list[tuple[str, str]] = []
+        mine.session.liveliness().declare_subscriber(
+            "alive/*", lambda sample: tokens.append((sample.kind.name, str(sample.key_expr)))
+        )
+        mine.session.declare_queryable("q/*", lambda query: query.reply("q/a", b"answer"))
+        theirs = stack.enter_context(their_peer(group)) if with_theirs else None
+        hand = Hand(stack.enter_context(contextlib.closing(join(Endpoint.parse(group)))))
+        assert eventually(lambda: "f1" in mine.others)
+        hand.say(Declare(body=DeclareToken(id=1, wire_expr=WireExpr(0, "alive/1"))))
+        assert eventually(lambda: tokens == [("PUT", "alive/1")])
+        hand.say(Request(request_id=3, wire_expr=WireExpr(0, "q/*"), body=Query()))
+        assert eventually(lambda: hand.hears(ResponseFinal))
+        response, final = [each for each in hand.heard if isinstance(each, Response | ResponseFinal)]
+        assert isinstance(response, Response)
+        assert (response.request_id, response.body) == (3, Reply(body=Put(payload=b"answer")))
+        assert final == ResponseFinal(request_id=3)
+        if theirs is not None:
+            meet(mine, theirs, "f1")
+        hand.leave()
+        assert eventually(lambda: tokens == [("PUT", "alive/1"), ("DELETE", "alive/1")])

@@ -6,7 +6,7 @@ beside us hear of what is declared on our side of the network, as ours. A key is
 
 from __future__ import annotations
 
-from zenspark.router.face import Declared, Face, Kind, Out, Region
+from zenspark.router.face import Declared, Face, Holder, Kind, Out, Region
 from zenspark.router.interests import Interests
 from zenspark.router.limits import Admission
 from zenspark.router.network import Network
@@ -164,11 +164,17 @@ class Declarations:
         own_too = kind is Kind.TOKEN and face.region in _OWN_TOKENS
         found = []
         for holder in entry.holders:
-            if self._reach(face, holder) or (own_too and holder is face):
+            if self._reaches(face, holder) or (own_too and holder is face):
                 found.append(entry.info(holder))
                 if kind is not Kind.QUERYABLE:  # of the others all are alike
                     break
         return found
+
+    def _reaches(self, face: Face, holder: Holder) -> bool:
+        """Whether a face may know of what another holds; of a group's members those that they reach."""
+        if holder.region is Region.MEMBER:
+            return self._reach(holder, face)
+        return self._reach(face, holder)
 
     def _aggregated(self, face: Face, kind: Kind, key: str) -> list[QueryableInfo]:
         """What stands for all declarations that match a key: complete if one of them covers it all."""

@@ -57,7 +57,8 @@ class Requests:
         copies = self._numbered(pending, targets)
         pending.copies.update(copies)
         if not copies:
-            self._finish(pending)
+            if _ends_here(face):
+                self._finish(pending)
             return
         self._queries.add(pending)
         for target, number in copies:
@@ -133,6 +134,14 @@ class Requests:
                 self._out.append((pending.origin, late))
             self._queries.drop(pending)
             self._finish(pending)
+
+
+def _ends_here(face: Face) -> bool:
+    """Whether a request of a face that nobody here answers is over: not in a group where others may answer it.
+
+    All members receive it, and zenoh-pico takes the first RESPONSE_FINAL for the end of all answers.
+    """
+    return face.group is None or len(face.group.members) == 1
 
 
 def timeout_error(number: int, qos: QoS, silent: ZenohId, key: str = "") -> Response:

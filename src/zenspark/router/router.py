@@ -92,15 +92,15 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     """What neighbours may make this node hold."""
 
 
-def _is_for_all(member: Face, message: NetworkMessage) -> bool:
-    """Whether what a member says in a group is for everybody there: publications, and the numbers of their keys.
+def _is_heard(member: Face, message: NetworkMessage) -> bool:
+    """Whether what a member of a group sends counts: publications, requests, tokens, and the numbers of their keys.
 
-    Nobody can be answered alone, so questions have no answer; eclipse-zenoh's declarations there change nothing.
+    Its subscribers and queryables change nothing, as in eclipse-zenoh. A node that also has a session is heard there.
     """
     match message:
-        case Push():
+        case Push() | Request() | Declare(body=DeclareToken()):
             return not member.is_doubled
-        case Declare(body=DeclareKeyexpr() | UndeclareKeyexpr()):
+        case Declare(body=DeclareKeyexpr() | UndeclareKeyexpr() | UndeclareToken()):
             return True
     return False
 
@@ -252,7 +252,7 @@ class Router:
 
     def receive(self, face: Face, message: NetworkMessage, now: float) -> Out:
         """What a face says, and what follows from it."""
-        if face.region is not Region.MEMBER or _is_for_all(face, message):
+        if face.region is not Region.MEMBER or _is_heard(face, message):
             self._MOVES[type(message)](self, face, message, now)
         return self._flush()
 

@@ -10,12 +10,14 @@ from zenspark.router.face import Face, Kind
 from zenspark.router.router import Policy, Router
 from zenspark.router.stamping import Stamping
 from zenspark.wire.codec import encode, encode_link_states
+from zenspark.wire.fields import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,
     DeclareKeyexpr,
     DeclareQueryable,
     DeclareSubscriber,
+    DeclareToken,
     Del,
     Err,
     Interest,
@@ -710,13 +712,77 @@ class TestGroups:
         node.router.receive(member, Declare(body=UndeclareKeyexpr(expr_id=7)), 0.0)
         assert node.router.receive(member, named, 0.0) == []
 
-    def test_questions_and_declarations_of_members_mean_nothing(self, net: Network) -> None:
+    def test_requests_of_members_are_answered_in_the_group(self, net: Network) -> None:
+        node = net.peer()
+        net.queryable(node, "a/**")
+        group = node.router.add_group()
+        member = node.router.add_member(group, ZenohId(99), WhatAmI.PEER)
+        node.router.add_member(group, ZenohId(98), WhatAmI.PEER)
+        request = Request(request_id=7, wire_expr=WireExpr(0, "a/b"), qos=QoS.REQUEST, body=Query())
+        ((target, asked),) = node.router.receive(member, request, 0.0)
+        assert target is node.local
+        assert isinstance(asked, Request)
+        reply = Response(request_id=asked.request_id, wire_expr=WireExpr(0, "a/b"), body=Reply(body=Put(payload=b"")))
+        ((target, back),) = node.router.receive(node.local, reply, 0.0)
+        assert (target, back) == (member, replace(reply, request_id=7, qos=QoS.REQUEST))
+        final = ResponseFinal(request_id=asked.request_id)
+        answered = node.router.receive(node.local, final, 0.0)
+        assert answered == [(member, ResponseFinal(request_id=7, qos=QoS.REQUEST))]
+
+    def test_who_has_no_answer_for_a_member_is_silent_where_others_may_have_one(self, net: Network) -> None:
+        """zenoh-pico takes the first RESPONSE_FINAL for the end of all answers, and does the same."""
+        node = net.peer()
+        group = node.router.add_group()
+        member = node.router.add_member(group, ZenohId(99), WhatAmI.PEER)
+        request = Request(request_id=7, wire_expr=WireExpr(0, "a/b"), body=Query())
+        assert node.router.receive(member, request, 0.0) == [(member, ResponseFinal(request_id=7))]
+        node.router.add_member(group, ZenohId(98), WhatAmI.PEER)
+        assert node.router.receive(member, request, 0.0) == []
+
+    def test_a_node_with_a_session_asks_there(self, net: Network) -> None:
+        node, other = net.peer(), net.peer()
+        net.queryable(node, "a/**")
+        member = node.router.add_member(node.router.add_group(), other.router.zid, WhatAmI.PEER)
+        net.join(node, other)
+        request = Request(request_id=7, wire_expr=WireExpr(0, "a/b"), body=Query())
+        assert node.router.receive(member, request, 0.0) == []
+
+    def test_tokens_of_members_are_alive_until_they_are_undeclared_or_the_member_leaves(self, net: Network) -> None:
+        node = net.router()
+        member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
+        assert answered(net.ask(node, "t/**", InterestMode.CURRENT_FUTURE, tokens=True)) == ["D_FINAL"]
+        for number, interest in ((1, None), (2, 0)):  # what it declares, and what it tells a newcomer
+            token = DeclareToken(id=number, wire_expr=WireExpr(0, f"t/{number}"))
+            out = node.router.receive(member, Declare(interest_id=interest, body=token), 0.0)
+            assert [target for target, _ in out] == [node.local]
+            assert answered([message for _, message in out]) == [f"D_TOKEN t/{number}"]
+        assert answered(net.ask(node, "t/*", InterestMode.CURRENT, tokens=True))[-3:] == [
+            "D_TOKEN t/1",
+            "D_TOKEN t/2",
+            "D_FINAL",
+        ]
+        ((_, gone),) = node.router.receive(member, Declare(body=UndeclareToken(id=1)), 0.0)
+        assert isinstance(gone, Declare)
+        assert isinstance(gone.body, UndeclareToken)
+        ((_, gone),) = node.router.remove_face(member, 0.0)
+        assert isinstance(gone, Declare)
+        assert isinstance(gone.body, UndeclareToken)
+
+    def test_tokens_of_members_are_known_in_the_network_of_routers(self, net: Network) -> None:
+        node, other = net.router(), net.router()
+        net.join(node, other)
+        member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
+        net.emit(node, node.router.receive(member, Declare(body=DeclareToken(id=1, wire_expr=WireExpr(0, "t"))), 0.0))
+        net.run()
+        assert answered(net.ask(other, "t", InterestMode.CURRENT, tokens=True)) == ["D_TOKEN t", "D_FINAL"]
+
+    def test_other_declarations_of_members_mean_nothing(self, net: Network) -> None:
         node = net.peer()
         net.queryable(node, "a/**")
         member = node.router.add_member(node.router.add_group(), ZenohId(99), WhatAmI.PEER)
         for message in (
-            Request(request_id=1, wire_expr=WireExpr(0, "a/b"), body=Query()),
             Declare(body=DeclareSubscriber(id=0, wire_expr=WireExpr(0, "a/**"))),
+            Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "a/**"))),
             Interest(id=1, mode=InterestMode.CURRENT, subscribers=True),
             ResponseFinal(request_id=1),
         ):
