@@ -42,6 +42,8 @@ class Requests:
         self._timeout = timeout
         self._max_timeout = max_timeout
         self._queries = Queries()
+        self._valid_key: str | None = None
+        """The last key of a reply that was checked."""
 
     def on_request(self, face: Face, request: Request, tree: int | None, now: float) -> None:
         """A face asks; `tree` is where in the network of routers it entered, None if nobody knows."""
@@ -93,7 +95,7 @@ class Requests:
         """Return a response to the querier; a REPLY on an invalid key is dropped and counts for nothing."""
         pending = self._queries.find(face, response.request_id)
         key = face.resolve(response.wire_expr)
-        if pending is None or key is None or (isinstance(response.body, Reply) and not is_key_expression(key)):
+        if pending is None or key is None or (isinstance(response.body, Reply) and not self._is_valid(key)):
             return
         qos = response.qos.of_response(pending.qos)
         pending.final_qos = pending.final_qos.not_before(qos)
@@ -104,6 +106,15 @@ class Requests:
             if not pending.budget:
                 self._queries.drop(pending)
                 self._finish(pending)
+
+    def _is_valid(self, key: str) -> bool:
+        """Whether a reply has a key expression; most often it has that of the last one."""
+        if key == self._valid_key:
+            return True
+        is_valid = is_key_expression(key)
+        if is_valid:
+            self._valid_key = key
+        return is_valid
 
     def on_response_final(self, face: Face, number: int) -> None:
         """A copy has been answered."""
