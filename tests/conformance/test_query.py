@@ -118,14 +118,14 @@ HEAD = "fc 01 00 03 71 2f 61 "
 
 
 def test_request_extensions_in_the_order_of_the_page() -> None:
-    """MR-158, QU-26, QU-80: QoS, Timestamp, NodeId, QueryTarget, Budget, Timeout are understood in this order."""
-    assert accepted(f"{HEAD} a1 0d c2 0b {STAMP_BYTES} b3 01 b4 01 a5 07 26 90 4e 03") == EVERYTHING
+    """MR-158, QU-26, QU-80: QoS, Timestamp, NodeId, QueryTarget, Budget, Timeout are written in this order."""
+    assert exact(f"{HEAD} a1 0d c2 0b {STAMP_BYTES} b3 01 b4 01 a5 07 26 90 4e 03") == EVERYTHING
 
 
-def test_request_extensions_as_written() -> None:
-    """MR-158, QU-26: NodeId is written last, as in captured requests."""
-    assert exact(f"{HEAD} a1 0d c2 0b {STAMP_BYTES} b4 01 a5 07 a6 90 4e 33 01 03") == EVERYTHING
-    captured = exact("9c 01 03 a1 0d b4 01 a6 90 4e 33 01 23 03")
+def test_request_extensions_in_the_order_of_1_10_2() -> None:
+    """MR-158, QU-26: NodeId is understood last as well, as in captured requests."""
+    assert accepted(f"{HEAD} a1 0d c2 0b {STAMP_BYTES} b4 01 a5 07 a6 90 4e 33 01 03") == EVERYTHING
+    captured = accepted("9c 01 03 a1 0d b4 01 a6 90 4e 33 01 23 03")
     assert (captured.target, captured.timeout_ms, captured.node_id) == (QueryTarget.ALL, 10_000, 1)
 
 
@@ -248,7 +248,7 @@ def test_query_as_laid_out() -> None:
         a5 85 01 31 01                       # FRAME Z R, seq_num 133, priority RealTime
         fc 80 01 ac 02 02 2f 61              # REQUEST Z M N, request_id, key_scope, key_suffix
         a1 19 c2 0b {STAMP_BYTES}            # QoS, Timestamp
-        b4 02 a5 07 a6 90 4e 33 02           # Target, Budget, Timeout, NodeId
+        b3 02 b4 02 a5 07 26 90 4e           # NodeId, Target, Budget, Timeout
         e3 02 03 61 3d 31                    # QUERY Z P C, consolidation, parameters
         c1 {SOURCE_BYTES} c3 03 08 68 69     # SourceInfo, QueryBody
         45 02 ab cd                          # Attachment

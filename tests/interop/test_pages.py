@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,9 @@ import zenspark
 from tests.interop.reference import unused
 from tests.waiting import PATIENCE, until
 from zenspark.api.ids import SourceInfo
+from zenspark.wire import messages
 from zenspark.wire import values as wire
+from zenspark.wire.codec import encode
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -200,3 +203,28 @@ def test_the_end_of_a_session_is_understood(role: str) -> None:
             gone = str(leaving.zid())
         until(lambda: gone not in {str(one.zid) for one in router.info.transports()})
         assert {str(one.zid) for one in router.info.transports()} == {str(other.zid())}
+
+
+def test_a_request_with_the_node_id_third_is_understood_between_routers() -> None:
+    """MR-158, QU-26, QU-80: a router of ours between two of theirs names the one where the request entered."""
+    places = [unused() for _ in range(3)]
+    said: list[tuple[int, bytes]] = []
+    with (
+        start(zenoh, "router", [places[0]], []),
+        start(zenspark, "router", [places[1]], [places[0]]) as middle,
+        start(zenoh, "router", [places[2]], [places[1]]),
+        asking(Ends(places[0], places[2]), lambda query: query.reply("q/a", "yes"), zenoh, zenoh) as querier,
+    ):
+        for pump in middle._hub.node.pumps:
+            pump.say = partial(write_down, pump.say, said)
+        assert texts(querier.get("q/a", timeout=PATIENCE)) == ["yes"]
+    ((node_id, written),) = said
+    assert node_id > 0
+    assert 0 < written.find(bytes([0xB3, node_id])) < written.find(b"\x26")
+
+
+def write_down(say: Callable[..., None], said: list[tuple[int, bytes]], message: Any, *rest: Any) -> None:  # noqa: ANN401
+    """Say a message; of a request, note its NodeId and its bytes."""
+    if isinstance(message, messages.Request):
+        said.append((message.node_id, encode(message)))
+    say(message, *rest)

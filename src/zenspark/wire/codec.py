@@ -1765,10 +1765,10 @@ def read_request(reader: Reader, header: cython.int) -> Request:
     wire_expr = WireExpr.read(reader, header & 0x20, header & 0x40)
     qos = _QOS_DEFAULT
     timestamp = None
+    node_id = 0
     target = _QUERYTARGET_BEST_MATCHING
     budget = 0
     timeout_ms = None
-    node_id = 0
     ts_stack = None
     exts: Extensions = ()
     if header & 0x80:
@@ -1784,14 +1784,14 @@ def read_request(reader: Reader, header: cython.int) -> Request:
                 outer = reader.enter()
                 timestamp = Timestamp.read(reader)
                 reader.leave(outer)
+            elif ext == 0x33:
+                node_id = reader.z(16)
             elif ext == 0x34:
                 target = QueryTarget.from_wire(reader.pos, reader.z(64))
             elif ext == 0x25:
                 budget = reader.z(32)
             elif ext == 0x26:
                 timeout_ms = reader.z(64)
-            elif ext == 0x33:
-                node_id = reader.z(16)
             elif ext == 0x47:
                 outer = reader.enter()
                 ts_stack = TimestampStack.read(reader)
@@ -1805,10 +1805,10 @@ def read_request(reader: Reader, header: cython.int) -> Request:
         wire_expr=wire_expr,
         qos=qos,
         timestamp=timestamp,
+        node_id=node_id,
         target=target,
         budget=budget,
         timeout_ms=timeout_ms,
-        node_id=node_id,
         ts_stack=ts_stack,
         exts=exts,
         body=body,
@@ -1833,6 +1833,9 @@ def write_request(out: Writer, m: Request) -> None:
         inner = out.enter()
         m.timestamp.write(out)
         out.leave(inner)
+    if m.node_id:
+        last = out.extension(last, 0x33)
+        out.z(m.node_id, 16, "node_id")
     if m.target is not _QUERYTARGET_BEST_MATCHING and m.target != _QUERYTARGET_BEST_MATCHING:
         last = out.extension(last, 0x34)
         out.z(m.target.to_wire(), 64, "target")
@@ -1842,9 +1845,6 @@ def write_request(out: Writer, m: Request) -> None:
     if m.timeout_ms is not None:
         last = out.extension(last, 0x26)
         out.z(m.timeout_ms, 64, "timeout_ms")
-    if m.node_id:
-        last = out.extension(last, 0x33)
-        out.z(m.node_id, 16, "node_id")
     if m.ts_stack is not None:
         last = out.extension(last, 0x47)
         inner = out.enter()

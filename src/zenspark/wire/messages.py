@@ -446,10 +446,10 @@ class Request(NetworkMessage, header="Z|M|N|0x1C"):
     wire_expr: WireExpr
     qos: Annotated[QoS, Ext(0x1)] = QoS.DEFAULT
     timestamp: Annotated[Timestamp | None, Ext(0x2)] = None
+    node_id: Annotated[z16, Ext(0x3, mandatory=True)] = 0
     target: Annotated[QueryTarget, Ext(0x4, mandatory=True)] = QueryTarget.BEST_MATCHING
     budget: Annotated[z32, Ext(0x5)] = 0
     timeout_ms: Annotated[z64 | None, Ext(0x6)] = None
-    node_id: Annotated[z16, Ext(0x3, mandatory=True)] = 0
     ts_stack: Annotated[TimestampStack | None, Ext(0x7)] = None
     exts: Extensions = ()
     body: Query

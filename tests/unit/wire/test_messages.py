@@ -170,7 +170,7 @@ NETWORK = {
     "5d 02 41 08 01 78": Push(wire_expr=WireExpr(2), body=Put(encoding=Encoding(4), payload=b"x")),
     "5d 02 82 42 00": Push(wire_expr=WireExpr(2), body=Del(attachment=b"")),
     "1d 00 02": Push(wire_expr=NOWHERE, body=Del()),
-    "fc 02 00 03 712f2a a1 0d b4 01 a6 904e 33 01 23 03": Request(
+    "fc 02 00 03 712f2a a1 0d b3 01 b4 01 26 904e 23 03": Request(
         request_id=2,
         wire_expr=WireExpr(0, "q/*"),
         qos=QoS.REQUEST,
