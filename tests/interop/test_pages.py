@@ -228,3 +228,16 @@ def write_down(say: Callable[..., None], said: list[tuple[int, bytes]], message:
     if isinstance(message, messages.Request):
         said.append((message.node_id, encode(message)))
     say(message, *rest)
+
+
+@pytest.mark.parametrize("package", [zenspark, zenoh], ids=["ours asks", "theirs asks"])
+def test_a_final_in_a_frame_of_its_own_is_understood(package: Any) -> None:  # noqa: ANN401
+    """RE-73: an option of the session or router that sends it."""
+    place = unused()
+    with (
+        start(zenspark, "router", [place], [], transport__link__tx__separate_finals=True) as router,
+        start(package, "client", [], [place]) as querier,
+    ):
+        router.declare_queryable("q", lambda query: query.reply("q", "yes"))
+        for _ in range(3):
+            assert texts(querier.get("q", timeout=PATIENCE)) == ["yes"]

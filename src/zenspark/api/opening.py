@@ -197,6 +197,7 @@ def _offer(settings: Settings) -> Offer:
         qos=transport.unicast.qos.enabled,
         low_latency=transport.unicast.lowlatency,
         compression=transport.unicast.compression.enabled,
+        finals_apart=transport.link.tx.separate_finals,
         credentials=credentials,
         users=None if login.dictionary_file is None else read_users(login.dictionary_file),
         relays=_relays(settings),

@@ -114,6 +114,9 @@ class Transmission(Section, frozen=True):
     batch_size: U16 = 0xFFFF
     queue: Queue = Queue()
     threads: Annotated[Size, UNUSED] = 1
+    separate_finals: Annotated[bool, Key(hidden=True)] = False
+    """Ours: whether each RESPONSE_FINAL goes in a FRAME of its own, as the specification draws it, and so in one more
+    batch; eclipse-zenoh sends it behind the last RESPONSE, and takes both."""
 
 
 class Reception(Section, frozen=True):

@@ -275,6 +275,7 @@ class Connection:
             terms.compression,
             terms.low_latency,
             streamed=self._prefix > 0,
+            finals_apart=self._side.offer.finals_apart,
         )
         return Opened(terms)
 

@@ -78,6 +78,8 @@ class Offer(msgspec.Struct, frozen=True):
     qos: bool = True
     low_latency: bool = False
     compression: bool = False
+    finals_apart: bool = False
+    """Whether this end sends each RESPONSE_FINAL in a FRAME of its own; nothing the other end agrees on."""
     credentials: Credentials | None = None
     users: Mapping[bytes, bytes] | None = None
     relays: bool = False

@@ -27,6 +27,7 @@ if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
 
 FRAME, FRAGMENT = 0x05, 0x06
 RELIABLE, MORE, Z = 0x20, 0x40, 0x80
+ID, RESPONSE_FINAL = 0x1F, 0x1A
 QOS_EXT, FIRST_EXT = 0x31, 0x02
 Payload = bytes | bytearray | memoryview
 Batch = bytearray | memoryview
@@ -94,6 +95,7 @@ class Outbox:
     _compression: cython.bint
     _low_latency: cython.bint
     _streamed: cython.bint
+    _finals_apart: cython.bint
     _mask: cython.ulonglong
     _room: cython.Py_ssize_t
     _batch_size: cython.Py_ssize_t
@@ -112,6 +114,7 @@ class Outbox:
         compression: bool = False,
         low_latency: bool = False,
         streamed: bool = False,
+        finals_apart: bool = False,
     ) -> None:
         self._lanes = [Lane(priority, initial_sn) for priority in range(8)]
         self._ready = []
@@ -119,6 +122,7 @@ class Outbox:
         self._compression = compression
         self._low_latency = low_latency
         self._streamed = streamed
+        self._finals_apart = finals_apart  # whether a RESPONSE_FINAL has a frame of its own, and so a batch
         self._mask = sn_mask
         self._batch_size = batch_size
         self._room = batch_size - FRAME_ROOM
@@ -156,6 +160,8 @@ class Outbox:
         if self._low_latency:
             return self._append_bare(head, payload)
         lane: Lane = self._lanes[priority if self._qos else DATA]
+        if self._finals_apart and head[0] & ID == RESPONSE_FINAL:
+            return self._append_apart(lane, reliable, head)
         batch: bytearray = lane.batch
         full: cython.bint = False
         if len(batch) + size > self._room:
@@ -172,6 +178,14 @@ class Outbox:
             _write_vle(batch, length)
             batch += payload
         return full
+
+    @cython.cfunc
+    def _append_apart(self, lane: Lane, reliable: cython.bint, head: bytes) -> cython.bint:
+        """A message in a frame of its own."""
+        self._part(lane, reliable)
+        batch: bytearray = lane.batch
+        batch += head
+        return self._close(lane)
 
     def extend(self, priority: cython.int, reliable: cython.bint, rows: Rows, room: bytearray | None = None) -> None:
         """Rows, from `rows.row` on, as batches of their own, at least one.

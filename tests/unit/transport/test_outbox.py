@@ -13,7 +13,7 @@ from zenspark.transport.outbox import DONE, FULL, REFUSED, Outbox, vle
 from zenspark.wire.buffer import Writer
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, encode
 from zenspark.wire.columns import NO_LANE, Columns, Cursor, Framing, Kind, Outcome, Relay, Rows, Spans
-from zenspark.wire.messages import Del, Fragment, Frame, Push, Put, TransportMessage
+from zenspark.wire.messages import Del, Fragment, Frame, Push, Put, ResponseFinal, TransportMessage
 from zenspark.wire.values import Priority, QoS, WireExpr
 
 MASK = 0x0FFF_FFFF
@@ -103,6 +103,18 @@ def test_no_batch_is_larger_than_agreed_and_full_ones_are_ready(size: int) -> No
     assert all(len(batch) <= size for batch in [*full, *rest])
     frames = [decode_batch(bytes(batch[2:]))[0] for batch in [*full, *rest]]
     assert sum(len(frame.msgs) for frame in frames if isinstance(frame, Frame)) == 300
+
+
+@pytest.mark.parametrize(("apart", "sizes"), [(False, [5]), (True, [2, 1, 1, 1])])
+def test_finals_may_have_a_frame_of_their_own(apart: bool, sizes: list[int]) -> None:
+    """RE-73."""
+    outbox = Outbox(2048, 100, MASK, finals_apart=apart)
+    final = encode(ResponseFinal(request_id=7))
+    ready = [outbox.append(5, True, one) for one in (message(b"x"), message(b"y"), final, final, message(b"z"))]
+    assert ready == [False, False, apart, apart, False]
+    frames = [frame for batch in outbox.take() for frame in decode_batch(bytes(batch[2:])) if isinstance(frame, Frame)]
+    assert [len(frame.msgs) for frame in frames] == sizes
+    assert [frame.sn for frame in frames] == list(range(100, 100 + len(sizes)))
 
 
 def test_a_batch_holds_one_frame_of_one_reliability() -> None:
