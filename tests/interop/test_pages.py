@@ -241,3 +241,24 @@ def test_a_final_in_a_frame_of_its_own_is_understood(package: Any) -> None:  # n
         router.declare_queryable("q", lambda query: query.reply("q", "yes"))
         for _ in range(3):
             assert texts(querier.get("q", timeout=PATIENCE)) == ["yes"]
+
+
+def test_network_messages_have_timestamps(ends: Ends) -> None:
+    """PU-72: that of a PUSH is the sample's where DEL has none; that of a REQUEST arrives."""
+    seen: list[object] = []
+
+    def answer(query: Any) -> None:  # noqa: ANN401
+        with query:
+            seen.append(query.timestamp)
+
+    with asking(ends, answer) as querier:
+        stamp = querier.new_timestamp()
+        list(querier.get("q/a", timestamp=stamp, timeout=PATIENCE))
+        assert seen == [stamp]
+        with start(zenspark, "client", [], [ends.far]) as subscribing:
+            found = subscribing.declare_subscriber("k")
+            with querier.declare_publisher("k") as publisher:
+                until(lambda: publisher.matching_status.matching)
+            push = messages.Push(wire_expr=wire.WireExpr(0, "k"), timestamp=stamp.to_wire(), body=messages.Del())
+            querier._hub.node.say(push)
+            assert found.recv(PATIENCE).timestamp == stamp

@@ -179,6 +179,7 @@ class Served:
         self._pump.wait_for_room(congestion)
 
     def _tell(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS) -> None:
+        qos = qos.for_patch(self._pump.patch)
         self._final_qos = self._final_qos.not_before(qos)
         put = _bare_value(body)
         if put is not None:

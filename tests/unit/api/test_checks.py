@@ -40,6 +40,7 @@ def test_only_what_may_be_endless_is() -> None:
 
 def test_quantities_are_whole_numbers_from_1_on() -> None:
     assert [quantity(None), quantity(1), quantity(2**32 - 1)] == [0, 1, 2**32 - 1]
+    wrong: object
     for wrong in ("1", 1.0, True, []):
         with pytest.raises(TypeError, match="expected a whole number"):
             quantity(wrong)

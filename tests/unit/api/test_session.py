@@ -40,6 +40,7 @@ from zenspark.api.sample import Sample
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed, UsageError, ZError
 from zenspark.key import KeyExpr
+from zenspark.net.loop import Timer
 from zenspark.transport import handshake
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -192,7 +193,7 @@ def test_a_publisher_may_stamp_or_not_whatever_is_configured(enabled: bool) -> N
             publisher.put_batch(pa.record_batch({"payload": [b"2"]}))
             assert [found.recv(PATIENCE).timestamp is not None for _ in range(3)] == [stamped] * 3
         with pytest.raises(TypeError):
-            peer.declare_publisher("k", timestamping=1)
+            peer.declare_publisher("k", timestamping=1)  # type: ignore[arg-type]
 
 
 def test_timestamping_stamps_what_is_published() -> None:
@@ -368,7 +369,7 @@ def test_the_timestamp_of_a_push_is_that_of_its_sample(body: messages.Put | mess
         until(lambda: router.info.declarations())
         push = messages.Push(wire_expr=wire.WireExpr(0, "k"), timestamp=stamp, body=body)
         sender._hub.node.say(push)
-        own = replace(stamp, ntp64=8 << 32)
+        own = wire.Timestamp(8 << 32, stamp.id)
         sender._hub.node.say(replace(push, body=replace(body, timestamp=own)))
         for subscriber in subscribers:
             assert [subscriber.recv(PATIENCE).timestamp.to_wire() for _ in range(2)] == [stamp, own]
@@ -381,7 +382,12 @@ def test_publications_have_their_timestamp_in_the_push_if_wanted(monkeypatch: py
         found = router.declare_subscriber("k")
         until(lambda: sender.declare_publisher("k").matching_status)
         of = sample.sample_of
-        monkeypatch.setattr(hub, "sample_of", lambda push, *rest: heard.append(push.timestamp) or of(push, *rest))
+
+        def write_down(push: messages.Push, key_expr: KeyExpr, reliable: bool) -> Sample:
+            heard.append(push.timestamp)
+            return of(push, key_expr, reliable)
+
+        monkeypatch.setattr(hub, "sample_of", write_down)
         stamp = sender.new_timestamp()
         sender.put("k", b"1", timestamp=stamp)
         sender.delete("k", timestamp=stamp)
@@ -398,14 +404,15 @@ def test_requests_and_responses_have_timestamps(where: str) -> None:
         queries = (client if where == "here" else router).declare_queryable("q")
         until(lambda: client.declare_querier("q").matching_status)
         stamp = client.new_timestamp()
-        for ask in (partial(client.get, "q"), client.declare_querier("q").get):
+        ways: list[Callable[..., Any]] = [partial(client.get, "q"), client.declare_querier("q").get]
+        for ask in ways:
             for given in (stamp, None):
                 found = ask(timestamp=given)
                 with queries.recv(PATIENCE) as query:
                     assert query.timestamp == given
                 assert list(found) == []
         with pytest.raises(TypeError):
-            client.get("q", timestamp=3)
+            client.get("q", timestamp=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("where", ["here", "direct", "routed"])
@@ -415,7 +422,7 @@ def test_a_budget_ends_a_query(where: str) -> None:
     with listening("router", **others) as router, connected("client", router, **others) as client:
         queries = (client if where == "here" else router).declare_queryable("q")
         until(lambda: client.declare_querier("q").matching_status)
-        ways = [
+        ways: list[Callable[..., Any]] = [
             partial(client.get, "q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE, budget=2),
             client.declare_querier("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE, budget=2).get,
         ]
@@ -462,7 +469,7 @@ def test_block_first_is_told_to_neighbours_that_know_it(
 ) -> None:
     """MR-124: flag F needs a session with patch 1; before, by publishers, queriers and routers, it is not set."""
     monkeypatch.setattr(handshake, "PATCH", patch)
-    way = {"congestion_control": CongestionControl.BLOCK_FIRST}
+    way: dict[str, Any] = {"congestion_control": CongestionControl.BLOCK_FIRST}
     with (
         listening("router") as router,
         connected("client", router) as sender,
@@ -483,7 +490,8 @@ def test_block_first_is_told_to_neighbours_that_know_it(
         for queryable in queries:
             with queryable.recv(PATIENCE) as query:
                 assert query._live().request.qos.congestion is told.to_wire()
-        assert list(replies) == []
+                query.reply("q", b"yes", priority=Priority.DATA_HIGH, **way)
+        assert [reply.ok.congestion_control for reply in replies] == [told]
 
 
 @pytest.mark.parametrize(("meaning", "count"), [("covering", 0), ("declared", 1)])
@@ -536,7 +544,12 @@ def test_a_querier_may_wait_without_end(where: str, monkeypatch: pytest.MonkeyPa
         until(lambda: client.declare_querier("q").matching_status)
         loop = client._hub.node.loop
         call_at = loop.call_at
-        monkeypatch.setattr(loop, "call_at", lambda when, work: timers.append(work) or call_at(when, work))
+
+        def write_down(when: float, work: Callable[[], object]) -> Timer:
+            timers.append(work)
+            return call_at(when, work)
+
+        monkeypatch.setattr(loop, "call_at", write_down)
         for ask in (partial(client.get, "q", timeout=math.inf), client.declare_querier("q", timeout=math.inf).get):
             found = ask()
             with queries.recv(PATIENCE) as query:
@@ -553,7 +566,7 @@ def test_who_says_no_timeout_is_given_ten_seconds(router: Session, client: Sessi
     begin = router._hub.node.loop.now()
     found = client.get("q", timeout=math.inf)
     with queries.recv(PATIENCE) as query:
-        served = query._live().answer.__self__  # type: ignore[attr-defined]
+        served = query._live().answer.__self__
         assert 10.0 <= served._timer.when - begin < 10.0 + PATIENCE
     assert list(found) == []
 
