@@ -20,7 +20,7 @@ BEYOND = {
     "timeout": ("recv",),
     "budget": ("get", "declare_querier"),
     "consolidation": ("reply", "reply_del"),
-    "timestamp": ("get",),
+    "timestamp": ("get", "reply_err"),
     "timestamping": ("declare_publisher",),
     "source_info": ("reply", "reply_del", "reply_err"),
 }

@@ -250,11 +250,12 @@ def test_network_messages_have_timestamps(ends: Ends) -> None:
     def answer(query: Any) -> None:  # noqa: ANN401
         with query:
             seen.append(query.timestamp)
+            query.reply_err("no", timestamp=query.timestamp)
 
     with asking(ends, answer) as querier:
         stamp = querier.new_timestamp()
-        list(querier.get("q/a", timestamp=stamp, timeout=PATIENCE))
-        assert seen == [stamp]
+        (reply,) = querier.get("q/a", timestamp=stamp, timeout=PATIENCE)
+        assert seen == [reply.err.timestamp] == [stamp]
         with start(zenspark, "client", [], [ends.far]) as subscribing:
             found = subscribing.declare_subscriber("k")
             with querier.declare_publisher("k") as publisher:

@@ -164,7 +164,12 @@ class Served:
         self._timer = pump.loop.call_at(pump.loop.now() + timeout, self._expire)
 
     def answer(
-        self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS | None
+        self,
+        key: str,
+        body: messages.Reply | messages.Err,
+        responder: wire.EntityId,
+        qos: wire.QoS | None,
+        timestamp: wire.Timestamp | None,
     ) -> None:
         """Send one response; one that may be dropped, and says so itself, is dropped if the link is full."""
         congestion = wire.Congestion.BLOCK if qos is None else qos.congestion
@@ -174,22 +179,33 @@ class Served:
         with self._direct.lock:
             if self._is_over:
                 return
-            self._tell(key, body, responder, qos or self._qos)
+            self._tell(key, body, responder, qos or self._qos, timestamp)
         self._write()
         self._pump.wait_for_room(congestion)
 
-    def _tell(self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS) -> None:
+    def _tell(
+        self,
+        key: str,
+        body: messages.Reply | messages.Err,
+        responder: wire.EntityId,
+        qos: wire.QoS,
+        timestamp: wire.Timestamp | None,
+    ) -> None:
         qos = qos.for_patch(self._pump.patch)
         self._final_qos = self._final_qos.not_before(qos)
         put = _bare_value(body)
-        if put is not None:
+        if put is not None:  # a value has its timestamp, if any, in itself
             spoken = self._direct.spoken(key, responder, qos, put.encoding)
             head = spoken.header + vle(self._number) + spoken.rest
             self._pump.tell(head, put.payload, qos)
         else:
-            expr = wire.WireExpr(0, key)
             response = messages.Response(
-                request_id=self._number, wire_expr=expr, qos=qos, responder=responder, body=body
+                request_id=self._number,
+                wire_expr=wire.WireExpr(0, key),
+                qos=qos,
+                timestamp=timestamp,
+                responder=responder,
+                body=body,
             )
             self._pump.say(response, qos)
 

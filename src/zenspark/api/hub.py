@@ -364,13 +364,18 @@ class Hub:
 
     def _on_request(self, request: messages.Request) -> None:
         def answer(
-            key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS | None
+            key: str,
+            body: messages.Reply | messages.Err,
+            responder: wire.EntityId,
+            qos: wire.QoS | None,
+            timestamp: wire.Timestamp | None,
         ) -> None:
             links = self._say(
                 messages.Response(
                     request_id=request.request_id,
                     wire_expr=wire.WireExpr(0, key),
                     qos=qos or request.qos,
+                    timestamp=timestamp,
                     responder=responder,
                     ts_stack=self.stamped(request.ts_stack, InterceptionPoint.SEND),
                     body=body,
@@ -478,13 +483,17 @@ class Hub:
         request = self._received(request)
 
         def answer(
-            key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS | None
+            key: str,
+            body: messages.Reply | messages.Err,
+            responder: wire.EntityId,
+            qos: wire.QoS | None,
+            timestamp: wire.Timestamp | None,
         ) -> None:
             stack = self.stamped(request.ts_stack, InterceptionPoint.SEND, InterceptionPoint.RECEIVE)
             with self.lock:
                 if self.room.refuses(gathering.inlet):
                     return
-                has_room = gathering.add(reply_of(key, body, responder, qos or request.qos, stack))
+                has_room = gathering.add(reply_of(key, body, responder, qos or request.qos, stack, timestamp))
             if not has_room:
                 self.room.wait([gathering.inlet])
 

@@ -28,8 +28,8 @@ from zenspark.wire.messages import Del, Err, Put, Reply, Request
 ANY_KEY = "_anyke"
 """The parameter by which a querier accepts replies on any key."""
 
-Answer = Callable[[str, Reply | Err, wire.EntityId, wire.QoS | None], None]
-"""Sends one response: the key it is about, what is said, who says it, and its QoS: None for that of the query."""
+Answer = Callable[[str, Reply | Err, wire.EntityId, wire.QoS | None, wire.Timestamp | None], None]
+"""Sends one response: the key it is about, what is said, who says it, its QoS (None for that of the query), and when."""
 
 Later = Callable[[Callable[[], None]], None]
 """Has something done soon in another thread, without ever waiting for a lock."""
@@ -254,7 +254,7 @@ class Query:
         preferred = choice(ConsolidationMode, consolidation, ConsolidationMode.AUTO).to_wire()
         reply = Reply(consolidation=preferred, body=body)
         if key_expr == answering.key_expr:  # most often
-            answering.answer(str(answering.key_expr), reply, self._responder, qos)
+            answering.answer(str(answering.key_expr), reply, self._responder, qos, None)
             return
         key = KeyExpr.of(key_expr)
         if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not answering.key_expr.intersects(key):
@@ -262,7 +262,7 @@ class Query:
                 f"a reply on {key} does not match the query on {answering.key_expr}; "
                 "the querier would have to ask with accept_replies=ReplyKeyExpr.ANY"
             )
-        answering.answer(str(key), reply, self._responder, qos)
+        answering.answer(str(key), reply, self._responder, qos, None)
 
     def reply_err(
         self,
@@ -270,12 +270,18 @@ class Query:
         *,
         encoding: Encoding | str | None = None,
         source_info: SourceInfo | None = None,
+        timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer that there is no answer, and why; `source_info` tells which entity says so, none by default."""
+        """Answer that there is no answer, and why.
+
+        `source_info` and `timestamp`, which eclipse-zenoh does not have, tell which entity says so and when; neither by
+        default.
+        """
         answering = self._live()
         encoded = wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire()
         error = Err(encoding=encoded, source_info=_source(source_info), payload=ZBytes.of(payload).to_bytes())
-        answering.answer(str(answering.key_expr), error, self._responder, None)
+        stamp = None if timestamp is None else expect(Timestamp, timestamp).to_wire()
+        answering.answer(str(answering.key_expr), error, self._responder, None, stamp)
 
     def __str__(self) -> str:
         return describe(self, selector=f'"{self.selector}"')

@@ -40,7 +40,12 @@ class Desk:
         self.answering = Answering(request, KeyExpr("q/*"), self.answer, self.finish, self.waiting.append)
 
     def answer(
-        self, key: str, body: messages.Reply | messages.Err, responder: wire.EntityId, qos: wire.QoS | None
+        self,
+        key: str,
+        body: messages.Reply | messages.Err,
+        responder: wire.EntityId,
+        qos: wire.QoS | None,
+        timestamp: wire.Timestamp | None,
     ) -> None:
         self.said.append((key, body, responder))
 

@@ -410,7 +410,8 @@ def test_requests_and_responses_have_timestamps(where: str) -> None:
                 found = ask(timestamp=given)
                 with queries.recv(PATIENCE) as query:
                     assert query.timestamp == given
-                assert list(found) == []
+                    query.reply_err(b"no", timestamp=given)
+                assert [reply.err.timestamp for reply in found] == [given]
         with pytest.raises(TypeError):
             client.get("q", timestamp=3)  # type: ignore[arg-type]
 
