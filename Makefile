@@ -106,7 +106,8 @@ check: setup ## format, lint, types, import contracts, test map, fresh codec
 	$(BIN)/python tools/check_tests.py
 	$(BIN)/python tools/generate_codec.py --check
 	$(BIN)/python tools/generate_configuration.py --check
-	$(BIN)/python tools/check_conformance.py
+	$(BIN)/python -m tools.check_conformance
+	$(BIN)/python -m tools.render_conformance --check
 
 .PHONY: codec
 codec: $(LINKED) ## write src/zenspark/wire/codec.py from the declarations
@@ -115,6 +116,10 @@ codec: $(LINKED) ## write src/zenspark/wire/codec.py from the declarations
 .PHONY: configuration
 configuration: $(LINKED) ## write the table of keys in docs/configuration.md from the declarations
 	$(BIN)/python tools/generate_configuration.py
+
+.PHONY: conformance
+conformance: $(LINKED) ## write docs/conformance.md from the rows in tests/conformance
+	$(BIN)/python -m tools.render_conformance
 
 .PHONY: test-pure
 test-pure: setup ## only the second half of make test: the tests of the core, interpreted

@@ -2,36 +2,54 @@ from pathlib import Path
 
 import pytest
 
-from tools import check_conformance
-from tools.check_conformance import PAGE, main, problems
+from tools.check_conformance import main, problems
 
-INTRO = """\
-# Conformance
+PUSH = """\
+title = "Push"
+about = "PUSH, PUT and DEL."
 
-| page | shown | differs | open | rows |
-|---|---|---|---|---|
-| Push | 1 | 1 | 1 | 3 |
-| Query | 1 | 0 | 0 | 1 |
-| all | 2 | 1 | 1 | 4 |
-"""
-PAYLOAD = "`tests/conformance/test_push.py::test_payload`"
-PUSH = f"""\
-## Push
+[[section]]
+title = "PUT"
 
-| id | statement | status | evidence |
-|---|---|---|---|
-| PU-1 | a payload | shown | {PAYLOAD}, `tests/unit/test_put.py::TestPut::test_it` |
-| PU-2 | a timestamp | differs | 1.10.2: no length, `21 f99e`; zenspark: the same; {PAYLOAD} |
-| PU-4 | where it goes | open | router |
+[[section.row]]
+id = "PU-1"
+statement = "a payload"
+status = "shown"
+tests = ["tests/conformance/test_push.py::test_payload", "tests/unit/test_put.py::TestPut::test_it"]
+
+[[section.row.mutation]]
+file = "src/put.py"
+find = 'length = 1'
+replace = 'length = 2'
+
+[[section.row]]
+id = "PU-2"
+statement = "a timestamp"
+status = "differs"
+place = "21.18"
+eclipse = "no length, `21 f99e`"
+zenspark = "the same"
+reason = "it has to be understood"
+tests = ["tests/conformance/test_push.py::test_payload"]
+
+[[section.row]]
+id = "PU-4"
+statement = "where it goes"
+status = "shown"
+tests = ["tests/unit/test_put.py::TestPut::test_it"]
 """
 QUERY = """\
-## Query
+title = "Query"
+about = "REQUEST and QUERY."
 
-### REQUEST
+[[section]]
+title = "REQUEST"
 
-| id | statement | status | evidence |
-|---|---|---|---|
-| QU-1 | header `Z\\|M\\|N` | shown | `tests/conformance/test_push.py::test_flags` |
+[[section.row]]
+id = "QU-1"
+statement = "header `Z|M|N`"
+status = "shown"
+tests = ["tests/conformance/test_push.py::test_flags"]
 """
 TESTS = '''\
 def test_payload(): """PU-1, PU-2: it has a length, and is not UTF-8."""
@@ -42,13 +60,16 @@ UNIT = """\
 class TestPut:
     def test_it(self): ...
 """
+FILE = "tests/conformance/push.toml"
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    write(tmp_path / PAGE, f"{INTRO}\n{PUSH}\n{QUERY}")
+    write(tmp_path / FILE, PUSH)
+    write(tmp_path / "tests/conformance/query.toml", QUERY)
     write(tmp_path / "tests/conformance/test_push.py", TESTS)
     write(tmp_path / "tests/unit/test_put.py", UNIT)
+    write(tmp_path / "src/put.py", "length = 1\nother = 1\n")
     return tmp_path
 
 
@@ -63,114 +84,118 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-def test_page_and_tests_that_agree(tree: Path) -> None:
+def test_rows_and_tests_that_agree(tree: Path) -> None:
     assert problems(tree) == []
 
 
 BREAKAGES = {
-    "a cell too many": (
-        "| a payload |",
-        "| a | payload |",
-        f"docs/conformance.md: this is no row: {PUSH.splitlines()[4]}".replace("| a payload |", "| a | payload |"),
-    ),
-    "an id of another form": (
-        "| PU-4 ",
-        "| PU4 ",
-        "docs/conformance.md: this is no row: | PU4 | where it goes | open | router |",
-    ),
-    "twice": ("| PU-2 ", "| PU-1 ", "docs/conformance.md: PU-1 is there 2 times"),
-    "out of order": ("| PU-4 ", "| PU-0 ", "docs/conformance.md: PU-0 comes after PU-2"),
-    "on another page": (
-        "| PU-4 ",
-        "| QU-4 ",
-        "docs/conformance.md: QU-4 stands among the rows of 'Push', which begin with PU",
-    ),
-    "wrong count": (
-        "| Push | 1 | 1 | 1 | 3 |",
-        "| Push | 2 | 1 | 1 | 4 |",
-        "docs/conformance.md: the introduction needs the line | Push | 1 | 1 | 1 | 3 |",
-    ),
-    "wrong total": (
-        "| all | 2 | 1 | 1 | 4 |",
-        "| all | 2 | 1 | 1 | 5 |",
-        "docs/conformance.md: the introduction needs the line | all | 2 | 1 | 1 | 4 |",
-    ),
-    "count of nothing": (
-        "| Push | 1",
-        "| Reply | 0 | 0 | 0 | 0 |\n| Push | 1",
-        "docs/conformance.md: the introduction counts 'Reply', which has no rows",
-    ),
+    "twice": ('"PU-2"', '"PU-1"', "PU-1 is there 2 times"),
+    "out of order": ('"PU-4"', '"PU-0"', f"{FILE}: PU-0 comes after PU-2"),
+    "on another page": ('"PU-4"', '"QU-4"', f"{FILE}: QU-4 stands among rows that begin with PU"),
     "unknown status": (
-        "| open | router |",
-        "| later | router |",
-        "docs/conformance.md: PU-4 has the status 'later' instead of shown, differs, open",
+        'status = "differs"',
+        'status = "open"',
+        f"{FILE}: PU-2 has the status 'open' instead of shown or differs",
     ),
     "shown by nothing": (
-        "| `tests/conformance/test_push.py::test_flags` |",
-        "| obvious |",
-        "docs/conformance.md: QU-1 is 'shown' but names no test",
+        'tests = ["tests/unit/test_put.py::TestPut::test_it"]',
+        "tests = []",
+        f"{FILE}: PU-4 names no test",
     ),
-    "differs without bytes": (
-        "no length, `21 f99e`",
-        "no length",
-        "docs/conformance.md: PU-2 differs but has no captured bytes",
+    "differs without bytes": ("no length, `21 f99e`", "no length", f"{FILE}: PU-2 differs but has no captured bytes"),
+    "differs without us": ('zenspark = "the same"\n', "", f"{FILE}: PU-2 is 'differs' without 'zenspark'"),
+    "differs without reason": (
+        'reason = "it has to be understood"\n',
+        "",
+        f"{FILE}: PU-2 is 'differs' without 'reason'",
     ),
-    "differs without us": (
-        "zenspark: the same",
-        "so do we",
-        "docs/conformance.md: PU-2 differs but does not say what 1.10.2 does and what zenspark does",
-    ),
-    "open without reason": (
-        "| open | router |",
-        "| open | later |",
-        "docs/conformance.md: PU-4 is open but does not say whether for sessions or for the router",
+    "a reason for nothing": (
+        'statement = "where it goes"\n',
+        'statement = "where it goes"\nreason = "why not"\n',
+        f"{FILE}: PU-4 is 'shown' with 'reason'",
     ),
     "no such test": (
         "TestPut::test_it",
         "TestPut::test_that",
-        "docs/conformance.md: PU-1 names tests/unit/test_put.py::TestPut::test_that, which does not exist",
+        f"{FILE}: PU-1 names tests/unit/test_put.py::TestPut::test_that, which does not exist",
     ),
     "no such file": (
         "tests/unit/test_put.py",
         "tests/unit/test_del.py",
-        "docs/conformance.md: PU-1 names tests/unit/test_del.py::TestPut::test_it, which does not exist",
+        f"{FILE}: PU-1 names tests/unit/test_del.py::TestPut::test_it, which does not exist",
     ),
     "one case": (
-        "test_push.py::test_flags`",
-        "test_push.py::test_flags[N]`",
-        "docs/conformance.md: QU-1 names one case, tests/conformance/test_push.py::test_flags[N]; name the whole test",
+        "TestPut::test_it",
+        "TestPut::test_it[N]",
+        f"{FILE}: PU-1 names one case, tests/unit/test_put.py::TestPut::test_it[N]; name the whole test",
+    ),
+    "a mutation of nothing": (
+        '"src/put.py"',
+        '"src/del.py"',
+        "PU-1 has a mutation that changes src/del.py, which does not exist",
+    ),
+    "a mutation of what is not there": (
+        "find = 'length = 1'",
+        "find = 'length = 3'",
+        "PU-1 has a mutation that does not apply: src/put.py has 0 times 'length = 3'",
+    ),
+    "a mutation of two places": (
+        "find = 'length = 1'",
+        "find = '1'",
+        "PU-1 has a mutation that does not apply: src/put.py has 2 times '1'",
+    ),
+    "a mutation that changes nothing": (
+        "replace = 'length = 2'",
+        "replace = 'length = 1  # one'",
+        "PU-1 has a mutation that changes nothing",
     ),
 }
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
-def test_what_is_wrong_on_the_page(tree: Path, breakage: str) -> None:
+def test_what_is_wrong_in_a_row(tree: Path, breakage: str) -> None:
     old, new, problem = BREAKAGES[breakage]
-    change(tree / PAGE, old, new)
+    change(tree / FILE, old, new)
     assert problem in problems(tree)
 
 
+def test_a_mutation_that_is_no_python(tree: Path) -> None:
+    change(tree / FILE, "replace = 'length = 2'", "replace = 'length = '")
+    (problem,) = problems(tree)
+    assert problem.startswith("PU-1 has a mutation that makes src/put.py unreadable: ")
+
+
+def test_a_field_that_means_nothing(tree: Path) -> None:
+    change(tree / FILE, "place =", "section =")
+    with pytest.raises(TypeError, match="section"):
+        problems(tree)
+
+
+def test_an_id_of_another_form(tree: Path) -> None:
+    change(tree / FILE, '"PU-4"', '"PU-4b"')
+    with pytest.raises(ValueError, match="'PU-4b' is not the id of a row"):
+        problems(tree)
+
+
 def test_no_bytes_may_be_said_in_words(tree: Path) -> None:
-    change(tree / PAGE, "`21 f99e`", "no bytes of it")
+    change(tree / FILE, "`21 f99e`", "no bytes of it")
     assert problems(tree) == []
 
 
 DOCSTRINGS = {
-    "unknown row": ("QU-1: they", "QU-1, QU-7: they", ["{} names QU-7, which is no row"]),
-    "row of others": ("QU-1: they", "PU-1, QU-1: they", ["{} names PU-1, which does not name it"]),
-    "forgotten row": ("QU-1: they", "they", ["{} does not begin its docstring with the id of a row"]),
-    "no docstring": ('"""QU-1: they are bits."""', "...", ["{} does not begin its docstring with the id of a row"]),
-    "id not in front": ("QU-1: they", "they, as QU-1,", ["{} does not begin its docstring with the id of a row"]),
+    "unknown row": ("QU-1: they", "QU-1, QU-7: they", "{} names QU-7, which is no row"),
+    "row of others": ("QU-1: they", "PU-1, QU-1: they", "{} names PU-1, which does not name it"),
+    "forgotten row": ("QU-1: they", "they", "{} does not begin its docstring with the id of a row"),
+    "no docstring": ('"""QU-1: they are bits."""', "...", "{} does not begin its docstring with the id of a row"),
+    "id not in front": ("QU-1: they", "they, as QU-1,", "{} does not begin its docstring with the id of a row"),
 }
 
 
 @pytest.mark.parametrize("breakage", DOCSTRINGS)
 def test_what_is_wrong_in_a_docstring(tree: Path, breakage: str) -> None:
-    old, new, expected = DOCSTRINGS[breakage]
+    old, new, problem = DOCSTRINGS[breakage]
     change(tree / "tests/conformance/test_push.py", old, new)
-    found = problems(tree)
-    for problem in expected:
-        assert problem.format("tests/conformance/test_push.py::test_flags") in found
+    assert problem.format("tests/conformance/test_push.py::test_flags") in problems(tree)
 
 
 def test_row_that_its_test_does_not_know(tree: Path) -> None:
@@ -179,19 +204,18 @@ def test_row_that_its_test_does_not_know(tree: Path) -> None:
 
 
 def test_range_of_rows(tree: Path) -> None:
-    change(tree / PAGE, "| open | router |", f"| open | router; {PAYLOAD} |")
+    change(
+        tree / FILE,
+        'tests = ["tests/unit/test_put.py',
+        'tests = ["tests/conformance/test_push.py::test_payload", "tests/unit/test_put.py',
+    )
     assert len(problems(tree)) == 1
     change(tree / "tests/conformance/test_push.py", "PU-1, PU-2: it", "PU-1 to PU-4: it")
     assert problems(tree) == []
 
 
-def test_prints_problems_and_fails(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(check_conformance, "ROOT", tree)
-    assert main() == 0
-    change(tree / PAGE, "| open | router |", "| open | later |")
-    assert main() == 1
-    assert capsys.readouterr().out == (
-        "docs/conformance.md: PU-4 is open but does not say whether for sessions or for the router\n"
-    )
+def test_prints_problems_and_fails(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(tree) == 0
+    change(tree / FILE, '"PU-4"', '"PU-0"')
+    assert main(tree) == 1
+    assert capsys.readouterr().out == f"{FILE}: PU-0 comes after PU-2\n"

@@ -1,0 +1,94 @@
+"""Write the rows into docs/conformance.md; with `--check`, only say if it is fresh."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tools.conformance import DIFFERS, ROOT, STATUSES, Page, Row, read_pages
+
+TARGET = Path("docs/conformance.md")
+BEGIN, END = "<!-- rows: written by tools/render_conformance.py -->\n", "<!-- end of rows -->\n"
+
+TOTAL = "all"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table as Markdown has it."""
+    return "\n".join([line(head), "|" + "---|" * len(head), *map(line, rows)])
+
+
+def line(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def counts(rows: list[Row]) -> list[str]:
+    """How many rows have each status, how many there are, and how many have mutations."""
+    by_status = Counter(row.status for row in rows)
+    mutated = sum(bool(row.mutations) for row in rows)
+    return [*(str(by_status[status]) for status in STATUSES), str(len(rows)), str(mutated)]
+
+
+def count_table(pages: list[Page]) -> str:
+    every = [row for page in pages for row in page.rows]
+    lines = [*([page.title, *counts(page.rows)] for page in pages), [TOTAL, *counts(every)]]
+    return table(["page", *STATUSES, "rows", "with a mutation"], lines)
+
+
+def evidence(row: Row) -> str:
+    """What 1.10.2 and zenspark do where they differ from the page, the tests, and the note."""
+    parts = []
+    if row.status == DIFFERS:
+        parts = [f"{row.place}. 1.10.2: {row.eclipse}", f"zenspark: {row.zenspark}"]
+    parts.append(", ".join(f"`{test}`" for test in row.tests))
+    if row.note:
+        parts.append(row.note)
+    return "; ".join(parts)
+
+
+def differences(pages: list[Page]) -> str:
+    """Every row that differs, with its reason."""
+    lines = [
+        [row.id, row.statement, row.eclipse, row.zenspark, row.reason]
+        for page in pages
+        for row in page.rows
+        if row.status == DIFFERS
+    ]
+    return f"## Where zenspark differs\n\n{table(['id', 'the page', '1.10.2', 'zenspark', 'reason'], lines)}"
+
+
+def page_text(page: Page) -> str:
+    """One page, a table for each section."""
+    parts = [f"## {page.title}", page.about]
+    for section in page.sections:
+        lines = [[row.id, row.statement, row.status, evidence(row)] for row in section.rows]
+        parts += [f"### {section.title}", table(["id", "statement or field", "status", "evidence"], lines)]
+    return "\n\n".join(parts)
+
+
+def rendered(pages: list[Page]) -> str:
+    """Counts, the list of differences, and the pages."""
+    return "\n\n".join([count_table(pages), differences(pages), *map(page_text, pages)])
+
+
+def renewed(text: str, pages: list[Page]) -> str:
+    """The document with the rows of today."""
+    head, begin, rest = text.partition(BEGIN)
+    tail = rest.partition(END)[2]
+    assert begin, f"{TARGET} has no place for the rows"
+    return f"{head}{BEGIN}\n{rendered(pages)}\n\n{END}{tail}"
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    text = (root / TARGET).read_text()
+    fresh = renewed(text, read_pages(root))
+    if "--check" not in arguments:
+        (root / TARGET).write_text(fresh)
+        return 0
+    if fresh == text:
+        return 0
+    print(f"{TARGET} is not what the rows say: run `make conformance`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
