@@ -108,6 +108,7 @@ check: setup ## format, lint, types, import contracts, test map, fresh codec
 	$(BIN)/python tools/generate_configuration.py --check
 	$(BIN)/python -m tools.check_conformance
 	$(BIN)/python -m tools.render_conformance --check
+	$(BIN)/python -m tools.mutate_conformance --sample 12
 
 .PHONY: codec
 codec: $(LINKED) ## write src/zenspark/wire/codec.py from the declarations
@@ -120,6 +121,11 @@ configuration: $(LINKED) ## write the table of keys in docs/configuration.md fro
 .PHONY: conformance
 conformance: $(LINKED) ## write docs/conformance.md from the rows in tests/conformance
 	$(BIN)/python -m tools.render_conformance
+
+.PHONY: mutations
+mutations: setup ## violate every conformance row, or change code at random: make mutations [RANDOM=1000 SEED=1] [SECONDS=600]
+	$(BIN)/python -m $(if $(RANDOM),tools.mutate_random --count $(RANDOM) --seed $(or $(SEED),1),tools.mutate_conformance) \
+	  $(if $(SECONDS),--seconds $(SECONDS))
 
 .PHONY: test-pure
 test-pure: setup ## only the second half of make test: the tests of the core, interpreted

@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+
+from tests.tools.projects import FILE, SOURCE, STRONG, WEAK, small_project
+from tools.mutants import Copy, Effort, Mutant, Outcome, Record, Result, digest_of, judged, resumed
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return small_project(tmp_path / "project")
+
+
+def mutant(new: str, *tests: str, name: str = "one") -> Mutant:
+    return Mutant(name, FILE, lambda text: text.replace("value * 2", new), tuple((test,) for test in tests))
+
+
+def test_a_change_is_noticed_or_not_and_undone(project: Path, tmp_path: Path) -> None:
+    copy = Copy(project, tmp_path / "copy")
+    assert copy.run(mutant("value * 3", WEAK), 60) == Result(Outcome.SURVIVED)
+    assert copy.run(mutant("value * 3", WEAK, STRONG), 60) == Result(Outcome.KILLED, STRONG)
+    assert copy.run(mutant("value * 2", STRONG), 60) == Result(Outcome.SURVIVED)
+    assert (tmp_path / "copy" / FILE).read_text() == (project / FILE).read_text() == SOURCE
+
+
+def test_a_change_that_never_ends_is_ended(project: Path, tmp_path: Path) -> None:
+    endless = mutant("next(i for i in iter(int, 1) if i)", STRONG)
+    assert Copy(project, tmp_path / "copy").run(endless, 1) == Result(Outcome.HUNG)
+
+
+def test_a_change_that_makes_the_module_unreadable_tests_nothing(project: Path, tmp_path: Path) -> None:
+    assert Copy(project, tmp_path / "copy").run(mutant("value *", STRONG), 60).outcome is Outcome.BROKEN
+
+
+@pytest.mark.parametrize("status", [2, 3, 4, 5])
+def test_an_end_of_pytest_without_a_verdict_is_broken(status: int) -> None:
+    assert judged(status, "ERROR tests/a.py - SyntaxError") == Result(Outcome.BROKEN, "tests/a.py")
+
+
+def test_a_crash_is_noticed() -> None:
+    assert judged(-11, "") == Result(Outcome.KILLED)
+    assert str(judged(1, "FAILED tests/a.py::test_a - assert")) == "killed by tests/a.py::test_a"
+
+
+def test_results_are_kept_while_nothing_changes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = project / "build/results.json"
+    killed, other = mutant("value * 3", STRONG), mutant("value * 3", WEAK, name="other")
+    digest = digest_of(project)
+    assert resumed(project, [killed, other], Record(file, digest), Effort(seconds=0, jobs=1)) == []
+    assert capsys.readouterr().out == "2 mutants are left; the same command goes on with them\n"
+    first = resumed(project, [killed], Record(file, digest), Effort(jobs=1))
+    assert first == [(killed, Result(Outcome.KILLED, STRONG))]
+    assert resumed(project, [killed, other], Record(file, digest), Effort(seconds=0)) == first
+    (project / FILE).write_text("changed = True\n")
+    assert digest_of(project) != digest
+    assert Record(file, digest_of(project)).results == {}

@@ -1,0 +1,204 @@
+"""Runs tests against changed copies of the project, to see whether they notice.
+
+A `Mutant` is a change of one source file and the tests that should fail with it. Each worker has a copy of the project
+in a temporary directory, changes one file there, runs the tests in a process group of its own, and restores the file.
+Where the file is compiled, the copy runs interpreted (`ZENSPARK_PURE=1`), so that nothing is built. Outcomes are
+recorded in a file as they come; a later run over the same sources goes on where the last one ended.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+PYTEST = ("-m", "pytest", "-x", "-q", "--tb=no", "--no-header", "--hypothesis-seed=0")
+PLUGINS = ("-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider")  # nothing by chance, and a faster start
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv", "build", "dist", ".mypy_cache", ".ruff_cache", ".pytest_cache", "*.c"
+)
+
+
+class Outcome(StrEnum):
+    """What became of a mutant."""
+
+    KILLED = "killed"
+    HUNG = "hung"
+    """No test had failed when the time was over: noticed as well."""
+    SURVIVED = "survived"
+    BROKEN = "broken"
+    """The tests could not be collected, so that nothing was tested."""
+
+
+class Result(NamedTuple):
+    """An outcome, and the first test that failed."""
+
+    outcome: Outcome
+    test: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.outcome} by {self.test}" if self.test else self.outcome.value
+
+
+class Mutant(NamedTuple):
+    """A change of one file, and tests that should notice, in stages: a later one runs only if all before passed."""
+
+    name: str
+    file: str
+    change: Callable[[str], str]
+    stages: tuple[tuple[str, ...], ...]
+
+
+class Copy:
+    """A copy of the project in which one file at a time is changed."""
+
+    def __init__(self, root: Path, directory: Path) -> None:
+        self.directory = directory
+        shutil.copytree(root, directory, ignore=NOT_COPIED, symlinks=True)
+
+    def run(self, mutant: Mutant, limit: float) -> Result:
+        """Runs the tests of a mutant, for `limit` seconds at most."""
+        file = self.directory / mutant.file
+        text = file.read_text()
+        try:
+            rewrite(file, mutant.change(text))
+            return self.test(mutant.stages, is_compiled(file), limit)
+        finally:
+            rewrite(file, text)
+
+    def test(self, stages: Iterable[tuple[str, ...]], interpreted: bool, limit: float) -> Result:
+        """Runs tests, stage by stage, until one fails."""
+        result, end = Result(Outcome.SURVIVED), time.monotonic() + limit
+        for tests in stages:
+            result = self._pytest(tests, interpreted, end - time.monotonic())
+            if result.outcome is not Outcome.SURVIVED:
+                break
+        return result
+
+    def _pytest(self, tests: tuple[str, ...], interpreted: bool, limit: float) -> Result:
+        environment = os.environ | {
+            "PYTHONPATH": f"{self.directory / 'src'}{os.pathsep}{self.directory}",
+            "ZENSPARK_PURE": "1" if interpreted else "0",
+            "ZENSPARK_REQUIRE_COMPILED": "0",
+        }
+        command = [sys.executable, *PYTEST, *PLUGINS, *tests]
+        process = subprocess.Popen(
+            command, cwd=self.directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=max(limit, 1))
+        except subprocess.TimeoutExpired:
+            return Result(Outcome.HUNG)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # also what the tests have started
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        return judged(process.returncode, output)
+
+
+def judged(status: int, output: str) -> Result:
+    """What the exit status of pytest means, and the test it names."""
+    failed = [line.split()[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if status == 0:
+        return Result(Outcome.SURVIVED)
+    if status == 1 or status < 0:
+        return Result(Outcome.KILLED, failed[0] if failed else "")
+    return Result(Outcome.BROKEN, failed[0] if failed else "")
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Writes a source file and forgets its bytecode, whose age in seconds would not tell the two texts apart."""
+    file.write_text(text)
+    for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+        stale.unlink()
+
+
+def is_compiled(file: Path) -> bool:
+    """Whether an extension module made from the file would be loaded in its place."""
+    return any(file.parent.glob(f"{file.stem}.*.so"))
+
+
+class Record:
+    """Outcomes so far, in a file; those of other sources do not count."""
+
+    def __init__(self, file: Path, digest: str) -> None:
+        self.file = file
+        self.digest = digest
+        self.results: dict[str, Result] = {}
+        if file.exists():
+            document = json.loads(file.read_text())
+            if document["digest"] == digest:
+                self.results = {name: Result(Outcome(one), test) for name, (one, test) in document["results"].items()}
+
+    def add(self, mutant: Mutant, result: Result) -> None:
+        self.results[mutant.name] = result
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(json.dumps({"digest": self.digest, "results": self.results}, indent=1))
+
+
+def digest_of(root: Path) -> str:
+    """Identifies sources and tests."""
+    digest = hashlib.sha256()
+    for file in sorted([*(root / "src").rglob("*.py"), *(root / "tests").rglob("*.py")]):
+        digest.update(f"{file.relative_to(root)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+class Effort(NamedTuple):
+    """How much a run may take: seconds for one mutant, seconds for all (None: no end), processes."""
+
+    limit: float = 120
+    seconds: float | None = None
+    jobs: int = 2
+
+
+def run_all(root: Path, mutants: list[Mutant], effort: Effort) -> Iterator[tuple[Mutant, Result]]:
+    """Runs mutants in as many copies as there are jobs; none is started once the time is over."""
+    if not mutants:
+        return
+    end = time.monotonic() + (float("inf") if effort.seconds is None else effort.seconds)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+        for number in range(effort.jobs):
+            copies.put(Copy(root, Path(directory, str(number))))
+
+        def run(mutant: Mutant) -> Result | None:
+            if time.monotonic() >= end:
+                return None
+            copy = copies.get()
+            try:
+                return copy.run(mutant, effort.limit)
+            finally:
+                copies.put(copy)
+
+        with ThreadPoolExecutor(effort.jobs) as executor:
+            running = {executor.submit(run, mutant): mutant for mutant in mutants}
+            for future in as_completed(running):
+                if (result := future.result()) is not None:
+                    yield running[future], result
+
+
+def resumed(root: Path, mutants: list[Mutant], record: Record, effort: Effort) -> list[tuple[Mutant, Result]]:
+    """Results of all mutants that have one by now; prints the others as they come, and how many are left."""
+    done = [(mutant, record.results[mutant.name]) for mutant in mutants if mutant.name in record.results]
+    if done:
+        print(f"{len(done)} of {len(mutants)} mutants have run before")
+    for mutant, result in run_all(root, [one for one in mutants if one.name not in record.results], effort):
+        record.add(mutant, result)
+        done.append((mutant, result))
+        print(f"{len(done)}/{len(mutants)} {mutant.name}: {result}", flush=True)
+    if len(done) < len(mutants):
+        print(f"{len(mutants) - len(done)} mutants are left; the same command goes on with them")
+    return done

@@ -1,0 +1,87 @@
+"""Violates the statements of conformance rows in a copy of the project, and runs the tests the rows name.
+
+    python -m tools.mutate_conformance [--sample N] [--seconds S] [--limit S] [--jobs N] [ID ...]
+
+Every mutation of every row, or of the rows named, or of N mutations that are always the same ones and have quick tests.
+Prints what became of each; exits 1 if the tests of a row passed although its statement was violated, could not be run,
+or fail without any mutation.
+"""
+
+import argparse
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+from tools.conformance import ROOT, Mutation, Row, read_pages
+from tools.mutants import Copy, Effort, Mutant, Outcome, Record, digest_of, is_compiled, resumed
+
+RECORD = Path("build/mutations/rows.json")
+QUICK = ("tests/conformance/", "tests/unit/")
+NOTICED = (Outcome.KILLED, Outcome.HUNG)
+
+
+def mutants(rows: list[Row]) -> list[Mutant]:
+    """One mutant for each mutation; rows that share it and its tests share the mutant. Quick tests come first."""
+    found: dict[tuple[Mutation, tuple[str, ...]], list[str]] = {}
+    for row in rows:
+        tests = tuple(sorted(row.tests, key=lambda test: (not test.startswith(QUICK), test)))
+        for mutation in row.mutations:
+            found.setdefault((mutation, tests), []).append(row.id)
+    return [
+        Mutant(f"{', '.join(ids)} ({mark((mutation, tests))})", mutation.file, mutation.applied, (tests,))
+        for (mutation, tests), ids in found.items()
+    ]
+
+
+def mark(value: object) -> str:
+    """Tells a mutation from the one the same row had before."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:6]
+
+
+def sample(chosen: list[Mutant], size: int) -> list[Mutant]:
+    """Mutants with quick tests, the same ones as long as no row changes."""
+    quick = [one for one in chosen if all(test.startswith(QUICK) for stage in one.stages for test in stage)]
+    return sorted(quick, key=lambda one: mark(one.name))[:size]
+
+
+def failing_anyway(root: Path, chosen: list[Mutant]) -> list[str]:
+    """Tests that fail without a mutation: whether they notice anything cannot be said."""
+    failing = []
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        copy = Copy(root, Path(directory, "unchanged"))
+        for interpreted in (False, True):
+            alike = [one for one in chosen if is_compiled(root / one.file) is interpreted]
+            tests = dict.fromkeys(test for one in alike for stage in one.stages for test in stage)
+            result = copy.test([tuple(tests)] if tests else [], interpreted, limit=3600)
+            if result.outcome is not Outcome.SURVIVED:
+                failing.append(f"without any mutation: {result}")
+    return failing
+
+
+def options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="violates conformance rows and runs the tests they name")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="rows; all if none is named")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N mutations with quick tests, always the same")
+    parser.add_argument("--seconds", type=float, help="starts no mutant after so long")
+    parser.add_argument("--limit", type=float, default=Effort().limit, help="seconds for one mutant (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=Effort().jobs, help="processes at once (%(default)s)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    chosen = options(arguments)
+    rows = [row for page in read_pages(root) for row in page.rows if not chosen.ids or row.id in chosen.ids]
+    picked = mutants(rows) if chosen.sample is None else sample(mutants(rows), chosen.sample)
+    if failing := failing_anyway(root, picked):
+        print(*failing, sep="\n")
+        return 1
+    record = Record(root / RECORD, digest_of(root))
+    results = resumed(root, picked, record, Effort(chosen.limit, chosen.seconds, chosen.jobs))
+    missed = [f"{mutant.name}: {result}" for mutant, result in results if result.outcome not in NOTICED]
+    print(f"{len(results) - len(missed)} of {len(results)} mutations were noticed", *missed, sep="\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
