@@ -35,6 +35,7 @@ from zenspark.wire.messages import (
     Join,
     KeepAlive,
     NetworkMessage,
+    OpenSyn,
     Push,
     Put,
     Query,
@@ -342,13 +343,15 @@ def test_harmless_messages_are_passed_over() -> None:
     assert bob.state is State.OPEN
 
 
-def test_init_and_join_mean_nothing_inside_a_session() -> None:
+def test_init_open_and_join_mean_nothing_inside_a_session() -> None:
     _, bob = opened_pair()
     assert bob.terms is not None
     init = InitSyn(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7))
     join = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7), unit=TimeUnit.S, lease=1, sn_re=0, sn_be=0)
+    opening = OpenSyn(lease=1, unit=TimeUnit.S, initial_sn=0, cookie=b"")
     frame = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
-    assert feed(bob, wrapped(encode(init) + encode(join) + frame)) == [Received(push(), True)]
+    batch = encode(init) + encode(opening) + encode(join) + frame
+    assert feed(bob, wrapped(batch)) == [Received(push(), True)]
     assert bob.state is State.OPEN
 
 
@@ -440,6 +443,11 @@ def test_close_is_told_and_heard(name: str) -> None:
     assert isinstance(heard, Closed)
     assert heard.by_peer
     assert bob.receive_eof().by_peer
+
+
+def test_the_close_that_is_sent_has_s_clear() -> None:
+    alice, _ = opened_pair()
+    assert alice.close(CloseReason.MAX_LINKS).farewell == bytes.fromhex("0200 0304")
 
 
 class TestTime:

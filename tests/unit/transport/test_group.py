@@ -34,6 +34,7 @@ from zenspark.wire.messages import (
     Join,
     KeepAlive,
     NetworkMessage,
+    OpenSyn,
     Push,
     Put,
     TransportOam,
@@ -129,6 +130,30 @@ def test_priorities_have_numbers_of_their_own() -> None:
     assert second.group.qos
 
 
+@pytest.mark.parametrize("priority", Priority)
+@pytest.mark.parametrize("reliable", [True, False])
+def test_numbers_of_priorities_count_and_not_those_of_the_body(priority: Priority, reliable: bool) -> None:
+    announced = NextSns(tuple((100 + 10 * number, 105 + 10 * number) for number in range(8)))
+    first = announced.pairs[priority][0 if reliable else 1]
+    node = Node(1, Rules(qos=True))
+    node.receive(STRANGER, encode(replace(JOIN, sn_re=0, sn_be=0, qos=announced)), 0.0)
+    for sn in (first - 1, first):
+        said = Frame(reliable=reliable, sn=sn, priority=priority, msgs=(push(b"%d" % sn),))
+        node.receive(STRANGER, encode(said), 0.0)
+    assert payloads(node) == [b"%d" % first], "the number before it is an old one"
+
+
+def test_a_join_announces_the_number_of_each_priority() -> None:
+    node = Node(1, Rules(qos=True), first_sn=0x5462F1)
+    for priority in Priority:
+        for _ in range(priority):
+            node.say(push(), 0.0, priority=priority)
+    join = decode_transport(node.group.announcement(0.0)[2:])
+    assert isinstance(join, Join)
+    assert join.qos == NextSns(tuple((0x5462F1 + priority, 0x5462F1) for priority in Priority))
+    assert (join.sn_re, join.sn_be) == (0, 0)
+
+
 class TestJoin:
     """Protocol.md section 5.8."""
 
@@ -142,9 +167,9 @@ class TestJoin:
         said = []
         for now in range(7):
             node.tick(float(now))
-            said.append(len(node.said))
+            said.append([type(decode_transport(datagram)) for _, datagram in node.said])
             node.said.clear()
-        assert said == [1, 0, 1, 0, 1, 0, 1]
+        assert said == [[Join], [], [Join], [], [Join], [], [Join]]
 
     def test_sizes_are_said_where_they_are_not_the_usual_ones(self) -> None:
         for rules, expected in [
@@ -296,14 +321,17 @@ class TestJoin:
 def test_messages_of_sessions_are_understood_in_groups_except_for_handshakes() -> None:
     node = Node(1)
     init = InitSyn(version=9, whatami=WhatAmI.PEER, zid=ZenohId(0xE))
-    node.receive(STRANGER, encode(init), 0.0)
+    opening = OpenSyn(lease=10, unit=TimeUnit.S, initial_sn=0, cookie=b"")
+    handshake = encode(init) + encode(opening)
+    node.receive(STRANGER, handshake, 0.0)
     assert node.others == []
     raw = encode(push(b"2"))
     node.receive(
         STRANGER,
-        encode(JOIN) + encode(TransportOam(id=5)) + encode(init) + encode(KeepAlive()) + frame(push(b"1")),
+        encode(JOIN) + encode(TransportOam(id=5)) + handshake + encode(KeepAlive()) + frame(push(b"1")),
         0.0,
     )
+    assert [type(event) for event in node.events] == [Arrived], "a handshake is no event"
     node.receive(STRANGER, encode(Fragment(more=True, reliable=True, sn=8, first=True, payload=raw[:3])), 0.0)
     node.receive(STRANGER, encode(Fragment(more=False, reliable=True, sn=9, payload=raw[3:])), 0.0)
     assert payloads(node) == [b"1", b"2"]

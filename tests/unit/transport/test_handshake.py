@@ -81,6 +81,19 @@ def test_both_sides_come_to_the_smaller_resolution_of_request_ids(ours: int, the
         assert (terms.request_bits, terms.sn_mask) == (bits, 0x0FFF_FFFF)
 
 
+@pytest.mark.parametrize(
+    ("said", "agreed"), [(0x0A, 0x0A), (0x09, 0x09), (0x06, 0x06), (0x00, 0x00), (0x0F, 0x0A), (0xF5, 0x05)]
+)
+def test_both_halves_of_the_resolution_are_agreed_on_and_the_reserved_bits_ignored(said: int, agreed: int) -> None:
+    """Bits 3:2 are for request ids, bits 1:0 for sequence numbers."""
+    opening = Opening(CLIENT, Offer())
+    ack = accepting().receive(replace(opening.start(), resolution=said))
+    assert isinstance(ack, InitAck)
+    assert ack.resolution == agreed
+    opened = opening.receive(replace(ack, resolution=0xF0 | 0x0A))
+    assert isinstance(opened, OpenSyn), "reserved bits of the answer mean nothing either"
+
+
 def test_priorities_need_both_sides() -> None:
     assert shake(Opening(CLIENT, Offer()), accepting())[0].qos
     assert not shake(Opening(CLIENT, Offer(qos=False)), accepting())[0].qos
@@ -237,6 +250,12 @@ class TestInitiatorRefuses:
         opening = Opening(CLIENT, Offer(resolution=0x08))
         bold = replace(self.ack(opening), resolution=None, batch_size=None)  # absent means the default, 32 bits
         assert refused(opening.receive(bold)) == (CloseReason.INVALID, True)
+
+    def test_a_sequence_number_that_does_not_fit(self) -> None:
+        opening = Opening(CLIENT, Offer(resolution=0))
+        assert isinstance(opening.receive(self.ack(opening)), OpenSyn)
+        ack = OpenAck(lease=10, unit=TimeUnit.S, initial_sn=128)
+        assert refused(opening.receive(ack)) == (CloseReason.INVALID, True)
 
     def test_a_patch_it_does_not_speak(self) -> None:
         opening = Opening(CLIENT, Offer())

@@ -114,6 +114,16 @@ def in_pieces(message: NetworkMessage, sn: int, reliable: bool = True) -> list[b
     ]
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_frames_and_fragments_share_their_numbers(hearing: Hearing, together: bool) -> None:
+    pieces = in_pieces(push(b"cut"), 50)
+    batches = [stream(*pieces)] if together else [stream(piece) for piece in pieces]
+    events = [event for batch in batches for event in walk(hearing, batch, Framing.STREAM)]
+    assert events == [Received(push(b"cut"), True)]
+    assert walk(hearing, frame(push(b"old"), sn=51)) == []
+    assert walk(hearing, frame(push(b"next"), sn=52)) == [Received(push(b"next"), True)]
+
+
 def test_messages_whose_pieces_came_together_are_rows_together(hearing: Hearing) -> None:
     messages = [push(b"1" * 40), push(b"2"), push(b"3" * 50)]
     data = stream(*[piece for number, one in enumerate(messages) for piece in in_pieces(one, 50 + 2 * number)])
