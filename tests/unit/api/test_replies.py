@@ -134,6 +134,24 @@ def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expect
     assert (texts(pile), pile.closed) == (expected, 1)
 
 
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (ConsolidationMode.MONOTONIC, ["1", "3", "3 again", "none", "other 2"]),
+        (ConsolidationMode.LATEST, ["3 again", "other 2"]),
+    ],
+)
+def test_the_newest_of_each_key_counts(mode: ConsolidationMode, expected: list[str]) -> None:
+    """One that is as new as the newest is passed on, too (protocol.md 21.12)."""
+    pile = Pile()
+    gathering = Gathering(None, mode, pile, 1)
+    for one in (reply("1", 1), reply("3", 3), reply("2", 2), reply("3 again", 3), reply("none")):
+        gathering.add(one)
+    gathering.add(reply("other 2", 2, "b"))
+    gathering.finish()
+    assert texts(pile) == expected
+
+
 def test_later_wins_among_equals() -> None:
     pile = Pile()
     gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)

@@ -560,6 +560,18 @@ def test_a_querier_may_wait_without_end(where: str, monkeypatch: pytest.MonkeyPa
         assert not any(getattr(work, "func", None) == client._hub._end for work in timers)
 
 
+def test_a_query_that_says_nothing_blocks_and_has_ten_seconds(router: Session, client: Session) -> None:
+    """MR-139, QU-42: what is written where the program gives neither."""
+    queries = router.declare_queryable("q")
+    until(lambda: client.declare_querier("q").matching_status)
+    for ask in (partial(client.get, "q"), client.declare_querier("q").get):
+        found = ask()
+        with queries.recv(PATIENCE) as query:
+            request = query._live().request
+            assert (request.qos, request.timeout_ms) == (wire.QoS.REQUEST, 10_000)
+        assert list(found) == []
+
+
 def test_who_says_no_timeout_is_given_ten_seconds(router: Session, client: Session) -> None:
     """QU-41: by the session that answers, if nobody else."""
     queries = router.declare_queryable("q")

@@ -38,8 +38,11 @@ from zenspark.wire.messages import (
 )
 from zenspark.wire.values import (
     BoundExpr,
+    Congestion,
+    EntityId,
     InterestMode,
     Mapping,
+    Priority,
     QoS,
     QueryableInfo,
     QueryTarget,
@@ -83,6 +86,16 @@ def test_a_publication_reaches_a_subscriber_through_a_router_once(net: Network) 
     net.put(publisher, "other", b"2")
     assert pushed(subscriber) == [("demo/a", b"1")]
     assert pushed(publisher) == []
+
+
+def test_a_publication_reaches_every_matching_subscriber(net: Network) -> None:
+    publisher, centre, *subscribers = net.client(), net.router(), net.client(), net.client(), net.client()
+    for client in (publisher, *subscribers):
+        net.join(client, centre)
+    for subscriber, key in zip(subscribers, ("demo/**", "demo/a", "other/a"), strict=True):
+        net.subscribe(subscriber, key)
+    net.put(publisher, "demo/*")
+    assert [pushed(subscriber) for subscriber in subscribers] == [[("demo/*", b"x")], [("demo/*", b"x")], []]
 
 
 def test_a_late_router_learns_what_its_client_already_declared(net: Network) -> None:
@@ -234,7 +247,18 @@ def test_a_token_dies_with_its_session(net: Network) -> None:
 
 def reply(net: Network, node: Node, request: Request, payload: bytes) -> None:
     body = Reply(body=Put(payload=payload))
-    net.say(node, Response(request_id=request.request_id, wire_expr=WireExpr(0, "q/a"), body=body))
+    responder = EntityId(node.router.zid, 3)
+    response = Response(request_id=request.request_id, wire_expr=WireExpr(0, "q/a"), responder=responder, body=body)
+    net.say(node, response)
+
+
+def replies(node: Node) -> list[tuple[int, str, EntityId | None, bytes]]:
+    """Request id, key, responder and payload of each reply heard."""
+    return [
+        (message.request_id, message.wire_expr.suffix, message.responder, message.body.body.payload)
+        for message in node.heard
+        if isinstance(message, Response) and isinstance(message.body, Reply) and isinstance(message.body.body, Put)
+    ]
 
 
 def finish(net: Network, node: Node, request: Request) -> None:
@@ -257,6 +281,33 @@ def test_a_query_ends_in_exactly_one_final(net: Network) -> None:
     net.part(two, centre)
     assert [type(message) for message in asker.heard] == [Response, Response, ResponseFinal]
     assert all(getattr(message, "request_id", None) == 9 for message in asker.heard)
+    assert replies(asker) == [
+        (9, "q/a", EntityId(one.router.zid, 3), b"1"),
+        (9, "q/a", EntityId(two.router.zid, 3), b"2"),
+    ]
+
+
+def test_a_request_id_belongs_to_one_session(net: Network) -> None:
+    """Two queriers use the same id, and so do the copies that go to two queryables."""
+    left, centre, right, one, two = net.client(), net.router(), net.client(), net.client(), net.client()
+    for client in (left, right, one, two):
+        net.join(client, centre)
+    net.queryable(one, "q/**")
+    net.queryable(two, "r/**")
+    net.get(left, "q/a", 9)
+    net.get(right, "r/a", 9)
+    net.get(right, "q/b", 8)
+    (first, third), (second,) = requests(one), requests(two)
+    assert (first.request_id == second.request_id, first.request_id == third.request_id) == (True, False)
+    left.heard.clear()
+    right.heard.clear()
+    for node, request, payload in ((one, third, b"3"), (two, second, b"2"), (one, first, b"1")):
+        reply(net, node, request, payload)
+        finish(net, node, request)
+    assert [(number, payload) for number, _, _, payload in replies(left)] == [(9, b"1")]
+    assert [(number, payload) for number, _, _, payload in replies(right)] == [(8, b"3"), (9, b"2")]
+    finals = [[one.request_id for one in node.heard if isinstance(one, ResponseFinal)] for node in (left, right)]
+    assert finals == [[9], [8, 9]]
 
 
 @pytest.mark.parametrize(
@@ -313,6 +364,26 @@ def test_best_matching_asks_all_where_none_is_complete(net: Network) -> None:
     net.get(asker, "q/*")
     assert requests(one)
     assert requests(two)
+
+
+def test_best_matching_asks_the_nearest_complete_one_of_each_region() -> None:
+    router = Router(ZenohId(1), WhatAmI.ROUTER)
+    asker, far, near, none = (router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0] for number in range(2, 6))
+    peer, _ = router.add_face(ZenohId(6), WhatAmI.PEER, 0.0)
+    offers = {far: QueryableInfo(True, 5), near: QueryableInfo(True, 1), none: QueryableInfo(False, 0)}
+    for face, info in (offers | {peer: QueryableInfo(True, 9)}).items():
+        router.receive(face, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/**"), info=info)), 0.0)
+    assert set(router.routes.request(asker, "q/a", QueryTarget.BEST_MATCHING)) == {near, peer}
+
+
+def test_all_complete_asks_those_that_are_complete_for_the_whole_query(net: Network) -> None:
+    asker, centre, whole, part = net.client(), net.router(), net.client(), net.client()
+    for client in (asker, whole, part):
+        net.join(client, centre)
+    net.queryable(whole, "q/**", complete=True)
+    net.queryable(part, "q/a", complete=True)
+    net.get(asker, "q/*", target=QueryTarget.ALL_COMPLETE)
+    assert [len(requests(node)) for node in (whole, part)] == [1, 0]
 
 
 def test_nobody_to_ask_is_final_at_once(net: Network) -> None:
@@ -487,6 +558,23 @@ def test_a_declaration_under_no_key_is_ignored(net: Network) -> None:
     body = DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a//b"))
     assert node.router.receive(node.local, Declare(body=body), 0.0) == []
     assert node.local.declared[Kind.SUBSCRIBER] == {}
+
+
+def test_who_joins_asks_for_nothing_that_nobody_here_wants(net: Network) -> None:
+    client = net.client()
+    net.subscribe(client, "a")
+    _, first = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    assert {type(message) for _, message in first} == {Declare}
+
+
+def test_declarations_and_interests_are_sent_with_control_priority_and_block(net: Network) -> None:
+    client = net.client()
+    client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    subscriber = Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a")))
+    interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    said = [message for one in (subscriber, interest) for _, message in client.router.receive(client.local, one, 0.0)]
+    assert [type(message) for message in said] == [Declare, Declare, Interest], "the first gives the key a number"
+    assert {getattr(message, "qos", None) for message in said} == {QoS(Priority.CONTROL, Congestion.BLOCK)}
 
 
 def test_those_above_ask_for_nothing(net: Network) -> None:

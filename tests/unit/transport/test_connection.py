@@ -445,11 +445,6 @@ def test_close_is_told_and_heard(name: str) -> None:
     assert bob.receive_eof().by_peer
 
 
-def test_the_close_that_is_sent_has_s_clear() -> None:
-    alice, _ = opened_pair()
-    assert alice.close(CloseReason.MAX_LINKS).farewell == bytes.fromhex("0200 0304")
-
-
 class TestTime:
     """Keep-alives go out four times in our lease; the peer's lease is when we give it up."""
 
