@@ -201,6 +201,7 @@ def test_oam_body_is_chosen_by_enc(header: str) -> None:
     base, oam = int(header, 16), OAMS[header]
     assert exact(f"{base:02x} 07") == oam(id=7)
     assert exact(f"{base | 0x20:02x} 07 ac 02") == oam(id=7, value=300)
+    assert exact(f"{base | 0x20:02x} 07 {'ff' * 9}") == oam(id=7, value=(1 << 64) - 1)
     assert exact(f"{base | 0x40:02x} 07 03 0a 0b 0c") == oam(id=7, zbuf=b"\x0a\x0b\x0c")
     refused(f"{base | 0x60:02x} 07 00", "a known body encoding")
 

@@ -180,7 +180,7 @@ def test_absent_encoding_is_bytes(head: str) -> None:
 
 @pytest.mark.parametrize("flags", [0x00, 0x20, 0x80, 0xA0])
 def test_del_flags(flags: int) -> None:
-    """MR-218, MR-220, MR-222, MR-223, PU-40, PU-41, PU-43, PU-45 to PU-47: T, bit 5, announces a timestamp, Z,
+    """MR-218, MR-220, MR-222, MR-223, PU-40, PU-41, PU-43, PU-45 to PU-47, PU-75: T, bit 5, announces a timestamp, Z,
     bit 7, extensions; there is no payload.
     """
     stamp = STAMP_BYTES if flags & 0x20 else ""

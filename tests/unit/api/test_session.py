@@ -102,6 +102,14 @@ def test_a_key_is_deleted(router: Session, client: Session) -> None:
     assert (sample.kind, sample.payload, sample.attachment) == (SampleKind.DELETE, b"", b"why")
 
 
+def test_a_deletion_has_the_timestamp_it_is_given(router: Session, client: Session) -> None:
+    """PU-75: with the T flag of DEL."""
+    subscriber = router.declare_subscriber("demo/a")
+    stamp = client.new_timestamp()
+    client.delete("demo/a", timestamp=stamp)
+    assert subscriber.recv(PATIENCE).timestamp == stamp
+
+
 def test_own_subscribers_hear_unless_told_otherwise(peer: Session) -> None:
     local = peer.declare_subscriber("a", allowed_origin=Locality.SESSION_LOCAL)
     remote = peer.declare_subscriber("a", allowed_origin=Locality.REMOTE)
@@ -264,6 +272,31 @@ def test_a_handler_that_raises_still_ends_the_query(
     assert replies_of(client.get("q/**", timeout=PATIENCE)) == ["q/a"]
     assert replies_of(router.get("q/**", timeout=PATIENCE)) == ["q/a"]
     assert "on purpose" in caplog.text
+
+
+def test_every_queryable_of_a_session_replies(router: Session, client: Session) -> None:
+    """RE-77: each as an entity of its own."""
+    offered = [router.declare_queryable("q", lambda query: query.reply("q", b"yes")) for _ in range(2)]
+    until(lambda: client.declare_querier("q").matching_status)
+    for session in (client, router):
+        found = list(session.get("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
+        assert {reply.replier_id.eid for reply in found} == {queryable.id.eid for queryable in offered}
+        assert len(found) == 2
+
+
+def test_a_query_ends_with_the_last_neighbour_that_was_asked() -> None:
+    """RE-78: past the router."""
+    with listening("peer") as one, listening("peer") as two:
+        held = [session.declare_queryable("q") for session in (one, two)]
+        with open(config("peer", (), [address(one), address(two)])) as asker:
+            until(lambda: len(asker.info.declarations()) == 2)
+            found = asker.get("q", target=QueryTarget.ALL, timeout=PATIENCE)
+            first, second = (queryable.recv(PATIENCE) for queryable in held)
+            first.drop()
+            until(lambda: sum(map(len, asker._hub._direct._asked.values())) == 1)
+            with second:
+                second.reply("q", b"late")
+            assert [reply.ok.payload.to_bytes() for reply in found] == [b"late"]
 
 
 def test_targets(router: Session, client: Session) -> None:
