@@ -5,6 +5,7 @@ Prints each problem and exits 1 if there is one. What must hold:
 - ids are unique and ascend, with one prefix on each page;
 - every row names a test, and every test named exists;
 - a row that differs says what 1.10.2 does, in bytes or with the words "no bytes", what zenspark does, and why;
+- a row shown by more than the bytes of tests/conformance has a mutation;
 - a mutation changes its file at one place, and what comes out is still Python;
 - a test in tests/conformance begins its docstring with the ids of exactly those rows that name it.
 """
@@ -63,6 +64,8 @@ def unfounded(row: Row) -> Iterator[str]:
     for name in ("place", "eclipse", "zenspark", "reason"):
         if bool(getattr(row, name)) is not differs:
             yield f"is {row.status!r} {'without' if differs else 'with'} {name!r}"
+    if not row.mutations and not all(test.startswith(f"{DIRECTORY.as_posix()}/") for test in row.tests):
+        yield "is about behaviour but has no mutation"
     if differs and not (HEX.search(row.eclipse) or "no bytes" in row.eclipse):
         yield "differs but has no captured bytes"
 

@@ -37,6 +37,11 @@ id = "PU-4"
 statement = "where it goes"
 status = "shown"
 tests = ["tests/unit/test_put.py::TestPut::test_it"]
+
+[[section.row.mutation]]
+file = "src/put.py"
+find = 'other = 1'
+replace = 'other = 2'
 """
 QUERY = """\
 title = "Query"
@@ -128,6 +133,16 @@ BREAKAGES = {
         "TestPut::test_it",
         "TestPut::test_it[N]",
         f"{FILE}: PU-1 names one case, tests/unit/test_put.py::TestPut::test_it[N]; name the whole test",
+    ),
+    "no mutation": (
+        """
+[[section.row.mutation]]
+file = "src/put.py"
+find = 'other = 1'
+replace = 'other = 2'
+""",
+        "",
+        f"{FILE}: PU-4 is about behaviour but has no mutation",
     ),
     "a mutation of nothing": (
         '"src/put.py"',
