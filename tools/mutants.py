@@ -23,7 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-PYTEST = ("-m", "pytest", "-x", "-q", "--tb=no", "--no-header", "--hypothesis-seed=0")
+PYTEST = ("-m", "pytest", "-q", "--tb=no", "--no-header", "--hypothesis-seed=0")
 PLUGINS = ("-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider")  # nothing by chance, and a faster start
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", "build", "dist", ".mypy_cache", ".ruff_cache", ".pytest_cache", "*.c"
@@ -81,12 +81,18 @@ class Copy:
         """Runs tests, stage by stage, until one fails."""
         result, end = Result(Outcome.SURVIVED), time.monotonic() + limit
         for tests in stages:
-            result = self._pytest(tests, interpreted, end - time.monotonic())
+            result = judged(*self._pytest(["-x", *tests], interpreted, end - time.monotonic()))
             if result.outcome is not Outcome.SURVIVED:
                 break
         return result
 
-    def _pytest(self, tests: tuple[str, ...], interpreted: bool, limit: float) -> Result:
+    def failing(self, tests: Iterable[str], interpreted: bool, limit: float) -> list[str]:
+        """Runs all of the tests; those that fail, without the parameters of their cases."""
+        status, output = self._pytest(tests, interpreted, limit)
+        return [name.partition("[")[0] for name in failed(output)] if status else []
+
+    def _pytest(self, tests: Iterable[str], interpreted: bool, limit: float) -> tuple[int | None, str]:
+        """Runs pytest; its exit status, None if it took too long, and what it said."""
         environment = os.environ | {
             "PYTHONPATH": f"{self.directory / 'src'}{os.pathsep}{self.directory}",
             "ZENSPARK_PURE": "1" if interpreted else "0",
@@ -100,22 +106,27 @@ class Copy:
         try:
             output, _ = process.communicate(timeout=max(limit, 1))
         except subprocess.TimeoutExpired:
-            return Result(Outcome.HUNG)
+            return None, ""
         finally:
             with contextlib.suppress(ProcessLookupError):  # also what the tests have started
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-        return judged(process.returncode, output)
+        return process.returncode, output
 
 
-def judged(status: int, output: str) -> Result:
-    """What the exit status of pytest means, and the test it names."""
-    failed = [line.split()[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+def judged(status: int | None, output: str) -> Result:
+    """What the exit status of pytest means, and the first test it names."""
+    if status is None:
+        return Result(Outcome.HUNG)
     if status == 0:
         return Result(Outcome.SURVIVED)
-    if status == 1 or status < 0:
-        return Result(Outcome.KILLED, failed[0] if failed else "")
-    return Result(Outcome.BROKEN, failed[0] if failed else "")
+    outcome = Outcome.KILLED if status == 1 or status < 0 else Outcome.BROKEN
+    return Result(outcome, next(iter(failed(output)), ""))
+
+
+def failed(output: str) -> list[str]:
+    """The tests that pytest says have failed."""
+    return [line.split()[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
 
 
 def rewrite(file: Path, text: str) -> None:

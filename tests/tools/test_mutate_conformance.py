@@ -62,7 +62,7 @@ def test_a_test_that_fails_anyway(project: Path, capsys: pytest.CaptureFixture[s
     declare(project, ("PU-1", STRONG))
     write(project / FILE, "def double(value):\n    return value * 2 + 1\n")
     assert main([], project) == 1
-    assert capsys.readouterr().out == f"without any mutation: killed by {STRONG}\n"
+    assert capsys.readouterr().out == f"0 of 0 mutations were noticed\n{STRONG} fails without any mutation\n"
 
 
 def test_rows_with_the_same_mutation_and_tests_share_a_run() -> None:
