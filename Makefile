@@ -98,7 +98,7 @@ clean: ## remove what was built, and caches; .venv stays
 # --- to change it ---------------------------------------------------------------------------------
 
 .PHONY: check
-check: setup ## format, lint, types, import contracts, test map, fresh codec
+check: setup ## format, lint, types, import contracts, test map, fresh codec, conformance rows
 	$(BIN)/ruff format --check setup.py $(CODE)
 	$(BIN)/ruff check setup.py $(CODE)
 	$(BIN)/mypy $(CODE)
