@@ -61,7 +61,7 @@ class Neighbours:
             key = KeyExpr(document.key)
             put = Put(encoding=document.encoding.to_wire(), payload=document.payload)
             body = put if kind is SampleKind.PUT else Del()
-            self._hub.subscriptions.deliver(sample_from_body(body, key, wire.QoS.DEFAULT), True)
+            self._hub.subscriptions.deliver(sample_from_body(body, key, wire.QoS.DEFAULT), True, is_recurring=False)
 
 
 def _transport(transport: Transport) -> dict[str, Any]:

@@ -103,18 +103,23 @@ class Subscriptions:
         if route is None:
             if len(routes) >= MAX_ROUTES:
                 routes.clear()
-            unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
-            entries = [entry for _, entry in self._tree.intersecting(key)]
-            found = [one for entry in entries for one in entry.values() if one.origin is not unwanted]
-            route = tuple(sorted(found, key=lambda one: one.id) if len(found) > 1 else found)
+            route = self._find(key, is_local)
             route = self._shared.setdefault(route, route)
             if len(key) <= LONGEST_REMEMBERED:
                 routes[key] = route
         return route
 
-    def deliver(self, sample: Sample, is_local: bool) -> list[Inlet[Sample]]:
-        """Hand over one sample; those who have no room for more."""
-        inlets = [subscription.inlet for subscription in self.route(str(sample.key_expr), is_local)]
+    def _find(self, key: str, is_local: bool) -> Route:
+        unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
+        entries = [entry for _, entry in self._tree.intersecting(key)]
+        found = [one for entry in entries for one in entry.values() if one.origin is not unwanted]
+        return tuple(sorted(found, key=lambda one: one.id) if len(found) > 1 else found)
+
+    def deliver(self, sample: Sample, is_local: bool, is_recurring: bool = True) -> list[Inlet[Sample]]:
+        """Hand over one sample; the receivers that are full. The route of a key that is not recurring is not kept."""
+        key = str(sample.key_expr)
+        route = self.route(key, is_local) if is_recurring else self._find(key, is_local)
+        inlets = [subscription.inlet for subscription in route]
         return [inlet for inlet in inlets if not (is_local and self._room.refuses(inlet)) and not inlet.push(sample)]
 
     def deliver_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:

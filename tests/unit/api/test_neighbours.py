@@ -77,3 +77,12 @@ def test_members_of_a_group_are_multicast_transports() -> None:
         assert transport == f"@/{session.zid()}/session/transport/multicast/{other.zid()}"
         assert found[link]["group"] == place
         assert session.info.locators() == [place]
+
+
+def test_neighbours_that_are_gone_leave_no_routes_behind() -> None:
+    with listening("router") as router:
+        for _ in range(3):
+            with connected("client", router):
+                pass
+        until(lambda: not router.info.transports())
+        assert not router._hub.subscriptions._local_routes
