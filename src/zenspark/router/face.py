@@ -182,17 +182,21 @@ class Face(Holder):
     def next_request_id(self) -> int | None:
         """An id for a request of ours on this face: within the RID resolution of the session (0 to 2^RID_bits - 1),
         and not in flight. None if all of them are in flight."""
+        number = (self._request_id + 1) & self._request_mask
+        for requests in self.in_flight:
+            if number in requests:
+                return self._next_free_request_id(number)
+        self._request_id = number
+        return number
+
+    def _next_free_request_id(self, number: int) -> int | None:
+        """The next id behind one that is in flight."""
         if sum(map(len, self.in_flight)) > self._request_mask:
             return None
-        number = self._request_id
-        while True:
+        while any(number in requests for requests in self.in_flight):
             number = (number + 1) & self._request_mask
-            for requests in self.in_flight:
-                if number in requests:
-                    break
-            else:
-                self._request_id = number
-                return number
+        self._request_id = number
+        return number
 
     # keys
 
