@@ -29,7 +29,7 @@ ANY_KEY = "_anyke"
 """The parameter by which a querier accepts replies on any key."""
 
 Answer = Callable[[str, Reply | Err, wire.EntityId, wire.QoS | None, wire.Timestamp | None], None]
-"""Sends one response: the key it is about, what is said, who says it, its QoS (None for that of the query), and when."""
+"""Sends one response: the key it is about, what is said, who says it, its QoS (None for the query's), and when."""
 
 Later = Callable[[Callable[[], None]], None]
 """Has something done soon in another thread, without ever waiting for a lock."""

@@ -26,6 +26,7 @@ from zenspark.router.router import Router
 from zenspark.transport.connection import Say
 from zenspark.transport.counters import Arrivals
 from zenspark.transport.group import Announce, Arrived, Departed, Group, GroupEvent, Heard, Member, Refused
+from zenspark.transport.handshake import PATCH
 from zenspark.transport.hearing import Closed, Pushes, Received, Rejected
 from zenspark.wire.messages import NetworkMessage
 
@@ -190,7 +191,9 @@ class Gathering:
             case Departed(member, closed):
                 logger.info("%s left %s: %s", member.identity.zid, self.endpoint.locator.text, closed.text)
                 with self._host.lock:
-                    self._host.left(self._faces.pop(member))
+                    face = self._faces.pop(member)
+                    self._set_patch()
+                    self._host.left(face)
             case Refused(sender, why):
                 logger.warning("%s is not heard in %s: %s", sender, self.endpoint.locator.text, why)
             case Closed():
@@ -214,7 +217,13 @@ class Gathering:
         with self._host.lock:
             assert self._face is not None
             face = self._faces[member] = self._host.router.add_member(self._face, identity.zid, identity.whatami)
+            self._set_patch()
             self._host.came(face, self.driver, seat)
+
+    def _set_patch(self) -> None:
+        """Say only what every member understands: BlockFirst needs patch 1. With the lock."""
+        assert self._face is not None
+        self._face.patch = self.driver.patch = min((member.patch for member in self._faces), default=PATCH)
 
     # -- the end
 

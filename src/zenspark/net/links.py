@@ -112,7 +112,7 @@ class Link(ABC):
         return
 
     def finish(self) -> None:
-        """Tell the other side that nothing more will be sent, where links of this kind can; a second time does nothing."""
+        """Tell the other side that nothing more will be sent, where such links can; a second time does nothing."""
         return
 
     @abstractmethod

@@ -56,8 +56,12 @@ class Rules(msgspec.Struct, frozen=True):
 class Member:
     """Another node of a group, and the address it speaks from."""
 
-    def __init__(self, identity: Identity, sender: str, hearing: Hearing, lease: float, now: float) -> None:
+    def __init__(
+        self, identity: Identity, sender: str, hearing: Hearing, lease: float, now: float, patch: int = PATCH
+    ) -> None:
         self.identity = identity
+        self.patch = patch
+        """The patch of the protocol that it speaks."""
         self.sender = sender
         self.hearing = hearing
         self.lease = lease
@@ -266,7 +270,12 @@ class Group:
         lanes = Lanes(rules.qos, self._mask, join.patch or 0, _first_sns(join), rules.message_limit)
         identity = Identity(join.zid, join.whatami)
         member = Member(
-            identity, sender, Hearing(lanes, self._columns, share=self._pool.share()), seconds_of(join), now
+            identity,
+            sender,
+            Hearing(lanes, self._columns, share=self._pool.share()),
+            seconds_of(join),
+            now,
+            join.patch or 0,
         )
         self._members[sender] = member
         self._announce_at = min(self._announce_at, max(now, self._answered + ANSWER_PAUSE))

@@ -24,11 +24,13 @@ from zenspark.net.interfaces import interface_named
 from zenspark.net.multicast import Group as GroupLink
 from zenspark.net.multicast import join
 from zenspark.net.node import Limits
+from zenspark.router.face import Region
 from zenspark.transport.counters import LossReason
 from zenspark.transport.group import Rules
 from zenspark.transport.hearing import Closed
 from zenspark.wire.codec import encode
-from zenspark.wire.messages import Declare, DeclareFinal, Fragment, Join, NetworkOam, Push, Put
+from zenspark.wire.fields import replace
+from zenspark.wire.messages import Close, Declare, DeclareFinal, Fragment, Join, NetworkOam, Push, Put
 from zenspark.wire.messages import Frame as FrameMessage
 from zenspark.wire.values import TimeUnit, WhatAmI, WireExpr, ZenohId
 
@@ -143,6 +145,23 @@ def test_what_else_a_member_says_is_not_passed_on(group: Endpoint, stranger: Str
         (totals,) = alice.counters.totals
         lost = {LossReason.SEQUENCE_GAP: 1, LossReason.FIRST_FRAGMENT_MISSING: 1}
         assert (totals.zid, totals.received, totals.lost) == (ZenohId(C), 3, lost)
+
+
+def test_a_group_is_told_of_block_first_if_all_members_know_it(group: Endpoint, stranger: Stranger) -> None:
+    """MR-124: one member without patch 1 is enough to tell nobody."""
+    with nodes(alice := TestNode(A), bob := TestNode(B)):
+        for node in (alice, bob):
+            node.join(group)
+        wait_members(alice, B)
+        driver = driver_of(alice)
+        (face,) = (face for face in alice._groups if face.region is Region.GROUP)
+        assert (driver.patch, face.patch) == (1, 1)
+        stranger.say(encode(replace(JOIN, patch=None)))
+        wait_members(alice, B, C)
+        assert (driver.patch, face.patch) == (0, 0)
+        stranger.say(encode(Close(session=False, reason=0)))
+        wait_members(alice, B)
+        assert (driver.patch, face.patch) == (1, 1)
 
 
 def test_what_is_dropped_in_a_group_is_dropped_for_each_member(pair: tuple[TestNode, TestNode]) -> None:
