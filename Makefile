@@ -156,10 +156,6 @@ soak-network: setup ## a router with a hundred clients that come and go, for ten
 soak-pipeline: setup ## disk, memory, files and lag under load, for half an hour: make soak-pipeline [SECONDS=1800] [RATE=5000]
 	$(BIN)/python -m tests.world.soak --seconds $(or $(SECONDS),1800) --rate $(or $(RATE),5000)
 
-.PHONY: topologies
-topologies: setup ## links made by gossip in every network of up to five nodes, beside those of eclipse-zenoh; half an hour
-	$(BIN)/python -m pytest -n 0 -m soak -o faulthandler_timeout=0 tests/interop/test_gossip_links.py
-
 .PHONY: hostile
 hostile: setup ## hostile messages of every kind against a router: make hostile [MESSAGES=1000000] [SEED=1]
 	ZENSPARK_HOSTILE_MESSAGES=$(or $(MESSAGES),1000000) ZENSPARK_HOSTILE_SEED=$(or $(SEED),1) \
@@ -172,6 +168,7 @@ networks: setup ## random networks with eclipse-zenoh nodes, for an hour: make n
 
 .PHONY: topologies
 topologies: setup ## links made by gossip in every topology of a few nodes, beside eclipse-zenoh: make topologies [NODES=5]
+	$(BIN)/python -m pytest -n 0 -m soak -o faulthandler_timeout=0 tests/interop/test_gossip_links.py
 	$(BIN)/python -m tests.networks.topologies --nodes $(or $(NODES),5)
 
 .PHONY: coverage
