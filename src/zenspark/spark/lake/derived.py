@@ -69,7 +69,7 @@ GRACE = timedelta(days=1)
 """How long rows that hide others, such as DELETEs, are remembered for what may be delayed."""
 STEP_ROWS = 1 << 22
 """Rows of a recorder taken in by one transaction: work that was done stays done, and a backlog must fit into memory.
-All of these may be of one source, and the task that judges its numbers needs some 120 bytes for each."""
+All of these may be of one source, and the task that judges its numbers needs some 130 bytes for each."""
 DRIVER_ROWS = 1 << 20
 """Up to so many rows, a state is stepped in the driver: a query of Spark would cost more."""
 BYTES_PER_ROW = 16
