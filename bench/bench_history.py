@@ -42,7 +42,7 @@ from zenspark.spark.lake import Lake
 from zenspark.spark.lake.chunks import Readable
 from zenspark.spark.lake.files import ARRIVAL, CLUSTERED, File, Files, Sizes
 from zenspark.spark.lake.folder import Folder
-from zenspark.spark.lake.maintenance import by_key
+from zenspark.spark.lake.maintenance import key_order
 from zenspark.spark.lake.scan import Newest, Scanner, Wanted
 from zenspark.spark.lake.shapes import JOURNAL, SAMPLES
 from zenspark.spark.lake.table import Change, Table
@@ -120,7 +120,8 @@ def write_day(table: Table, day: int, count: int, sizes: Sizes) -> list[File]:
         keys = pa.DictionaryArray.from_arrays(codes, pa.array(KEYS))
         times = BEGAN_US + numbers * (DAY_US // count)
         rows = rows_of(numbers, times, keys, noise(np.full(len(numbers), 8), day))
-        files.write(by_key(rows) if sizes is CLUSTERED else rows, {"day": day_of(day), "prefix": "fleet"})
+        order = key_order(rows["key"].chunk(0)) if sizes is CLUSTERED else None
+        files.write(rows, {"day": day_of(day), "prefix": "fleet"}, order)
     return files.close()
 
 
@@ -242,9 +243,9 @@ def battery(path: Path, turns: int) -> Iterator[Result]:
     """The history of a small key among images, in a file as compaction leaves it."""
     folder = Folder.at(path)
     seconds = [fleet(second) for second in range(SECONDS)]
-    rows = by_key(pa.concat_tables(seconds).unify_dictionaries().combine_chunks())
+    rows = pa.concat_tables(seconds).unify_dictionaries().combine_chunks()
     files = Files(folder, SAMPLES, "bench", CLUSTERED)
-    files.write(rows, {"day": day_of(0), "prefix": "fleet"})
+    files.write(rows, {"day": day_of(0), "prefix": "fleet"}, key_order(rows["key"].chunk(0)))
     written = files.close()
     wanted = wanted_of(Asked(BATTERY, TimeRange()))
     counted = Counted(folder)
