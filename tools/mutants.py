@@ -87,9 +87,12 @@ class Copy:
         return result
 
     def failing(self, tests: Iterable[str], interpreted: bool, limit: float) -> list[str]:
-        """Runs all of the tests; those that fail, without the parameters of their cases."""
-        status, output = self._pytest(tests, interpreted, limit)
-        return [name.partition("[")[0] for name in failed(output)] if status else []
+        """Runs all of the tests; those that fail, without the parameters of their cases: all if none could be run."""
+        named = list(tests)
+        status, output = self._pytest(named, interpreted, limit)
+        if status not in (0, 1):
+            return named
+        return [name.partition("[")[0] for name in failed(output)]
 
     def _pytest(self, tests: Iterable[str], interpreted: bool, limit: float) -> tuple[int | None, str]:
         """Runs pytest; its exit status, None if it took too long, and what it said."""

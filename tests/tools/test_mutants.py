@@ -32,6 +32,17 @@ def test_a_change_that_makes_the_module_unreadable_tests_nothing(project: Path, 
     assert Copy(project, tmp_path / "copy").run(mutant("value *", STRONG), 60).outcome is Outcome.BROKEN
 
 
+def test_where_nothing_could_be_run_all_tests_fail(project: Path, tmp_path: Path) -> None:
+    copy = Copy(project, tmp_path / "copy")
+    assert copy.failing([STRONG, WEAK], False, 60) == []
+    assert copy.failing([STRONG, "tests/unit/test_other.py::test_other"], False, 60) == [
+        STRONG,
+        "tests/unit/test_other.py::test_other",
+    ]
+    (tmp_path / "copy" / FILE).write_text("def double(value):\n    return value * 3\n")
+    assert copy.failing([STRONG, WEAK], False, 60) == [STRONG]
+
+
 @pytest.mark.parametrize("status", [2, 3, 4, 5])
 def test_an_end_of_pytest_without_a_verdict_is_broken(status: int) -> None:
     assert judged(status, "ERROR tests/a.py - SyntaxError") == Result(Outcome.BROKEN, "tests/a.py")
