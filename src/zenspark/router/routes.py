@@ -48,8 +48,9 @@ UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER})
 DOUBTFUL = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
 """Neighbours that may want what they have not declared."""
 
-CHOOSING = frozenset({Region.UPSTREAM, Region.PEER, Region.ROUTER})
-"""Neighbours that know what this node has declared, and so have chosen whom their queries are for."""
+CHOOSING = frozenset({Region.UPSTREAM, Region.PEER})
+"""Neighbours that know what this node has declared, and so have chosen whom their queries are for. A router is none: a
+query that another router sends on may be meant for those behind this one."""
 
 MAX_ROUTES = 100_000
 """How many routes are remembered: a neighbour that publishes on ever new keys must not fill the memory."""

@@ -345,11 +345,19 @@ def test_complete_may_mean_declared_complete(by_flag: bool, reached: str, target
     assert found == expected.get(target, reached)
 
 
-@pytest.mark.parametrize(("role", "reached"), [(WhatAmI.ROUTER, True), (WhatAmI.CLIENT, False)])
-def test_who_gets_a_query_for_all_complete_does_not_choose_again(net: Network, role: WhatAmI, reached: bool) -> None:
-    """RO-19: its own session is asked by the flag, if the node that asks knows what was declared here."""
-    router = Router(ZenohId(1), WhatAmI.ROUTER)
-    local, asker = router.add_local(), router.add_face(ZenohId(2), role, 0.0)[0]
+@pytest.mark.parametrize(
+    ("role", "asking", "reached"),
+    [
+        (WhatAmI.PEER, WhatAmI.PEER, True),
+        (WhatAmI.CLIENT, WhatAmI.ROUTER, True),
+        (WhatAmI.ROUTER, WhatAmI.ROUTER, False),
+        (WhatAmI.ROUTER, WhatAmI.CLIENT, False),
+    ],
+)
+def test_who_gets_a_query_for_all_complete_does_not_choose_again(role: WhatAmI, asking: WhatAmI, reached: bool) -> None:
+    """RO-19: its own session is asked by the flag, if the node that asks has chosen by what was declared here."""
+    router = Router(ZenohId(1), role)
+    local, asker = router.add_local(), router.add_face(ZenohId(2), asking, 0.0)[0]
     body = DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/a"), info=QueryableInfo(True))
     router.receive(local, Declare(body=body), 0.0)
     assert router.routes.request(asker, "q/*", QueryTarget.ALL_COMPLETE) == ((local,) if reached else ())
