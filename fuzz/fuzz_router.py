@@ -18,6 +18,7 @@ from zenspark.router.face import REGIONS, Face, Out
 from zenspark.router.network import FORGET_AFTER
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode
+from zenspark.wire.fields import replace
 from zenspark.wire.messages import Push, Request, Response, ResponseFinal
 from zenspark.wire.values import WhatAmI, ZenohId
 
@@ -28,6 +29,9 @@ MAX_STEPS = 200
 """In one input; more would only make it slower."""
 MOMENTS = [0.0, 0.001, 0.05, 0.1, 0.5, 3.0, 10.0, 11.0, 60.0, 4e6]
 """How much time passes in one step, in seconds: around every delay and timeout of the router."""
+
+SESSION_TIMEOUT_MS = 10_000
+"""Of requests of the node's own session that say none: the session may wait without end, and neighbours may not."""
 
 
 class Node:
@@ -78,6 +82,8 @@ class Node:
         message = network_message(draws)
         if message is None:
             return
+        if face is self.local and isinstance(message, Request) and message.timeout_ms is None:
+            message = replace(message, timeout_ms=SESSION_TIMEOUT_MS)
         self.requested[face] += isinstance(message, Request)
         self.check(self.router.receive(face, message, self.now), face)
 
