@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from zenoh.ext import Int64, z_serialize
@@ -13,6 +14,7 @@ from zenoh.ext import Int64, z_serialize
 from tests.lake_tables import put_in
 from tests.spark.lakes import Row, numbered, plain
 from zenspark.spark.lake import Lake, derived, levels
+from zenspark.spark.lake.reading import frame_of_rows
 
 pytestmark = pytest.mark.spark
 
@@ -81,3 +83,8 @@ def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(
         lake.publish(spark)
         lake.refresh(spark)
         assert found(lake, spark) == expected
+
+
+def test_rows_in_memory_become_a_dataframe_also_after_an_empty_chunk(spark: SparkSession) -> None:
+    rows = pa.concat_tables([pa.table({"n": pa.array(numbers, pa.int64())}) for numbers in ([1, 2], [], [3], [], [4])])
+    assert sorted(row.n for row in frame_of_rows(spark, rows).collect()) == [1, 2, 3, 4]

@@ -152,7 +152,7 @@ def test_a_landing_whose_lease_was_taken_lands_nothing_more(
     spark: SparkSession, lake: Lake, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = recorded(30)
-    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 1.0)  # shorter ones may fall into the moment in which it is taken
     one = Landing(spark, [journal], Lake(lake.folder.address), trigger=0.1)
     one.start()
     until(lambda: one.progress().rows == 30, BOUND)

@@ -226,6 +226,7 @@ class Run:
         """Land what was received; whether all of it has. Another Ctrl-C ends it at once."""
         self._say("ending: what was received lands")
         try:
+            self._job.land(self._landings)  # the first Ctrl-C may have come before
             return self._job.drain(timeout)
         except KeyboardInterrupt:
             return not self._job.status().waiting.rows

@@ -24,7 +24,7 @@ from zenspark.spark.job_status import JobStatus, Losses, RateMeter
 from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.reader_name import reader_name
 from zenspark.spark.landing_settings import LandingSettings, LandingTask
-from zenspark.spark.landing_supervisor import LandingStatus, LandingSupervisor
+from zenspark.spark.landing_supervisor import LandingSupervisor
 from zenspark.spark.rotating_log import RotatingLog
 from zenspark.spark.status_space import StatusSpace
 from zenspark.spark.storage.managing import Storages
@@ -77,9 +77,14 @@ class Job:
         self._watch.start()
 
     def land(self, settings: Mapping[str, LandingSettings]) -> None:
-        """Start the processes that land what is recorded, with settings for each lake; returns at once."""
+        """Start the processes that land what is recorded and that do not run yet, with settings for each lake.
+
+        Returns at once.
+        """
         instance = uuid4().hex
         for lake, journals in self._journals().items():
+            if lake in self.landings:
+                continue
             task = LandingTask(
                 lake=lake, journals=tuple(str(path) for path in journals), instance=instance, settings=settings[lake]
             )
@@ -110,7 +115,7 @@ class Job:
 
     def _has_landed(self, target: Mapping[Path, int]) -> bool:
         return all(
-            _landed_in(Journal(path), self.landings[lake].status()) >= target.get(path, 0)
+            self._landed_in(Journal(path), lake) >= target.get(path, 0)
             for lake, journals in self._journals().items()
             for path in journals
         )
@@ -119,8 +124,8 @@ class Job:
         """Record no more, and land everything that was recorded; whether that was done in so many seconds."""
         self.storages.stop_recording()
         deadline = time.monotonic() + timeout
-        for landing in self.landings.values():
-            is_needed = self._backlog([landing.status()]).rows or landing.status().state is State.LANDING
+        for lake, landing in self.landings.items():
+            is_needed = self._backlog([lake]).rows or landing.status().state is State.LANDING
             if is_needed:
                 landing.drain(max(0.0, deadline - time.monotonic()))
         return not self.status().waiting.rows
@@ -155,11 +160,20 @@ class Job:
                 known = journal.committed(reader)
                 journal.commit(reader, journal.earliest() if known is None else known)
 
-    def _backlog(self, landings: Iterable[LandingStatus]) -> Backlog:
-        """What has not landed, by the journals and by how far the landings have come."""
+    def _backlog(self, lakes: Iterable[str]) -> Backlog:
+        """What has not landed in these lakes, by the journals and by how far the landings have come."""
         known = self._journals()
-        found = [(journal, landing) for landing in landings for journal in map(Journal, known[landing.lake])]
-        return backlog_of(((journal, _landed_in(journal, landing)) for journal, landing in found), time.time())
+        found = [(journal, lake) for lake in lakes for journal in map(Journal, known[lake])]
+        return backlog_of(((journal, self._landed_in(journal, lake)) for journal, lake in found), time.time())
+
+    def _landed_in(self, journal: Journal, lake: str) -> int:
+        """Up to where a journal has landed: as the landing reported, or another process noted in the journal."""
+        landing = self.landings.get(lake)
+        try:
+            noted = journal.committed(reader_name(Folder.at(lake).address)) or 0
+            return noted if landing is None else max(noted, landing.status().reached.get(journal.recorder, 0))
+        except JournalError:
+            return 0
 
     # --- how it is doing
 
@@ -172,7 +186,7 @@ class Job:
             recorded_rate=self._recorded.rate(),
             landed=sum(each.rows for each in landings),
             landed_rate=self._landed.rate(),
-            waiting=self._backlog(landings),
+            waiting=self._backlog(self._journals()),
             bytes=sum(each.bytes for each in landings),
             keys=sum(len(storage.newest) for storage in self.storages.storages.values()),
             lost=Losses(
@@ -201,12 +215,3 @@ class Job:
                 attached = now
                 with contextlib.suppress(JournalError):  # a full disk; there is time until the next
                     self._attach()
-
-
-def _landed_in(journal: Journal, landing: LandingStatus) -> int:
-    """Up to where a journal has landed: as the landing reported, or as the journal notes, by another process too."""
-    try:
-        noted = journal.committed(reader_name(Folder.at(landing.lake).address)) or 0
-        return max(noted, landing.reached.get(journal.recorder, 0))
-    except JournalError:
-        return 0

@@ -46,7 +46,7 @@ from zenspark.spark.lake.levels import MERGED_WILD, NEW, STATE, WILD, is_old, is
 from zenspark.spark.lake.offsets import marks, offsets, recorders
 from zenspark.spark.lake.quarantine import RETRIED
 from zenspark.spark.lake.ranges import EVERYTHING, Range, Sorted, write_sorted
-from zenspark.spark.lake.reading import frame, rows_of, spark_schema
+from zenspark.spark.lake.reading import frame, frame_of_rows, rows_of, spark_schema
 from zenspark.spark.lake.shapes import Shape
 from zenspark.spark.lake.table import Change, ForeignChange, Table
 from zenspark.spark.lake.writing import by_partition, on_workers, written
@@ -187,7 +187,7 @@ class Derived:
             return self.derivation.view(stored.unionByName(frame(spark, self.state, self._in(STATE))), parts)
         if self.derivation.has_state and _are_few(shares):
             rows = self._stepped_rows(spark, pending, shares)
-            state = frame(spark, self.state, self._in(STATE)) if rows is None else spark.createDataFrame(rows)
+            state = frame(spark, self.state, self._in(STATE)) if rows is None else frame_of_rows(spark, rows)
         else:
             state = self._stepped(spark, pending, shares)
         return self.derivation.view(stored.unionByName(state), parts | {NEW, WILD})

@@ -22,7 +22,7 @@ from zenspark.spark.lake.folder import Folder
 from zenspark.spark.lake.latest import is_wild, newest
 from zenspark.spark.lake.levels import NEW, WILD
 from zenspark.spark.lake.partitions import EPOCH, MICROSECONDS_PER_DAY, prefix_of
-from zenspark.spark.lake.reading import frame
+from zenspark.spark.lake.reading import frame, frame_of_rows
 from zenspark.spark.lake.shapes import JOURNAL, SAMPLES
 from zenspark.spark.lake.table import ForeignChange, Table
 
@@ -37,7 +37,7 @@ def erase(
     gone = _find_gone(spark, stored, samples, changes)
     if not gone.num_rows:
         return None
-    lost = spark.createDataFrame(gone).select("key", *IDENTITY)
+    lost = frame_of_rows(spark, gone).select("key", *IDENTITY)
     left = stored.join(lost, ["key", *IDENTITY], "left_anti")
     return left.unionByName(_fall_back(spark, samples, gone))
 
@@ -107,7 +107,7 @@ def _fall_back(spark: SparkSession, samples: Table, gone: pa.Table) -> DataFrame
     """The rows of `samples` that count for keys which lost their newest row."""
     rows = gone.select(["key", "kind"]).to_pylist()
     deletes = sorted({row["key"] for row in rows if "*" in row["key"] and row["kind"] == "DELETE"})
-    keys = spark.createDataFrame(gone.select(["key"])).distinct().withColumn("_lost", F.lit(True))
+    keys = frame_of_rows(spark, gone.select(["key"])).distinct().withColumn("_lost", F.lit(True))
     files = _files_of_keys(samples, {row["key"] for row in rows})
     given = frame(spark, samples, files).select(JOURNAL.names).where(F.col("recorder").isNotNull())
     # keys that a lost DELETE with wildcards had removed are there again
