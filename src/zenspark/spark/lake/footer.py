@@ -133,8 +133,16 @@ def _leaves(elements: list[Struct]) -> dict[str, Leaf]:
             inside = children
         elif element.get(3) != REPEATED:
             name = element[4].decode()
-            found[name] = Leaf(name, element[1], element.get(3, REQUIRED), _unit(element), _is_text(element))
+            repetition = _integer(element.get(3, REQUIRED))
+            found[name] = Leaf(name, _integer(element[1]), repetition, _unit(element), _is_text(element))
     return found
+
+
+def _integer(value: object) -> int:
+    """A value of a structure that must be an integer; TypeError if it is not."""
+    if type(value) is not int:
+        raise TypeError(f"expected an integer, found {value!r}")
+    return value
 
 
 def _unit(element: Struct) -> str | None:
@@ -162,20 +170,28 @@ def _group(number: int, group: Struct, leaves: Mapping[str, Leaf]) -> Group:
 
 def _chunk(column: Struct, leaf: Leaf) -> Chunk:
     metadata = column[3]
-    data = metadata[9]
+    data = _integer(metadata[9])
     return Chunk(
         leaf=leaf,
-        codec=metadata[4],
-        encodings=metadata[2],
-        values=metadata[5],
-        start=min(metadata.get(11) or data, data),
+        codec=_integer(metadata[4]),
+        encodings=[_integer(encoding) for encoding in metadata[2]],
+        values=_integer(metadata[5]),
+        start=min(_integer(metadata.get(11) or data), data),
         data=data,
-        size=metadata[7],
+        size=_integer(metadata[7]),
         limits=_limits(leaf, metadata.get(12) or {}, metadata[5]),
         is_all_dictionary=_is_all_dictionary(metadata.get(13) or []),
-        offset_index=(column[4], column[4] + column[5]) if 4 in column and 5 in column else None,
-        column_index=(column[6], column[6] + column[7]) if 6 in column and 7 in column else None,
+        offset_index=_span(column, 4, 5),
+        column_index=_span(column, 6, 7),
     )
+
+
+def _span(column: Struct, offset: int, length: int) -> Span | None:
+    """Of a part of the page index, by the two fields that say where it is."""
+    if offset not in column or length not in column:
+        return None
+    start = _integer(column[offset])
+    return start, start + _integer(column[length])
 
 
 def _limits(leaf: Leaf, statistics: Struct, values: int) -> Limits:
@@ -187,7 +203,11 @@ def _limits(leaf: Leaf, statistics: Struct, values: int) -> Limits:
 
 
 def _plain(leaf: Leaf, raw: bytes | None) -> Any:  # noqa: ANN401 - bytes or a number, or None if it says nothing
-    if raw is None or leaf.physical == BYTE_ARRAY:
+    if raw is None:
+        return None
+    if not isinstance(raw, bytes):
+        raise TypeError(f"a limit of column {leaf.name} is {raw!r}, not bytes")
+    if leaf.physical == BYTE_ARRAY:
         return raw
     if leaf.physical == INT64 and len(raw) == 8:
         value = int.from_bytes(raw, "little", signed=True)
@@ -209,7 +229,7 @@ def read_pages(leaf: Leaf, offsets: bytes, columns: bytes | None) -> Pages:
     try:
         locations = read_struct(offsets)[0][1]
         starts = np.array([location.get(3, 0) for location in locations], np.int64)
-        spans = [(location[1], location[1] + location[2]) for location in locations]
+        spans = [(_integer(each[1]), each[1] + _integer(each[2])) for each in locations]
         limits = None if columns is None else _page_limits(leaf, read_struct(columns)[0])
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ThriftError(f"expected the page index of column {leaf.name} ({error!r})") from error

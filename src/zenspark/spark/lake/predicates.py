@@ -69,7 +69,7 @@ def _meets(points: list[bytes], prefixes: tuple[bytes, ...], limits: Limits) -> 
     least, greatest = limits.least, limits.greatest
     if limits.is_null:
         return False
-    if least is None or greatest is None:
+    if not isinstance(least, bytes) or not isinstance(greatest, bytes):  # none are known, or it is no text
         return True
     if least.startswith(prefixes):
         return True
@@ -92,7 +92,7 @@ class Times(msgspec.Struct, frozen=True):
         """Whether a time within limits may be in the range."""
         if limits.is_null or self.start > self.end:
             return False
-        if limits.least is None or limits.greatest is None:
+        if not isinstance(limits.least, int) or not isinstance(limits.greatest, int):  # as above
             return True
         return bool(limits.least <= self.end and limits.greatest >= self.start)
 
@@ -119,7 +119,7 @@ def newest_time(stamped: Limits, received: Limits) -> int:
         bounds.append(stamped.greatest)
     if stamped.nulls != 0 and not received.is_null:
         bounds.append(received.greatest)
-    return max((ALWAYS if bound is None else bound for bound in bounds), default=NEVER)
+    return max((bound if isinstance(bound, int) else ALWAYS for bound in bounds), default=NEVER)
 
 
 def key_limits(file: File) -> Limits:

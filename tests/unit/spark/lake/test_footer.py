@@ -142,3 +142,20 @@ def test_a_row_group_whose_columns_differ_in_length_is_refused(tmp_path: Path) -
     schema: list[dict[int, Any]] = [{4: b"s", 5: I32(1)}, {1: I32(2), 3: I32(1), 4: b"n"}]
     with pytest.raises(ThriftError, match="2 values of each column in row group 0"):
         read_footer(written({1: I32(1), 2: schema, 3: 1, 4: [{1: [column], 2: 9, 3: 2}]}))
+
+
+def a_footer(**fields: Any) -> bytes:  # noqa: ANN401
+    """Of one column `key` of texts, with other values in its metadata: by their number, as `f4=...`."""
+    metadata = {1: I32(6), 2: [I32(0)], 3: [b"key"], 4: I32(0), 5: 1, 7: 10, 9: 4, 12: {5: b"z", 6: b"a"}}
+    metadata |= {int(name[1:]): value for name, value in fields.items()}
+    leaf = {1: I32(6), 3: I32(OPTIONAL), 4: b"key", 6: I32(0)}
+    return written({1: I32(2), 2: [{4: b"schema", 5: I32(1)}, leaf], 3: 1, 4: [{1: [{3: metadata}], 2: 10, 3: 1}]})
+
+
+@pytest.mark.parametrize(
+    "fields", [{"f12": {5: 7, 6: 1}}, {"f4": b"x"}, {"f2": [b"x"]}, {"f9": b"x"}, {"f7": b"x"}, {"f11": b"x"}]
+)
+def test_metadata_of_another_type_is_damage(fields: dict[str, Any]) -> None:
+    assert read_footer(a_footer()).groups[0].chunks["key"].limits == Limits(b"a", b"z", None)
+    with pytest.raises(ThriftError, match="expected the metadata of a Parquet file"):
+        read_footer(a_footer(**fields))

@@ -147,3 +147,9 @@ def test_what_the_log_says_of_a_file() -> None:
     assert time_limits(file, "other") == Limits(nulls=5, is_null=True)
     assert key_limits(File("x", 1, 0, {})) == Limits()
     assert time_limits(File("x", 1, 0, {}, nulls={"timestamp": 0}), "timestamp") == Limits(nulls=0)
+
+
+def test_limits_of_another_type_rule_nothing_out() -> None:
+    assert Keys(lambda _: np.array([]), "a").may_be_within(Limits(1, 2))
+    assert Times(5, 6).may_meet(Limits(b"a", b"b"))
+    assert newest_time(Limits(b"a", b"b"), Limits()) == ALWAYS
