@@ -290,18 +290,20 @@ class Routes:
     def _request(self, source: Face, key: str, target: QueryTarget, tree: int) -> tuple[Face, ...]:
         offers = self._offers(source, key, tree)
         if target is QueryTarget.ALL_COMPLETE:
-            offers = [offer for offer in offers if offer.is_complete or self._is_taken_by_flag(source, offer)]
+            complete = [offer for offer in offers if offer.is_complete]
+            is_chosen = source.region in CHOOSING and not complete
+            offers = complete + [offer for offer in offers if self._is_taken_by_flag(offer, is_chosen)]
         elif target is QueryTarget.BEST_MATCHING:
             offers = _best(offers)
         reached = [face for face in self._doubtful if self._reach(source, face)]
         unknown = [face for face in reached if self._is_unknown(face, Kind.QUERYABLE, key)]
         return tuple(dict.fromkeys([*(offer.face for offer in offers), *unknown]))
 
-    def _is_taken_by_flag(self, source: Face, offer: _Offer) -> bool:
+    def _is_taken_by_flag(self, offer: _Offer, is_chosen: bool) -> bool:
         """Whether AllComplete includes a queryable declared complete whose key does not include that of the query: by
-        choice of this node, or for its own session where the node the query comes from has chosen."""
-        is_chosen = source.region in CHOOSING and offer.region is Region.LOCAL
-        return offer.is_declared_complete and (self.takes_declared_complete or is_chosen)
+        choice of this node, or for its own session where the node the query comes from can have meant no other."""
+        is_meant = is_chosen and offer.region is Region.LOCAL
+        return offer.is_declared_complete and (self.takes_declared_complete or is_meant)
 
     def _offers(self, source: Face, key: str, tree: int) -> list[_Offer]:
         found = []

@@ -363,6 +363,16 @@ def test_who_gets_a_query_for_all_complete_does_not_choose_again(role: WhatAmI, 
     assert router.routes.request(asker, "q/*", QueryTarget.ALL_COMPLETE) == ((local,) if reached else ())
 
 
+def test_a_query_for_all_complete_that_is_meant_for_a_client_is_not_for_the_session() -> None:
+    router = Router(ZenohId(1), WhatAmI.PEER)
+    local, asker = router.add_local(), router.add_face(ZenohId(2), WhatAmI.ROUTER, 0.0)[0]
+    client = router.add_face(ZenohId(3), WhatAmI.CLIENT, 0.0)[0]
+    for face, key in ((local, "q/a"), (client, "q/**")):
+        body = DeclareQueryable(id=1, wire_expr=WireExpr(0, key), info=QueryableInfo(True))
+        router.receive(face, Declare(body=body), 0.0)
+    assert router.routes.request(asker, "q/*", QueryTarget.ALL_COMPLETE) == (client,)
+
+
 def test_best_matching_asks_all_where_none_is_complete(net: Network) -> None:
     asker, centre, one, two = net.client(), net.router(), net.client(), net.client()
     for client in (asker, one, two):
