@@ -87,7 +87,7 @@ class Up:
         self.family()
         self.process.send_signal(signal.SIGINT)
         try:
-            code: int = self.process.wait(PATIENCE_SECONDS)
+            code: int = self.process.wait(2 * PATIENCE_SECONDS)  # longer than its own --stop-timeout
         finally:
             self._close()
         return code
