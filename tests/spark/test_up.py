@@ -185,26 +185,21 @@ def test_two_pipelines_fill_one_lake(tmp_path: Path) -> None:
         }
         publishers = {name: stack.enter_context(connected(running[name], place)) for name, place in places.items()}
         for _ in range(3):
-            for process in publishers.values():
-                publish(process, 1000)
-            counts = {Journal(tmp_path / name).recorder: 0 for name in places}
-            wanted = {Journal(tmp_path / name).recorder: Journal(tmp_path / name).latest for name in places}
-            until(lambda: all(landed >= wanted[name]() for name, landed in all_landed(lake, counts)), PATIENCE)  # noqa: B023
+            sent = {name: publish(process, 1000) for name, process in publishers.items()}
+            journals = {name: Journal(tmp_path / name) for name in places}
+            until(lambda: {name: journal.latest() for name, journal in journals.items()} == sent, PATIENCE)  # noqa: B023
+            wanted = {journal.recorder: sent[name] for name, journal in journals.items()}
+            until(lambda: Lake(lake).exists() and Lake(lake).landed() == wanted, PATIENCE)  # noqa: B023
         for each in running.values():
             os.kill(each.process.pid, signal.SIGTERM)
         for each in running.values():
             assert each.ended() == 0, each.lines
     rows = samples(lake)
     assert len(rows) == 6000
-    for recorder in counts:
+    for recorder in wanted:
         own = [row for row in rows if row["recorder"] == recorder]
         assert [int(row["payload"]) for row in own] == list(range(3000))
         assert [row["offset"] for row in own] == list(range(3000))
-
-
-def all_landed(lake: Path, counts: dict[str, int]) -> list[tuple[str, int]]:
-    """How far each recorder has landed."""
-    return list((counts | Lake(lake).landed()).items())
 
 
 @contextlib.contextmanager
