@@ -27,9 +27,7 @@ MODES = {"p": "peer", "r": "router"}
 
 def relaying(mode: str, listen: Iterable[str] = (), connect: Iterable[str] = ()) -> Found:
     """Without gossip: with it peers connect to each other, and nothing is left to relay."""
-    made = config(zenspark, mode, listen, connect, gossip=False)
-    made.insert_json5("routing/peers", json.dumps("relay"))
-    return made
+    return config(zenspark, mode, listen, connect, gossip=False)
 
 
 @contextlib.contextmanager
@@ -41,7 +39,6 @@ def process(mode: str, listen: str, connect: Iterable[str]) -> Iterator[subproce
         "connect/endpoints": list(connect),
         "scouting/multicast/enabled": False,
         "scouting/gossip/enabled": False,
-        "routing/peers": "relay",
     }
     command = [sys.executable, "-c", PROGRAM.format(module="zenspark"), json.dumps(settings)]
     node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -133,7 +130,7 @@ def test_a_peer_that_does_not_relay_hears_the_relays_beside_it_once(kind: str) -
     """It has links to a router and to a peer, both of which relay: what one of them delivers the other does not."""
     with contextlib.ExitStack() as stack:
         net = RelayNet(stack, "rp", line(2))
-        member = Member(API[kind], "m2", "peer", net.places, gossip=False)
+        member = Member(API[kind], "m2", "peer", net.places, gossip=False, relays=False)
         stack.callback(member.close)
         net.members.append(member)
         net.check()
@@ -144,7 +141,7 @@ def test_beside_a_line_of_relays_a_peer_that_does_not_relay_reaches_its_neighbou
     with contextlib.ExitStack() as stack:
         net = RelayNet(stack, "ppp", line(3))
         net.check()
-        member = Member(API[kind], "m3", "peer", [net.places[2]], gossip=False)
+        member = Member(API[kind], "m3", "peer", [net.places[2]], gossip=False, relays=False)
         stack.callback(member.close)
         near, names = net.members[2], {each.name for each in net.members}
         assert eventually(lambda: near.alive() == names | {"m3"})

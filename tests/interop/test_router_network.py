@@ -73,6 +73,7 @@ class Member:
         connect: Iterable[str],
         listen: Iterable[str] = (),
         gossip: bool = True,
+        relays: bool = True,
         complete: bool = False,
     ) -> None:
         self.api = api
@@ -81,7 +82,10 @@ class Member:
         self.complete = complete
         self.heard: list[str] = []
         self.lock = threading.Lock()
-        self.session = api.open(config(api, mode, listen, connect, gossip))
+        settings = config(api, mode, listen, connect, gossip)
+        if api is zenspark and not relays:
+            settings.insert_json5("routing/peers", json.dumps("broker"))
+        self.session = api.open(settings)
         self.kept = [
             self.session.declare_subscriber("net/**", self.hear),
             self.session.declare_queryable(f"q/{name}", self.answer),

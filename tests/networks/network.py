@@ -133,8 +133,8 @@ class Network:
         }
         if node.role == "client":
             found["connect/timeout_ms"] = int(SETTLING_SECONDS * 1000)
-        if node.relays and node.package == "z":
-            found["routing/peers"] = "relay"
+        if node.package == "z":
+            found["routing/peers"] = "relay" if node.relays else "broker"
         if node.namespace:
             found["namespace"] = node.namespace
         return found

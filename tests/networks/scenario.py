@@ -342,7 +342,7 @@ def topology(draw: random.Random) -> list[Node]:
     roles.sort(key=("router", "peer", "client").index)
     links = [*_between_routers(draw, routers), *_between_others(draw, roles)]
     gossip = draw.choices(((True,), (False,), (True, False)), (2, 2, 1))[0]
-    relays = draw.random() < 0.25
+    relays = draw.random() < 0.6
     nodes = [_node(draw, number, role, links) for number, role in enumerate(roles)]
     return [replace(node, has_gossip=draw.choice(gossip), relays=relays and node.role != "client") for node in nodes]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -178,20 +178,35 @@ class Reports:
     def _graphs(self) -> Iterator[tuple[str, Callable[[], str]]]:
         """The regions of which there is a graph, and how to draw it."""
         network = self._node.router.network
-        if network is not None:
-            yield NORTH, partial(_draw_network, network)
         if self._node.identity.whatami is WhatAmI.ROUTER:
+            assert network is not None
+            yield NORTH, partial(_draw_network, network, ())
             yield REGIONS[Region.SOUTH_PEER], partial(self._draw_neighbours, (Region.SOUTH_PEER,))
-        elif network is None and self._node.identity.whatami is WhatAmI.PEER:
-            yield NORTH, partial(self._draw_neighbours, (Region.PEER, Region.UPSTREAM))
+        elif self._node.identity.whatami is WhatAmI.PEER:
+            yield NORTH, partial(self._draw_north, network)
 
     @staticmethod
     def _drawn(key: str, draw: Callable[[], str]) -> Document:
         return Document(key, draw().encode(), Encoding.TEXT_PLAIN)
 
     def _draw_neighbours(self, regions: tuple[Region, ...]) -> str:
-        near = [str(face.zid) for face in self._node.drivers if face.region in regions]
-        return _graph(dict(enumerate([str(self._node.identity.zid), *near])), [])
+        return _graph(dict(enumerate([str(self._node.identity.zid), *self._neighbours_in(regions)])), [])
+
+    def _draw_north(self, network: Network | None) -> str:
+        """What a peer knows: its neighbours, and if it relays the network that they are in."""
+        regions = (Region.PEER, Region.UPSTREAM)
+        if network is None:
+            return self._draw_neighbours(regions)
+        return _draw_network(network, self._neighbours_in(regions))
+
+    def _neighbours_in(self, regions: tuple[Region, ...]) -> list[str]:
+        """The neighbours in these regions; a peer that relays is in the network, and still one of a router's peers."""
+        relays = Region.SOUTH_PEER in regions
+        return [
+            str(face.zid)
+            for face in self._node.drivers
+            if face.region in regions or (relays and face.relays and face.whatami is WhatAmI.PEER)
+        ]
 
     def _successors(self, network: Network) -> Iterator[tuple[str, Callable[[], Document]]]:
         """For each tree and each router, the one beside us to which messages go."""
@@ -242,11 +257,13 @@ def _ends(link: Link | Seat) -> dict[str, str]:
     return {"dst": link.dst, "src": link.src}
 
 
-def _draw_network(network: Network) -> str:
-    """The graph of routers, numbered as they are in our messages."""
+def _draw_network(network: Network, others: Sequence[str]) -> str:
+    """The graph of routers and relays, numbered as they are in our messages, then neighbours that are not in it."""
     numbers = {zid: number for number, zid in network.nodes.items()}
     edges = [(numbers[one], numbers[other], far) for one, other, far in network.edges]
-    return _graph({number: str(zid) for number, zid in network.nodes.items()}, edges)
+    named = {number: str(zid) for number, zid in network.nodes.items()}
+    outside = [name for name in others if name not in named.values()]
+    return _graph(named | dict(enumerate(outside, max(named) + 1)), edges)
 
 
 def _graph(nodes: dict[int, str], edges: list[tuple[int, int, float]]) -> str:

@@ -244,7 +244,7 @@ class Routing(Section, frozen=True):
     router: RouterRouting = RouterRouting()
     peer: Annotated[Any, Key(hidden=True, used=False)] = None
     interests: Interests = Interests()
-    peers: Annotated[Literal["broker", "mesh", "relay"], Key(hidden=True)] = "broker"
+    peers: Annotated[Literal["broker", "mesh", "relay"], Key(hidden=True)] = "relay"
     """Ours: what nodes do for peers that have no link to each other; docs/routing.md."""
 
 

@@ -294,7 +294,8 @@ class Node:
             raise SessionClosed("the node is closed")
 
     def _offer(self, link: Link) -> Offer:
-        return msgspec.structs.replace(self.offer, batch_size=min(self.offer.batch_size, link.mtu))
+        relays = self.offer.relays and self.router.may_relay
+        return msgspec.structs.replace(self.offer, batch_size=min(self.offer.batch_size, link.mtu), relays=relays)
 
     # -- access control
 

@@ -36,6 +36,8 @@ SECONDS_PER_EDGE = 2e-6
 """What it takes to look at one edge once: with it the time for drawing is estimated, for nothing here has a clock."""
 DRAWING_SHARE = 0.1
 """The part of all time that may go into drawing: the more there is to draw, the less often it is done."""
+ROOM_SHARE = 0.9
+"""The part of the limits on nodes and links up to which relays are added."""
 MAX_PSID = 0xFFFF
 """NodeId has 16 bits."""
 MAX_CORRECTION = 1 << 63
@@ -106,6 +108,8 @@ class Network:
         """The nodes that are reached through the network, those that some router in it serves among them."""
         self._link_count = 0
         self._drawn_at = float("-inf")
+        self._has_relays = False
+        """Whether a relay was ever beside us."""
 
     # -- what is known
 
@@ -125,6 +129,16 @@ class Network:
         """Our number for a router."""
         node = self._nodes.get(zid)
         return None if node is None else node.psid
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more relay may be linked to us: some room is left for what others add at the same time."""
+        limits = self._limits
+        return (
+            len(self._nodes) < ROOM_SHARE * limits.network_nodes
+            and len(self._own.links) < limits.node_links
+            and self._link_count < ROOM_SHARE * limits.network_links
+        )
 
     def root(self, psid: int) -> ZenohId:
         """The router we have given a number."""
@@ -200,6 +214,7 @@ class Network:
         """A router beside us: it hears of everybody, the others hear of it."""
         neighbour = self._neighbours[face] = _Neighbour(RELAY_STATE if face.relays else NetworkOam.LINK_STATE)
         self._by_zid[face.zid] = face
+        self._has_relays |= face.relays
         met = self._meet(face.zid, face)
         if met is None:
             return []
@@ -305,10 +320,12 @@ class Network:
         return self._last_psid
 
     def _change(self, node: _Node, now: float) -> None:
-        """A node has other links: the trees follow a moment later, and later still if drawing takes long."""
+        """A node has other links: the trees follow a moment later, and later still if drawing takes long. Where there
+        are relays a new node is drawn at once, for every program that opens a session is one, and may publish next."""
         self._changed.add(node.zid)
-        if self.trees_at is None:
-            self.trees_at = max(now + TREES_DELAY, self._drawn_at + self._drawing_time() / DRAWING_SHARE)
+        is_urgent = self._has_relays and node.zid not in self._reachable
+        due = max(now + TREES_DELAY * (not is_urgent), self._drawn_at + self._drawing_time() / DRAWING_SHARE)
+        self.trees_at = due if self.trees_at is None else min(self.trees_at, due)
 
     def _drawing_time(self) -> float:
         """Seconds that drawing takes, at most: all edges for us, and for each router beside us."""

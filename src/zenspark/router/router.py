@@ -381,11 +381,17 @@ class Router:
             return
         if self._sources is not None and face.region is Region.ROUTER:
             self._out += self._sources.network.receive(face, message, now)
+            self._draw_trees(self._sources, now)
         elif face.region is Region.SOUTH_PEER:
             links = self._peering.receive(face, message)
             changed = frozenset() if links is None else self._reach.link(face.zid, links)
             for zid in sorted(changed & self._peers.keys()):
                 self._declarations.reconsider(face, self._peers[zid])
+
+    @property
+    def may_relay(self) -> bool:
+        """Whether the network has room for one more neighbour; one that comes when it has none does not relay."""
+        return self._sources is not None and self._sources.network.has_room
 
     @property
     def is_told(self) -> bool:

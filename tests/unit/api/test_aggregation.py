@@ -32,7 +32,8 @@ def declared(session: Session, kind: Kind) -> set[str]:
 
 
 def test_subscribers_are_declared_together_and_get_what_each_wants() -> None:
-    with listening("peer") as there, connected("peer", there, aggregation__subscribers=["a/**"]) as here:
+    settings = {"aggregation__subscribers": ["a/**"], "routing__peers": "broker"}
+    with listening("peer") as there, connected("peer", there, **settings) as here:
         one, two = here.declare_subscriber("a/1"), here.declare_subscriber("a/2")
         other = here.declare_subscriber("b/1")
         until(lambda: declared(there, Kind.SUBSCRIBER) == {"a/**", "b/1"})

@@ -246,7 +246,13 @@ def test_what_is_configured_reaches_the_node() -> None:
             patience=patience,
         )
         assert node.offer == Offer(
-            resolution=0x09, batch_size=1700, lease_ms=1500, qos=False, low_latency=True, compression=True
+            resolution=0x09,
+            batch_size=1700,
+            lease_ms=1500,
+            qos=False,
+            low_latency=True,
+            compression=True,
+            relays=True,
         )
         assert str(session.zid()) == "abc"
         assert (node.router.policy.query_timeout, node.router.policy.answer_timeout) == (2.2, 2.3)
@@ -267,3 +273,20 @@ def test_who_relays_offers_it(mode: str, peers: str, accept: list[object] | None
         node = session._hub.node
         assert node.offer.relays == node.router.policy.relays == relays
         assert node.router.policy.is_broker == (peers != "mesh")
+
+
+def test_a_peer_that_comes_when_the_network_is_full_is_one_that_does_not_relay() -> None:
+    with (
+        listening("router", limits__network__nodes=3) as router,
+        connected("peer", router) as one,
+        connected("peer", router) as two,
+        connected("peer", router) as three,
+        three.declare_subscriber("a") as subscriber,
+    ):
+        with router._hub.node.lock:
+            relaying = {face.zid for face in router._hub.node.drivers if face.relays}
+        assert relaying == {session._hub.node.identity.zid for session in (one, two)}
+        for session in (one, two):
+            until(lambda: session.declare_publisher("a").matching_status.matching)  # noqa: B023
+            session.put("a", "x")
+            assert subscriber.recv(PATIENCE).payload.to_string() == "x"

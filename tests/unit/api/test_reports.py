@@ -108,13 +108,22 @@ def test_routers_tell_of_their_network(router: Session) -> None:
 
 
 def test_neighbouring_peers_are_a_graph_without_links(router: Session) -> None:
-    with connected("peer", router) as peer:
+    with connected("peer", router, routing__peers="broker") as peer:
         expected = 'graph {{\n    0 [ label = "{}" ]\n    1 [ label = "{}" ]\n}}\n'
         (south,) = asked(router, "/linkstate/south:0:peer").values()
         assert south.payload.decode() == expected.format(router.zid(), peer.zid())
         (north,) = asked(peer, "/linkstate/**").values()
         assert north.payload.decode() == expected.format(peer.zid(), router.zid())
         assert asked(peer, "/route/**") == {}
+
+
+def test_a_peer_that_relays_is_in_the_network_and_still_one_of_the_routers_peers(router: Session) -> None:
+    with connected("peer", router) as peer:
+        names = [f'    {number} [ label = "{each.zid()}" ]\n' for number, each in enumerate((router, peer))]
+        (south,) = asked(router, "/linkstate/south:0:peer").values()
+        assert south.payload.decode() == f"graph {{\n{''.join(names)}}}\n"
+        (north,) = asked(peer, "/linkstate/**").values()
+        assert "1 -- 0" in north.payload.decode()
 
 
 def test_a_client_has_no_graph(client: Session) -> None:

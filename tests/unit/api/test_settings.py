@@ -32,7 +32,7 @@ def test_defaults_of_the_protocol() -> None:
     assert settings.queries_default_timeout == 10_000
     assert (settings.scouting.timeout, settings.scouting.delay) == (3000, 500)
     assert (settings.connect.retry.period_init_ms, settings.connect.retry.period_max_ms) == (1000, 4000)
-    assert settings.routing.peers == "broker"
+    assert settings.routing.peers == "relay"
     assert settings.routing.interests.timeout == 10_000
 
 

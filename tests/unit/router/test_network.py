@@ -390,3 +390,30 @@ def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
 def test_a_router_with_no_room_for_more_nodes_serves_without_a_word() -> None:
     router = Network(B, admission=Admission(RouterLimits(network_nodes=1), Refusals()))
     assert router.serve(C, True, face(C), 0.0) == []
+
+
+def test_a_new_relay_is_drawn_when_its_state_arrives() -> None:
+    """It may publish at once; links that come and go between known nodes can wait."""
+    node, there = Network(A), relay(B)
+    node.opened(there, (), 1.0)
+    assert node.trees_at == 1.0 + TREES_DELAY
+    node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 1.05)
+    assert node.trees_at == 1.05
+    node.draw(1.05)
+    assert node.is_reachable(B)
+    node.receive(there, relay_state(own(B, 3, 1, 2), named(2, C)), 2.0)
+    assert node.trees_at == 2.0 + TREES_DELAY
+    node.receive(there, relay_state(own(C, 1, 0, psid=2)), 2.01)
+    assert node.trees_at == 2.01
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [RouterLimits(network_nodes=2), RouterLimits(node_links=1), RouterLimits(network_links=1)],
+)
+def test_relays_are_added_while_there_is_room(limits: RouterLimits) -> None:
+    node, there = Network(A, admission=Admission(limits, Refusals())), relay(B)
+    assert node.has_room
+    node.opened(there, (), 0.0)
+    node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 0.0)
+    assert not node.has_room
