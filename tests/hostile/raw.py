@@ -38,13 +38,14 @@ class RawPeer:
         whatami: WhatAmI = WhatAmI.CLIENT,
         lease_ms: int = HOUR_MS,
         receive_buffer: int | None = None,
+        relays: bool = False,
     ) -> None:
         self.zid = ZenohId(zid or secrets.randbits(127) | 1)
         self.received: list[NetworkMessage] = []
         """What was read so far."""
         self.closed: Closed | None = None
         """How the session ended, as far as that was read."""
-        self._opening = Opening(Identity(self.zid, whatami), Offer(lease_ms=lease_ms))
+        self._opening = Opening(Identity(self.zid, whatami), Offer(lease_ms=lease_ms, relays=relays))
         self._connection = Connection(self._opening, time.monotonic())
         self._unsent = bytearray()
         self._sn = 0

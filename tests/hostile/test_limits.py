@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import zenoh
@@ -16,6 +17,7 @@ from tests.unit.api.sessions import address, config, listening
 from tests.waiting import until
 from zenspark.api.session import Session
 from zenspark.net.endpoints import Endpoint
+from zenspark.router.states import RELAY_STATE
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import Declare, DeclareSubscriber, Fragment, LinkState, NetworkOam, Push, Put
 from zenspark.wire.values import WhatAmI, WireExpr, ZenohId
@@ -131,9 +133,11 @@ def test_others_may_not_be_routers_but_clients(subject: dict[str, list[str]]) ->
             assert not router.info.routers_zid()
 
 
-def test_invented_routers_keep_nobody_waiting(router: Session) -> None:
+@pytest.mark.parametrize(("whatami", "oam_id"), [(WhatAmI.ROUTER, NetworkOam.LINK_STATE), (WhatAmI.PEER, RELAY_STATE)])
+def test_invented_nodes_keep_nobody_waiting(router: Session, whatami: WhatAmI, oam_id: int) -> None:
     """700 of them that all know each other, then changes of one link, each of which was 2.8 s of work."""
-    with RawPeer(address(router), whatami=WhatAmI.ROUTER) as liar:
+    states = partial(states_in, oam_id)
+    with RawPeer(address(router), whatami=whatami, relays=whatami is WhatAmI.PEER) as liar:
         zids = [ZenohId((number + 1000) << 64 | 1) for number in range(700)]
         everybody = tuple(range(2, 702))
         names = [LinkState(psid=n, sn=0, zid=zid, whatami=1) for n, zid in zip(everybody, zids, strict=True)]
@@ -146,5 +150,5 @@ def test_invented_routers_keep_nobody_waiting(router: Session) -> None:
         assert is_served(router)
 
 
-def states(*entries: LinkState) -> NetworkOam:
-    return NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries))
+def states_in(oam_id: int, *entries: LinkState) -> NetworkOam:
+    return NetworkOam(id=oam_id, zbuf=encode_link_states(entries))

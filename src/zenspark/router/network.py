@@ -56,6 +56,8 @@ class _Node(msgspec.Struct, eq=False):
     locators: tuple[Locator, ...] = ()
     lost_at: float | None = None
     """Since when it cannot be reached."""
+    was_urgent: bool = False
+    """Whether trees were drawn at once for it: once only, or a node that comes and goes would keep us drawing."""
     may_restart: bool = False
     """Whether an older version may replace the newer one, once: twice, and two versions would go round for ever."""
 
@@ -323,7 +325,8 @@ class Network:
         """A node has other links: the trees follow a moment later, and later still if drawing takes long. Where there
         are relays a new node is drawn at once, for every program that opens a session is one, and may publish next."""
         self._changed.add(node.zid)
-        is_urgent = self._has_relays and node.zid not in self._reachable
+        is_urgent = self._has_relays and not node.was_urgent and node.zid not in self._reachable
+        node.was_urgent |= is_urgent
         due = max(now + TREES_DELAY * (not is_urgent), self._drawn_at + self._drawing_time() / DRAWING_SHARE)
         self.trees_at = due if self.trees_at is None else min(self.trees_at, due)
 

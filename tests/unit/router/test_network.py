@@ -407,6 +407,19 @@ def test_a_new_relay_is_drawn_when_its_state_arrives() -> None:
     assert node.trees_at == 2.01
 
 
+def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
+    """However often it says that it has links: until it is forgotten."""
+    node, there = Network(A), relay(B)
+    node.opened(there, (), 0.0)
+    node.receive(there, relay_state(own(B, 2, 2), named(2, D)), 1.0)
+    assert node.trees_at == 0.1
+    node.draw(1.0)
+    assert not node.is_reachable(B)
+    for sn in range(3, 10):
+        node.receive(there, relay_state(own(B, sn, *([2] * (sn % 2)))), 2.0)
+    assert node.trees_at == 2.0 + TREES_DELAY
+
+
 @pytest.mark.parametrize(
     "limits",
     [RouterLimits(network_nodes=2), RouterLimits(node_links=1), RouterLimits(network_links=1)],
