@@ -24,6 +24,7 @@ from zenspark.net.links import NOTHING, Link
 from zenspark.net.loop import Loop, Timer, sever
 from zenspark.net.resting import Flow
 from zenspark.net.speaking import Patience, Speaker, Voice
+from zenspark.net.waiters import Waiters
 from zenspark.transport.connection import Connection, Event, Say, State
 from zenspark.transport.handshake import Opened
 from zenspark.transport.hearing import Closed, Pushes
@@ -152,7 +153,7 @@ class Pump(Speaker):
             else:
                 outbox = self.connection.outbox
                 self._queue([*([] if outbox is None else outbox.take()), closed.farewell])
-            self._room.notify_all()
+            self._waiters.notify_all()
         self._on_ended(closed)
         if is_lost:
             self._release()
@@ -222,7 +223,7 @@ class Pump(Speaker):
         self._closed = self.is_released = True
         self._stem()
         self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
+        self._waiters = Waiters()
         sever(self.link)
 
     # -- from any thread: listening
@@ -278,7 +279,7 @@ class Pump(Speaker):
                 done = True
             if done:
                 self._watch()
-            self._room.notify_all()
+            self._waiters.notify_all()
         if done and self.on_room is not None:
             self.on_room(self)
 

@@ -27,6 +27,7 @@ from zenspark.errors import LinkError, ZError
 from zenspark.net.counters import DropReason, NeighbourCounters
 from zenspark.net.links import Link
 from zenspark.net.loop import Loop, hand_over, in_callback
+from zenspark.net.waiters import Waiters
 from zenspark.transport.outbox import ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import EXPRESS, Relay, Rows
@@ -102,7 +103,8 @@ class Speaker(ABC):
         self._prefix = 0 if link.is_streamed else 2
         """How much of the length in front of a batch the link does without."""
         self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
+        self._waiters = Waiters()
+        """Publishers that wait until the link has taken what lies before."""
         self._residue: deque[memoryview] = deque()
         self._backlog = 0
         """How many bytes wait there."""
@@ -257,9 +259,9 @@ class Speaker(ABC):
         outbox = self.connection.outbox
         if outbox is None:
             return False
+        if self._residue and not self._finds_room(qos.congestion, 1):
+            return False
         with self._lock:
-            if self._residue and not self._finds_room(qos.congestion, 1):
-                return False
             if self._closed:
                 return False
             if self._said or qos.express:
@@ -301,9 +303,10 @@ class Speaker(ABC):
         if outbox is None:
             return False
         while rows.row < rows.count:
+            if self._residue and not self._finds_room(qos.congestion, rows.count - rows.row):
+                return False
             with self._lock:  # anew for each run, so that others can say something in between
-                left = rows.count - rows.row
-                if (self._residue and not self._finds_room(qos.congestion, left)) or self._closed:
+                if self._closed:
                     return False
                 self._said = False
                 self._write(outbox.take())
@@ -325,8 +328,7 @@ class Speaker(ABC):
 
     def wait_for_room(self, congestion: Congestion) -> bool:
         """Wait until the link has taken what was said before; False if it is better not to say more."""
-        with self._lock:
-            return not self._closed and (not self._residue or self._wait_for_room(congestion))
+        return not self._closed and (not self._residue or self._wait_for_room(congestion))
 
     def makes_wait(self, congestion: Congestion) -> bool:
         """Whether saying something now would mean to wait for room; the answer itself does not wait."""
@@ -335,7 +337,7 @@ class Speaker(ABC):
         with self._lock:
             if self._closed or not self._is_patient(congestion):
                 return False
-            return not self._has_room() and not self._offer_again()
+            return not self._has_room() and not self._drain_again()
 
     def _finds_room(self, congestion: Congestion, count: int) -> bool:
         """Whether messages that have to wait find room behind what lies before; otherwise they count as dropped."""
@@ -357,24 +359,29 @@ class Speaker(ABC):
                 return not self._is_congested
 
     def _wait_for_room(self, congestion: Congestion) -> bool:
-        """Wait until the link has taken what lies before; with the lock, which is free while waiting."""
+        """Wait until the link has taken what lies before; without the lock, which an interrupt could leave unlocked.
+
+        Other threads may send in between: one message of each more than there was room for is no harm.
+        """
         if self.loop.is_current:
             return True  # the loop never waits: what it has to say is bounded by what it hears
         if self._offer_again():
             return True
-        if hurry.on:  # others may have come in between: one message more than there was room for is no harm
+        if hurry.on:
             return congestion is Congestion.BLOCK
-        if not self._is_patient(congestion):
-            return not self._residue and not self._closed
         if congestion is Congestion.BLOCK:
             return self._block()
+        with self._lock:
+            if not self._is_patient(congestion):
+                return not self._residue and not self._closed
+            if congestion is Congestion.BLOCK_FIRST:
+                self._has_first = True
         if congestion is Congestion.BLOCK_FIRST:
-            self._has_first = True
             try:
                 return self._block()
             finally:
                 self._has_first = False
-        self._room.wait_for(self._has_room, self._patience.drop_after)
+        self._waiters.wait_for(self._has_room, self._patience.drop_after)
         self._is_congested = bool(self._residue)
         return not self._residue and not self._closed
 
@@ -385,13 +392,18 @@ class Speaker(ABC):
 
     def _offer_again(self) -> bool:
         """Offer the link what waits: it may have room by now, and the loop may be busy."""
+        with self._lock:
+            return not self._closed and self._drain_again()
+
+    def _drain_again(self) -> bool:
+        """As `_offer_again`, with the lock."""
         try:
             done = self._drain()
         except LinkError as error:
             self._fail(error)
             return False
         if done:
-            self._room.notify_all()
+            self._waiters.notify_all()
             self.loop.call_soon(self._on_writable)
         return done
 
@@ -413,7 +425,7 @@ class Speaker(ABC):
         hand_over()
         taken, deadline = self._taken, time.monotonic() + self._patience.block
         while not self._has_room():
-            self._room.wait(min(LOOK_AGAIN, self._patience.block))
+            self._waiters.wait_for(self._has_room, min(LOOK_AGAIN, self._patience.block))
             if self._has_room() or self._offer_again():
                 break
             now = time.monotonic()
@@ -426,11 +438,11 @@ class Speaker(ABC):
 
     def drain(self) -> None:
         """Write everything said so far, and wait until the link has taken it or takes no more."""
-        with self._room:
+        with self._lock:
             if not self._closed and self.connection.outbox is not None:
                 self._write(self.connection.outbox.take())
-            if self._residue:
-                self._wait_for_room(Congestion.BLOCK)
+        if self._residue:
+            self._wait_for_room(Congestion.BLOCK)
 
     # -- with the lock: writing
 

@@ -1,0 +1,56 @@
+"""Threads that wait for a condition without holding a lock.
+
+`threading.Condition.wait` takes its lock back before it returns; a KeyboardInterrupt at that moment leaves it
+unlocked, and the `with` around it raises RuntimeError instead. Here nothing has to be taken back.
+"""
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _thread import LockType
+
+__all__ = ["Waiters"]
+
+
+class Waiters:
+    """The threads that wait for one condition. `notify_all` wakes them whenever it may have become true."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[LockType] = deque()
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float) -> bool:
+        """Block until the predicate holds, at most `timeout` seconds; whether it holds."""
+        deadline = time.monotonic() + timeout
+        while not predicate():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._wait(predicate, left)
+        return True
+
+    def _wait(self, predicate: Callable[[], bool], timeout: float) -> None:
+        woken = threading.Lock()
+        woken.acquire()
+        self._waiting.append(woken)
+        try:
+            if not predicate():  # it may have become true before we were in the queue
+                woken.acquire(timeout=timeout)
+        finally:
+            with contextlib.suppress(ValueError):
+                self._waiting.remove(woken)
+
+    def notify_all(self) -> None:
+        """Wake every thread that waits now, to look at its predicate."""
+        for _ in range(len(self._waiting)):
+            try:
+                woken = self._waiting.popleft()
+            except IndexError:
+                return
+            woken.release()
