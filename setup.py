@@ -16,18 +16,18 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 COMPILED = [
-    "zenspark/api/channel.py",
-    "zenspark/api/publishing.py",
-    "zenspark/api/sample.py",
-    "zenspark/api/zbytes.py",
+    "zenspark/handlers/channel.py",
+    "zenspark/engine/publisher.py",
+    "zenspark/types/sample.py",
+    "zenspark/types/zbytes.py",
     "zenspark/key/match.py",
     "zenspark/key/tree.py",
-    "zenspark/net/looking.py",
+    "zenspark/net/loop/busy_poll.py",
     "zenspark/transport/outbox.py",
     "zenspark/wire/buffer.py",
     "zenspark/wire/codec.py",
     "zenspark/wire/columns.py",
-    "zenspark/wire/repeats.py",
+    "zenspark/wire/templates.py",
 ]
 
 EXTENSION = ".pyd" if sys.platform == "win32" else ".so"

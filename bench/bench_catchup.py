@@ -35,7 +35,7 @@ PAYLOAD_BYTES = 8
 DISTINCT_BLOCKS = 16
 """The rows of so many blocks differ; after that they come again."""
 LOOK_SECONDS = 0.2
-LANDING_MODULE = "zenspark.spark.landing_process"
+LANDING_MODULE = "zenspark.spark.ingest.process"
 
 
 class Run:

@@ -29,13 +29,14 @@ from bench.bench_lake import samples
 from bench.compare import Result
 from bench.running import parser, report
 from zenspark.journal import Journal, JournalWriter
+from zenspark.lake.delta_table import Change
+from zenspark.lake.lake import STATE_SHAPES
+from zenspark.lake.parquet_files import File
+from zenspark.lake.pending import SAMPLES_VERSION
 from zenspark.spark.engine import spark_session
-from zenspark.spark.lake import STATE_SHAPES, Lake
-from zenspark.spark.lake.digests import SAMPLES_VERSION
-from zenspark.spark.lake.files import File
-from zenspark.spark.lake.samples import Samples
-from zenspark.spark.lake.table import Change
-from zenspark.spark.stream import SLICES
+from zenspark.spark.ingest.samples import Samples
+from zenspark.spark.lake import Lake
+from zenspark.spark.source.stream import SLICES
 
 FILES = "100,10000,100000"
 PREFIXES = 50

@@ -35,20 +35,20 @@ import pyarrow as pa
 
 from bench.compare import Result
 from bench.running import parser, report
-from zenspark.api.timeranges import TimeRange
 from zenspark.arrow import UTC as COLUMN_TIME
-from zenspark.journal.packing import WORDS, spelled
+from zenspark.journal.block_codec import WORDS, spelled
+from zenspark.lake.column_chunks import Readable
+from zenspark.lake.delta_table import Change, Table
+from zenspark.lake.parquet_files import ARRIVAL, CLUSTERED, File, Files, Sizes
+from zenspark.lake.scan import Newest, Scanner, Wanted
+from zenspark.lake.specs import JOURNAL, SAMPLES
+from zenspark.lake.storage_path import Folder
+from zenspark.spark.ingest.maintenance import key_order
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.chunks import Readable
-from zenspark.spark.lake.files import ARRIVAL, CLUSTERED, File, Files, Sizes
-from zenspark.spark.lake.folder import Folder
-from zenspark.spark.lake.maintenance import key_order
-from zenspark.spark.lake.scan import Newest, Scanner, Wanted
-from zenspark.spark.lake.shapes import JOURNAL, SAMPLES
-from zenspark.spark.lake.table import Change, Table
-from zenspark.spark.storage.history import Asked, History, Search
-from zenspark.spark.storage.scope import Scope
-from zenspark.spark.storage.sources import Sources
+from zenspark.storage.history import Asked, History, Search
+from zenspark.storage.inputs import Sources
+from zenspark.storage.key_scope import Scope
+from zenspark.types.time_range import TimeRange
 
 TURNS = 7
 DAYS = 30

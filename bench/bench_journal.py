@@ -42,7 +42,7 @@ from bench.bench_session import (
 )
 from bench.compare import Result
 from bench.running import Line, run
-from zenspark.arrow.incoming import Common, Piece, batch_of
+from zenspark.arrow.decode import Common, Piece, batch_of
 from zenspark.journal import Journal, JournalWriter, Recorder
 
 BYTES = 400_000_000

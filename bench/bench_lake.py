@@ -35,12 +35,12 @@ from bench.compare import Result
 from bench.running import parser, report
 from zenspark.arrow import SCHEMA, UTC
 from zenspark.journal import Journal, JournalWriter
+from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.engine import spark_session
+from zenspark.spark.ingest.samples import Samples
+from zenspark.spark.ingest.streaming import Landing
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.landing import Landing
-from zenspark.spark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.lake.samples import Samples
-from zenspark.spark.stream import SLICES
+from zenspark.spark.source.stream import SLICES
 
 ROWS = {8: 1_000_000, 1024: 100_000, 65536: 2_000}
 BLOCKS = 32

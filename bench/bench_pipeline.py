@@ -36,10 +36,10 @@ import zenspark
 from bench.bench_session import OURS, Process, free_port, opened, tell, wait_matched
 from bench.compare import Result
 from bench.running import parser, report
-from zenspark.spark.job import Job
+from zenspark.spark.ingest.settings import LandingSettings
 from zenspark.spark.lake import Lake
-from zenspark.spark.landing_settings import LandingSettings
-from zenspark.spark.storage.settings import StorageSettings
+from zenspark.spark.pipeline.job import Job
+from zenspark.storage.settings import StorageSettings
 
 ROWS = {8: 4_000_000, 1024: 200_000, 65536: 4_000}
 """Payload sizes, and how many rows are put in a turn."""

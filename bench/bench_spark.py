@@ -32,7 +32,7 @@ from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
 from zenspark.spark.engine import spark_session
 from zenspark.spark.functions import zenoh_key_match
-from zenspark.spark.matching import match_keys
+from zenspark.spark.key_join import match_keys
 
 TURNS = 3
 SIZES = {8: 1, 1024: 8, 65536: 256}

@@ -33,8 +33,8 @@ import zenspark
 from bench.compare import Result
 from bench.running import parser, report
 from zenspark.arrow import SCHEMA
-from zenspark.spark.storage.newest import Newest
-from zenspark.spark.storage.scope import Scope
+from zenspark.storage.key_scope import Scope
+from zenspark.storage.latest_store import Newest
 
 TURNS = 7
 GETS = 400
@@ -89,7 +89,7 @@ def taken_in(newest: Newest, rows: list[pa.RecordBatch]) -> float:
 
 def serve(count: int) -> None:
     """Fill a storage, tell how that went, and answer until standard input ends."""
-    from zenspark.spark.storage import Storage
+    from zenspark.storage import Storage
 
     keys = [key(number) for number in range(count)]
     first = list(batches(0, keys))

@@ -13,7 +13,7 @@ from fuzz.harness import run
 from zenspark.errors import DecodeError
 from zenspark.wire.codec import decode_bare_batch, decode_batch
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
-from zenspark.wire.fields import Message
+from zenspark.wire.declare import Message
 from zenspark.wire.messages import Frame, Put
 from zenspark.wire.values import Priority
 

@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from fuzz.harness import run
-from zenspark.api.config import Config
-from zenspark.api.schema import ConfigError
+from zenspark.config.config import Config
+from zenspark.config.schema import ConfigError
 
 WAYS = ["json5", "yaml", "text", "key"]
 

@@ -13,8 +13,8 @@ import msgspec
 from fuzz.harness import run
 from zenspark.transport.connection import Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opening
-from zenspark.transport.hearing import Closed, Pushes
-from zenspark.wire.fields import Message
+from zenspark.transport.receiver import Closed, Pushes
+from zenspark.wire.declare import Message
 from zenspark.wire.values import WhatAmI, ZenohId
 
 OFFERS = [

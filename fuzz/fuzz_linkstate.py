@@ -10,8 +10,8 @@ from __future__ import annotations
 from fuzz.drawing import RAW_BYTES, Draws, link_state_oam, zenoh_id
 from fuzz.harness import run
 from zenspark.router.face import REGIONS, Face, Out, Region
-from zenspark.router.gossip import Gossip
-from zenspark.router.network import Network
+from zenspark.router.linkstate.gossip import Gossip
+from zenspark.router.linkstate.network import Network
 from zenspark.router.router import Router
 from zenspark.wire.codec import decode_link_states, encode
 from zenspark.wire.messages import NetworkOam

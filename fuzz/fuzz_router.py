@@ -15,10 +15,10 @@ from fuzz.drawing import Draws, network_message, zenoh_id
 from fuzz.harness import run
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import REGIONS, Face, Out
-from zenspark.router.network import FORGET_AFTER
+from zenspark.router.linkstate.network import FORGET_AFTER
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode
-from zenspark.wire.fields import replace
+from zenspark.wire.declare import replace
 from zenspark.wire.messages import Push, Request, Response, ResponseFinal
 from zenspark.wire.values import WhatAmI, ZenohId
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 from fuzz.harness import run
-from zenspark.api.cache import Cache
-from zenspark.api.parameters import Parameters, Selector
-from zenspark.api.timeranges import TimeRange
+from zenspark.api.ext.publisher_cache import Cache
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
+from zenspark.types.selector import Parameters, Selector
+from zenspark.types.time_range import TimeRange
 from zenspark.wire.messages import Del, Put
 from zenspark.wire.values import SourceInfo, Timestamp, ZenohId
 

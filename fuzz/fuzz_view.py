@@ -10,7 +10,7 @@ import json
 from fuzz.harness import run
 from zenspark.errors import UsageError
 from zenspark.wire.codec import encode
-from zenspark.wire.view import LAYERS, from_fields, to_fields
+from zenspark.wire.json_fields import LAYERS, from_fields, to_fields
 
 
 def check(data: bytes) -> None:

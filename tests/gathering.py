@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from zenspark.transport.connection import Say
-from zenspark.transport.group import Announce, Group, GroupEvent, Heard, Rules
 from zenspark.transport.handshake import Identity
-from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.transport.multicast import Announce, Group, GroupEvent, Heard, Rules
+from zenspark.transport.receiver import Closed, Pushes, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Priority, WhatAmI, ZenohId

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from zenspark.key.match import includes
-from zenspark.spark.lake.partitions import prefix_of
+from zenspark.lake.partitioning import prefix_of
 
 Row = dict[str, Any]
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from tests import lake_model
 from tests.lake_model import Gap, Minute, Row
-from zenspark.journal.packing import WORDS, spelled
+from zenspark.journal.block_codec import WORDS, spelled
+from zenspark.lake.delta_table import Change
+from zenspark.lake.offset_marks import marks
+from zenspark.lake.parquet_files import Files
+from zenspark.lake.partitioning import parted
+from zenspark.lake.specs import GAPS, JOURNAL, LATEST, SAMPLES, TRAFFIC
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.files import Files
-from zenspark.spark.lake.offsets import marks
-from zenspark.spark.lake.partitions import parted
-from zenspark.spark.lake.shapes import GAPS, JOURNAL, LATEST, SAMPLES, TRAFFIC
-from zenspark.spark.lake.table import Change
 
 PUBLIC = {shape.name: shape.schema for shape in (LATEST, GAPS, TRAFFIC)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zenspark.transport.connection import Answered, Asked, Connection, Event, Say, State
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
-from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.transport.receiver import Closed, Pushes, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import WhatAmI, ZenohId

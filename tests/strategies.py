@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from zenspark.wire import messages as declarations
-from zenspark.wire.fields import (
+from zenspark.wire.codec_generator import declared
+from zenspark.wire.declare import (
     Called,
     Carried,
     Composed,
@@ -30,7 +31,6 @@ from zenspark.wire.fields import (
     Word,
     fields_of,
 )
-from zenspark.wire.generator import declared
 from zenspark.wire.values import (
     BoundExpr,
     Encoding,

@@ -18,7 +18,7 @@ place of a diff. A file looks like this:
     note = "only what neither the statement nor the tests say"
 
     [[section.row.mutation]]           # a violation of the statement, which at least one of the tests must notice
-    file = "src/zenspark/router/tables.py"
+    file = "src/zenspark/router/routing/tables.py"
     find = '''exactly once in that file'''
     replace = '''what violates the statement'''
 

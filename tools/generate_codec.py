@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from zenspark.wire.generator import generate
+from zenspark.wire.codec_generator import generate
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "zenspark" / "wire" / "codec.py"
 

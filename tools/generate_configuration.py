@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from zenspark.api.schema import Field, leaves
-from zenspark.api.settings import Settings
+from zenspark.config.schema import Field, leaves
+from zenspark.config.settings import Settings
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 BEGIN, END = "<!-- keys: written by tools/generate_configuration.py -->\n", "<!-- end of keys -->\n"

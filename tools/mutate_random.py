@@ -33,7 +33,7 @@ class Layer(NamedTuple):
 # Declarations are left out: the codec is generated from them, and its freshness is checked elsewhere.
 LAYERS = {
     "codec": Layer(
-        ("wire/buffer.py", "wire/codec.py", "wire/columns.py", "wire/repeats.py", "wire/values.py"),
+        ("wire/buffer.py", "wire/codec.py", "wire/columns.py", "wire/templates.py", "wire/values.py"),
         (
             "tests/conformance",
             "tests/vectors",
@@ -58,15 +58,15 @@ LAYERS = {
     ),
     "session": Layer(
         (
-            "api/direct.py",
+            "engine/direct_queries.py",
             "api/entities.py",
-            "api/hub.py",
-            "api/publishing.py",
-            "api/query.py",
-            "api/reaching.py",
-            "api/replies.py",
+            "engine/runtime.py",
+            "engine/publisher.py",
+            "types/query.py",
+            "engine/connectivity.py",
+            "engine/reply_collector.py",
             "api/session.py",
-            "api/subscriptions.py",
+            "engine/subscriptions.py",
         ),
         ("tests/unit/api", "tests/unit/aio"),
     ),

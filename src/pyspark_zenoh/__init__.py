@@ -46,7 +46,7 @@ class DefaultSource(DataSource):
         return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from zenspark.spark.stream import ZenohStreamReader
+        from zenspark.spark.source.stream import ZenohStreamReader
 
         return ZenohStreamReader(StreamOptions.of(self.options))
 
@@ -74,13 +74,13 @@ def activate(spark: SparkSession) -> None:
 def _module_of(options: BatchOptions | StreamOptions) -> ModuleType:
     """What reads with these options."""
     if isinstance(options, StreamOptions):
-        from zenspark.spark import stream
+        from zenspark.spark.source import stream
 
         return stream
     if options.selector:
-        from zenspark.spark import query
+        from zenspark.spark.source import live_query
 
-        return query
-    from zenspark.spark import batch
+        return live_query
+    from zenspark.spark.source import batch
 
     return batch

@@ -7,7 +7,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from zenspark._pure import build_kind, choose_build
+from zenspark._build import build_kind, choose_build
 
 __version__ = "0.1.0"
 
@@ -20,95 +20,95 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark import shm as shm
     from zenspark import zenoh as zenoh
     from zenspark.aliases import install_as_zenoh as install_as_zenoh
-    from zenspark.api.batches import ArrowBatches as ArrowBatches
     from zenspark.api.cancellation import CancellationToken as CancellationToken
-    from zenspark.api.config import Config as Config
-    from zenspark.api.encoding import Encoding as Encoding
     from zenspark.api.entities import LivelinessToken as LivelinessToken
     from zenspark.api.entities import MatchingListener as MatchingListener
     from zenspark.api.entities import Publisher as Publisher
     from zenspark.api.entities import Querier as Querier
     from zenspark.api.entities import Queryable as Queryable
     from zenspark.api.entities import Subscriber as Subscriber
-    from zenspark.api.enums import CongestionControl as CongestionControl
-    from zenspark.api.enums import ConsolidationMode as ConsolidationMode
-    from zenspark.api.enums import InterceptionPoint as InterceptionPoint
-    from zenspark.api.enums import Locality as Locality
-    from zenspark.api.enums import Priority as Priority
-    from zenspark.api.enums import QueryConsolidation as QueryConsolidation
-    from zenspark.api.enums import QueryTarget as QueryTarget
-    from zenspark.api.enums import Reliability as Reliability
-    from zenspark.api.enums import ReplyKeyExpr as ReplyKeyExpr
-    from zenspark.api.enums import SampleKind as SampleKind
-    from zenspark.api.enums import WhatAmI as WhatAmI
-    from zenspark.api.enums import WhatAmIMatcher as WhatAmIMatcher
-    from zenspark.api.handlers import Handler as Handler
-    from zenspark.api.ids import EntityGlobalId as EntityGlobalId
-    from zenspark.api.ids import SourceInfo as SourceInfo
-    from zenspark.api.ids import ZenohId as ZenohId
     from zenspark.api.info import LinkEventsListener as LinkEventsListener
     from zenspark.api.info import SessionInfo as SessionInfo
     from zenspark.api.info import TransportEventsListener as TransportEventsListener
-    from zenspark.api.instrumentation import TimestampContext as TimestampContext
-    from zenspark.api.instrumentation import TimestampInstrumentation as TimestampInstrumentation
-    from zenspark.api.instrumentation import TimestampInstrumentationBuilder as TimestampInstrumentationBuilder
-    from zenspark.api.instrumentation import TimestampStack as TimestampStack
-    from zenspark.api.instrumentation import TimestampStackRecord as TimestampStackRecord
-    from zenspark.api.logs import init_log_from_env_or as init_log_from_env_or
-    from zenspark.api.logs import try_init_log_from_env as try_init_log_from_env
-    from zenspark.api.opening import open as open
-    from zenspark.api.parameters import Parameters as Parameters
-    from zenspark.api.parameters import Selector as Selector
-    from zenspark.api.query import Query as Query
-    from zenspark.api.sample import Reply as Reply
-    from zenspark.api.sample import Sample as Sample
+    from zenspark.api.log_filter import init_log_from_env_or as init_log_from_env_or
+    from zenspark.api.log_filter import try_init_log_from_env as try_init_log_from_env
+    from zenspark.api.open import open as open
     from zenspark.api.scouting import Scout as Scout
     from zenspark.api.scouting import scout as scout
     from zenspark.api.session import Liveliness as Liveliness
     from zenspark.api.session import Session as Session
-    from zenspark.api.timestamps import NTP64 as NTP64
-    from zenspark.api.timestamps import Timestamp as Timestamp
-    from zenspark.api.timestamps import TimestampId as TimestampId
-    from zenspark.api.values import Hello as Hello
-    from zenspark.api.values import Link as Link
-    from zenspark.api.values import LinkCounters as LinkCounters
-    from zenspark.api.values import LinkEvent as LinkEvent
-    from zenspark.api.values import MatchingStatus as MatchingStatus
-    from zenspark.api.values import ReplyError as ReplyError
-    from zenspark.api.values import Transport as Transport
-    from zenspark.api.values import TransportEvent as TransportEvent
-    from zenspark.api.zbytes import ZBytes as ZBytes
+    from zenspark.config.config import Config as Config
     from zenspark.errors import ZError as ZError
+    from zenspark.handlers.arrow import ArrowBatches as ArrowBatches
+    from zenspark.handlers.handler import Handler as Handler
     from zenspark.key import KeyExpr as KeyExpr
     from zenspark.key import SetIntersectionLevel as SetIntersectionLevel
+    from zenspark.types.encoding import Encoding as Encoding
+    from zenspark.types.enums import CongestionControl as CongestionControl
+    from zenspark.types.enums import ConsolidationMode as ConsolidationMode
+    from zenspark.types.enums import InterceptionPoint as InterceptionPoint
+    from zenspark.types.enums import Locality as Locality
+    from zenspark.types.enums import Priority as Priority
+    from zenspark.types.enums import QueryConsolidation as QueryConsolidation
+    from zenspark.types.enums import QueryTarget as QueryTarget
+    from zenspark.types.enums import Reliability as Reliability
+    from zenspark.types.enums import ReplyKeyExpr as ReplyKeyExpr
+    from zenspark.types.enums import SampleKind as SampleKind
+    from zenspark.types.enums import WhatAmI as WhatAmI
+    from zenspark.types.enums import WhatAmIMatcher as WhatAmIMatcher
+    from zenspark.types.ids import EntityGlobalId as EntityGlobalId
+    from zenspark.types.ids import SourceInfo as SourceInfo
+    from zenspark.types.ids import ZenohId as ZenohId
+    from zenspark.types.network_info import Hello as Hello
+    from zenspark.types.network_info import Link as Link
+    from zenspark.types.network_info import LinkCounters as LinkCounters
+    from zenspark.types.network_info import LinkEvent as LinkEvent
+    from zenspark.types.network_info import MatchingStatus as MatchingStatus
+    from zenspark.types.network_info import ReplyError as ReplyError
+    from zenspark.types.network_info import Transport as Transport
+    from zenspark.types.network_info import TransportEvent as TransportEvent
+    from zenspark.types.query import Query as Query
+    from zenspark.types.sample import Reply as Reply
+    from zenspark.types.sample import Sample as Sample
+    from zenspark.types.selector import Parameters as Parameters
+    from zenspark.types.selector import Selector as Selector
+    from zenspark.types.timestamp_stack import TimestampContext as TimestampContext
+    from zenspark.types.timestamp_stack import TimestampInstrumentation as TimestampInstrumentation
+    from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder as TimestampInstrumentationBuilder
+    from zenspark.types.timestamp_stack import TimestampStack as TimestampStack
+    from zenspark.types.timestamp_stack import TimestampStackRecord as TimestampStackRecord
+    from zenspark.types.timestamps import NTP64 as NTP64
+    from zenspark.types.timestamps import Timestamp as Timestamp
+    from zenspark.types.timestamps import TimestampId as TimestampId
+    from zenspark.types.zbytes import ZBytes as ZBytes
 
 _NAMES = {
     "aliases": "install_as_zenoh",
-    "api.batches": "ArrowBatches",
+    "handlers.arrow": "ArrowBatches",
     "api.cancellation": "CancellationToken",
-    "api.config": "Config",
-    "api.encoding": "Encoding",
+    "config.config": "Config",
+    "types.encoding": "Encoding",
     "api.entities": "LivelinessToken MatchingListener Publisher Querier Queryable Subscriber",
-    "api.enums": (
+    "types.enums": (
         "CongestionControl ConsolidationMode InterceptionPoint Locality Priority QueryConsolidation QueryTarget "
         "Reliability ReplyKeyExpr SampleKind WhatAmI WhatAmIMatcher"
     ),
-    "api.handlers": "Handler",
-    "api.ids": "EntityGlobalId SourceInfo ZenohId",
+    "handlers.handler": "Handler",
+    "types.ids": "EntityGlobalId SourceInfo ZenohId",
     "api.info": "LinkEventsListener SessionInfo TransportEventsListener",
-    "api.instrumentation": (
+    "types.timestamp_stack": (
         "TimestampContext TimestampInstrumentation TimestampInstrumentationBuilder TimestampStack TimestampStackRecord"
     ),
-    "api.logs": "init_log_from_env_or try_init_log_from_env",
-    "api.opening": "open",
-    "api.parameters": "Parameters Selector",
-    "api.query": "Query",
-    "api.sample": "Reply Sample",
+    "api.log_filter": "init_log_from_env_or try_init_log_from_env",
+    "api.open": "open",
+    "types.selector": "Parameters Selector",
+    "types.query": "Query",
+    "types.sample": "Reply Sample",
     "api.scouting": "Scout scout",
     "api.session": "Liveliness Session",
-    "api.timestamps": "NTP64 Timestamp TimestampId",
-    "api.values": "Hello Link LinkCounters LinkEvent MatchingStatus ReplyError Transport TransportEvent",
-    "api.zbytes": "ZBytes",
+    "types.timestamps": "NTP64 Timestamp TimestampId",
+    "types.network_info": "Hello Link LinkCounters LinkEvent MatchingStatus ReplyError Transport TransportEvent",
+    "types.zbytes": "ZBytes",
     "errors": "ZError",
     "key": "KeyExpr SetIntersectionLevel",
 }

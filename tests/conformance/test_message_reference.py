@@ -28,7 +28,7 @@ from zenspark.errors import DecodeError, UnknownExtension
 from zenspark.transport.framing import Deframer, Framing
 from zenspark.wire import messages
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, decode_transport, encode
-from zenspark.wire.fields import replace
+from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Close,
     Declare,

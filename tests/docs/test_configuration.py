@@ -10,9 +10,9 @@ import pytest
 
 from tools import generate_configuration
 from tools.generate_configuration import REFUSED, TARGET, USED, WARNED, main
-from zenspark.api.config import Config
-from zenspark.api.schema import MODES, ConfigError, leaves
-from zenspark.api.settings import Settings
+from zenspark.config.config import Config
+from zenspark.config.schema import MODES, ConfigError, leaves
+from zenspark.config.settings import Settings
 
 ROWS = dict(re.findall(r"^\| `([\w/]+)` \| .* \| ([^|]+) \|$", TARGET.read_text(), re.MULTILINE))
 

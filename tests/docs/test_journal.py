@@ -15,7 +15,7 @@ from zenspark.cli.record import loss_of
 from zenspark.errors import JournalError
 from zenspark.journal import Policy, State, Status
 from zenspark.journal.failures import write_failure
-from zenspark.journal.layout import ENTRY_SIZE, HEADER_SIZE, MAGIC, SCHEMAS, VERSION
+from zenspark.journal.format import ENTRY_SIZE, HEADER_SIZE, MAGIC, SCHEMAS, VERSION
 from zenspark.journal.outage import Outage
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "journal.md").read_text()

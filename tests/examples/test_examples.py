@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.net.ends import free_group
-from zenspark.net.interfaces import interface_named
+from zenspark.net.links.interfaces import interface_named
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 IMPORT = "import zenspark as zenoh\n"

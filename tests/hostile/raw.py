@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from typing import Self
 
 from tests.waiting import PATIENCE
-from zenspark.net.endpoints import Endpoint
+from zenspark.net.links.endpoint import Endpoint
 from zenspark.transport.connection import Connection, Event, Say
 from zenspark.transport.handshake import Identity, Offer, Opened, Opening
-from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.transport.receiver import Closed, Pushes, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Frame, NetworkMessage, TransportMessage
 from zenspark.wire.values import WhatAmI, ZenohId

@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.api.sessions import listening, pair
 from tests.waiting import PATIENCE, until
-from zenspark.api.handlers import Callback
-from zenspark.api.query import Query
+from zenspark.handlers.handler import Callback
+from zenspark.types.query import Query
 
 ERRORS = [SystemExit, KeyboardInterrupt]
 

@@ -16,8 +16,8 @@ from tests.hostile.raw import RawPeer
 from tests.unit.api.sessions import address, config, listening
 from tests.waiting import until
 from zenspark.api.session import Session
-from zenspark.net.endpoints import Endpoint
-from zenspark.router.states import RELAY_STATE
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.router.linkstate.states import RELAY_STATE
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import Declare, DeclareSubscriber, Fragment, LinkState, NetworkOam, Push, Put
 from zenspark.wire.values import WhatAmI, WireExpr, ZenohId

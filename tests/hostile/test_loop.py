@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-import zenspark.api.opening
+import zenspark.api.open
 from tests.hostile.raw import RawPeer
 from tests.unit.api.sessions import address, config, connected, listening
 from tests.waiting import PATIENCE, until
-from zenspark.api.query import Query
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
-from zenspark.net.loop import Loop
+from zenspark.net.loop.event_loop import Loop
+from zenspark.types.query import Query
 from zenspark.wire.messages import Declare, DeclareQueryable, Request, Response, ResponseFinal
 from zenspark.wire.messages import Query as QueryBody
 from zenspark.wire.values import QueryableInfo, WireExpr
@@ -105,8 +105,8 @@ def test_questions_of_a_neighbour_that_left_leave_no_timer() -> None:
 def test_if_the_loop_ends_all_the_same_the_session_is_closed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("zenspark.net.loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
-    session = zenspark.api.opening.open(config("peer", ["tcp/127.0.0.1:0"]))
+    monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
+    session = zenspark.api.open.open(config("peer", ["tcp/127.0.0.1:0"]))
     with connected("peer", session) as other:
         subscriber, replies = session.declare_subscriber("a"), other.get("never", timeout=PATIENCE)
         break_loop(session._hub.node.loop)

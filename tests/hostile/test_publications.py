@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.hostile.raw import RawPeer
 from tests.unit.api.sessions import address, listening
-from zenspark.api.batches import ArrowBatches
-from zenspark.api.handlers import FifoChannel
+from zenspark.handlers.arrow import ArrowBatches
+from zenspark.handlers.handler import FifoChannel
 from zenspark.wire.messages import Push, Put
 from zenspark.wire.values import WireExpr
 

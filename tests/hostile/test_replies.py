@@ -8,9 +8,9 @@ from functools import partial
 from tests.hostile.raw import RawPeer
 from tests.unit.api.sessions import address, connected, listening
 from tests.waiting import PATIENCE, until
-from zenspark.api.enums import CongestionControl, Priority
-from zenspark.api.query import Query
 from zenspark.api.session import Session
+from zenspark.types.enums import CongestionControl, Priority
+from zenspark.types.query import Query
 from zenspark.wire import messages
 from zenspark.wire.messages import (
     Declare,

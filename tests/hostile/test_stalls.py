@@ -21,8 +21,8 @@ from tests.hostile.routers import router
 from tests.unit.api.sessions import config
 from tests.unit.net.nodes import QUICK, TestNode, nodes
 from tests.waiting import PATIENCE, until
-from zenspark.net.driver import Driver
-from zenspark.net.node import Limits
+from zenspark.net.io.driver import Driver
+from zenspark.net.node.node import Limits
 from zenspark.wire.messages import Declare, Interest, KeepAlive
 from zenspark.wire.values import InterestMode, WhatAmI, WireExpr
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from tests.waiting import PATIENCE
-from zenspark.api.config import Config
+from zenspark.config.config import Config
 
 PROGRAM = """
 import json, sys, threading, zenoh

@@ -17,7 +17,7 @@ import pytest
 import zenspark
 from tests.interop.reference import eventually, unused
 from tests.unit.net.ends import free_group
-from zenspark.net.interfaces import interface_named
+from zenspark.net.links.interfaces import interface_named
 
 zenoh = pytest.importorskip("zenoh")
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.interop.reference import Reference, eventually, ours, reference, unused
 from tests.waiting import PATIENCE
-from zenspark.api.advanced import Recovering
 from zenspark.api.entities import Publisher
 from zenspark.api.ext import (
     AdvancedPublisher,
@@ -20,9 +19,10 @@ from zenspark.api.ext import (
     declare_advanced_publisher,
     declare_advanced_subscriber,
 )
-from zenspark.api.opening import open
-from zenspark.api.sample import Sample
+from zenspark.api.ext.advanced import Recovering
+from zenspark.api.open import open
 from zenspark.api.session import Session
+from zenspark.types.sample import Sample
 
 KEY = "adv/key"
 

@@ -12,7 +12,7 @@ import pytest
 import zenspark.aio as aio
 from tests.interop.reference import Reference, ours, reference, unused
 from tests.unit.aio.running import until
-from zenspark.api.enums import SampleKind
+from zenspark.types.enums import SampleKind
 
 pytest.importorskip("zenoh")
 pytestmark = pytest.mark.interop

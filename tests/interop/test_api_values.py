@@ -25,12 +25,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import examples
-from zenspark.api import encoding, enums, ext, handlers, ids, instrumentation, parameters, timestamps, values, zbytes
-from zenspark.api.config import Config
+from zenspark.api import ext
+from zenspark.config.config import Config
 from zenspark.errors import ZError
+from zenspark.handlers import handler as handlers
 from zenspark.key import KeyExpr
+from zenspark.types import encoding, enums, ids, timestamp_stack, timestamps, zbytes
+from zenspark.types import network_info as values
+from zenspark.types import selector as parameters
 
-MODULES = (encoding, enums, ids, instrumentation, parameters, timestamps, values, zbytes)
+MODULES = (encoding, enums, ids, timestamp_stack, parameters, timestamps, values, zbytes)
 OURS: Any = SimpleNamespace(ext=ext, handlers=handlers, Config=Config, ZError=ZError, KeyExpr=KeyExpr)
 for module in MODULES:
     for name in dir(module):

@@ -8,9 +8,9 @@ import pytest
 
 from tests.interop.reference import eventually, ours, reference, unused
 from tests.unit.net.ends import free_group
-from zenspark.api.opening import open as open_session
+from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
-from zenspark.net.interfaces import interface_named
+from zenspark.net.links.interfaces import interface_named
 
 pytestmark = [
     pytest.mark.interop,

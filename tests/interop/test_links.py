@@ -22,13 +22,13 @@ import pytest
 from tests.unit.net.ends import Certificates, accept, free_group, readable, receive, send
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
-from zenspark.net import protocols
-from zenspark.net.endpoints import Endpoint
-from zenspark.net.interfaces import interface_named
-from zenspark.net.links import NOTHING, Link, Listener
-from zenspark.net.multicast import join
-from zenspark.net.scouting import Responder, Scouter, ScoutingSettings, open_responders
-from zenspark.net.udp import UdpListener
+from zenspark.net.links import registry
+from zenspark.net.links.base import NOTHING, Link, Listener
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.multicast import join
+from zenspark.net.links.udp import UdpListener
+from zenspark.net.node.scouting import Responder, Scouter, ScoutingSettings, open_responders
 from zenspark.transport.framing import Deframer, Framing
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
 from zenspark.wire.codec import decode_transport, encode
@@ -178,7 +178,7 @@ def test_we_connect(protocol: str, certificates: dict[str, str], tmp_path: Path)
     config = their_config("router", certificates, listen__endpoints=[there])
     with eclipse_zenoh(NODE, config) as node:
         zid = node.line().removeprefix("open ")
-        with contextlib.closing(protocols.connect(ours(there, certificates), PATIENCE)) as link:
+        with contextlib.closing(registry.connect(ours(there, certificates), PATIENCE)) as link:
             opening = Opening(OWN, Offer(batch_size=link.mtu))
             talk = Talk(link)
             talk.say(opening.start())
@@ -195,7 +195,7 @@ def test_we_connect(protocol: str, certificates: dict[str, str], tmp_path: Path)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_they_connect(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
     text = f"unixsock-stream/{tmp_path}/zenoh.sock" if protocol == "unixsock-stream" else f"{protocol}/127.0.0.1:0"
-    with contextlib.closing(protocols.listen(ours(text, certificates))) as listener:
+    with contextlib.closing(registry.listen(ours(text, certificates))) as listener:
         config = their_config("client", certificates, connect__endpoints=[listener.locator.text])
         with eclipse_zenoh(NODE, config) as node, contextlib.closing(accept(listener)) as link:
             accepting = Accepting(Identity(OWN.zid, WhatAmI.ROUTER), Offer(batch_size=link.mtu), bytes(32), 7)
@@ -214,7 +214,7 @@ def test_they_connect(protocol: str, certificates: dict[str, str], tmp_path: Pat
 @pytest.mark.parametrize("protocol", ["tls", "ws"])
 def test_garbage_does_not_keep_them_out(protocol: str, certificates: dict[str, str], tmp_path: Path) -> None:
     """A caller that speaks something else is refused, and the next one is let in."""
-    with contextlib.closing(protocols.listen(ours(f"{protocol}/127.0.0.1:0", certificates))) as listener:
+    with contextlib.closing(registry.listen(ours(f"{protocol}/127.0.0.1:0", certificates))) as listener:
         host, port = listener.locator.address.split(":")
         with socket.create_connection((host, int(port))) as stranger:
             stranger.sendall(b"nonsense\r\n\r\n" * 100)
@@ -254,7 +254,7 @@ def test_we_find_them(mode: str, settings: ScoutingSettings) -> None:
         assert str(hello.zid) == zid
         assert hello.whatami.text == mode
         (locator,) = hello.locators
-        with contextlib.closing(protocols.connect(Endpoint.parse(locator.text), PATIENCE)) as link:
+        with contextlib.closing(registry.connect(Endpoint.parse(locator.text), PATIENCE)) as link:
             assert link.dst == locator.text
 
 
@@ -290,7 +290,7 @@ def test_they_find_us(settings: ScoutingSettings) -> None:
 
 
 def test_their_client_connects_to_what_it_finds(settings: ScoutingSettings) -> None:
-    with contextlib.closing(protocols.listen(Endpoint.parse("tcp/127.0.0.1:0"))) as listener:
+    with contextlib.closing(registry.listen(Endpoint.parse("tcp/127.0.0.1:0"))) as listener:
         (responder,) = open_responders(settings, Identity(OWN.zid, WhatAmI.ROUTER), listener.locators)
         config = {"mode": "client", **their_scouting(settings)}
         with contextlib.closing(responder), eclipse_zenoh(NODE, config):

@@ -13,10 +13,10 @@ from tests.interop.reference import Reference, eventually, ours, reference
 from tests.unit.net.ends import free_group, readable
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
-from zenspark.net.endpoints import Endpoint
-from zenspark.net.interfaces import interface_named
-from zenspark.net.multicast import Group as GroupLink
-from zenspark.net.multicast import join
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.multicast import Group as GroupLink
+from zenspark.net.links.multicast import join
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.messages import (
     Close,

@@ -15,7 +15,7 @@ import pytest
 import zenspark
 from tests.interop.reference import unused
 from tests.waiting import PATIENCE, until
-from zenspark.api.ids import SourceInfo
+from zenspark.types.ids import SourceInfo
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode

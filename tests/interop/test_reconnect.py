@@ -7,8 +7,8 @@ from importlib.util import find_spec
 import pytest
 
 from tests.interop.reference import eventually, ours, reference, unused
-from zenspark.api.opening import open as open_session
-from zenspark.api.query import Query
+from zenspark.api.open import open as open_session
+from zenspark.types.query import Query
 
 pytestmark = [
     pytest.mark.interop,

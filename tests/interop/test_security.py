@@ -9,7 +9,7 @@ import pytest
 
 from tests.interop.reference import eventually, ours, reference, unused
 from tests.unit.net.ends import Certificates
-from zenspark.api.opening import open as open_session
+from zenspark.api.open import open as open_session
 from zenspark.errors import ZError
 
 pytestmark = [

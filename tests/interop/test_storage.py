@@ -17,7 +17,7 @@ import zenspark
 from tests.interop.reference import ours, unused
 from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
-from zenspark.spark.storage import Storage
+from zenspark.storage import Storage
 
 pytestmark = pytest.mark.interop
 

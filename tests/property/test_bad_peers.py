@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.unit.net.nodes import KEY, QUICK, TestNode, call, nodes, push
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
-from zenspark.net.endpoints import Endpoint
-from zenspark.net.node import Limits
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.node.node import Limits
 from zenspark.transport.framing import Framing
 from zenspark.transport.handshake import Identity, Offer, Opened, Opening
 from zenspark.wire.codec import decode_transport, encode

@@ -20,10 +20,10 @@ from tests.strategies import examples
 from zenspark.errors import DecodeError, EncodeError, UnknownExtension, UsageError
 from zenspark.wire import codec, messages
 from zenspark.wire.buffer import Reader, Writer
-from zenspark.wire.fields import Called, Field, Flags, Int, ListOf, Message, Prefixed, Remaining, fields_of, replace
-from zenspark.wire.generator import FAMILIES, MessageSource, declared
+from zenspark.wire.codec_generator import FAMILIES, MessageSource, declared
+from zenspark.wire.declare import Called, Field, Flags, Int, ListOf, Message, Prefixed, Remaining, fields_of, replace
+from zenspark.wire.json_fields import from_fields, to_fields
 from zenspark.wire.values import Extension
-from zenspark.wire.view import from_fields, to_fields
 
 every_message = pytest.mark.parametrize("cls", declared(), ids=lambda cls: cls.__name__)
 

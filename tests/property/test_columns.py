@@ -16,7 +16,7 @@ from zenspark.transport.outbox import vle
 from zenspark.wire import codec
 from zenspark.wire.buffer import Reader, Writer
 from zenspark.wire.columns import ABSENT, Columns, Cursor, Encoder, Framing, Kind, Outcome, Rows, Spans
-from zenspark.wire.fields import Message, replace
+from zenspark.wire.declare import Message, replace
 from zenspark.wire.messages import Del, Frame, KeepAlive, NetworkMessage, Push, Put
 from zenspark.wire.values import Encoding, Priority, QoS, WireExpr
 

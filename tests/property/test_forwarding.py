@@ -14,16 +14,16 @@ from tests.strategies import examples
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.errors import LimitExceeded
 from zenspark.router.face import Face
-from zenspark.router.forwarding import Forwarding, shares
-from zenspark.router.network import TREES_DELAY
+from zenspark.router.linkstate.network import TREES_DELAY
 from zenspark.router.router import Policy, Router
-from zenspark.router.stamping import Stamping
+from zenspark.router.routing.forwarding import Forwarding, shares
+from zenspark.router.timestamping import Stamping
 from zenspark.transport.framing import decompress
-from zenspark.transport.hearing import Hearing, Lanes, Pushes, Received
 from zenspark.transport.outbox import Outbox
+from zenspark.transport.receiver import Hearing, Lanes, Pushes, Received
 from zenspark.wire.codec import encode, encode_link_states
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Relay
-from zenspark.wire.fields import replace
+from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,

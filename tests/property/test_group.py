@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gathering import Datagram, Node, carry
-from zenspark.transport.group import Rules
+from zenspark.transport.multicast import Rules
 from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, Push, Put
 from zenspark.wire.values import Priority, WireExpr
 

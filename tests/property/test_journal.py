@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import INDEX, NTP64, SN, Common, Piece, batch_of
-from zenspark.journal.layout import read_schema
-from zenspark.journal.packing import TEXT, WORDS, encoded, packed, packed_pieces, spelled, unpacked
+from zenspark.arrow.decode import INDEX, NTP64, SN, Common, Piece, batch_of
+from zenspark.journal.block_codec import TEXT, WORDS, encoded, packed, packed_pieces, spelled, unpacked
+from zenspark.journal.format import read_schema
 
 SAMPLES = read_schema("samples")
 START = 1_700_000_000_000_000

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from zenspark.router.declarations.announcements import declaration, undeclaration
 from zenspark.router.face import DECLARE, UNDECLARE, Face, Kind, Out
-from zenspark.router.gossip import Gossip
+from zenspark.router.linkstate.gossip import Gossip
 from zenspark.router.router import Policy, Router
-from zenspark.router.telling import declaration, undeclaration
 from zenspark.wire.messages import (
     Declare,
     Interest,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.engine import DRIVING_JAVA_OPTIONS, spark_session
+from zenspark.spark.ingest.streaming import Landing
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.landing import Landing
-from zenspark.spark.lake.maintenance_config import MaintenanceConfig
 
 LONG_LIVED = {
     "spark.deploy.maxExecutorRetries": "-1",  # executors are killed here more often than a master puts up with,

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.rows import sample
 from zenspark.arrow import SCHEMA
 from zenspark.journal import Journal, JournalWriter, Slice
+from zenspark.lake.specs import JOURNAL
+from zenspark.spark.ingest.samples import Landed, Samples
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.samples import Landed, Samples
-from zenspark.spark.lake.shapes import JOURNAL
-from zenspark.spark.stream import SLICES
+from zenspark.spark.source.stream import SLICES
 
 Row = dict[str, Any]
 

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.rows import samples
 from zenspark.journal import Journal, JournalWriter
-from zenspark.journal.layout import ENTRY_SIZE, HEADER_SIZE, Entry, index_file, segment_file
+from zenspark.journal.format import ENTRY_SIZE, HEADER_SIZE, Entry, index_file, segment_file
 from zenspark.spark.lake import Lake
-from zenspark.spark.stream import SLICES
+from zenspark.spark.source.stream import SLICES
 
 BLOCK_ROWS = 100
 

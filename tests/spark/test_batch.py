@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.interop.reference import ours, reference, unused
 from tests.rows import EPOCH, numbers, samples
 from tests.spark.conftest import Recorded
-from zenspark.api.opening import open as open_session
-from zenspark.api.query import Query
+from zenspark.api.open import open as open_session
 from zenspark.journal import Journal
+from zenspark.types.query import Query
 
 pytestmark = pytest.mark.spark
 

@@ -23,7 +23,7 @@ import zenspark
 from tests.interop.reference import unused
 from tests.spark.crashing import assert_equal, fill, finish, job, wait_for
 from zenspark.journal import Journal
-from zenspark.spark.java import java_home
+from zenspark.spark.java_home import java_home
 
 pytestmark = pytest.mark.spark
 

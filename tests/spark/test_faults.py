@@ -97,7 +97,7 @@ class Pipeline:
         (found,) = [
             child
             for child in psutil.Process(self.running.process.pid).children()
-            if "zenspark.spark.landing_process" in child.cmdline()
+            if "zenspark.spark.ingest.process" in child.cmdline()
         ]
         return found
 

@@ -16,8 +16,9 @@ from tests.lake_samples import RandomSamples
 from tests.lake_tables import assert_published, published, put_in
 from tests.spark.derived import assert_read, read
 from tests.spark.lakes import numbered
-from zenspark.spark.lake import Lake, levels
-from zenspark.spark.lake.table import Change, Table
+from zenspark.lake import levels
+from zenspark.lake.delta_table import Change, Table
+from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from tests.rows import numbers, sample
 from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
+from zenspark.spark.ingest.streaming import Landing
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.landing import Landing
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,10 @@ from zenoh.ext import Int64, z_serialize
 
 from tests.lake_tables import put_in
 from tests.spark.lakes import Row, numbered, plain
-from zenspark.spark.lake import Lake, derived, levels
-from zenspark.spark.lake.reading import frame_of_rows
+from zenspark.lake import levels
+from zenspark.spark.ingest import derived
+from zenspark.spark.ingest.read_files import frame_of_rows
+from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -18,13 +18,15 @@ from tests.unit.journal.captured import nulls_in_dictionaries
 from tests.waiting import until
 from zenspark.errors import LakeError, NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter
-from zenspark.journal.layout import SCHEMAS, SESSIONS
-from zenspark.spark.lake import Lake, lease, samples
-from zenspark.spark.lake.landing import Landing
-from zenspark.spark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.lake.offsets import offsets
-from zenspark.spark.lake.samples import Failure, Superseded
-from zenspark.spark.lake.table import Table
+from zenspark.journal.format import SCHEMAS, SESSIONS
+from zenspark.lake import lease
+from zenspark.lake.delta_table import Table
+from zenspark.lake.maintenance_config import MaintenanceConfig
+from zenspark.lake.offset_marks import offsets
+from zenspark.spark.ingest import samples
+from zenspark.spark.ingest.samples import Failure, Superseded
+from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from tests.lake_model import Row, latest
 from tests.lake_tables import put_in
 from tests.spark.lakes import numbered, plain
-from zenspark.spark.lake import Lake, levels
+from zenspark.lake import levels
+from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -22,14 +22,17 @@ from tests.spark.test_up import PATIENCE, up
 from zenspark.arrow import SCHEMA
 from zenspark.errors import LakeError
 from zenspark.journal import JournalWriter
-from zenspark.journal.layout import SCHEMAS, SESSIONS
-from zenspark.spark.lake import STATE_SHAPES, Lake, Retention, levels, maintenance
-from zenspark.spark.lake.folder import Folder
-from zenspark.spark.lake.landing import Landing
-from zenspark.spark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.lake.publication import STATE_VERSION
-from zenspark.spark.lake.reading import reaches
-from zenspark.spark.storage import Storage
+from zenspark.journal.format import SCHEMAS, SESSIONS
+from zenspark.lake import levels
+from zenspark.lake.lake import STATE_SHAPES
+from zenspark.lake.maintenance_config import MaintenanceConfig
+from zenspark.lake.storage_path import Folder
+from zenspark.spark.ingest import maintenance
+from zenspark.spark.ingest.publication import STATE_VERSION
+from zenspark.spark.ingest.read_files import reaches
+from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.lake import Lake, Retention
+from zenspark.storage import Storage
 
 pytestmark = pytest.mark.spark
 

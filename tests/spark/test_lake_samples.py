@@ -13,10 +13,10 @@ import zenspark
 from tests.spark.lakes import Lander, batch, everything, expected, numbered, rows_from
 from tests.spark.poison import parts_of, poison, recorded_blocks
 from zenspark.errors import LakeError
+from zenspark.lake.delta_table import Table
+from zenspark.lake.partitioning import LONGEST
+from zenspark.spark.ingest.samples import Samples, Superseded
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.partitions import LONGEST
-from zenspark.spark.lake.samples import Samples, Superseded
-from zenspark.spark.lake.table import Table
 
 pytestmark = pytest.mark.spark
 

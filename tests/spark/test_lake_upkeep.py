@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.lake_tables import published, put_in, traffic_of
 from tests.spark.lakes import everything, expected, numbered, plain, rows_from
-from zenspark.spark.lake import Lake, Retention, maintenance
+from zenspark.spark.ingest import maintenance
+from zenspark.spark.lake import Lake, Retention
 
 pytestmark = pytest.mark.spark
 

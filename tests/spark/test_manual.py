@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from tests.interop.reference import ours, unused
 from tests.spark.conftest import Recorded
-from zenspark.api.opening import open as open_session
-from zenspark.api.query import Query
+from zenspark.api.open import open as open_session
+from zenspark.types.query import Query
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from zenspark.errors import UsageError
 from zenspark.key import canonise
 from zenspark.key.match import includes
-from zenspark.spark.matching import match_keys
+from zenspark.spark.key_join import match_keys
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tests.interop.reference import eventually, ours, reference, unused
 from tests.spark.test_stream import Landing, landing
-from zenspark.api.opening import open as open_session
-from zenspark.api.query import Query
+from zenspark.api.open import open as open_session
 from zenspark.journal import Journal
+from zenspark.types.query import Query
 
 pytestmark = pytest.mark.spark
 __all__ = ["landing"]

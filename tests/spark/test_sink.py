@@ -16,8 +16,8 @@ from pyspark_zenoh import activate
 from tests.interop.reference import eventually, ours, reference, unused
 from tests.rows import sample
 from tests.spark.conftest import Recorded
-from zenspark.api.opening import open as open_session
-from zenspark.api.sample import Sample
+from zenspark.api.open import open as open_session
+from zenspark.types.sample import Sample
 
 pytestmark = pytest.mark.spark
 

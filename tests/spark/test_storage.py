@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 
 import zenspark
 from tests.interop.reference import ours
-from tests.unit.spark.storage.made import row
-from tests.unit.spark.storage.tables import append
+from tests.unit.storage.made import row
+from tests.unit.storage.tables import append
 from zenspark.api.session import Session
 from zenspark.journal import JournalWriter
+from zenspark.spark.ingest.streaming import Landing
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.landing import Landing
-from zenspark.spark.storage import Storage
+from zenspark.storage import Storage
 
 pytestmark = pytest.mark.spark
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import zenspark
-from zenspark._pure import build_kind
-from zenspark.api.sample import Head
+from zenspark._build import build_kind
+from zenspark.types.sample import Head
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
@@ -55,7 +55,7 @@ def test_other_names_are_not() -> None:
 def test_importing_the_package_loads_none_of_it() -> None:
     script = "import sys, zenspark; print([name for name in sys.modules if name.startswith('zenspark.')])"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert loaded.strip() == "['zenspark._pure']"
+    assert loaded.strip() == "['zenspark._build']"
 
 
 # --- values: what all of them can do --------------------------------------------------------------

@@ -14,7 +14,7 @@ from zenspark.capture.conversation import Conversation, Event, Ignored
 from zenspark.capture.direction import Said, Side
 from zenspark.cli.decode import Line, to_fields
 from zenspark.cli.encode import to_bytes
-from zenspark.cli.words import title
+from zenspark.cli.formatting import title
 from zenspark.errors import UsageError
 from zenspark.wire.messages import Del, Err, Push, Put, Reply, Response
 

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from tests.lake_model import Row
-from zenspark.spark.lake import SHAPES
+from zenspark.lake.lake import SHAPES
 
 Reader = Callable[[Path, str], pa.Table]
 

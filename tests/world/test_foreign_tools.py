@@ -23,11 +23,11 @@ from tests.spark.lakes import Lander
 from tests.world.mixture import Journals, Mixture
 from tests.world.readers import plain
 from tests.world.seeds import seeds
+from zenspark.lake.delta_log import Conflict
+from zenspark.lake.partitioning import EPOCH, prefix_of
+from zenspark.lake.specs import JOURNAL, SAMPLES
+from zenspark.spark.ingest.maintenance import Rule
 from zenspark.spark.lake import Lake, Retention
-from zenspark.spark.lake.delta_log import Conflict
-from zenspark.spark.lake.maintenance import Rule
-from zenspark.spark.lake.partitions import EPOCH, prefix_of
-from zenspark.spark.lake.shapes import JOURNAL, SAMPLES
 
 pytestmark = pytest.mark.spark
 

@@ -20,10 +20,11 @@ from tests.spark.lakes import Lander
 from tests.world.mixture import ODD_PREFIXES, Journals, Mixture, Shares
 from tests.world.readers import READERS, in_order, plain
 from zenspark.journal import Journal, JournalWriter
-from zenspark.journal.layout import SCHEMAS
-from zenspark.spark.lake import SHAPES, Lake
-from zenspark.spark.lake.partitions import prefix_of
-from zenspark.spark.lake.shapes import JOURNAL
+from zenspark.journal.format import SCHEMAS
+from zenspark.lake.lake import SHAPES
+from zenspark.lake.partitioning import prefix_of
+from zenspark.lake.specs import JOURNAL
+from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
 

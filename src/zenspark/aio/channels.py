@@ -14,9 +14,9 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from zenspark.api.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
-from zenspark.api.handlers import Attachable, Attached, Callback, FifoChannel, Handler, attach
-from zenspark.net.workers import Workers
+from zenspark.handlers.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
+from zenspark.handlers.handler import Attachable, Attached, Callback, FifoChannel, Handler, attach
+from zenspark.net.loop.executor import Workers
 
 T = TypeVar("T")
 

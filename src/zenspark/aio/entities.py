@@ -10,17 +10,17 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from zenspark.aio.awaitable import Ends, Pending
 from zenspark.aio.channels import Channel, Items, with_inbox
-from zenspark.aio.pending import Ends, Pending
 from zenspark.aio.replies import asked
-from zenspark.aio.voice import StandsFor, Voice, Way, spoken, spoken_apart
+from zenspark.aio.send_readiness import StandsFor, Voice, Way, spoken, spoken_apart
 from zenspark.api import entities as api
-from zenspark.api.encoding import Encoding
-from zenspark.api.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
-from zenspark.api.ids import EntityGlobalId
-from zenspark.api.values import MatchingStatus
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
+from zenspark.types.ids import EntityGlobalId
+from zenspark.types.network_info import MatchingStatus
 
 P = ParamSpec("P")
 S = TypeVar("S")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from zenspark.aio.entities import Receiver, declared
-from zenspark.aio.voice import Voice
+from zenspark.aio.send_readiness import Voice
 from zenspark.api import info as api
-from zenspark.api.ids import ZenohId
-from zenspark.api.values import Declaration, Link, LinkCounters, Transport
+from zenspark.types.ids import ZenohId
+from zenspark.types.network_info import Declaration, Link, LinkCounters, Transport
 
 
 class TransportEventsListener(Receiver[api.TransportEventsListener[Any]]):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from zenspark.aio.voice import Voice, Way, spoken
-from zenspark.api import query as api
-from zenspark.api.encoding import Encoding
-from zenspark.api.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr
-from zenspark.api.ids import SourceInfo
-from zenspark.api.instrumentation import TimestampStack
-from zenspark.api.parameters import Parameters, Selector
-from zenspark.api.timestamps import Timestamp
-from zenspark.api.zbytes import ZBytes
+from zenspark.aio.send_readiness import Voice, Way, spoken
 from zenspark.key import KeyExpr
+from zenspark.types import query as api
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr
+from zenspark.types.ids import SourceInfo
+from zenspark.types.selector import Parameters, Selector
+from zenspark.types.timestamp_stack import TimestampStack
+from zenspark.types.timestamps import Timestamp
+from zenspark.types.zbytes import ZBytes
 from zenspark.wire.values import Congestion
 
 

@@ -8,12 +8,12 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from zenspark.aio.channels import Channel, with_inbox
-from zenspark.aio.voice import StandsFor, Way
+from zenspark.aio.send_readiness import StandsFor, Way
 from zenspark.api.cancellation import CancellationToken
-from zenspark.api.channel import ChannelClosed
-from zenspark.api.sample import Reply
 from zenspark.errors import UsageError
-from zenspark.net.speaking import hurry
+from zenspark.handlers.channel import ChannelClosed
+from zenspark.net.io.writer import hurry
+from zenspark.types.sample import Reply
 from zenspark.wire.values import Congestion
 
 REQUEST: Way = (Congestion.BLOCK, None)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from zenspark.aio.awaitable import Pending
 from zenspark.aio.channels import Channel, Inbox, Items
-from zenspark.aio.pending import Pending
-from zenspark.aio.threads import started
+from zenspark.aio.run_in_thread import started
 from zenspark.api import scouting as api
-from zenspark.api.config import Config
-from zenspark.api.enums import WhatAmIMatcher
-from zenspark.api.values import Hello
+from zenspark.config.config import Config
 from zenspark.errors import UsageError
+from zenspark.types.enums import WhatAmIMatcher
+from zenspark.types.network_info import Hello
 
 
 class Scout:

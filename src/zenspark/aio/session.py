@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Self
 
+from zenspark.aio.awaitable import Pending
 from zenspark.aio.entities import (
     Entity,
     LivelinessToken,
@@ -15,20 +16,19 @@ from zenspark.aio.entities import (
     declared,
 )
 from zenspark.aio.info import SessionInfo
-from zenspark.aio.pending import Pending
 from zenspark.aio.query import Query
 from zenspark.aio.replies import asked
-from zenspark.aio.threads import started
-from zenspark.aio.voice import Voice, Way, spoken, spoken_apart
+from zenspark.aio.run_in_thread import started
+from zenspark.aio.send_readiness import Voice, Way, spoken, spoken_apart
 from zenspark.api import session as api
-from zenspark.api.config import Config
-from zenspark.api.enums import CongestionControl
-from zenspark.api.hub import StampMaker
-from zenspark.api.ids import EntityGlobalId, ZenohId
-from zenspark.api.opening import Opening
-from zenspark.api.timestamps import Timestamp
+from zenspark.api.open import Opening
+from zenspark.config.config import Config
+from zenspark.engine.runtime import StampMaker
 from zenspark.key import KeyExpr
-from zenspark.net.workers import spawn
+from zenspark.net.loop.executor import spawn
+from zenspark.types.enums import CongestionControl
+from zenspark.types.ids import EntityGlobalId, ZenohId
+from zenspark.types.timestamps import Timestamp
 
 
 def open(config: Config | None = None, *, timestamp_callback: StampMaker | None = None) -> Pending[Session]:

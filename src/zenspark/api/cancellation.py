@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from zenspark.api.checks import expect
-from zenspark.api.handlers import Callback
 from zenspark.errors import UsageError
-from zenspark.net.loop import hand_over
+from zenspark.handlers.handler import Callback
+from zenspark.net.loop.event_loop import hand_over
+from zenspark.types.arguments import expect
 
 
 class CancellationToken:

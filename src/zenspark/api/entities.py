@@ -11,29 +11,29 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from zenspark.api.cancellation import CancellationToken, Cancelling
-from zenspark.api.direct import Question
-from zenspark.api.encoding import Encoding
-from zenspark.api.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
-from zenspark.api.handlers import Attached, Handler
-from zenspark.api.hub import Hub, Offered, Watching
-from zenspark.api.ids import EntityGlobalId, SourceInfo
-from zenspark.api.instrumentation import TimestampInstrumentation
-from zenspark.api.matching import Matching
-from zenspark.api.parameters import IntoParameters, Parameters, Selector
-from zenspark.api.publishing import Publication, Publishing
-from zenspark.api.sample import token_sample
-from zenspark.api.subscriptions import Subscription, TakesColumns
-from zenspark.api.timestamps import Timestamp
-from zenspark.api.values import MatchingStatus
-from zenspark.api.zbytes import IntoZBytes
+from zenspark.engine.direct_queries import Question
+from zenspark.engine.matching import Matching
+from zenspark.engine.publisher import Publication, Publishing
+from zenspark.engine.runtime import Hub, Offered, Watching
+from zenspark.engine.subscriptions import Subscription, TakesColumns
 from zenspark.errors import UsageError
+from zenspark.handlers.handler import Attached, Handler
 from zenspark.key import KeyExpr
 from zenspark.router.face import Kind
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
+from zenspark.types.ids import EntityGlobalId, SourceInfo
+from zenspark.types.network_info import MatchingStatus
+from zenspark.types.sample import token_sample
+from zenspark.types.selector import IntoParameters, Parameters, Selector
+from zenspark.types.timestamp_stack import TimestampInstrumentation
+from zenspark.types.timestamps import Timestamp
+from zenspark.types.zbytes import IntoZBytes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
 if TYPE_CHECKING:
-    from zenspark.api.bulk import Batches
+    from zenspark.engine.batch_publisher import Batches
 
 H = TypeVar("H")
 
@@ -298,7 +298,7 @@ class Publisher(Matcher):
 
         Returns how many rows were dropped because of congestion, counted for each neighbour.
         """
-        from zenspark.api.bulk import Bulk  # here, as it loads pyarrow, which other programs do without
+        from zenspark.engine.batch_publisher import Bulk  # here, as it loads pyarrow, which other programs do without
 
         self._check_open()
         return Bulk(self._hub, self._publishing, self._key_expr).put(batch)

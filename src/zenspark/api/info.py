@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from zenspark.api.checks import flag
 from zenspark.api.entities import Receiver
-from zenspark.api.enums import Reliability, SampleKind, WhatAmI
-from zenspark.api.handlers import Attached
-from zenspark.api.hub import Hub
-from zenspark.api.ids import ZenohId
-from zenspark.api.values import (
+from zenspark.engine.runtime import Hub
+from zenspark.handlers.handler import Attached
+from zenspark.net.io.driver import Driver
+from zenspark.net.node.multicast import Seat
+from zenspark.net.node.node import Neighbour
+from zenspark.router.face import Face, Holder, Kind
+from zenspark.types.arguments import flag
+from zenspark.types.enums import Reliability, SampleKind, WhatAmI
+from zenspark.types.ids import ZenohId
+from zenspark.types.network_info import (
     Declaration,
     Link,
     LinkCounters,
@@ -19,10 +23,6 @@ from zenspark.api.values import (
     Transport,
     TransportEvent,
 )
-from zenspark.net.driver import Driver
-from zenspark.net.gathering import Seat
-from zenspark.net.node import Neighbour
-from zenspark.router.face import Face, Holder, Kind
 from zenspark.wire import values as wire
 
 H = TypeVar("H")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any, Generic, Self, TypeVar
 
-from zenspark.api.config import Config
 from zenspark.api.entities import NoChannel
-from zenspark.api.enums import WhatAmIMatcher
-from zenspark.api.handlers import Attached, Handler, attach
-from zenspark.api.values import Hello
-from zenspark.net.scouting import Scouter, ScoutingSettings
-from zenspark.net.workers import Workers
+from zenspark.config.config import Config
+from zenspark.handlers.handler import Attached, Handler, attach
+from zenspark.net.loop.executor import Workers
+from zenspark.net.node.scouting import Scouter, ScoutingSettings
+from zenspark.types.enums import WhatAmIMatcher
+from zenspark.types.network_info import Hello
 
 H = TypeVar("H")
 

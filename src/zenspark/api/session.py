@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from zenspark.api.cancellation import CancellationToken, Cancelling
-from zenspark.api.checks import choice, expect, flag, quantity, seconds
-from zenspark.api.direct import Question
-from zenspark.api.encoding import Encoding
 from zenspark.api.entities import (
     Entity,
     LivelinessSubscriber,
@@ -26,7 +23,18 @@ from zenspark.api.entities import (
     Subscriber,
     pose,
 )
-from zenspark.api.enums import (
+from zenspark.api.info import SessionInfo
+from zenspark.engine.direct_queries import Question
+from zenspark.engine.matching import Matching
+from zenspark.engine.publisher import Publication, Publishing
+from zenspark.engine.qos_overrides import Overrides
+from zenspark.engine.runtime import Hub
+from zenspark.errors import UsageError
+from zenspark.key import KeyExpr
+from zenspark.router.face import Kind
+from zenspark.types.arguments import choice, expect, flag, quantity, seconds
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import (
     CongestionControl,
     ConsolidationMode,
     Locality,
@@ -36,26 +44,18 @@ from zenspark.api.enums import (
     Reliability,
     ReplyKeyExpr,
 )
-from zenspark.api.hub import Hub
-from zenspark.api.ids import EntityGlobalId, SourceInfo, ZenohId
-from zenspark.api.info import SessionInfo
-from zenspark.api.instrumentation import TimestampInstrumentation
-from zenspark.api.matching import Matching
-from zenspark.api.overrides import Overrides
-from zenspark.api.parameters import Parameters, Selector
-from zenspark.api.publishing import Publication, Publishing
-from zenspark.api.query import ANY_KEY
-from zenspark.api.timestamps import Timestamp
-from zenspark.api.wrapper import describe
-from zenspark.api.zbytes import IntoZBytes, ZBytes
-from zenspark.errors import UsageError
-from zenspark.key import KeyExpr
-from zenspark.router.face import Kind
+from zenspark.types.ids import EntityGlobalId, SourceInfo, ZenohId
+from zenspark.types.query import ANY_KEY
+from zenspark.types.selector import Parameters, Selector
+from zenspark.types.timestamp_stack import TimestampInstrumentation
+from zenspark.types.timestamps import Timestamp
+from zenspark.types.wire_value import describe
+from zenspark.types.zbytes import IntoZBytes, ZBytes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
 if TYPE_CHECKING:
-    from zenspark.api.bulk import Batches
+    from zenspark.engine.batch_publisher import Batches
 
 IntoKeyExpr = KeyExpr | str
 
@@ -205,7 +205,7 @@ class Session:
         Where a row says nothing, the arguments count, with the defaults of `put`: a full link drops rows, unless
         `congestion_control` or a column says BLOCK. Returns how many rows were dropped, counted for each neighbour.
         """
-        from zenspark.api.bulk import Bulk  # here, as it loads pyarrow, which other programs do without
+        from zenspark.engine.batch_publisher import Bulk  # here, as it loads pyarrow, which other programs do without
 
         self._hub.check()
         publishing = _publishing(encoding, congestion_control, priority, express, None, allowed_destination)

@@ -1,29 +1,5 @@
-"""Samples as Arrow: the one schema every sample has here, live, recorded, stored and written back."""
+"""Samples as Arrow record batches: their schema, decoded from the wire and encoded for it."""
 
-from __future__ import annotations
+from zenspark.arrow.schema import SCHEMA, UTC
 
-import pyarrow as pa
-
-UTC = pa.timestamp("us", tz="UTC")
-SCHEMA = pa.schema(
-    [
-        ("key", pa.string()),
-        ("kind", pa.string()),
-        ("payload", pa.binary()),
-        ("encoding", pa.string()),
-        ("timestamp", UTC),
-        ("timestamp_ntp64", pa.int64()),
-        ("timestamp_id", pa.string()),
-        ("attachment", pa.binary()),
-        ("source_zid", pa.string()),
-        ("source_eid", pa.int64()),
-        ("source_sn", pa.int64()),
-        ("priority", pa.string()),
-        ("congestion", pa.string()),
-        ("express", pa.bool_()),
-        ("reliable", pa.bool_()),
-        ("received_at", UTC),
-        ("via", pa.string()),
-    ]
-)
-"""One row per PUT or DELETE, with these names and types everywhere."""
+__all__ = ["SCHEMA", "UTC"]

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from zenspark.capture.byte_stream import Manner
 from zenspark.capture.direction import Broken, Direction, Found, Lost, Rules, Said, Side
-from zenspark.capture.stream import Manner
 from zenspark.transport.framing import Bytes, Framing
 from zenspark.transport.handshake import Identity, Offer, Terms, negotiate
-from zenspark.wire.fields import Message
+from zenspark.wire.declare import Message
 from zenspark.wire.messages import (
     Close,
     Declare,

@@ -13,13 +13,13 @@ from itertools import pairwise
 
 import msgspec
 
-from zenspark.capture.stream import MANNERS, MAX_LENGTH, Batch, Manner, next_batch, unpacked
+from zenspark.capture.byte_stream import MANNERS, MAX_LENGTH, Batch, Manner, next_batch, unpacked
 from zenspark.errors import DecodeError, LimitExceeded
 from zenspark.transport.framing import Bytes, Deframer, Framing
 from zenspark.transport.lane import Abandoned, Defragmenter, Joined, Received, ReceivingLane, Skipped
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec import decode_network, decode_transport, read_network_message, read_transport_message
-from zenspark.wire.fields import Message
+from zenspark.wire.declare import Message
 from zenspark.wire.messages import Close, Fragment, Frame
 from zenspark.wire.values import Priority, Resolution
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from zenspark.capture import stream
-from zenspark.cli import Parser, bulk
+from zenspark.capture import byte_stream
+from zenspark.cli import Parser, jsonl
 from zenspark.errors import DecodeError, UsageError
 from zenspark.transport.framing import Framing
-from zenspark.wire import view
+from zenspark.wire import json_fields
 
 DESCRIPTION = """\
 Tell what Zenoh bytes say. Three ways to give them:
@@ -26,7 +26,7 @@ scouting. Lines of --jsonl are answered by {"fields": {...}} or {"error": {"mess
 line may also say "framing": "u16" or "u32" and "compression": true or false of a stream. Errors in lines do not change
 the exit code: it is 0 once every line has its answer. Otherwise it is 2 if there was anything that is no message."""
 
-LAYERS = (*view.LAYERS, "stream")
+LAYERS = (*json_fields.LAYERS, "stream")
 
 
 def run(arguments: list[str]) -> int:
@@ -47,13 +47,13 @@ def run(arguments: list[str]) -> int:
     if given.layer and not given.hex:
         parser.error("--layer goes with HEX")
     if given.jsonl is not None:
-        bulk.run(given.jsonl, answer)
+        jsonl.run(given.jsonl, answer)
         return 0
     # What draws is imported only here: lines must not wait for it.
     if given.hex:
-        from zenspark.cli import drawing
+        from zenspark.cli import boxes
 
-        return drawing.run(from_hex(" ".join(given.hex)), given.layer, given.json)
+        return boxes.run(from_hex(" ".join(given.hex)), given.layer, given.json)
     from zenspark.cli import transcript
 
     return transcript.run(given.c2s, given.s2c, given.json)
@@ -81,18 +81,18 @@ def answer(text: bytes) -> dict[str, Any]:
         return {"fields": to_fields(line)}
     except DecodeError as error:
         return {"error": {"message": str(error), "offset": error.position}}
-    except bulk.BAD_LINE as error:
+    except jsonl.BAD_LINE as error:
         return {"error": {"message": str(error), "offset": None}}
 
 
-def to_fields(line: Line) -> view.Fields:
+def to_fields(line: Line) -> json_fields.Fields:
     """The fields of one message, or of a stream."""
-    decode = view.DECODERS.get(line.layer)
+    decode = json_fields.DECODERS.get(line.layer)
     if decode is not None:
-        return view.to_fields(decode(from_hex(line.hex)))
+        return json_fields.to_fields(decode(from_hex(line.hex)))
     if line.layer != "stream":
         raise UsageError(f"unknown layer {line.layer!r}: {', '.join(LAYERS)}")
-    return stream.to_fields(from_hex(line.hex), line.framing, line.compression)
+    return byte_stream.to_fields(from_hex(line.hex), line.framing, line.compression)
 
 
 def from_hex(text: str) -> bytes:

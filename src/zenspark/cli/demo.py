@@ -10,14 +10,14 @@ from typing import Any, Self
 
 from rich.table import Table
 
-from zenspark.api.config import Config
-from zenspark.api.opening import open as open_session
-from zenspark.api.sample import Sample
+from zenspark.api.open import open as open_session
 from zenspark.cli.fleet import ROBOTS, VISIT
 from zenspark.cli.screen import Screen
+from zenspark.config.config import Config
 from zenspark.errors import LakeError, UsageError
-from zenspark.spark.job import Job
-from zenspark.spark.landing_supervisor import LandingSupervisor
+from zenspark.spark.ingest.supervisor import LandingSupervisor
+from zenspark.spark.pipeline.job import Job
+from zenspark.types.sample import Sample
 
 ENOUGH = 6 * VISIT[1]
 """Rows after which there is something to see: four robots make fewer until the visitor is gone."""

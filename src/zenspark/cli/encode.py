@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from zenspark.capture import stream
-from zenspark.cli import Parser, bulk
+from zenspark.capture import byte_stream
+from zenspark.cli import Parser, jsonl
 from zenspark.errors import UsageError
-from zenspark.wire import view
+from zenspark.wire import json_fields
 from zenspark.wire.codec import encode
 
 DESCRIPTION = """\
@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     parser = Parser(prog="zenspark encode", description=DESCRIPTION)
     parser.add_argument("--jsonl", metavar="FILE", required=True, help="where the lines are, - for standard input")
-    bulk.run(parser.parse_args(arguments).jsonl, answer)
+    jsonl.run(parser.parse_args(arguments).jsonl, answer)
     return 0
 
 
@@ -42,14 +42,14 @@ def answer(text: bytes) -> dict[str, Any]:
     try:
         line = _line.decode(text)
         return {"hex": to_bytes(line.layer, line.fields).hex()}
-    except bulk.BAD_LINE as error:
+    except jsonl.BAD_LINE as error:
         return {"error": {"message": str(error)}}
 
 
 def to_bytes(layer: str, fields: dict[str, Any]) -> bytes:
     """The bytes of one message, or of a stream."""
     if layer == "stream":
-        return stream.from_fields(fields)
-    if layer not in view.LAYERS:
+        return byte_stream.from_fields(fields)
+    if layer not in json_fields.LAYERS:
         raise UsageError(f"unknown layer {layer!r}: transport, network, scouting or stream")
-    return encode(view.from_fields(view.LAYERS[layer], fields))
+    return encode(json_fields.from_fields(json_fields.LAYERS[layer], fields))

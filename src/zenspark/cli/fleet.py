@@ -14,13 +14,13 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from zenspark.api.config import Config
-from zenspark.api.encoding import Encoding
-from zenspark.api.ids import SourceInfo
-from zenspark.api.opening import open as open_session
-from zenspark.api.query import Query
-from zenspark.api.serialization import Float32, z_serialize
+from zenspark.api.ext.serialization import Float32, z_serialize
+from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
+from zenspark.config.config import Config
+from zenspark.types.encoding import Encoding
+from zenspark.types.ids import SourceInfo
+from zenspark.types.query import Query
 
 ROBOTS = ("ant", "bee", "cat")
 HERTZ = 20

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
 
-from zenspark.cli import Parser, measures
-from zenspark.cli.measures import shown
+from zenspark.cli import Parser, units
+from zenspark.cli.formatting import counted, printable
 from zenspark.cli.screen import Screen
-from zenspark.cli.words import counted, printable
+from zenspark.cli.units import shown
 from zenspark.errors import JournalError, JournalLocked, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.commits import Commits
+from zenspark.journal.reader_offsets import Commits
 from zenspark.journal.retention import size_of, trim, trim_committed
 from zenspark.journal.segment import Index, listed
 
@@ -132,8 +132,8 @@ def forgotten(journal: Journal, given: argparse.Namespace) -> Iterator[str]:
 def trimmed(journal: Journal, given: argparse.Namespace) -> Iterator[str]:
     """Remove segments, and tell how many rows are gone and which are left."""
     policy = Policy(
-        retain_age=None if given.retain_age is None else measures.duration(given.retain_age),
-        retain_bytes=None if given.retain_bytes is None else measures.size(given.retain_bytes),
+        retain_age=None if given.retain_age is None else units.duration(given.retain_age),
+        retain_bytes=None if given.retain_bytes is None else units.size(given.retain_bytes),
         trim_unread=given.trim_unread,
     )
     if not given.to_committed and policy.retain_age is None and policy.retain_bytes is None:

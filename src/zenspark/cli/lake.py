@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from zenspark.cli import Parser, measures
-from zenspark.cli.measures import shown
+from zenspark.cli import Parser, units
+from zenspark.cli.formatting import counted
 from zenspark.cli.screen import Screen
-from zenspark.cli.words import counted
+from zenspark.cli.units import shown
 from zenspark.errors import UsageError
-from zenspark.spark.lake import STATE_SHAPES, Lake
-from zenspark.spark.lake.maintenance import Retention, Rule
-from zenspark.spark.lake.upgrade import upgrade
+from zenspark.lake.lake import STATE_SHAPES
+from zenspark.spark.ingest.maintenance import Retention, Rule
+from zenspark.spark.ingest.upgrade import upgrade
+from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,8 +136,8 @@ def _rebuild(lake: Lake, given: argparse.Namespace) -> Lines:
 
 def _expire(lake: Lake, given: argparse.Namespace) -> Lines:
     retention = Retention(
-        None if given.age is None else timedelta(seconds=measures.duration(given.age)),
-        None if given.bytes is None else measures.size(given.bytes),
+        None if given.age is None else timedelta(seconds=units.duration(given.age)),
+        None if given.bytes is None else units.size(given.bytes),
         tuple(_rule(text) for text in given.rule),
     )
     if retention.is_empty:
@@ -149,11 +150,11 @@ def _rule(text: str) -> Rule:
     key_expr, separator, age = text.rpartition("=")
     if not separator:
         raise UsageError(f"--rule: expected KEYEXPR=DURATION, found {text!r}")
-    return Rule(key_expr, None if age == FOREVER else timedelta(seconds=measures.duration(age)))
+    return Rule(key_expr, None if age == FOREVER else timedelta(seconds=units.duration(age)))
 
 
 def _vacuum(lake: Lake, given: argparse.Namespace) -> Lines:
-    retain = timedelta(seconds=measures.duration(given.retain)) if given.retain else None
+    retain = timedelta(seconds=units.duration(given.retain)) if given.retain else None
     yield f"{counted(lake.vacuum(retain, full=given.full), 'file')} removed"
 
 

@@ -12,11 +12,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from zenspark.api.logs import init_log_from_env_or
-from zenspark.api.opening import open as open_session
-from zenspark.cli import Parser, measures, node
-from zenspark.cli.measures import shown
+from zenspark.api.log_filter import init_log_from_env_or
+from zenspark.api.open import open as open_session
+from zenspark.cli import Parser, node_flags, units
 from zenspark.cli.screen import Screen
+from zenspark.cli.units import shown
 from zenspark.errors import UsageError
 from zenspark.journal import JournalWriter, Policy, Recorder, Status
 from zenspark.journal.recorder import reduced
@@ -25,7 +25,7 @@ DESCRIPTION = f"""\
 Record what is published under key expressions into a journal, until it is interrupted (Ctrl-C) or terminated: then
 what was received is written. Started again with the same directory, it continues.
 
-{node.CONFIGURATION}"""
+{node_flags.CONFIGURATION}"""
 
 EVERY = 1.0
 """Seconds between two status lines on a terminal."""
@@ -37,11 +37,11 @@ it at the usual pace took a quarter of the time of recording 100,000 new keys.""
 def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     given = _parser().parse_args(arguments)
-    config = node.configuration(given)
+    config = node_flags.configuration(given)
     policy = policy_of(given)
     keys = reduced(given.key or ["**"])
     init_log_from_env_or("info")
-    node.end_by_signals()
+    node_flags.end_by_signals()
     with JournalWriter(given.journal, policy, recorder=given.recorder) as writer, open_session(config) as session:
         recorder = Recorder(session, keys, writer, observe=not given.no_observe)
         try:
@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> int:
             gc.freeze()
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             facts = [("records", str(key)) for key in recorder.keys]
-            node.announce(session, Screen(), [*facts, ("journal", f"{given.journal} at offset {writer.end}")])
+            node_flags.announce(session, Screen(), [*facts, ("journal", f"{given.journal} at offset {writer.end}")])
             _watch(recorder, given.seconds)
         except KeyboardInterrupt:
             pass
@@ -70,7 +70,7 @@ def _parser() -> Parser:
     add("--recorder", metavar="NAME", help="the name that rows carry; one is made up for a new journal")
     add("--for", metavar="DURATION", dest="seconds", help="end by itself after so long, e.g. 90s or 1h")
     add("--no-observe", action="store_true", help="do not write down neighbours and declarations")
-    node.add_node_flags(parser)
+    node_flags.add_node_flags(parser)
     add_policy_flags(parser)
     return parser
 
@@ -128,12 +128,12 @@ def _spelled(default: object) -> str:
 def _reader(name: str) -> tuple[str, Callable[[str], Any]]:
     """How a field is called and read on the command line."""
     if name.endswith("_bytes"):
-        return "SIZE", measures.size
+        return "SIZE", units.size
     if name.endswith("_rows"):
-        return "ROWS", measures.number
+        return "ROWS", units.number
     plain, _ = _typed(name)
     is_text = get_origin(plain) is not None and str in {type(one) for one in get_args(plain)}
-    return ("TEXT", str) if is_text else ("DURATION", measures.duration)
+    return ("TEXT", str) if is_text else ("DURATION", units.duration)
 
 
 def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the field holds
@@ -143,7 +143,7 @@ def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the field ho
         if value == "never" and _can_be_never(name):
             return None
         if name == "fsync":
-            return value if value in ("never", "flush") else measures.duration(value)
+            return value if value in ("never", "flush") else units.duration(value)
         return _reader(name)[1](value)
     except UsageError as error:
         raise UsageError(f"--{name.replace('_', '-')}: {error}") from None
@@ -154,7 +154,7 @@ def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the field ho
 
 def _watch(recorder: Recorder, limit: str | None) -> None:
     """Until the time is over, or nothing more can come."""
-    ends_at = None if limit is None else time.monotonic() + measures.duration(limit)
+    ends_at = None if limit is None else time.monotonic() + units.duration(limit)
     is_terminal = sys.stdout.isatty()
     while recorder.is_running:
         left = EVERY if ends_at is None else min(EVERY, ends_at - time.monotonic())

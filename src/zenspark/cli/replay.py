@@ -8,16 +8,16 @@ import sys
 import threading
 import time
 
-from zenspark.api.config import Config
-from zenspark.api.fence import Fence
-from zenspark.api.logs import init_log_from_env_or
-from zenspark.api.opening import open as open_session
+from zenspark.api.flush_barrier import Fence
+from zenspark.api.log_filter import init_log_from_env_or
+from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
-from zenspark.cli import Parser, node
-from zenspark.cli.measures import shown
+from zenspark.cli import Parser, node_flags
 from zenspark.cli.screen import Screen
+from zenspark.cli.units import shown
+from zenspark.config.config import Config
 from zenspark.errors import LinkError, UsageError
-from zenspark.journal.remapping import Remapping, Rule
+from zenspark.journal.key_remap import Remapping, Rule
 from zenspark.journal.replay import Bound, Replay, Report, recorded, wait_for_subscribers
 from zenspark.key import KeyExpr
 
@@ -29,7 +29,7 @@ Keys: --key chooses, --map renames (the first that applies), --prefix comes befo
   --map a/b=                 a/b/c becomes c
   --prefix replay            a becomes replay/a
 
-{node.CONFIGURATION}"""
+{node_flags.CONFIGURATION}"""
 
 logger = logging.getLogger("zenspark.cli")
 
@@ -43,14 +43,14 @@ def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     given = _parser().parse_args(arguments)
     replay = _replay(given)
-    config = node.configuration(given, _connecting(given))
+    config = node_flags.configuration(given, _connecting(given))
     batches = recorded(given.source, given.start and Bound.parse(given.start), given.end and Bound.parse(given.end))
     init_log_from_env_or("info")
-    node.end_by_signals()
+    node_flags.end_by_signals()
     status = Status()
     try:
         with _opened(config, given) as session:
-            node.announce(session, Screen(), [("replays", given.source)])
+            node_flags.announce(session, Screen(), [("replays", given.source)])
             if given.wait:
                 _wait(session, replay.remapping)
             fence = Fence(session, _where(session, given))
@@ -176,5 +176,5 @@ def _parser() -> Parser:
         default=10.0,
         help="how long to try the endpoints of -e; without a connection the command fails (default: 10)",
     )
-    node.add_node_flags(parser)
+    node_flags.add_node_flags(parser)
     return parser

@@ -7,18 +7,18 @@ import contextlib
 import json
 from collections.abc import Iterator
 
-from zenspark.api.config import Config
-from zenspark.api.logs import init_log_from_env_or
-from zenspark.api.opening import open as open_session
+from zenspark.api.log_filter import init_log_from_env_or
+from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
-from zenspark.cli import Parser, node
+from zenspark.cli import Parser, node_flags
 from zenspark.cli.screen import Screen
+from zenspark.config.config import Config
 from zenspark.web.settings import PORT, Address, address_of
 
 DESCRIPTION = f"""\
 Run a Zenoh router until it is interrupted (Ctrl-C) or terminated. It listens on tcp/[::]:7447 unless told otherwise.
 
-{node.CONFIGURATION}"""
+{node_flags.CONFIGURATION}"""
 
 PERMISSIONS = {"r": (True, False), "w": (False, True), "rw": (True, True), "none": (False, False)}
 """What others may do in the admin space: read, write."""
@@ -33,11 +33,11 @@ def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     address, config = address_of(configuration(_parser().parse_args(arguments)))
     init_log_from_env_or("info")
-    node.end_by_signals()
+    node_flags.end_by_signals()
     try:
         with _opened(config) as session, _served(session, address) as facts:
-            node.announce(session, Screen(), facts)
-            node.run_until_interrupted(session)
+            node_flags.announce(session, Screen(), facts)
+            node_flags.run_until_interrupted(session)
     except KeyboardInterrupt:
         return 0
 
@@ -50,8 +50,8 @@ def _opened(config: Config) -> Iterator[Session]:
             yield session
         return
     # here, as a router without storages needs neither the time to load this nor the packages
-    from zenspark.spark.storage.managing import Storages
-    from zenspark.spark.storage.settings import storages_of
+    from zenspark.storage.manager import Storages
+    from zenspark.storage.settings import storages_of
 
     settings, rest = storages_of(config)
     with open_session(rest) as session, Storages(session, settings):
@@ -74,7 +74,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="zenspark router", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    node.add_node_flags(parser, mode=None)
+    node_flags.add_node_flags(parser, mode=None)
     add = parser.add_argument
     add("--no-timestamp", action="store_true", help="do not stamp publications that have no timestamp")
     add("--rest-http-port", metavar="PORT", help=REST)
@@ -84,7 +84,7 @@ def _parser() -> Parser:
 
 def configuration(given: argparse.Namespace) -> Config:
     """The configuration that a command line means."""
-    return node.configuration(given, _settings(given), mode="router")
+    return node_flags.configuration(given, _settings(given), mode="router")
 
 
 def _settings(given: argparse.Namespace) -> Iterator[tuple[str, object]]:

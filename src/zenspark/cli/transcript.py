@@ -15,10 +15,10 @@ from rich.text import Text
 from zenspark.capture.conversation import Conversation, Event, Ignored, Speaker, Truncated
 from zenspark.capture.direction import Broken, Lost, Said, Side
 from zenspark.cli import FAILED
+from zenspark.cli.formatting import counted, details, printable, title
 from zenspark.cli.screen import Screen, wrapped
-from zenspark.cli.words import counted, details, printable, title
 from zenspark.transport.handshake import Terms
-from zenspark.wire import view
+from zenspark.wire import json_fields
 
 ARROWS = {Side.C2S: "→", Side.S2C: "←"}
 COLOURS = {Side.C2S: "cyan", Side.S2C: "magenta"}
@@ -80,9 +80,9 @@ def show_fields(events: Sequence[Event]) -> None:
         sys.stdout.buffer.write(encoder.encode(fields_of_event(event)) + b"\n")
 
 
-def fields_of_event(event: Event) -> view.Fields:
+def fields_of_event(event: Event) -> json_fields.Fields:
     """An event as plain fields: whose, where, and what."""
-    shown: view.Fields = {"from": event.side}
+    shown: json_fields.Fields = {"from": event.side}
     match event:
         case Said():
             shown |= {"offset": event.start, "end": event.end, "key": event.key}
@@ -90,7 +90,7 @@ def fields_of_event(event: Event) -> view.Fields:
                 shown["request_key"] = event.request_key
             if event.carrier is not None:
                 shown["carrier"] = msgspec.to_builtins(event.carrier)
-            shown["fields"] = view.to_fields(event.message)
+            shown["fields"] = json_fields.to_fields(event.message)
         case Lost():
             shown |= {"offset": event.start, "end": event.end, "lost": event.why}
         case Ignored():

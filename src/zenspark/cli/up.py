@@ -10,20 +10,20 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from zenspark.api.config import Config
-from zenspark.api.logs import init_log_from_env_or
-from zenspark.cli import INTERRUPTED, Parser, landing_flags, node
+from zenspark.api.log_filter import init_log_from_env_or
+from zenspark.cli import INTERRUPTED, Parser, ingest_flags, node_flags
 from zenspark.cli.demo import ENOUGH, Demo
-from zenspark.cli.landing_flags import Timing
-from zenspark.cli.measures import shown
+from zenspark.cli.ingest_flags import Timing
 from zenspark.cli.record import add_policy_flags
 from zenspark.cli.screen import Screen
+from zenspark.cli.units import shown
+from zenspark.config.config import Config
 from zenspark.journal.recorder import reduced
-from zenspark.spark.job import Job, JobEnded
-from zenspark.spark.job_status import JobStatus
-from zenspark.spark.landing_settings import LandingSettings
-from zenspark.spark.storage.settings import JOURNAL, StorageSettings, journal_of, lake_at, storages_of
-from zenspark.spark.supervision import State
+from zenspark.spark.ingest.settings import LandingSettings
+from zenspark.spark.ingest.supervision import State
+from zenspark.spark.pipeline.job import Job, JobEnded
+from zenspark.spark.pipeline.status import JobStatus
+from zenspark.storage.settings import JOURNAL, StorageSettings, journal_of, lake_at, storages_of
 
 DESCRIPTION = f"""\
 Run a Zenoh node that records what is published, lands it in tables with Spark, and answers queries from them: the
@@ -35,7 +35,7 @@ It is a router and listens on tcp/[::]:7447. With --connect and without --listen
 Landing that fails is tried again for ever, and recording goes on meanwhile; a log beside the journal has the details.
 The exit code is 0 if everything recorded has landed, 3 if rows wait in the journal, and 2 if recording could not go on.
 
-{node.CONFIGURATION}
+{node_flags.CONFIGURATION}
 Storages in the file (plugins/storage_manager) run as well, instead of --key if that is not given."""
 
 PORT = 7447
@@ -56,16 +56,16 @@ def run(arguments: list[str]) -> int:
     given = _parser().parse_args(arguments)
     storages, config = storages_of(_configuration(given))
     storages += _own_storage(given, has_others=bool(storages))
-    timing = landing_flags.timing_of(given)
+    timing = ingest_flags.timing_of(given)
     landings = {
-        each.lake: landing_flags.settings_of(landing_flags.with_file(given, each.landing))
+        each.lake: ingest_flags.settings_of(ingest_flags.with_file(given, each.landing))
         for each in reversed(storages)  # what the first storage of a lake says counts
         if each.lake is not None
     }
     landing = next((each.landing for each in storages if each.landing), {})
-    policy = landing_flags.journal_policy_of(landing_flags.with_file(given, landing))
+    policy = ingest_flags.journal_policy_of(ingest_flags.with_file(given, landing))
     init_log_from_env_or("warn")
-    node.end_by_signals()
+    node_flags.end_by_signals()
     job = Job(config, storages, policy)
     try:
         with contextlib.closing(job):
@@ -82,9 +82,9 @@ def _parser() -> Parser:
     add("--journal", metavar="DIR", help=f"where rows wait to land (default: {JOURNAL} in the lake, if that is no URI)")
     add("--complete", action="store_true", help="declare that the storage has everything under its keys")
     add("--demo", action="store_true", help="run a small simulated fleet against it, and show what becomes of it")
-    node.add_node_flags(parser, mode="router; with --connect alone, client")
-    landing_flags.add_landing_flags(parser)
-    add_policy_flags(parser, landing_flags.JOURNAL_DEFAULTS)
+    node_flags.add_node_flags(parser, mode="router; with --connect alone, client")
+    ingest_flags.add_landing_flags(parser)
+    add_policy_flags(parser, ingest_flags.JOURNAL_DEFAULTS)
     return parser
 
 
@@ -93,13 +93,13 @@ def _parser() -> Parser:
 
 def _configuration(given: argparse.Namespace) -> Config:
     if given.connect and not given.listen:
-        return node.configuration(given, [("adminspace/enabled", True)], mode="client")
+        return node_flags.configuration(given, [("adminspace/enabled", True)], mode="client")
     settings: list[tuple[str, object]] = [("adminspace/enabled", True)]
     if given.demo:
         if not given.listen:
             settings.append(("listen/endpoints", [demo_endpoint()]))
         settings.append(("scouting/multicast/enabled", False))
-    return node.configuration(given, settings, mode="router")
+    return node_flags.configuration(given, settings, mode="router")
 
 
 def demo_endpoint(port: int = PORT) -> str:
@@ -151,7 +151,7 @@ class Run:
         """From the first line to the summary; the exit code."""
         began = time.monotonic()
         self._job.record()
-        node.announce(self._job.session, self._screen, self._facts())
+        node_flags.announce(self._job.session, self._screen, self._facts())
         with contextlib.ExitStack() as stack:
             if self._given.demo:
                 self._demo = stack.enter_context(Demo(self._job, self._screen))

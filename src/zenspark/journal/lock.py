@@ -15,7 +15,7 @@ from pathlib import Path
 
 from zenspark.errors import JournalError, JournalLocked
 from zenspark.journal.failures import write_errors
-from zenspark.journal.layout import FILE_MODE, LOCK, MANIFEST
+from zenspark.journal.format import FILE_MODE, LOCK, MANIFEST
 
 logger = logging.getLogger("zenspark.journal")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from zenspark.arrow.incoming import Piece
+from zenspark.arrow.decode import Piece
 from zenspark.errors import JournalError
 
 logger = logging.getLogger("zenspark.journal")

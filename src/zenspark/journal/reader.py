@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.errors import CorruptJournal, OffsetOutOfRange
-from zenspark.journal.commits import Commits, Reader
+from zenspark.journal.block_codec import TEXT, unpacked
 from zenspark.journal.failures import read_errors
-from zenspark.journal.layout import (
+from zenspark.journal.format import (
     ENTRY_SIZE,
     TIMES,
     Block,
@@ -32,7 +32,7 @@ from zenspark.journal.layout import (
     read_schema,
     segment_file,
 )
-from zenspark.journal.packing import TEXT, unpacked
+from zenspark.journal.reader_offsets import Commits, Reader
 from zenspark.journal.segment import Index, listed, read_block
 
 

@@ -20,22 +20,22 @@ from typing import Any, Self
 
 import msgspec
 
-from zenspark.api.batches import ArrowBatches, BatchChannel
-from zenspark.api.channel import ChannelClosed, Resume
 from zenspark.api.entities import Subscriber
-from zenspark.api.handlers import Attached
 from zenspark.api.session import Session
-from zenspark.arrow.incoming import Piece
+from zenspark.arrow.decode import Piece
 from zenspark.errors import JournalError, UsageError
+from zenspark.handlers.arrow import ArrowBatches, BatchChannel
+from zenspark.handlers.channel import ChannelClosed, Resume
+from zenspark.handlers.handler import Attached
 from zenspark.journal.counters import Counters, Counts, own
 from zenspark.journal.disk import DiskAlarm
-from zenspark.journal.observing import Observer
+from zenspark.journal.network_events import Observer
 from zenspark.journal.outage import Failure, Outage
 from zenspark.journal.segment import Cut
 from zenspark.journal.writer import JournalWriter
 from zenspark.key import KeyExpr
 from zenspark.key.match import intersects
-from zenspark.transport.hearing import Pushes
+from zenspark.transport.receiver import Pushes
 
 logger = logging.getLogger("zenspark.journal")
 

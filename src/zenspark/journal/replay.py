@@ -20,17 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from zenspark.api.enums import CongestionControl, Priority
-from zenspark.api.fence import FENCE_KEY
+from zenspark.api.flush_barrier import FENCE_KEY
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import NoJournal, UsageError
-from zenspark.journal.layout import MANIFEST, SAMPLES
+from zenspark.journal.format import MANIFEST, SAMPLES
+from zenspark.journal.key_remap import Remapping
+from zenspark.journal.parquet_input import Table
 from zenspark.journal.reader import Journal
-from zenspark.journal.remapping import Remapping
-from zenspark.journal.table import Table
 from zenspark.key import KeyExpr
 from zenspark.router.face import Kind
+from zenspark.types.enums import CongestionControl, Priority
 
 SLICE = 0.001
 """Seconds of the recording that go out together: a message by itself costs a hundred times more."""

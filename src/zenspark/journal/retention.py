@@ -6,10 +6,10 @@ import logging
 from itertools import pairwise
 from pathlib import Path
 
-from zenspark.journal.commits import Commits
 from zenspark.journal.failures import write_errors
-from zenspark.journal.layout import SEGMENT, index_file, segment_file
+from zenspark.journal.format import SEGMENT, index_file, segment_file
 from zenspark.journal.policy import Policy
+from zenspark.journal.reader_offsets import Commits
 from zenspark.journal.segment import Index, listed
 
 logger = logging.getLogger("zenspark.journal")

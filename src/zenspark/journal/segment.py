@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple, Self
 
 from zenspark.errors import CorruptJournal, NoJournal
 from zenspark.journal.failures import read_errors, write_failure
-from zenspark.journal.layout import (
+from zenspark.journal.format import (
     ENTRY_SIZE,
     FILE_MODE,
     HEADER_SIZE,

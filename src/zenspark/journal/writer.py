@@ -20,11 +20,11 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.arrow.incoming import Piece, microseconds
+from zenspark.arrow.decode import Piece, microseconds
 from zenspark.errors import JournalError, JournalFull, NoJournal, UsageError
-from zenspark.journal.commits import Commits, Expiry
+from zenspark.journal.block_codec import encoded, packed, packed_pieces
 from zenspark.journal.failures import write_errors
-from zenspark.journal.layout import (
+from zenspark.journal.format import (
     DIRECTORY_MODE,
     LOCK,
     MANIFEST,
@@ -38,8 +38,8 @@ from zenspark.journal.layout import (
     write_file,
 )
 from zenspark.journal.lock import Lock
-from zenspark.journal.packing import encoded, packed, packed_pieces
 from zenspark.journal.policy import Policy
+from zenspark.journal.reader_offsets import Commits, Expiry
 from zenspark.journal.retention import is_older, remove_orphans, trim, trim_committed
 from zenspark.journal.segment import Cut, SegmentWriter, listed, sync_directory
 

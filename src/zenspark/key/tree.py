@@ -33,7 +33,7 @@ import cython
 from zenspark.key.match import includes, intersects
 
 if TYPE_CHECKING:
-    from zenspark.key import KeyExpr
+    from zenspark.key.keyexpr import KeyExpr
 
 V = TypeVar("V")
 

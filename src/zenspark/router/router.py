@@ -16,8 +16,8 @@ from typing import ClassVar, assert_never
 
 import msgspec
 
-from zenspark.router.asking import INITIAL_INTEREST, Asking
-from zenspark.router.declarations import Declarations
+from zenspark.router.declarations.announcements import declare
+from zenspark.router.declarations.store import Declarations
 from zenspark.router.face import (
     DECLARE,
     MAX_REQUEST_BITS,
@@ -31,18 +31,18 @@ from zenspark.router.face import (
 )
 from zenspark.router.interceptors.actions import refusal_of
 from zenspark.router.interceptors.rules import Party, RouterSubject
-from zenspark.router.interests import ANSWER_TIMEOUT, Interests
+from zenspark.router.interests.handler import INITIAL_INTEREST, Asking
+from zenspark.router.interests.table import ANSWER_TIMEOUT, Interests
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
-from zenspark.router.network import SELF, Network
-from zenspark.router.peering import Peering
-from zenspark.router.requests import MAX_QUERY_SECONDS, Requests, error
-from zenspark.router.routes import UNSOLICITED, Reach
-from zenspark.router.sources import Sources
-from zenspark.router.stamping import Stamping
-from zenspark.router.states import is_oversized
-from zenspark.router.tables import Table
-from zenspark.router.telling import declare
-from zenspark.wire.fields import replace
+from zenspark.router.linkstate.network import SELF, Network
+from zenspark.router.linkstate.peer_links import Peering
+from zenspark.router.linkstate.sourced_declarations import Sources
+from zenspark.router.linkstate.states import is_oversized
+from zenspark.router.queries.handler import MAX_QUERY_SECONDS, Requests, error
+from zenspark.router.routing.routes import UNSOLICITED, Reach
+from zenspark.router.routing.tables import Table
+from zenspark.router.timestamping import Stamping
+from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,

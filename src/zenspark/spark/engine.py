@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from zenspark.spark.java import java_home
+from zenspark.spark.java_home import java_home
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 

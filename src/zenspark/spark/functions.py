@@ -24,11 +24,11 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # it 
 from pyspark.sql.types import BooleanType, StringType, TimestampType
 
 from zenspark.arrow import UTC
-from zenspark.arrow.incoming import microseconds
+from zenspark.arrow.decode import microseconds
 from zenspark.errors import UsageError
 from zenspark.key import canonise
 from zenspark.key.match import includes, intersects
-from zenspark.spark.decoding import decoded
+from zenspark.spark.payloads import decoded
 
 CANONICAL_CACHE_SIZE = 100_000
 """Expressions come back in every batch; the size bounds what ever new keys may take."""
@@ -82,7 +82,7 @@ def try_zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
 
 @arrow_udf(StringType())
 def zenoh_decode_payload(encoding: pa.Array, payload: pa.Array) -> pa.Array:
-    """The payload as text, by its encoding: `zenspark.spark.decoding` has the table. Null if it cannot be decoded."""
+    """The payload as text, by its encoding: `zenspark.spark.payloads` has the table. Null if it cannot be decoded."""
     return decoded(_typed(encoding, pa.string()), _typed(payload, pa.binary()))
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origi
 
 import msgspec
 
-from zenspark.api.schema import expectation
+from zenspark.config.schema import expectation
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 

@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from zenspark.api.enums import CongestionControl, Priority
-from zenspark.api.fence import Fence
-from zenspark.api.logs import try_init_log_from_env
+from zenspark.api.flush_barrier import Fence
+from zenspark.api.log_filter import try_init_log_from_env
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import RowError, UsageError
-from zenspark.spark.network import opened
+from zenspark.spark.connect import opened
 from zenspark.spark.options import SinkOptions
+from zenspark.types.enums import CongestionControl, Priority
 
 logger = logging.getLogger("zenspark.spark")
 

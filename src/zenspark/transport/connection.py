@@ -20,9 +20,9 @@ from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolErr
 from zenspark.transport.counters import Arrivals
 from zenspark.transport.framing import compress, decompress
 from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
-from zenspark.transport.hearing import Closed, Hearing, Lanes, Pushes, Received, Rejected
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
+from zenspark.transport.receiver import Closed, Hearing, Lanes, Pushes, Received, Rejected
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing
 from zenspark.wire.messages import Close, Join, KeepAlive, OpenSyn, TransportMessage

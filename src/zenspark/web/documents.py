@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from zenspark.api.encoding import Encoding
-from zenspark.api.sample import Reply, Sample
-from zenspark.api.values import ReplyError
+from zenspark.types.encoding import Encoding
+from zenspark.types.network_info import ReplyError
+from zenspark.types.sample import Reply, Sample
 
 JSON = "application/json"
 JSONS = frozenset({JSON, "text/json", "text/json5"})

@@ -22,15 +22,15 @@ from typing import Self
 from urllib.parse import unquote
 
 from zenspark import __version__
-from zenspark.api.enums import SampleKind
-from zenspark.api.guests import Guest
-from zenspark.api.handlers import Callback
-from zenspark.api.parameters import Selector
-from zenspark.api.sample import Reply, Sample
+from zenspark.api.http_clients import Guest
 from zenspark.api.session import Session
 from zenspark.errors import LinkError, UsageError, ZError
+from zenspark.handlers.handler import Callback
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors.rules import Action
+from zenspark.types.enums import SampleKind
+from zenspark.types.sample import Reply, Sample
+from zenspark.types.selector import Selector
 from zenspark.web.documents import JSON, array_of, document_of, media_type, written
 from zenspark.web.settings import EVERYWHERE, Address
 

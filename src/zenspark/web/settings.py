@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from copy import copy
 
-from zenspark.api.config import Config
-from zenspark.api.schema import ConfigError, Json, refuse_name
+from zenspark.config.config import Config
+from zenspark.config.schema import ConfigError, Json, refuse_name
 
 PLUGIN = "rest"
 PATH = f"plugins/{PLUGIN}"

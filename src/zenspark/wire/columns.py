@@ -36,7 +36,7 @@ import msgspec
 from zenspark.errors import DecodeError, UsageError
 from zenspark.wire.buffer import LenientReader, Reader
 from zenspark.wire.codec import encode, read_network_message, read_transport_message
-from zenspark.wire.fields import Message
+from zenspark.wire.declare import Message
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
     Encoding,

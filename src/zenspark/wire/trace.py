@@ -16,8 +16,8 @@ import msgspec
 
 from zenspark.errors import DecodeError
 from zenspark.wire.buffer import Reader
-from zenspark.wire.fields import Carried, Field, Flags, Int, Message, fields_of
-from zenspark.wire.generator import generate
+from zenspark.wire.codec_generator import generate
+from zenspark.wire.declare import Carried, Field, Flags, Int, Message, fields_of
 from zenspark.wire.messages import NetworkOam
 
 MAX_TRANSPORT_ID = 0x07

@@ -14,11 +14,11 @@ import pytest
 from tests.unit.aio.running import in_loop, turns, until
 from tests.waiting import until as wait_until
 from zenspark.aio.channels import BURST, Channel, Inbox, with_inbox
-from zenspark.api.batches import ArrowBatches
-from zenspark.api.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
-from zenspark.api.enums import SampleKind
-from zenspark.api.handlers import Attached, Callback, FifoChannel, Inlet, RingChannel
-from zenspark.api.sample import token_sample
+from zenspark.handlers.arrow import ArrowBatches
+from zenspark.handlers.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
+from zenspark.handlers.handler import Attached, Callback, FifoChannel, Inlet, RingChannel
+from zenspark.types.enums import SampleKind
+from zenspark.types.sample import token_sample
 
 
 class Resumes:

@@ -11,14 +11,14 @@ import pytest
 import zenspark.aio as aio
 from tests.unit.aio.running import alone, client_of, in_loop, turns, until
 from zenspark.aio.channels import Channel
-from zenspark.api.batches import ArrowBatches
-from zenspark.api.channel import ChannelClosed, ReceiveTimeout
-from zenspark.api.encoding import Encoding
-from zenspark.api.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr, SampleKind
-from zenspark.api.handlers import FifoChannel, RingChannel
-from zenspark.api.sample import Sample
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
+from zenspark.handlers.arrow import ArrowBatches
+from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
+from zenspark.handlers.handler import FifoChannel, RingChannel
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr, SampleKind
+from zenspark.types.sample import Sample
 
 
 def text(sample: Sample) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.unit.aio.running import client_of, in_loop, until
-from zenspark.api.enums import SampleKind
 from zenspark.api.session import Session
+from zenspark.types.enums import SampleKind
 
 
 @in_loop

@@ -10,9 +10,9 @@ import pytest
 
 import zenspark.aio as aio
 from tests.unit.aio.running import alone, in_loop
-from zenspark.api.encoding import Encoding
-from zenspark.api.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr, SampleKind
 from zenspark.errors import UsageError
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr, SampleKind
 
 
 async def asked(session: aio.Session) -> tuple[aio.Replies, aio.Query]:

@@ -11,9 +11,9 @@ import pytest
 import zenspark.aio as aio
 from tests.unit.aio.running import alone, in_loop, turns, until
 from zenspark.api.cancellation import CancellationToken
-from zenspark.api.channel import ChannelClosed, ReceiveTimeout
-from zenspark.api.sample import Reply
 from zenspark.errors import UsageError
+from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
+from zenspark.types.sample import Reply
 
 
 def in_flight(session: aio.Session) -> int:

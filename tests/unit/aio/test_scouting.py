@@ -10,10 +10,10 @@ import pytest
 import zenspark.aio as aio
 from tests.unit.aio.running import in_loop, turns, until
 from tests.unit.net.ends import free_group
-from zenspark.api.config import Config
-from zenspark.api.values import Hello
+from zenspark.config.config import Config
 from zenspark.errors import UsageError
-from zenspark.net.interfaces import interface_named
+from zenspark.net.links.interfaces import interface_named
+from zenspark.types.network_info import Hello
 
 
 def found_by_multicast() -> Config:

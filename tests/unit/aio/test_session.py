@@ -15,13 +15,14 @@ from tests.unit.aio.running import alone, client_of, in_loop, turns, until
 from tests.unit.api.sessions import config
 from tests.waiting import until as wait_until
 from zenspark import aio as lazily
-from zenspark.api import entities, info, opening, query, scouting, session
-from zenspark.api.config import Config
-from zenspark.api.handlers import FifoChannel
-from zenspark.api.sample import Sample
+from zenspark.api import entities, info, open, scouting, session
 from zenspark.api.session import Session
+from zenspark.config.config import Config
 from zenspark.errors import SessionClosed, ZError
+from zenspark.handlers.handler import FifoChannel
 from zenspark.key import KeyExpr
+from zenspark.types import query
+from zenspark.types.sample import Sample
 
 
 def test_the_package_has_it() -> None:
@@ -58,7 +59,7 @@ def test_every_name_and_argument_is_there(ours: type, sync: type) -> None:
 
 
 def test_the_functions_have_the_same_arguments() -> None:
-    assert list(inspect.signature(aio.open).parameters) == list(inspect.signature(opening.open).parameters)
+    assert list(inspect.signature(aio.open).parameters) == list(inspect.signature(open.open).parameters)
     assert list(inspect.signature(aio.scout).parameters) == list(inspect.signature(scouting.scout).parameters)
 
 
@@ -83,21 +84,21 @@ async def test_what_cannot_be_opened_says_so() -> None:
 
 
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> list[opening.Running]:
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[open.Running]:
     """What has run for sessions, and has ended."""
-    seen: list[opening.Running] = []
-    end = opening.Running._end
+    seen: list[open.Running] = []
+    end = open.Running._end
 
-    def noted(self: opening.Running, in_loop: bool) -> None:
+    def noted(self: open.Running, in_loop: bool) -> None:
         end(self, in_loop)
         seen.append(self)
 
-    monkeypatch.setattr(opening.Running, "_end", noted)
+    monkeypatch.setattr(open.Running, "_end", noted)
     return seen
 
 
 @in_loop
-async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: list[opening.Running]) -> None:
+async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: list[open.Running]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         there = f"tcp/127.0.0.1:{nobody.getsockname()[1]}"
         task = asyncio.create_task(_opened(config("client", (), [there], connect__timeout_ms=-1)))
@@ -113,16 +114,16 @@ async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: 
 
 @in_loop
 async def test_a_session_that_comes_too_late_is_closed(
-    monkeypatch: pytest.MonkeyPatch, ended: list[opening.Running]
+    monkeypatch: pytest.MonkeyPatch, ended: list[open.Running]
 ) -> None:
-    go, finish = threading.Event(), opening.Opening.finish
+    go, finish = threading.Event(), open.Opening.finish
 
-    def slowly(self: opening.Opening) -> Session:
+    def slowly(self: open.Opening) -> Session:
         session = finish(self)
         go.wait()
         return session
 
-    monkeypatch.setattr(opening.Opening, "finish", slowly)
+    monkeypatch.setattr(open.Opening, "finish", slowly)
     task = asyncio.create_task(_opened(config("peer")))
     await turns()
     task.cancel()

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from zenspark.api.handlers import (
+from zenspark.handlers.handler import (
     Attached,
     Handler,
     attach,

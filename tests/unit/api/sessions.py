@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import zenspark.api.opening
+import zenspark.api.open
 from tests.waiting import until
-from zenspark.api.config import Config
 from zenspark.api.session import Session
+from zenspark.config.config import Config
 
 """Seconds after which a test fails instead of waiting on."""
 
@@ -37,12 +37,12 @@ def address(session: Session) -> str:
 
 def listening(mode: str, **others: object) -> Session:
     """A session others can connect to."""
-    return zenspark.api.opening.open(config(mode, ["tcp/127.0.0.1:0"], (), **others))
+    return zenspark.api.open.open(config(mode, ["tcp/127.0.0.1:0"], (), **others))
 
 
 def connected(mode: str, other: Session, **others: object) -> Session:
     """A session with another one, known to both."""
-    session = zenspark.api.opening.open(config(mode, (), [address(other)], **others))
+    session = zenspark.api.open.open(config(mode, (), [address(other)], **others))
     until(lambda: has_neighbour(session, other) and has_neighbour(other, session))
     return session
 

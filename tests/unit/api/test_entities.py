@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from tests.waiting import PATIENCE, until
-from zenspark.api.channel import ChannelClosed, ReceiveTimeout
 from zenspark.api.entities import Entity, Subscriber
-from zenspark.api.enums import Locality, Reliability
-from zenspark.api.handlers import Callback
 from zenspark.api.session import Session
 from zenspark.errors import UsageError
+from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
+from zenspark.handlers.handler import Callback
+from zenspark.types.enums import Locality, Reliability
 
 DECLARE: dict[str, Callable[[Session], Entity]] = {
     "subscriber": lambda session: session.declare_subscriber("a"),

@@ -7,13 +7,13 @@ import pytest
 from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
 from tests.waiting import PATIENCE, until
-from zenspark.api.enums import Reliability, SampleKind, WhatAmI
-from zenspark.api.handlers import FifoChannel
 from zenspark.api.info import EventsListener
-from zenspark.api.opening import open
+from zenspark.api.open import open
 from zenspark.api.session import Session
-from zenspark.api.values import TransportEvent
-from zenspark.net.interfaces import interface_named
+from zenspark.handlers.handler import FifoChannel
+from zenspark.net.links.interfaces import interface_named
+from zenspark.types.enums import Reliability, SampleKind, WhatAmI
+from zenspark.types.network_info import TransportEvent
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from zenspark.api.channel import ReceiveTimeout
-from zenspark.api.config import Config
-from zenspark.api.enums import WhatAmI
 from zenspark.api.scouting import scout
-from zenspark.api.values import Hello
+from zenspark.config.config import Config
 from zenspark.errors import UsageError, ZError
-from zenspark.net.scouting import Responder, ScoutingSettings, open_responders
+from zenspark.handlers.channel import ReceiveTimeout
+from zenspark.net.node.scouting import Responder, ScoutingSettings, open_responders
 from zenspark.transport.handshake import Identity
+from zenspark.types.enums import WhatAmI
+from zenspark.types.network_info import Hello
 from zenspark.wire import values as wire
 
 ZID = wire.ZenohId(0xA0A1)

@@ -16,11 +16,19 @@ import pytest
 
 from tests.unit.api.sessions import address, config, connected, listening, pair
 from tests.waiting import PATIENCE, until
-from zenspark.api import hub, sample
-from zenspark.api.batches import ArrowBatches
 from zenspark.api.cancellation import CancellationToken
-from zenspark.api.encoding import Encoding
-from zenspark.api.enums import (
+from zenspark.api.open import open
+from zenspark.api.session import Session
+from zenspark.engine import runtime
+from zenspark.errors import SessionClosed, UsageError, ZError
+from zenspark.handlers.arrow import ArrowBatches
+from zenspark.handlers.handler import Callback, FifoChannel, RingChannel
+from zenspark.key import KeyExpr
+from zenspark.net.loop.event_loop import Timer
+from zenspark.transport import handshake
+from zenspark.types import sample
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import (
     CongestionControl,
     ConsolidationMode,
     Locality,
@@ -30,21 +38,14 @@ from zenspark.api.enums import (
     ReplyKeyExpr,
     SampleKind,
 )
-from zenspark.api.handlers import Callback, FifoChannel, RingChannel
-from zenspark.api.ids import SourceInfo
-from zenspark.api.instrumentation import TimestampInstrumentationBuilder, TimestampStack
-from zenspark.api.opening import open
-from zenspark.api.parameters import Selector
-from zenspark.api.query import Query
-from zenspark.api.sample import Sample
-from zenspark.api.session import Session
-from zenspark.errors import SessionClosed, UsageError, ZError
-from zenspark.key import KeyExpr
-from zenspark.net.loop import Timer
-from zenspark.transport import handshake
+from zenspark.types.ids import SourceInfo
+from zenspark.types.query import Query
+from zenspark.types.sample import Sample
+from zenspark.types.selector import Selector
+from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder, TimestampStack
 from zenspark.wire import messages
 from zenspark.wire import values as wire
-from zenspark.wire.fields import replace
+from zenspark.wire.declare import replace
 
 PAIRS = [("router", "client"), ("peer", "client"), ("peer", "peer"), ("router", "peer")]
 
@@ -420,7 +421,7 @@ def test_publications_have_their_timestamp_in_the_push_if_wanted(monkeypatch: py
             heard.append(push.timestamp)
             return of(push, key_expr, reliable)
 
-        monkeypatch.setattr(hub, "sample_of", write_down)
+        monkeypatch.setattr(runtime, "sample_of", write_down)
         stamp = sender.new_timestamp()
         sender.put("k", b"1", timestamp=stamp)
         sender.delete("k", timestamp=stamp)

@@ -13,7 +13,7 @@ from zenspark.capture.direction import Broken, Lost, Said, Side
 from zenspark.transport.framing import Framing, compress
 from zenspark.transport.handshake import Identity
 from zenspark.wire.codec import encode
-from zenspark.wire.fields import Message
+from zenspark.wire.declare import Message
 from zenspark.wire.messages import (
     Close,
     Declaration,

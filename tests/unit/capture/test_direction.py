@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import examples
+from zenspark.capture.byte_stream import Manner
 from zenspark.capture.direction import Broken, Carrier, Direction, Found, Lost, Rules, Said, Side
-from zenspark.capture.stream import Manner
 from zenspark.transport.framing import Framing, compress
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Close, Fragment, Frame, KeepAlive, NetworkMessage, Push, Put, ResponseFinal

@@ -8,8 +8,8 @@ import pytest
 
 import zenspark
 from tests.interop.reference import ours
-from zenspark.api.sample import Sample
 from zenspark.cli import fleet
+from zenspark.types.sample import Sample
 
 
 def test_it_publishes_what_a_fleet_would(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.journal.rows import counted
 from zenspark.cli import main
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.layout import index_file
+from zenspark.journal.format import index_file
 from zenspark.journal.segment import listed
 
 SMALL = Policy(flush_rows=5, segment_bytes=1, fsync="never")

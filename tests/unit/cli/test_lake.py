@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.spark.lake.tables import written
-from tests.unit.spark.lake.test_upgrade import ARCHIVE
+from tests.unit.lake.tables import written
+from tests.unit.spark.ingest.test_upgrade import ARCHIVE
 from zenspark.cli import lake as command
 from zenspark.cli import main
+from zenspark.lake.delta_table import Change
 from zenspark.spark.lake import Lake
-from zenspark.spark.lake.table import Change
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.unit.api.sessions import config
-from zenspark.api.opening import open as open_session
+from zenspark.api.open import open as open_session
 from zenspark.cli import main, record
 from zenspark.journal import Journal, Policy, State, Status
 

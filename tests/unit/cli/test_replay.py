@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import zenspark.api.opening
+import zenspark.api.open
 from tests.interop.reference import unused
 from tests.unit.api.sessions import config, listening
 from tests.unit.journal.rows import counted
 from tests.waiting import PATIENCE, until
-from zenspark.api.fence import Fence
+from zenspark.api.flush_barrier import Fence
 from zenspark.cli import main, replay
 from zenspark.journal import JournalWriter
-from zenspark.journal.remapping import Remapping, Rule
+from zenspark.journal.key_remap import Remapping, Rule
 from zenspark.journal.replay import Replay, Report
 from zenspark.key import KeyExpr
 
@@ -55,7 +55,7 @@ def test_what_is_wrong_is_one_line(
 def test_a_replay_to_a_subscriber(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zenspark.cli.node.end_by_signals", lambda: None)
+    monkeypatch.setattr("zenspark.cli.node_flags.end_by_signals", lambda: None)
     with JournalWriter(tmp_path / "j") as writer:
         writer.append(counted(0, 20))
     with listening("peer") as node, node.declare_subscriber("re/**") as subscriber:
@@ -71,7 +71,7 @@ def test_a_replay_to_a_subscriber(
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Twenty rows, to be replayed in a process whose signals are left alone."""
-    monkeypatch.setattr("zenspark.cli.node.end_by_signals", lambda: None)
+    monkeypatch.setattr("zenspark.cli.node_flags.end_by_signals", lambda: None)
     with JournalWriter(tmp_path / "j") as writer:
         writer.append(counted(0, 20))
     return str(tmp_path / "j")
@@ -96,7 +96,7 @@ def test_an_endpoint_is_tried_until_it_is_there(journal: str, capsys: pytest.Cap
     thread = threading.Thread(target=lambda: codes.append(main(["replay", *arguments, "--speed", "max", "--wait"])))
     thread.start()
     with (
-        zenspark.api.opening.open(config("router", [locator])) as node,
+        zenspark.api.open.open(config("router", [locator])) as node,
         node.declare_subscriber("k/**") as subscriber,
     ):
         found = [subscriber.recv(PATIENCE) for _ in range(20)]

@@ -197,8 +197,8 @@ def test_a_router_loads_only_what_it_needs() -> None:
     program = """
         import sys
         import zenspark.cli.router
-        from zenspark.api.opening import open
-        from zenspark.api.config import Config
+        from zenspark.api.open import open
+        from zenspark.config.config import Config
         config = '{mode: "router", listen: {endpoints: ["tcp/127.0.0.1:0"]}, adminspace: {enabled: true}}'
         with open(Config.from_json5(config)):
             costly = {"pyarrow", "numpy", "pandas", "pyspark", "ssl", "websockets", "http.server", "asyncio", "yaml"}

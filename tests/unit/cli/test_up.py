@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.spark.test_job_status import landing
+from tests.unit.spark.pipeline.test_status import landing
 from zenspark.cli import main, up
-from zenspark.spark.backlog import Backlog
-from zenspark.spark.job_status import JobStatus, Losses
-from zenspark.spark.supervision import State
+from zenspark.spark.ingest.supervision import State
+from zenspark.spark.pipeline.backlog import Backlog
+from zenspark.spark.pipeline.status import JobStatus, Losses
 
 
 def meant(*arguments: str) -> dict[str, object]:

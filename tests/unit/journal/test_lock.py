@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from zenspark.errors import JournalError, JournalLocked
-from zenspark.journal.layout import LOCK, MANIFEST
+from zenspark.journal.format import LOCK, MANIFEST
 from zenspark.journal.lock import Lock
 
 

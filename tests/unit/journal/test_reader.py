@@ -19,7 +19,7 @@ from tests.unit.journal.rows import START, batch, counted, payloads, read, row
 from zenspark.arrow import SCHEMA
 from zenspark.errors import CorruptJournal, JournalError, NoJournal, OffsetOutOfRange
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.layout import HEADER_SIZE, index_file, segment_file
+from zenspark.journal.format import HEADER_SIZE, index_file, segment_file
 from zenspark.journal.retention import remove
 from zenspark.journal.segment import Index, listed
 

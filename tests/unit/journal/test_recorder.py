@@ -16,11 +16,11 @@ import pytest
 from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import payloads, read
 from tests.waiting import PATIENCE, until
-from zenspark.api.enums import CongestionControl
 from zenspark.api.session import Session
 from zenspark.errors import JournalError, JournalFull, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State, segment
 from zenspark.journal.recorder import reduced
+from zenspark.types.enums import CongestionControl
 
 QUICK = Policy(flush_interval=0.01, fsync="never")
 
@@ -335,7 +335,7 @@ from pathlib import Path
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import until
 from tests.unit.journal.rows import payloads
-from zenspark.api.enums import CongestionControl
+from zenspark.types.enums import CongestionControl
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State
 
 path = Path(sys.argv[1])

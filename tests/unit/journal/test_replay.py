@@ -14,12 +14,12 @@ import pytest
 from tests.unit.api.sessions import connected, listening
 from tests.unit.journal.rows import START, batch, counted, row
 from tests.waiting import PATIENCE, until
-from zenspark.api.batches import ArrowBatches
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
 from zenspark.errors import NoJournal, UsageError
+from zenspark.handlers.arrow import ArrowBatches
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.remapping import Remapping
+from zenspark.journal.key_remap import Remapping
 from zenspark.journal.replay import Bound, Pace, Replay, Subscribers, recorded, wait_for_subscribers
 from zenspark.key import KeyExpr
 

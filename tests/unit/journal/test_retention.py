@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.journal.rows import START, batch, counted, row
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.layout import segment_file
+from zenspark.journal.format import segment_file
 from zenspark.journal.retention import remove_orphans, size_of, trim, trim_committed
 from zenspark.journal.segment import listed
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zenspark.errors import CorruptJournal, JournalError, JournalFull
-from zenspark.journal.layout import ENTRY_SIZE, HEADER_SIZE, NEVER, Block, Entry, index_file, segment_file
+from zenspark.journal.format import ENTRY_SIZE, HEADER_SIZE, NEVER, Block, Entry, index_file, segment_file
 from zenspark.journal.segment import Index, SegmentWriter, listed, read_block, whole_blocks
 
 PAYLOAD = b"twelve bytes"

@@ -19,10 +19,10 @@ import pytest
 
 from tests.unit.journal.rows import START, batch, counted, payloads, piece, read, row
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.incoming import batch_of
+from zenspark.arrow.decode import batch_of
 from zenspark.errors import JournalError, JournalFull, JournalLocked, NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.layout import LOCK, NEVER, index_file, segment_file
+from zenspark.journal.format import LOCK, NEVER, index_file, segment_file
 from zenspark.journal.policy import Fsync
 from zenspark.journal.segment import Index, SegmentWriter, listed
 

@@ -15,9 +15,9 @@ from typing import Protocol, TypeVar
 import trustme
 
 from tests.waiting import PATIENCE
-from zenspark.net import protocols
-from zenspark.net.endpoints import Endpoint
-from zenspark.net.links import NOTHING, READ, Link, Listener, wait_for
+from zenspark.net.links import registry
+from zenspark.net.links.base import NOTHING, READ, Link, Listener, wait_for
+from zenspark.net.links.endpoint import Endpoint
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ def accept(listener: Listener) -> Link:
 
 
 def listen(text: str) -> Listener:
-    return protocols.listen(Endpoint.parse(text))
+    return registry.listen(Endpoint.parse(text))
 
 
 def connect(listener: Listener, options: str = "", host: str | None = None) -> Link:
@@ -47,7 +47,7 @@ def connect(listener: Listener, options: str = "", host: str | None = None) -> L
     locator = listener.locator.text.partition("?")[0]
     if host is not None:
         locator = f"{listener.endpoint.protocol}/{host}:{locator.rpartition(':')[2]}"
-    return protocols.connect(Endpoint.parse(locator + options), PATIENCE)
+    return registry.connect(Endpoint.parse(locator + options), PATIENCE)
 
 
 @contextlib.contextmanager

@@ -7,17 +7,17 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tests.waiting import PATIENCE
-from zenspark.net.driver import Driver
-from zenspark.net.endpoints import Endpoint
-from zenspark.net.links import Buffer, Link, pair
-from zenspark.net.loop import Loop
-from zenspark.net.node import Limits, Neighbour, Node
-from zenspark.net.speaking import Patience
+from zenspark.net.io.driver import Driver
+from zenspark.net.io.writer import Patience
+from zenspark.net.links.base import Buffer, Link, pair
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.loop.event_loop import Loop
+from zenspark.net.node.node import Limits, Neighbour, Node
 from zenspark.router.face import Face
-from zenspark.router.gossip import Gossip
+from zenspark.router.linkstate.gossip import Gossip
 from zenspark.transport.connection import Asked, Connection, Event
 from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
-from zenspark.transport.hearing import Closed, Pushes, Received
+from zenspark.transport.receiver import Closed, Pushes, Received
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Declare, DeclareSubscriber, NetworkMessage, Push, Put
 from zenspark.wire.values import Congestion, Priority, QoS, Roles, WhatAmI, WireExpr, ZenohId

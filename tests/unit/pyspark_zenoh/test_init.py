@@ -10,10 +10,10 @@ from pyspark.sql.types import StructType
 from pyspark_zenoh import DefaultSource, activate
 from tests.unit.spark.journaled import journal
 from zenspark.errors import UsageError
-from zenspark.spark.batch import JournalReader
-from zenspark.spark.query import QueryReader
 from zenspark.spark.sink import BatchWriter, StreamWriter
-from zenspark.spark.stream import ZenohStreamReader
+from zenspark.spark.source.batch import JournalReader
+from zenspark.spark.source.live_query import QueryReader
+from zenspark.spark.source.stream import ZenohStreamReader
 
 ENDPOINT = "tcp/127.0.0.1:1"
 

@@ -8,9 +8,9 @@ from tests.unit.router.nodes import Network, Node
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.face import Face, Kind
 from zenspark.router.router import Policy, Router
-from zenspark.router.stamping import Stamping
+from zenspark.router.timestamping import Stamping
 from zenspark.wire.codec import encode, encode_link_states
-from zenspark.wire.fields import replace
+from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
     DeclareFinal,

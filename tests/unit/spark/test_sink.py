@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from tests.interop.reference import eventually, ours, unused
-from zenspark.api.opening import open as open_session
-from zenspark.api.sample import Sample
+from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.errors import LinkError, RowError, UsageError
 from zenspark.spark.options import SinkOptions
 from zenspark.spark.sink import BatchWriter, Outlet, StreamWriter, Written, writing_of
+from zenspark.types.sample import Sample
 
 ENDPOINT = "tcp/127.0.0.1:1"
 

@@ -20,7 +20,7 @@ from zenspark.transport.connection import (
 )
 from zenspark.transport.counters import LossReason
 from zenspark.transport.handshake import Accepting, Offer, Opening
-from zenspark.transport.hearing import Closed, Pushes, Received, Rejected
+from zenspark.transport.receiver import Closed, Pushes, Received, Rejected
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns
 from zenspark.wire.messages import (

@@ -18,7 +18,7 @@ from zenspark.transport.handshake import (
     seconds_of,
 )
 from zenspark.wire.codec import decode_transport
-from zenspark.wire.fields import replace
+from zenspark.wire.declare import replace
 from zenspark.wire.messages import Close, InitAck, InitSyn, KeepAlive, OpenAck, OpenSyn, TransportMessage
 from zenspark.wire.values import TimeUnit, WhatAmI, ZenohId
 

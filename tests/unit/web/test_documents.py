@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from zenspark.api.encoding import Encoding
+from zenspark.types.encoding import Encoding
 from zenspark.web.documents import media_type, value_of
 
 

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import zenspark.api.opening
+import zenspark.api.open
 from tests.unit.api.sessions import config
 from tests.waiting import PATIENCE, until
-from zenspark.api.query import Query
 from zenspark.api.session import Session
 from zenspark.errors import LinkError
+from zenspark.types.query import Query
 from zenspark.web import server
 from zenspark.web.server import RestServer, url_of
 
@@ -24,7 +24,7 @@ from zenspark.web.server import RestServer, url_of
 @pytest.fixture
 def session() -> Iterator[Session]:
     settings = config("router", ["tcp/127.0.0.1:0"], id="a1", adminspace__enabled=True)
-    with zenspark.api.opening.open(settings) as opened:
+    with zenspark.api.open.open(settings) as opened:
         yield opened
 
 
@@ -261,7 +261,7 @@ def test_access_control_applies_to_clients() -> None:
             query.reply("half/b", "b")
 
     with (
-        zenspark.api.opening.open(config("router", access_control=control)) as session,
+        zenspark.api.open.open(config("router", access_control=control)) as session,
         RestServer(session, ("127.0.0.1", 0)) as rest,
     ):
         session.declare_subscriber("**", lambda sample: heard.append(f"{sample.kind.name} {sample.key_expr}"))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from zenspark.api.config import Config
-from zenspark.api.schema import ConfigError
+from zenspark.config.config import Config
+from zenspark.config.schema import ConfigError
 from zenspark.web.settings import Address, address_of, parsed
 
 

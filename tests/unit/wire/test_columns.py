@@ -27,7 +27,7 @@ from zenspark.wire.columns import (
     Shape,
     Spans,
 )
-from zenspark.wire.fields import Message, replace
+from zenspark.wire.declare import Message, replace
 from zenspark.wire.messages import Close, Del, Fragment, Frame, KeepAlive, NetworkMessage, Push, Put, ResponseFinal
 from zenspark.wire.values import (
     Congestion,

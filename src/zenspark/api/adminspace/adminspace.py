@@ -1,0 +1,48 @@
+"""The admin space of a node: the keys `@/<zid>/<role>/**`, which others read, and `config/**` below, which they write.
+
+It is a queryable and a subscriber of the node's session like any other. Who may do what is configured in
+`adminspace/permissions`. As in eclipse-zenoh 1.10.2 the configuration of a running node cannot be read, for it holds
+passwords, and nothing of it can be changed: what is written there is refused in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from zenspark.api.adminspace.documents import Reports
+from zenspark.api.entities import Queryable, Subscriber
+from zenspark.config.settings import Settings
+from zenspark.engine.runtime import Hub
+from zenspark.key import KeyExpr
+from zenspark.types.enums import Locality, SampleKind
+from zenspark.types.query import Query
+from zenspark.types.sample import Sample
+
+logger = logging.getLogger("zenspark.api")
+
+
+class AdminSpace:
+    """What one node offers to those who look after it; lives as long as its session."""
+
+    def __init__(self, hub: Hub, settings: Settings) -> None:
+        self._permissions = settings.adminspace.permissions
+        self._reports = Reports(hub.node, settings.metadata)
+        everything = KeyExpr(f"{self._reports.root}/**")
+        configuration = KeyExpr(f"{self._reports.root}/config/**")
+        Queryable(hub, everything, False, Locality.ANY, hub.attach(self._on_query))
+        Subscriber(hub, configuration, Locality.ANY, hub.attach(self._on_write))
+
+    def _on_query(self, query: Query) -> None:
+        with query:
+            if not self._permissions.read:
+                logger.error("%s was asked for, but adminspace/permissions/read is false", query.key_expr)
+                return
+            for document in self._reports.answer(str(query.key_expr), dict(query.parameters)):
+                query.reply(document.key, document.payload, encoding=document.encoding)
+
+    def _on_write(self, sample: Sample) -> None:
+        verb = "written" if sample.kind is SampleKind.PUT else "deleted"
+        if not self._permissions.write:
+            logger.error("%s is not %s: adminspace/permissions/write is false", sample.key_expr, verb)
+        else:
+            logger.error("%s is not %s: a running node keeps its configuration", sample.key_expr, verb)

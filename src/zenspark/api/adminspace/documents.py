@@ -1,0 +1,273 @@
+"""What a node tells of itself in the admin space: documents under `@/<zid>/<role>`, made when somebody asks.
+
+Keys and shapes are those of eclipse-zenoh 1.10.2; protocol.md section 17. `counters`, and the metrics whose names begin
+with `zenspark`, are ours. Nothing is kept here: everything is read from the node and its router, with the node's lock.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from zenspark import __version__, build_kind
+from zenspark.key.match import intersects
+from zenspark.net.links.base import Link
+from zenspark.net.node.multicast import Seat
+from zenspark.net.node.node import Neighbour, Node
+from zenspark.router import introspection
+from zenspark.router.face import Face, Kind, Region
+from zenspark.router.introspection import Holders
+from zenspark.router.linkstate.network import Network
+from zenspark.router.linkstate.spanning_trees import DEFAULT_WEIGHT
+from zenspark.types.encoding import Encoding
+from zenspark.wire.values import WhatAmI, ZenohId
+
+VERSION = f"zenspark {__version__} ({build_kind()})"
+METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+ANYTHING = "**"
+
+COUNTED = {
+    "received": "Network messages received from a neighbour.",
+    "lost": "Messages from a neighbour that did not arrive whole; frames, where sequence numbers were skipped.",
+    "dropped": "Messages that were not sent to a neighbour.",
+}
+"""What the counters in the metrics mean."""
+
+NORTH = "north"
+REGIONS = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
+"""How eclipse-zenoh names where a neighbour stands; everybody who is not below is north."""
+
+DECLARED = {"subscriber": Kind.SUBSCRIBER, "queryable": Kind.QUERYABLE, "token": Kind.TOKEN}
+ASKED = {"publisher": Kind.SUBSCRIBER, "querier": Kind.QUERYABLE}
+"""Publishers ask for subscribers, queriers for queryables."""
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One answer of the admin space."""
+
+    key: str
+    payload: bytes
+    encoding: Encoding
+
+
+def as_json(key: str, value: object) -> Document:
+    """A document in JSON."""
+    return Document(key, msgspec.json.encode(value), Encoding.APPLICATION_JSON)
+
+
+class Reports:
+    """The documents of one node."""
+
+    def __init__(self, node: Node, metadata: object) -> None:
+        self._node = node
+        self._metadata = metadata
+        self.root = f"@/{node.identity.zid}/{node.identity.whatami.text}"
+
+    def answer(self, asked: str, parameters: Mapping[str, str]) -> list[Document]:
+        """The documents that a key expression names."""
+        with self._node.lock:
+            single = [make() for key, make in self._singles(parameters) if intersects(key, asked)]
+            return [*single, *self._declarations(asked)]
+
+    def _singles(self, parameters: Mapping[str, str]) -> Iterator[tuple[str, Callable[[], Document]]]:
+        """What there is one of, by key; made only if it is wanted."""
+        yield self.root, self._description
+        yield f"{self.root}/metrics", partial(self._metrics, parameters)
+        yield f"{self.root}/counters", self._counters
+        for region, draw in self._graphs():
+            key = f"{self.root}/linkstate/{region}"
+            yield key, partial(self._drawn, key, draw)
+        network = self._node.router.network
+        if network is not None:
+            yield from self._successors(network)
+
+    # -- this node
+
+    def _description(self) -> Document:
+        described = {
+            "locators": self._node.places,
+            "metadata": self._metadata,
+            "plugins": None,
+            "sessions": [self._session(face, neighbour) for face, neighbour in self._node.neighbourhood.items()],
+            "version": VERSION,
+            "zid": str(self._node.identity.zid),
+        }
+        return as_json(self.root, described)
+
+    def _session(self, face: Face, neighbour: Neighbour) -> dict[str, Any]:
+        peer, whatami = str(face.zid), face.whatami.text
+        if isinstance(neighbour, Seat):
+            return {"group": neighbour.group, "links": [_ends(neighbour)], "peer": peer, "whatami": whatami}
+        return {
+            "links": [_ends(neighbour.link)],
+            "peer": peer,
+            "region": REGIONS.get(face.region, NORTH),
+            "shm": False,
+            "weight": self._weight(face),
+            "whatami": whatami,
+        }
+
+    def _weight(self, face: Face) -> dict[str, int | None] | None:
+        """How far away a router beside us counts."""
+        network = self._node.router.network
+        if network is None or face.region is not Region.ROUTER:
+            return None
+        ours, theirs = network.weights(face.zid)
+        actual = max(ours, theirs) or DEFAULT_WEIGHT
+        return {"actual_weight": actual, "dst_weight": theirs or None, "src_weight": ours or None}
+
+    def _counters(self) -> Document:
+        """What was received, lost and dropped, for each neighbour: of those that left, too."""
+        counted = [
+            {"dropped": totals.dropped, "lost": totals.lost, "received": totals.received, "zid": str(totals.zid)}
+            for totals in self._node.counters.totals
+        ]
+        return as_json(f"{self.root}/counters", counted)
+
+    def _metrics(self, parameters: Mapping[str, str]) -> Document:
+        """In the OpenMetrics format; `compression=false` and `descriptors=false` leave out what they say."""
+        text = "".join(f"{line}\n" for line in self._metric_lines(parameters.get("descriptors") != "false"))
+        key = f"{self.root}/metrics"
+        if parameters.get("compression") == "false":
+            return Document(key, text.encode(), Encoding(METRICS))
+        return Document(key, gzip.compress(text.encode()), Encoding(f"{METRICS};content-encoding=gzip"))
+
+    def _metric_lines(self, described: bool) -> Iterator[str]:
+        identity = self._node.identity
+        here = f'local_id="{identity.zid}",local_whatami="{identity.whatami.text}"'
+        if described:
+            yield "# HELP zenoh_build What this node runs."
+            yield "# TYPE zenoh_build info"
+        yield f'zenoh_build_info{{{here},version="{VERSION}"}} 1'
+        if described:
+            yield "# HELP zenspark_sessions Sessions with other nodes."
+            yield "# TYPE zenspark_sessions gauge"
+        roles = [face.whatami for face in self._node.drivers]
+        for role in WhatAmI:
+            yield f'zenspark_sessions{{{here},remote_whatami="{role.text}"}} {roles.count(role)}'
+        yield from self._counter_lines(here, described)
+        yield from self._refusal_lines(here, described)
+        yield "# EOF"
+
+    def _counter_lines(self, here: str, described: bool) -> Iterator[str]:
+        every = self._node.counters.totals
+        received = [(totals.zid, "", totals.received) for totals in every]
+        lost = [(totals.zid, f',reason="{reason}"', n) for totals in every for reason, n in totals.lost.items()]
+        dropped = [(totals.zid, f',reason="{reason}"', n) for totals in every for reason, n in totals.dropped.items()]
+        for name, samples in {"received": received, "lost": lost, "dropped": dropped}.items():
+            if described:
+                yield f"# HELP zenspark_{name}_messages {COUNTED[name]}"
+                yield f"# TYPE zenspark_{name}_messages counter"
+            for zid, labels, count in samples:
+                yield f'zenspark_{name}_messages_total{{{here},remote_zid="{zid}"{labels}}} {count}'
+
+    def _refusal_lines(self, here: str, described: bool) -> Iterator[str]:
+        if described:
+            yield "# HELP zenspark_refusals What neighbours asked for and did not get because of a limit or rule."
+            yield "# TYPE zenspark_refusals counter"
+        for limit, count in self._node.router.refusals.counts.items():
+            yield f'zenspark_refusals_total{{{here},limit="{limit}"}} {count}'
+
+    # -- the network
+
+    def _graphs(self) -> Iterator[tuple[str, Callable[[], str]]]:
+        """The regions of which there is a graph, and how to draw it."""
+        network = self._node.router.network
+        if self._node.identity.whatami is WhatAmI.ROUTER:
+            assert network is not None
+            yield NORTH, partial(_draw_network, network, ())
+            yield REGIONS[Region.SOUTH_PEER], partial(self._draw_neighbours, (Region.SOUTH_PEER,))
+        elif self._node.identity.whatami is WhatAmI.PEER:
+            yield NORTH, partial(self._draw_north, network)
+
+    @staticmethod
+    def _drawn(key: str, draw: Callable[[], str]) -> Document:
+        return Document(key, draw().encode(), Encoding.TEXT_PLAIN)
+
+    def _draw_neighbours(self, regions: tuple[Region, ...]) -> str:
+        return _graph(dict(enumerate([str(self._node.identity.zid), *self._neighbours_in(regions)])), [])
+
+    def _draw_north(self, network: Network | None) -> str:
+        """What a peer knows: its neighbours, and if it relays the network that they are in."""
+        regions = (Region.PEER, Region.UPSTREAM)
+        if network is None:
+            return self._draw_neighbours(regions)
+        return _draw_network(network, self._neighbours_in(regions))
+
+    def _neighbours_in(self, regions: tuple[Region, ...]) -> list[str]:
+        """The neighbours in these regions; a peer that relays is in the network, and still one of a router's peers."""
+        relays = Region.SOUTH_PEER in regions
+        return [
+            str(face.zid)
+            for face in self._node.drivers
+            if face.region in regions or (relays and face.relays and face.whatami is WhatAmI.PEER)
+        ]
+
+    def _successors(self, network: Network) -> Iterator[tuple[str, Callable[[], Document]]]:
+        """For each tree and each router, the one beside us to which messages go."""
+        known = sorted(network.nodes.values())
+        for root in known:
+            for to in known:
+                key = f"{self.root}/route/successor/src/{root}/dst/{to}"
+                if to != network.zid:
+                    yield key, partial(self._successor, key, network, root, to)
+
+    @staticmethod
+    def _successor(key: str, network: Network, root: ZenohId, to: ZenohId) -> Document:
+        return as_json(key, str(network.successor(root, to)))
+
+    # -- declarations
+
+    def _declarations(self, asked: str) -> Iterator[Document]:
+        for name, kind in DECLARED.items():
+            yield from self._holders(name, partial(introspection.declared, self._node.router, kind), asked)
+        for name, kind in ASKED.items():
+            yield from self._holders(name, partial(introspection.asked, self._node.router, kind), asked)
+
+    def _holders(self, name: str, look_up: Callable[[str], dict[str, Holders]], asked: str) -> Iterator[Document]:
+        found: dict[str, Holders] = {}
+        for rest in below(asked, f"{self.root}/{name}"):
+            found.update(look_up(rest))
+        for key, holders in found.items():
+            yield as_json(f"{self.root}/{name}/{key}", holders)
+
+
+def below(asked: str, prefix: str) -> set[str]:
+    """What a key expression says of the keys below a prefix: together they match what it matches there."""
+    return {"/".join(rest) for rest in _below(asked.split("/"), prefix.split("/")) if rest}
+
+
+def _below(asked: list[str], prefix: list[str]) -> Iterator[list[str]]:
+    if not prefix:
+        yield asked
+    elif asked and asked[0] == ANYTHING:
+        yield from _below(asked[1:], prefix)
+        if not prefix[0].startswith("@"):
+            yield from _below(asked, prefix[1:])
+    elif asked and intersects(asked[0], prefix[0]):
+        yield from _below(asked[1:], prefix[1:])
+
+
+def _ends(link: Link | Seat) -> dict[str, str]:
+    return {"dst": link.dst, "src": link.src}
+
+
+def _draw_network(network: Network, others: Sequence[str]) -> str:
+    """The graph of routers and relays, numbered as they are in our messages, then neighbours that are not in it."""
+    numbers = {zid: number for number, zid in network.nodes.items()}
+    edges = [(numbers[one], numbers[other], far) for one, other, far in network.edges]
+    named = {number: str(zid) for number, zid in network.nodes.items()}
+    outside = [name for name in others if name not in named.values()]
+    return _graph(named | dict(enumerate(outside, max(named) + 1)), edges)
+
+
+def _graph(nodes: dict[int, str], edges: list[tuple[int, int, float]]) -> str:
+    """A graph in the language of graphviz."""
+    lines = [f'    {number} [ label = "{name}" ]\n' for number, name in sorted(nodes.items())]
+    lines += [f'    {max(edge[:2])} -- {min(edge[:2])} [ label = "{json.dumps(edge[2])}" ]\n' for edge in sorted(edges)]
+    return f"graph {{\n{''.join(lines)}}}\n"

@@ -1,0 +1,100 @@
+"""What a session tells its own program of its neighbours: the keys `@/<zid>/session/transport/**`.
+
+A query gets a document for each transport and each link, a subscriber hears of each that comes and goes. Nobody else
+sees them. Keys and shapes are those of eclipse-zenoh 1.10.2; protocol.md section 17.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from zenspark.api.adminspace.documents import Document, as_json
+from zenspark.api.entities import Queryable
+from zenspark.api.info import link_of, transport_of
+from zenspark.engine.runtime import Hub
+from zenspark.key import KeyExpr
+from zenspark.key.match import intersects
+from zenspark.net.node.node import Neighbour
+from zenspark.router.face import Face
+from zenspark.types.enums import Locality, SampleKind
+from zenspark.types.network_info import Link, Transport
+from zenspark.types.query import Query
+from zenspark.types.sample import sample_from_body
+from zenspark.wire import values as wire
+from zenspark.wire.messages import Del, Put
+
+
+class Neighbours:
+    """The transports and links of one session, as keys of its own; lives as long as the session."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._root = f"@/{hub.node.identity.zid}/session"
+        key_expr = KeyExpr(f"{self._root}/**")
+        queryable: Queryable[None] = Queryable(hub, key_expr, False, Locality.SESSION_LOCAL, hub.attach(self._on_query))
+        hub.on_transport[queryable.id.eid] = self._tell
+
+    def _documents(self, face: Face, neighbour: Neighbour) -> list[Document]:
+        """A transport, and the link below it."""
+        transport, link = transport_of(face, neighbour), link_of(face, neighbour)
+        kind = "multicast" if transport.is_multicast else "unicast"
+        key = f"{self._root}/transport/{kind}/{transport.zid}"
+        return [as_json(key, _transport(transport)), as_json(f"{key}/link/{_number(link)}", _link(link))]
+
+    def _on_query(self, query: Query) -> None:
+        with query:
+            for document in self._all():
+                if intersects(document.key, str(query.key_expr)):
+                    query.reply(document.key, document.payload, encoding=document.encoding)
+
+    def _all(self) -> Iterator[Document]:
+        for face, neighbour in self._hub.node.neighbourhood.items():
+            yield from self._documents(face, neighbour)
+
+    def _tell(self, kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
+        """A neighbour comes, or goes: then its link goes first."""
+        documents = self._documents(face, neighbour)
+        for document in documents if kind is SampleKind.PUT else reversed(documents):
+            key = KeyExpr(document.key)
+            put = Put(encoding=document.encoding.to_wire(), payload=document.payload)
+            body = put if kind is SampleKind.PUT else Del()
+            self._hub.subscriptions.deliver(sample_from_body(body, key, wire.QoS.DEFAULT), True, is_recurring=False)
+
+
+def _transport(transport: Transport) -> dict[str, Any]:
+    return {
+        "zid": str(transport.zid),
+        "whatami": str(transport.whatami),
+        "is_qos": transport.is_qos,
+        "is_shm": transport.is_shm,
+    }
+
+
+def _link(link: Link) -> dict[str, Any]:
+    """A link; what it carries is said only where priorities are told apart."""
+    document = {
+        "src": link.src,
+        "dst": link.dst,
+        "group": link.group,
+        "mtu": link.mtu,
+        "is_streamed": link.is_streamed,
+        "interfaces": link.interfaces,
+        "auth_identifier": link.auth_identifier,
+    }
+    if link.priorities is None or link.reliability is None:
+        return document
+    first, last = (_spelt(wire.Priority(number)) for number in link.priorities)
+    return {**document, "priorities": {"start": first, "end": last}, "reliability": _spelt(link.reliability)}
+
+
+def _spelt(member: Enum) -> str:
+    """A name as it is spelt in Rust."""
+    return member.name.title().replace("_", "")
+
+
+def _number(link: Link) -> int:
+    """A number for a link, the same as long as it is there."""
+    return int.from_bytes(hashlib.blake2b(f"{link.src} {link.dst}".encode(), digest_size=8).digest(), "big")

@@ -1,0 +1,75 @@
+"""Cache: the last publications of an advanced publisher, for those who ask for them again (protocol section 18)."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from zenspark.clock import ns_from_ntp64
+from zenspark.errors import ZError
+from zenspark.key import KeyExpr
+from zenspark.types.arguments import MAX_DIGITS, decimal
+from zenspark.types.query import Query, reply_again
+from zenspark.types.selector import Parameters
+from zenspark.types.time_range import TimeRange
+from zenspark.wire.messages import Del, Put
+
+logger = logging.getLogger("zenspark.api")
+
+_NUMBERS = re.compile(rf"(\d{{0,{MAX_DIGITS}}})(?:(\.\.)(\d{{0,{MAX_DIGITS}}}))?")
+
+
+class Cache:
+    """So many publications on one key, the oldest forgotten first."""
+
+    def __init__(self, key_expr: KeyExpr, size: int, clock: Callable[[], float] = time.time) -> None:
+        self._key_expr = key_expr
+        self._bodies: deque[Put | Del] = deque(maxlen=size)
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def add(self, body: Put | Del) -> None:
+        """Something was published."""
+        with self._lock:
+            self._bodies.append(body)
+
+    def answer(self, query: Query) -> None:
+        """Reply with what is asked for, the oldest first."""
+        with query:
+            try:
+                for body in self.wanted(query.parameters):
+                    reply_again(query, self._key_expr, body)
+            except ZError as error:
+                logger.warning("a query for past samples on %s cannot be answered: %s", self._key_expr, error)
+
+    def wanted(self, parameters: Parameters) -> list[Put | Del]:
+        """What `_sn`, `_time` and `_max` leave of it."""
+        with self._lock:
+            found = list(self._bodies)
+        numbers = parameters.get("_sn")
+        if numbers is not None:
+            found = _numbered(found, numbers)
+        times = parameters.get("_time")
+        if times is not None:
+            range_ = TimeRange.parse(times, self._clock())
+            found = [body for body in found if body.timestamp is None or _seconds(body.timestamp.ntp64) in range_]
+        most = decimal(parameters.get("_max") or "")
+        return found[-most:] if most else found
+
+
+def _seconds(ntp64: int) -> float:
+    return ns_from_ntp64(ntp64) / 1e9
+
+
+def _numbered(bodies: list[Put | Del], text: str) -> list[Put | Del]:
+    """Those with a number in the range `from..to`; either side may be empty, and one number is a range of its own."""
+    parts = _NUMBERS.fullmatch(text)
+    if parts is None or (not parts[1] and not parts[3]):
+        return bodies
+    first = int(parts[1] or 0)
+    last = first if parts[2] is None else int(parts[3]) if parts[3] else 1 << 32
+    return [body for body in bodies if body.source_info is not None and first <= body.source_info.sn <= last]

@@ -1,0 +1,26 @@
+"""Guests: clients that use a session from outside Zenoh, by HTTP. Access control applies to them as to neighbours.
+
+A guest has no zid, user or certificate: subjects name it by the interface it came in by, or by the link protocol
+`http`. What it sends is `ingress`, what it is sent is `egress`; keys are those that neighbours see.
+"""
+
+from __future__ import annotations
+
+from zenspark.api.session import Session
+from zenspark.net.links.interfaces import names_at
+from zenspark.router.interceptors.rules import Action, Flow, Party
+
+PROTOCOL = "http"
+
+
+class Guest:
+    """One client, and what it may do."""
+
+    def __init__(self, session: Session, local_address: str) -> None:
+        self._node = session._hub.node
+        self._namespace = session._hub.namespace
+        self._party = Party(None, names_at(local_address) if self._node.has_access_control else (), PROTOCOL)
+
+    def may(self, flow: Flow, action: Action, key: str) -> bool:
+        """Whether access control lets it do that to a key, or be sent it."""
+        return self._node.allows(self._party, flow, action, self._namespace.outward(key))

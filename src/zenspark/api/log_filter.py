@@ -1,0 +1,109 @@
+"""Logging as scripts for eclipse-zenoh switch it on: by `RUST_LOG`, or at a level they name.
+
+What is logged goes through Python's `logging`, to loggers below `zenspark`. `RUST_LOG` is read as eclipse-zenoh does:
+directives separated by commas, each a level, a target, or `target=level`; the most exact target counts, and what none
+names is off. The targets of eclipse-zenoh stand for our loggers: `zenoh` for `zenspark`, `zenoh::net` and
+`zenoh_transport` for `zenspark.net`. A directive that cannot be read is named on standard error and left out.
+
+Lines go to standard error, unless the program has handlers of its own at the root logger: then they go there, once.
+Errors of callbacks are logged to `zenspark.handlers`, whatever `RUST_LOG` says, as in eclipse-zenoh.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator
+
+from zenspark.types.arguments import expect
+
+OFF = logging.CRITICAL + 10
+LEVELS = {
+    "off": OFF,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+    "trace": logging.DEBUG,
+}
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+ROOT = "zenspark"
+HANDLERS = f"{ROOT}.handlers"
+"""Where errors in the callbacks of programs are logged."""
+
+_NUMBERS = dict(zip("012345", LEVELS, strict=True))
+_TARGET = re.compile(r"[\w:.-]+")
+_LINKS = ("zenoh_transport", "zenoh_link", "zenoh_protocol", "zenoh_codec")
+"""Crates of eclipse-zenoh whose place is taken by `zenspark.net`."""
+_changed: set[str] = set()
+"""The loggers below `zenspark` that have a level of their own since the last call."""
+
+
+def try_init_log_from_env() -> None:
+    """Log what `RUST_LOG` names; nothing changes if it is not set."""
+    text = os.environ.get("RUST_LOG")
+    if text:
+        _log(dict(_directives(text)))
+
+
+def init_log_from_env_or(level: str) -> None:
+    """Log what `RUST_LOG` names, or else what this text names in the same way."""
+    expect(str, level)
+    _log(dict(_directives(os.environ.get("RUST_LOG") or "")) or dict(_directives(level)))
+
+
+def _directives(text: str) -> Iterator[tuple[str | None, int]]:
+    """The targets of a filter and their levels; None is the target of a level without one."""
+    for directive in filter(None, (part.strip() for part in text.split(","))):
+        target, has_level, name = (part.strip() for part in directive.rpartition("="))
+        level = _level(name)
+        if not has_level and level is not None:
+            yield None, level
+        elif not has_level and _TARGET.fullmatch(name):
+            yield name, LEVELS["trace"]
+        elif level is not None and _TARGET.fullmatch(target):
+            yield target, level
+        else:
+            expected = f"{', '.join(LEVELS)}, a number 0-5, or target=level"
+            print(f"ignoring `{directive}`: expected {expected}", file=sys.stderr)
+
+
+def _level(name: str) -> int | None:
+    name = name.lower()
+    return LEVELS.get(_NUMBERS.get(name, name))
+
+
+def _logger_name(target: str) -> str | None:
+    """Which of our loggers a target stands for; None if none."""
+    if target.startswith(_LINKS):
+        return f"{ROOT}.net"
+    first, *rest = target.replace("::", ".").split(".")
+    return ".".join([ROOT, *rest]) if first in ("zenoh", ROOT) else None
+
+
+def _log(levels: dict[str | None, int]) -> None:
+    """Set the levels of our loggers, and see to it that their lines are shown."""
+    named = {ROOT: levels.get(None, OFF), HANDLERS: logging.ERROR}
+    named |= {name: level for target, level in levels.items() if target and (name := _logger_name(target))}
+    for name in _changed - set(named):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    _changed.update(named)
+    for name, level in named.items():
+        logging.getLogger(name).setLevel(level)
+    logger = logging.getLogger(ROOT)
+    if not any(isinstance(handler, _Fallback) for handler in logger.handlers):
+        logger.addHandler(_Fallback())
+
+
+class _Fallback(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for type checkers
+    """Writes to standard error what no handler of the program itself will write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(FORMAT))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.getLogger().handlers:
+            super().emit(record)

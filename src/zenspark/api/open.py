@@ -1,0 +1,220 @@
+"""open(): from a configuration to a session in the network."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from typing import ClassVar
+
+from zenspark.api.adminspace.adminspace import AdminSpace
+from zenspark.api.adminspace.transports import Neighbours
+from zenspark.api.session import Session
+from zenspark.clock import HybridClock
+from zenspark.config.config import Config
+from zenspark.config.interceptors import interception_of
+from zenspark.config.settings import Settings
+from zenspark.config.user_dictionary import read_users
+from zenspark.engine.connectivity import Reach, roles
+from zenspark.engine.qos_overrides import Overrides
+from zenspark.engine.runtime import Hub, StampMaker
+from zenspark.net.io.writer import Patience
+from zenspark.net.node.node import Limits, Node, identity
+from zenspark.router.linkstate.gossip import Gossip
+from zenspark.router.router import Policy
+from zenspark.router.timestamping import Stamping
+from zenspark.transport.handshake import Credentials, Offer
+from zenspark.transport.multicast import DEFAULT_BATCH_SIZE, Rules
+from zenspark.types.arguments import expect
+from zenspark.wire import values as wire
+
+logger = logging.getLogger("zenspark.api")
+
+RESOLUTIONS = {"8bit": 0x08, "16bit": 0x09, "32bit": 0x0A}
+"""How large sequence numbers get, as it stands in INIT: protocol.md section 1.7."""
+
+
+class Running:
+    """What runs for one session: it ends once, whoever asks for that, and with the process at the latest."""
+
+    _all: ClassVar[set[Running]] = set()
+
+    def __init__(self, hub: Hub, reach: Reach) -> None:
+        self._hub = hub
+        self._reach = reach
+        self._lock = threading.RLock()
+        self._has_ended = False
+        hub.node.on_failed = self.end
+        self._all.add(self)
+
+    def end(self) -> None:
+        """Write what was said, tell the neighbours, stop. Whoever comes second waits for that, except the loop."""
+        in_loop = self._hub.node.loop.is_current
+        if not self._lock.acquire(blocking=not in_loop):
+            return
+        try:
+            if not self._has_ended:
+                self._has_ended = True
+                self._end(in_loop)
+        finally:
+            self._lock.release()
+
+    def _end(self, in_loop: bool) -> None:
+        node = self._hub.node
+        logger.info("close session zid=%s", node.identity.zid)
+        self._reach.end()
+        try:
+            self._hub.end()
+            if not in_loop:  # the loop itself cannot wait: it has to do the writing
+                for pump in node.pumps:
+                    pump.drain()
+        finally:
+            node.close()
+            self._reach.release()
+            self._all.discard(self)
+
+    @classmethod
+    def end_all(cls) -> None:
+        """Before the process ends: afterwards threads stand still, and what they had to say is lost."""
+        for running in list(cls._all):
+            running.end()
+
+    @classmethod
+    def forget_all(cls) -> None:
+        """In a forked child: nothing runs there, and the parent goes on."""
+        for running in cls._all:
+            running._hub.is_over = running._has_ended = True
+            running._lock = threading.RLock()
+        cls._all.clear()
+
+
+atexit.register(Running.end_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Running.forget_all)
+
+
+class Opening:
+    """A session on its way: `finish` waits for the network, `give_up` in another thread ends that."""
+
+    def __init__(self, config: Config | None, timestamp_callback: StampMaker | None) -> None:
+        self._settings = (Config() if config is None else expect(Config, config)).settings()
+        node = _node(self._settings)
+        logger.info("Using ZID: %s", node.identity.zid)
+        self._hub = Hub(node, self._settings, timestamp_callback)
+        self._reach = Reach(node, self._settings)
+        self._running = Running(self._hub, self._reach)
+        node.start(self._hub)
+        if self._settings.adminspace.enabled:
+            AdminSpace(self._hub, self._settings)
+
+    def finish(self) -> Session:
+        """Listen and connect as configured, and return when the network is reached."""
+        try:
+            self._reach.begin()
+        except BaseException:
+            self.give_up()
+            raise
+        settings = self._settings
+        overrides = Overrides(settings.qos.publication)
+        session = Session(self._hub, settings.queries_default_timeout / 1000, self._running.end, overrides)
+        Neighbours(self._hub)
+        return session
+
+    def give_up(self) -> None:
+        """End what there is so far."""
+        self._running.end()
+
+
+def open(config: Config | None = None, *, timestamp_callback: StampMaker | None = None) -> Session:
+    """Open a session: listen and connect as configured, and return when the network is reached."""
+    return Opening(config, timestamp_callback).finish()
+
+
+def _node(settings: Settings) -> Node:
+    whatami = wire.WhatAmI[settings.mode.upper()]
+    zid = None if settings.id is None else wire.ZenohId.parse(settings.id)
+    unicast = settings.transport.unicast
+    queue = settings.transport.link.tx.queue
+    congestion = queue.congestion_control
+    limits = Limits(
+        open_timeout=unicast.open_timeout / 1000,
+        accept_timeout=unicast.accept_timeout / 1000,
+        callers=settings.limits.for_callers(unicast.accept_pending, unicast.max_sessions),
+        message_size=settings.transport.link.rx.max_message_size,
+        session_reassembly=settings.limits.reassembly.session(settings.transport.link.rx.max_message_size),
+        total_reassembly=settings.limits.reassembly.total(settings.transport.link.rx.max_message_size),
+        keep_alives=settings.transport.link.tx.keep_alive,
+        patience=Patience(
+            drop_after=congestion.drop.wait_before_drop / 1e6,
+            block=congestion.block.wait_before_close / 1e6,
+            flow=queue.batching.time_limit / 1000,
+            max_backlog=queue.max_backlog,
+        ),
+    )
+    own = identity(zid, whatami)
+    told = settings.scouting.gossip
+    gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
+    policy, rules, interception = _policy(settings, own.zid), _rules(settings), interception_of(settings)
+    return Node(own, _offer(settings), limits, policy, gossip, rules, interception)
+
+
+def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:
+    timestamping = settings.timestamping
+    stamping = Stamping(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
+    weights = settings.routing.router.linkstate.transport_weights
+    return Policy(
+        query_timeout=settings.queries_default_timeout / 1000,
+        max_query_timeout=settings.queries_max_timeout / 1000,
+        answer_timeout=settings.routing.interests.timeout / 1000,
+        takes_declared_complete=settings.routing.router.all_complete == "declared",
+        is_broker=settings.routing.peers != "mesh",
+        relays=_relays(settings),
+        weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
+        first_sn=int(time.time()),
+        stamping=stamping if timestamping.enabled else None,
+        routers=settings.routing.router.accept,
+        limits=settings.limits.for_router(),
+    )
+
+
+def _relays(settings: Settings) -> bool:
+    """Whether this node passes on messages for others; not where few may be routers, for every relay acts as one."""
+    return settings.routing.peers == "relay" and settings.routing.router.accept is None and settings.mode != "client"
+
+
+def _offer(settings: Settings) -> Offer:
+    transport = settings.transport
+    login = transport.auth.usrpwd
+    credentials = None
+    if login.user is not None and login.password is not None:
+        credentials = Credentials(login.user.encode(), login.password.encode())
+    return Offer(
+        resolution=RESOLUTIONS[transport.link.tx.sequence_number_resolution],
+        batch_size=transport.link.tx.batch_size,
+        lease_ms=transport.link.tx.lease,
+        qos=transport.unicast.qos.enabled,
+        low_latency=transport.unicast.lowlatency,
+        compression=transport.unicast.compression.enabled,
+        finals_apart=transport.link.tx.separate_finals,
+        credentials=credentials,
+        users=None if login.dictionary_file is None else read_users(login.dictionary_file),
+        relays=_relays(settings),
+    )
+
+
+def _rules(settings: Settings) -> Rules:
+    """How this node speaks in multicast groups."""
+    multicast, link = settings.transport.multicast, settings.transport.link
+    return Rules(
+        resolution=RESOLUTIONS[link.tx.sequence_number_resolution],
+        batch_size=min(link.tx.batch_size, DEFAULT_BATCH_SIZE),
+        lease_ms=link.tx.lease,
+        qos=multicast.qos.enabled,
+        compression=multicast.compression.enabled,
+        join_interval=multicast.join_interval / 1000,
+        max_members=multicast.max_sessions,
+        message_limit=link.rx.max_message_size,
+        keep_alives=link.tx.keep_alive,
+    )

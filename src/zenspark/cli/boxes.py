@@ -1,0 +1,151 @@
+"""Messages as trees of boxes: what `zenspark decode HEX` shows.
+
+The layer is seen from the first byte: the numbers of transport and network messages do not overlap. Bytes that fail as
+what they look like may still be a stream, with a length in front.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from zenspark.capture import byte_stream
+from zenspark.cli.formatting import counted, spelled
+from zenspark.cli.screen import Screen
+from zenspark.errors import DecodeError, UsageError
+from zenspark.transport.framing import Framing
+from zenspark.wire import json_fields
+from zenspark.wire.declare import Message
+from zenspark.wire.trace import MAX_TRANSPORT_ID, Row, Trace, box, trace
+
+MIN_NETWORK_ID = 0x19
+
+NARROW = 100
+"""Below so many columns only half as many bytes of a field are shown."""
+
+
+def run(data: bytes, layer: str | None, as_json: bool) -> int:
+    """Show the messages in a few bytes, those before an error, too; the exit code."""
+    if not data:
+        raise UsageError("there are no bytes in HEX")
+    remark = ""
+    if layer is None:
+        layer, remark = layer_of(data)
+    show = show_fields if as_json else show_boxes
+    show(data, layer, remark)
+    return 0
+
+
+def layer_of(data: bytes) -> tuple[str, str]:
+    """What these bytes must be, and a remark if that is not what they look like."""
+    number = data[0] & 0x1F
+    layer = "network" if number >= MIN_NETWORK_ID else "transport"
+    _, error = trace(layer, data)
+    if error is None:
+        return layer, ""
+    try:
+        byte_stream.read(data)
+    except DecodeError:
+        return layer, ""  # then it is a broken message rather than a broken stream
+    if number > MAX_TRANSPORT_ID and layer == "transport":
+        return "stream", f"No message begins with 0x{data[0]:02x}: read as a stream."
+    return "stream", f"Not a {layer} message ({error}): read as a stream."
+
+
+def show_fields(data: bytes, layer: str, remark: str) -> None:
+    """Print the fields of each message, or of the stream, on a line."""
+    if layer == "stream":
+        shown = [byte_stream.to_fields(data)]
+    else:
+        traces, error = trace(layer, data)
+        if error is not None:
+            raise error
+        shown = [json_fields.to_fields(found.message) for found in traces if found.message is not None]
+    for fields in shown:
+        print(msgspec.json.encode(fields).decode())
+
+
+def show_boxes(data: bytes, layer: str, remark: str) -> None:
+    """Draw each message."""
+    screen = Screen()
+    if remark:
+        screen.print(remark, style="yellow")
+    if layer == "stream":
+        draw_stream(screen, data)
+        return
+    traces, error = trace(layer, data)
+    draw(screen, traces, data)
+    if error is not None:
+        raise error
+
+
+def draw_stream(screen: Screen, data: bytes) -> None:
+    """Print the batches of a stream and what is in them."""
+    manner, found = byte_stream.read(data)
+    layer = "bare" if manner.framing is Framing.U32 else "transport"
+    for batch, messages in found:
+        width = manner.framing.width
+        size = f"{counted(len(batch.sent), 'byte')} behind a {manner.framing} length"
+        screen.print(Text.assemble(("batch", "bold"), f" at byte {batch.start - width}: {size}"))
+        if batch.packed:
+            unpacked = bytes(batch.content)
+            screen.print(f"compressed; unpacked, and counted from 0, it has {counted(len(unpacked), 'byte')}")
+            draw(screen, trace(layer, unpacked)[0], unpacked)
+        elif messages:
+            begin, end = batch.place(0, len(batch.content))
+            draw(screen, trace(layer, data, begin, end)[0], data)
+
+
+def draw(screen: Screen, traces: list[Trace], data: bytes) -> None:
+    """Print messages with everything inside them."""
+    shown = 12 if screen.width >= NARROW else 6
+    for found in traces:
+        screen.print(_tree(found, data, shown))
+
+
+def _tree(found: Trace, data: bytes, shown: int) -> Tree:
+    tree = Tree(Group(_heading(found), _grid(found, data, shown)), guide_style="dim")
+    for child in found.children:
+        tree.children.append(_tree(child, data, shown))
+    return tree
+
+
+def _heading(found: Trace) -> Text:
+    size = counted(found.end - found.start, "byte")
+    text = Text.assemble((found.cls.NAME, "bold cyan"), f" at byte {found.start}, {size}")
+    if found.message is None:
+        text.append(", broken", "bold red")
+    return text
+
+
+def _grid(found: Trace, data: bytes, shown: int) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(no_wrap=True, justify="right", style="green")
+    grid.add_column(no_wrap=True, style="yellow")
+    grid.add_column(overflow="fold")
+    for row in box(found, data):
+        if row.is_field:
+            grid.add_row(Text(row.box), str(row.start), _hex(data[row.start : row.end], shown), Text(_meaning(row)))
+        else:
+            grid.add_row(Text(row.box))
+    return grid
+
+
+def _hex(data: bytes, shown: int) -> str:
+    return data[:shown].hex(" ") + (" …" if len(data) > shown else "")
+
+
+def _meaning(row: Row) -> str:
+    if row.flags:
+        return ", ".join(row.flags)
+    if isinstance(row.value, Message):
+        return f"{row.value.NAME}, below"
+    if isinstance(row.value, tuple) and row.value and isinstance(row.value[0], Message):
+        return f"{counted(len(row.value), 'message')}, below"
+    if row.value is None:
+        return ""
+    return "yes" if row.value is True else spelled(row.value)

@@ -1,0 +1,218 @@
+"""How values of the protocol are spelled for people: short, on one line, and safe to print.
+
+What comes from the network may hold anything. What is not printable is shown by its number, so that no key and no
+payload can move the cursor or change the colours of a terminal.
+"""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from zenspark.errors import DecodeError
+from zenspark.wire import json_fields
+from zenspark.wire.codec import decode_link_states
+from zenspark.wire.declare import Field, Message, fields_of
+from zenspark.wire.messages import Close, Declaration, NetworkOam, Query, Reply
+from zenspark.wire.values import (
+    BoundExpr,
+    Congestion,
+    Encoding,
+    EntityId,
+    Extension,
+    Locator,
+    Priority,
+    QoS,
+    QueryableInfo,
+    QueryBody,
+    SourceInfo,
+    Timestamp,
+    WireEnum,
+    WireExpr,
+    ZenohId,
+)
+
+PREVIEW = 28
+"""How many characters of a value are shown."""
+
+SHORT_ID = 9
+"""How many characters of a node's id are shown where it is not the subject: random ones have 32."""
+
+USUAL_QOS = (QoS.DEFAULT, QoS.DECLARE, QoS.REQUEST)
+"""What eclipse-zenoh sends with publications, declarations and queries: not worth a word."""
+
+OUTSIDE = {"wire_expr", "ext_wire_expr", "msgs", "unit"}
+"""Fields that have a column or lines of their own, or stand with another."""
+
+NAMELESS = {"payload", "encoding", "info"}
+"""Fields whose value tells what they are."""
+
+
+def printable(text: str) -> str:
+    """The text with everything that is not printable spelled out."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def shortened(text: str, room: int = PREVIEW) -> str:
+    """The beginning of a text that is too long."""
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def counted(count: int, noun: str) -> str:
+    """1 byte, 2 bytes."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def preview(data: bytes) -> str:
+    """The beginning of some bytes, as text if they are text, and how many there are unless all are shown."""
+    if not data:
+        return "empty"
+    text = _as_text(data[: 4 * PREVIEW])
+    shown, quote = (data[:PREVIEW].hex(" "), "") if text is None else (printable(text), '"')
+    whole = len(shown) <= PREVIEW and len(data) <= 4 * PREVIEW
+    return quote + shortened(shown) + quote + ("" if whole else f" {counted(len(data), 'byte')}")
+
+
+def _as_text(data: bytes) -> str | None:
+    try:
+        text = getincrementaldecoder("utf-8")().decode(data)  # a character cut in two at the end is no harm
+    except UnicodeDecodeError:
+        return None
+    return text if text and all(c.isprintable() or c in "\t\r\n" for c in text) else None
+
+
+def moment(timestamp: Timestamp) -> str:
+    """When, and by whose clock."""
+    seconds, nanoseconds = divmod(timestamp.unix_ns, 1_000_000_000)
+    day = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{day}.{nanoseconds // 1000:06} by {shortened(str(timestamp.id), SHORT_ID)}"
+
+
+def treatment(qos: QoS) -> str:
+    """How a message wants to be treated, as far as that is not the default."""
+    words = [f"priority {qos.priority.value} {qos.priority.text}"] if qos.priority is not Priority.DATA else []
+    words += [qos.congestion.text.replace("_", " ")] if qos.congestion is not Congestion.DROP else []
+    return " ".join(words + ["express"] * qos.express) or "default"
+
+
+def expression(expr: WireExpr | BoundExpr) -> str:
+    """A key expression as sent."""
+    if not expr.scope:
+        return printable(expr.suffix) or "none"
+    whose = f" of the {expr.mapping.text}" if isinstance(expr, WireExpr) else ""
+    return f"key {expr.scope}{whose}" + (f" + {printable(expr.suffix)}" if expr.suffix else "")
+
+
+def spelled(value: object) -> str:
+    """Any value of a message."""
+    match value:
+        case bytes():
+            return preview(value)
+        case str():
+            return f'"{printable(value)}"'
+        case Timestamp():
+            return moment(value)
+        case QoS():
+            return treatment(value)
+        case WireExpr() | BoundExpr():
+            return expression(value)
+        case Encoding() | Locator() | ZenohId():
+            return printable(str(value))
+        case EntityId() | SourceInfo():
+            number = f" sn {value.sn}" if isinstance(value, SourceInfo) else ""
+            return f"{shortened(str(value.zid), SHORT_ID)}/{value.eid}{number}"
+    return _spelled_otherwise(value)
+
+
+def _spelled_otherwise(value: object) -> str:
+    match value:
+        case Priority():
+            return f"{value.value} {value.text}"
+        case WireEnum():
+            return value.text
+        case QueryableInfo():
+            return ("complete" if value.complete else "incomplete") + f" at distance {value.distance}" * bool(
+                value.distance
+            )
+        case QueryBody():
+            return preview(value.payload) + ("" if value.encoding == Encoding.BYTES else f" {spelled(value.encoding)}")
+        case Extension(value=None):
+            return f"unknown extension 0x{value.id:x}"
+        case Extension():
+            return f"unknown extension 0x{value.id:x} {spelled(value.value)}"
+        case tuple():
+            return ", ".join(map(spelled, value)) or "none"
+        case int():
+            return str(value)
+    return ", ".join(f"{name} {part}" for name, part in json_fields.plain(value).items())
+
+
+# -- a whole message ---------------------------------------------------------------------------------------------
+
+
+def title(message: Message) -> str:
+    """What a message is called in one or two words: D_TOKEN for a DECLARE with one, RESPONSE PUT, REQUEST."""
+    body = getattr(message, "body", None)
+    if not isinstance(body, Message):
+        return message.NAME
+    if isinstance(body, Declaration):
+        return body.NAME
+    if isinstance(body, Reply):
+        body = body.body
+    return message.NAME if isinstance(body, Query) else f"{message.NAME} {body.NAME}"
+
+
+def details(message: Message) -> list[str]:
+    """What a message says besides its key: its value, then every field that does not have its default."""
+    found = list(_details(message))
+    return [text for first, text in found if first] + [text for first, text in found if not first]
+
+
+def _details(message: Message) -> Iterator[tuple[bool, str]]:
+    for field in fields_of(type(message)):
+        value = None if field.flags else getattr(message, field.name)
+        if isinstance(value, Message):
+            yield from _details(value)
+        elif not field.flags and _is_worth_a_word(field, value):
+            yield from ((field.name == "payload", text) for text in _detail(message, field, value))
+
+
+def _is_worth_a_word(field: Field, value: object) -> bool:
+    if field.name in OUTSIDE or value is False:
+        return False
+    return field.required or (value != field.default and value not in USUAL_QOS)
+
+
+def _detail(message: Message, field: Field, value: object) -> Iterator[str]:
+    if isinstance(message, NetworkOam) and field.name == "zbuf" and message.id == message.LINK_STATE:
+        yield from _link_states(message)
+    elif isinstance(message, Close) and field.name == "reason":
+        yield f"reason {message.reason} {message.why.name.lower()}"
+    elif field.name == "cookie":
+        yield f"cookie of {counted(len(value), 'byte')}"  # type: ignore[arg-type]  # opaque: its bytes tell nobody anything
+    elif field.name == "lease":
+        yield f"lease {value} {message.unit.text}"  # type: ignore[attr-defined]
+    elif value is True:
+        yield field.name
+    elif isinstance(value, Timestamp):
+        yield f"at {moment(value)}"
+    elif field.name in NAMELESS or isinstance(value, QoS):
+        yield spelled(value)
+    elif field.name == "exts":
+        yield from map(spelled, message.exts)  # type: ignore[attr-defined]
+    else:
+        yield f"{field.name} {spelled(value)}"
+
+
+def _link_states(oam: NetworkOam) -> Iterator[str]:
+    assert oam.zbuf is not None
+    try:
+        for entry in decode_link_states(oam.zbuf):
+            yield f"node ({', '.join(details(entry))})"
+    except DecodeError as error:
+        yield f"link states that cannot be read: {error}"

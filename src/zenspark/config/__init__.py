@@ -1,0 +1,1 @@
+"""Configuration: zenohd's documents, parsed, checked key by key, and typed."""

@@ -1,0 +1,160 @@
+"""Config: zenohd's configuration as users hold it, from a file, the environment, JSON5 text, or key by key."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from zenspark.config import json5_parser
+from zenspark.config.documents import MAX_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
+from zenspark.config.schema import (
+    ConfigError,
+    Document,
+    Json,
+    checked,
+    filled,
+    refuse_name,
+    refuse_unprotected,
+    resolved,
+    unused,
+)
+from zenspark.config.settings import Settings
+
+logger = logging.getLogger("zenspark.api")
+
+
+class Config:
+    """What a session is opened with; empty, it means the defaults of eclipse-zenoh.
+
+    Every value is checked when it is given: an error names the key, what is expected there and what was found.
+    """
+
+    DEFAULT_CONFIG_PATH_ENV: ClassVar[str] = "ZENOH_CONFIG"
+
+    __slots__ = ("_document",)
+    _document: Document
+
+    def __init__(self) -> None:
+        self._document = {}
+
+    @classmethod
+    def from_env(cls) -> Config:
+        """Reads the file that the environment variable ZENOH_CONFIG names."""
+        path = os.environ.get(cls.DEFAULT_CONFIG_PATH_ENV)
+        if path is None:
+            raise ConfigError("", f"a file named by {cls.DEFAULT_CONFIG_PATH_ENV}", "no such environment variable")
+        return cls.from_file(path)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Config:
+        """Reads a file: JSON5 if its name ends in `.json5` or `.json`, YAML if in `.yaml` or `.yml`."""
+        file = Path(path)
+        if file.suffix not in (".json5", ".json", ".yaml", ".yml"):
+            raise ConfigError("", "a file .json5, .json, .yaml or .yml", str(file))
+        try:
+            with file.open(encoding="utf-8") as opened:
+                text = opened.read(MAX_TEXT_CHARACTERS + 1)  # one more is too many, and is refused
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError("", "a file that can be read", f"{file}: {error}") from error
+        return cls._of(_parse_yaml(text) if file.suffix in (".yaml", ".yml") else _parse_json5(text, ""))
+
+    @classmethod
+    def from_json5(cls, json: str) -> Config:
+        """Reads JSON5 text."""
+        return cls._of(_parse_json5(json, ""))
+
+    @classmethod
+    def _of(cls, document: Json) -> Config:
+        config = cls()
+        config._document = checked(Settings, document)
+        return config
+
+    def insert_json5(self, key: str, value: str) -> None:
+        """Sets one key, such as `scouting/multicast/enabled`, or everything below one, to a value in JSON5."""
+        names = _names(key)
+        given = _parse_json5(value, key)
+        for name in reversed(names):
+            given = {name: given}
+        given = checked(Settings, given)
+        for name in names:
+            given = given[name]
+        self._document = _with(self._document, names, given)
+
+    def get_json(self, key: str) -> str:
+        """The value of one key, or of everything below one, as JSON; defaults included."""
+        value: Json = filled(Settings, self._document)
+        for name in _names(key):
+            if not isinstance(value, dict) or name not in value:
+                refuse_name(key, name, value if isinstance(value, dict) else ())
+            value = value[name]
+        return _compact(value)
+
+    def settings(self) -> Settings:
+        """What the session reads; one warning names the keys that were set and are not used.
+
+        A key that asks for a protection zenspark does not have is an error instead.
+        """
+        refuse_unprotected(Settings, self._document)
+        settings = resolved(Settings, self._document, self._document.get("mode") or "peer")
+        login = settings.transport.auth.usrpwd
+        if (login.user is None) != (login.password is None):
+            missing = "user" if login.user is None else "password"
+            raise ConfigError(f"transport/auth/usrpwd/{missing}", "a text, as the other one is set", "null")
+        vain = list(unused(Settings, self._document))
+        if vain:
+            logger.warning("configuration keys that zenspark does not use: %s", ", ".join(vain))
+        return settings
+
+    def __str__(self) -> str:
+        return _compact(filled(Settings, self._document), sort=True)
+
+    def __repr__(self) -> str:
+        return f"<Config {_compact(self._document)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self._document == other._document if isinstance(other, Config) else NotImplemented
+
+
+def _with(document: Document, names: list[str], value: Json) -> Document:
+    """The document with one value changed; the old one stays as it was."""
+    name, *below = names
+    if not below:
+        return {**document, name: value}
+    inner = document.get(name)
+    return {**document, name: _with(inner if isinstance(inner, dict) else {}, below, value)}
+
+
+def _names(key: str) -> list[str]:
+    if not isinstance(key, str):
+        raise TypeError(f"expected a str, found {type(key).__name__!r}")
+    names = [name for name in key.split("/") if name]
+    if not names:
+        raise ConfigError("", "a key such as connect/endpoints", repr(key))
+    if len(names) > MAX_DEPTH:
+        raise ConfigError("", f"a key of at most {MAX_DEPTH} names", f"one of {len(names)}")
+    return names
+
+
+def _parse_json5(text: str, key: str) -> Json:
+    if not isinstance(text, str):
+        raise TypeError(f"expected a str, found {type(text).__name__!r}")
+    try:
+        return json5_parser.parse(text)
+    except DocumentError as error:
+        raise ConfigError(key, "JSON5", str(error)) from error
+
+
+def _parse_yaml(text: str) -> Json:
+    from zenspark.config import yaml_parser  # here, as few have such a file and it loads slowly
+
+    try:
+        return yaml_parser.parse(text)
+    except DocumentError as error:
+        raise ConfigError("", "YAML", str(error)) from error
+
+
+def _compact(value: Json, *, sort: bool = False) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=sort)

@@ -1,0 +1,123 @@
+"""What the configuration says of interceptors, checked as a whole.
+
+Ids that are used must exist, and only once. What the rules could not protect is refused: members of multicast groups,
+which they do not apply to, and user names where no neighbour can log in.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from zenspark.config.schema import ConfigError
+from zenspark.config.settings import AccessControl, Settings
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.router.interceptors.access_control import Access
+from zenspark.router.interceptors.chain import Interception
+from zenspark.router.interceptors.rules import AccessSubject
+
+logger = logging.getLogger("zenspark.api")
+
+
+def interception_of(settings: Settings) -> Interception | None:
+    """The interceptors of a node; None if there are none."""
+    _check_ids("downsampling", settings.downsampling)
+    _check_ids("low_pass_filter", settings.low_pass_filter)
+    _check_ids("qos/network", settings.qos.network)
+    access = _access(settings.access_control)
+    _check_groups(settings)
+    if settings.access_control.enabled:
+        _check_users(settings)
+    if not (access or settings.downsampling or settings.low_pass_filter or settings.qos.network):
+        return None
+    return Interception(settings.downsampling, access, settings.qos.network, settings.low_pass_filter)
+
+
+def _check_groups(settings: Settings) -> None:
+    """No multicast group is joined where rules are to limit what neighbours do: they do not apply to its members."""
+    limits = {
+        "access_control": settings.access_control.enabled,
+        "downsampling": bool(settings.downsampling),
+        "low_pass_filter": bool(settings.low_pass_filter),
+    }
+    groups = [endpoint for endpoint in map(Endpoint.parse, settings.listen.endpoints) if endpoint.is_group]
+    for name in (name for name, is_set in limits.items() if is_set and groups):
+        expected = f"no multicast group while {name} is set, which does not apply to the members of a group"
+        raise ConfigError("listen/endpoints", expected, groups[0].locator.text)
+
+
+def _check_users(settings: Settings) -> None:
+    """Subjects are named by user only where users log in: a rule for them would otherwise never count."""
+    if settings.transport.auth.usrpwd.dictionary_file is not None:
+        return
+    for number, subject in enumerate(settings.access_control.subjects or ()):
+        if subject.usernames is not None:
+            expected = "no user names without transport/auth/usrpwd/dictionary_file: no neighbour can log in here"
+            found = ", ".join(subject.usernames)
+            raise ConfigError(f"access_control/subjects/{number}/usernames", expected, found)
+
+
+def _access(control: AccessControl) -> Access | None:
+    if not control.enabled:
+        return None
+    lists = {"rules": control.rules, "subjects": control.subjects, "policies": control.policies}
+    for name, found in lists.items():
+        if found is None:
+            raise ConfigError(f"access_control/{name}", "a list, as access control is enabled", "null")
+    empty = [name for name, found in lists.items() if not found]
+    if empty:
+        default = control.default_permission
+        logger.warning(
+            "access_control has no %s: the default, %s, counts for everything", " and no ".join(empty), default
+        )
+        return Access(default)
+    return _checked(control)
+
+
+def _checked(control: AccessControl) -> Access:
+    rules, subjects, policies = control.rules or (), control.subjects or (), control.policies or ()
+    _check_ids("access_control/rules", rules, is_needed=True)
+    _check_ids("access_control/subjects", subjects, is_needed=True)
+    _check_ids("access_control/policies", policies)
+    for number, subject in enumerate(subjects):
+        _check_subject(f"access_control/subjects/{number}", subject)
+    for number, policy in enumerate(policies):
+        place = f"access_control/policies/{number}"
+        _check_names(f"{place}/rules", policy.rules, [rule.id for rule in rules])
+        _check_names(f"{place}/subjects", policy.subjects, [subject.id for subject in subjects])
+    return Access(control.default_permission, rules, subjects, policies)
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str | None: ...
+
+
+def _check_ids(place: str, items: Sequence[_Named], is_needed: bool = False) -> None:
+    """No id is there twice; where one is needed, it is not empty."""
+    known: set[str] = set()
+    for number, item in enumerate(items):
+        if item.id is None:
+            continue
+        if is_needed and not item.id.strip():
+            raise ConfigError(f"{place}/{number}/id", "an id that is not empty", json.dumps(item.id))
+        if item.id in known:
+            raise ConfigError(f"{place}/{number}/id", "an id that no other has", json.dumps(item.id))
+        known.add(item.id)
+
+
+def _check_subject(place: str, subject: AccessSubject) -> None:
+    for name in ("interfaces", "cert_common_names", "usernames"):
+        for number, text in enumerate(getattr(subject, name) or ()):
+            if not text.strip():
+                raise ConfigError(f"{place}/{name}/{number}", "a text that is not empty", json.dumps(text))
+
+
+def _check_names(place: str, names: Sequence[str], known: Sequence[str]) -> None:
+    if not names:
+        raise ConfigError(place, "a list that is not empty", "[]")
+    for number, name in enumerate(names):
+        if name not in known:
+            raise ConfigError(f"{place}/{number}", f"one of {', '.join(known)}", json.dumps(name))

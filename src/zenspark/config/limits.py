@@ -1,0 +1,110 @@
+"""The keys below `limits`: what neighbours may make this node hold and do (see `settings.py`, docs/security.md).
+
+eclipse-zenoh has none of them. A limit has a number, never "unlimited": a larger number is what a larger machine needs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from zenspark.config.schema import UNSET, Section
+from zenspark.key.limits import KeyLimits
+from zenspark.net.node.pending_links import CallerLimits
+from zenspark.router.limits import RouterLimits
+from zenspark.transport.reassembly import LARGEST_MESSAGES
+
+Count = Annotated[int, Meta(ge=1, description="a number from 1 on")]
+Bytes = Annotated[int, Meta(ge=1024, description="a number of bytes, at least 1024")]
+
+_KEY = KeyLimits()
+_CALLERS = CallerLimits()
+_ROUTER = RouterLimits()
+
+
+class KeySettings(Section, frozen=True):
+    """How large a key expression may be, from a neighbour or from this session."""
+
+    bytes: Annotated[int, Meta(ge=64, le=0xFFFF, description="a number of bytes from 64 to 65535")] = _KEY.bytes
+    chunks: Count = _KEY.chunks
+    wildcards: Count = _KEY.wildcards
+
+
+class SessionSettings(Section, frozen=True):
+    """What one neighbour may have declared, asked and named at a time."""
+
+    declarations: Count = _ROUTER.declarations
+    network_declarations: Count = _ROUTER.network_declarations
+    declared_bytes: Bytes = _ROUTER.declared_bytes
+    declared_chunks: Count = _ROUTER.declared_chunks
+    wild_chunks: Count = _ROUTER.wild_chunks
+    interests: Count = _ROUTER.interests
+    key_numbers: Annotated[int, Meta(ge=1, le=0xFFFF, description="a number from 1 to 65535")] = _ROUTER.key_numbers
+    key_number_bytes: Bytes = _ROUTER.key_number_bytes
+    queries: Count = _ROUTER.queries
+
+
+class AddressSettings(Section, frozen=True):
+    """What one IPv4 address, or one IPv6 network of 64 bits, may have at a time; this machine has no such limit."""
+
+    pending: Count = _CALLERS.pending_per_address
+    sessions: Count = _CALLERS.sessions_per_address
+
+
+class ReassemblySettings(Section, frozen=True):
+    """Bytes in messages of which not all fragments have come."""
+
+    session_bytes: Annotated[Bytes | None, UNSET] = None
+    """As many as transport/link/rx/max_message_size if it is not set: one message of the largest size."""
+    total_bytes: Annotated[Bytes | None, UNSET] = None
+    """Twice as many if it is not set."""
+
+    def session(self, max_message_size: int) -> int:
+        """Bytes for one neighbour."""
+        return max_message_size if self.session_bytes is None else self.session_bytes
+
+    def total(self, max_message_size: int) -> int:
+        """Bytes for all neighbours."""
+        return LARGEST_MESSAGES * max_message_size if self.total_bytes is None else self.total_bytes
+
+
+class NetworkSettings(Section, frozen=True):
+    """What routers may tell of their network. It should be the same in all routers of a network."""
+
+    nodes: Count = _ROUTER.network_nodes
+    node_links: Count = _ROUTER.node_links
+    links: Count = _ROUTER.network_links
+
+
+class LimitSettings(Section, frozen=True):
+    """All limits that eclipse-zenoh does not have."""
+
+    key: KeySettings = KeySettings()
+    session: SessionSettings = SessionSettings()
+    address: AddressSettings = AddressSettings()
+    reassembly: ReassemblySettings = ReassemblySettings()
+    network: NetworkSettings = NetworkSettings()
+
+    def for_callers(self, pending: int, sessions: int) -> CallerLimits:
+        """What the node needs of them besides the numbers in all, which are zenohd's own keys."""
+        return CallerLimits(pending, self.address.pending, sessions, self.address.sessions)
+
+    def for_router(self) -> RouterLimits:
+        """What the router needs of them."""
+        session = self.session
+        return RouterLimits(
+            key=KeyLimits(bytes=self.key.bytes, chunks=self.key.chunks, wildcards=self.key.wildcards),
+            declarations=session.declarations,
+            network_declarations=session.network_declarations,
+            declared_bytes=session.declared_bytes,
+            declared_chunks=session.declared_chunks,
+            wild_chunks=session.wild_chunks,
+            interests=session.interests,
+            key_numbers=session.key_numbers,
+            key_number_bytes=session.key_number_bytes,
+            queries=session.queries,
+            network_nodes=self.network.nodes,
+            node_links=self.network.node_links,
+            network_links=self.network.links,
+        )

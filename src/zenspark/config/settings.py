@@ -1,0 +1,373 @@
+"""Every key of zenohd's configuration (1.10), declared once: its type, its default, and whether zenspark uses it.
+
+What a `Settings` holds is settled: for one mode, defaults filled in. The names and defaults are zenohd's, the order is
+the one it prints. Keys of our own stand last in their section. Times without a unit are in milliseconds. The keys below
+`transport` are in a file of their own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from zenspark.config.limits import LimitSettings
+from zenspark.config.schema import PER_MODE, U16, UNSET, UNSET_UNUSED, UNUSED, Key, Milliseconds, Mode, Section
+from zenspark.config.transport import Transport
+from zenspark.errors import UsageError
+from zenspark.key import KeyExpr
+from zenspark.router.interceptors.rules import (
+    AccessPolicy,
+    AccessRule,
+    AccessSubject,
+    CongestionName,
+    DownsamplingItem,
+    LowPassItem,
+    NodeId,
+    OverwriteItem,
+    Permission,
+    PriorityName,
+    RouterSubject,
+)
+
+Roles = tuple[Mode, ...]
+Endpoint = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^/?#]+/[^?#]+(\?[^?#]+)?(#[^?]+)?$",
+        description="an endpoint `protocol/address[?metadata][#config]`",
+    ),
+]
+SocketAddress = Annotated[
+    str,
+    Meta(
+        pattern=r"^([0-9.]+|\[[0-9a-fA-F:.]+(%\w+)?\]):\d{1,5}$",
+        description="an address and port such as 224.0.0.224:7446",
+    ),
+]
+AnyKey = Annotated[str, Meta(description="a key expression")]
+FixedKey = Annotated[str, Meta(description="a key expression without wildcards")]
+Strategy = Literal["always", "greater-zid"]
+
+
+def _is_key(key: str) -> bool:
+    try:
+        KeyExpr(key)
+    except UsageError:
+        return False
+    return True
+
+
+def _is_fixed(key: str | None) -> bool:
+    try:
+        return key is None or not KeyExpr(key).is_wild
+    except UsageError:
+        return False
+
+
+class EndpointGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Endpoints of one node: a link to each, or to the first that answers."""
+
+    strategy: Literal["allOf", "oneOf"]
+    locators: tuple[Endpoint, ...]
+
+
+class ByTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which of two nodes connects, by what the other one is."""
+
+    to_router: Strategy = "always"
+    to_peer: Strategy = "always"
+
+
+class TransportWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far away a neighbouring router counts."""
+
+    dst_zid: NodeId
+    weight: U16
+
+
+# --- where to connect and listen ------------------------------------------------------------------
+
+
+class Retry(Section, frozen=True):
+    """How long to wait before trying again, and how fast that grows."""
+
+    period_init_ms: Annotated[Milliseconds, PER_MODE] = 1000
+    period_max_ms: Annotated[Milliseconds, PER_MODE] = 4000
+    period_increase_factor: Annotated[float, PER_MODE] = 2.0
+
+
+class Connect(Section, frozen=True):
+    """Whom to connect to."""
+
+    timeout_ms: Annotated[int, Key(unset=True, per_mode=True, defaults={"router": -1, "peer": -1, "client": 0})] = 0
+    """0 tries once, less than 0 for ever."""
+    endpoints: Annotated[tuple[Endpoint | EndpointGroup, ...], Key(per_mode=True, otherwise=())] = ()
+    exit_on_failure: Annotated[
+        bool, Key(unset=True, per_mode=True, defaults={"router": False, "peer": False, "client": True})
+    ] = False
+    """Whether opening the session fails when nobody answers."""
+    retry: Annotated[Retry, UNSET] = Retry()
+
+
+class Listen(Section, frozen=True):
+    """Where to be reached."""
+
+    timeout_ms: Annotated[int, PER_MODE] = 0
+    """0 tries once, less than 0 for ever."""
+    endpoints: Annotated[
+        tuple[Endpoint, ...],
+        Key(
+            per_mode=True,
+            otherwise=(),
+            defaults={"router": ("tcp/[::]:7447",), "peer": ("tcp/[::]:0",), "client": ()},
+        ),
+    ] = ()
+    exit_on_failure: Annotated[bool, PER_MODE] = True
+    """Whether opening the session fails when an address is taken."""
+    retry: Annotated[Retry, UNSET] = Retry()
+
+
+class ReturnConditions(Section, frozen=True):
+    """What `open` waits for before it returns."""
+
+    connect_scouted: Annotated[bool, UNSET] = True
+    declares: Annotated[bool, UNSET] = True
+
+
+class Open(Section, frozen=True):
+    """How `open` behaves."""
+
+    return_conditions: ReturnConditions = ReturnConditions()
+
+
+# --- finding others -------------------------------------------------------------------------------
+
+ANYBODY = ("router", "peer", "client")
+AUTOCONNECT = Key(unset=True, per_mode=True, defaults={"router": (), "peer": ANYBODY, "client": ANYBODY})
+GOSSIP_TARGET = Key(
+    unset=True, per_mode=True, defaults={"router": ("router", "peer"), "peer": ("router", "peer"), "client": ()}
+)
+
+
+class Multicast(Section, frozen=True):
+    """Finding others by asking everybody on the local network."""
+
+    enabled: Annotated[bool, UNSET] = True
+    address: Annotated[SocketAddress, UNSET] = "224.0.0.224:7446"
+    interface: Annotated[str, UNSET] = "auto"
+    ttl: Annotated[int, Meta(ge=0, le=255), UNSET] = 1
+    autoconnect: Annotated[Roles, AUTOCONNECT] = ()
+    autoconnect_strategy: Annotated[Strategy | ByTarget, PER_MODE] = "always"
+    listen: Annotated[bool, PER_MODE] = True
+    """Whether to answer others who ask."""
+
+
+class Gossip(Section, frozen=True):
+    """Finding others by what neighbours tell."""
+
+    enabled: Annotated[bool, UNSET] = True
+    multihop: Annotated[bool, UNSET] = False
+    target: Annotated[Roles, GOSSIP_TARGET] = ()
+    autoconnect: Annotated[Roles, AUTOCONNECT] = ()
+    autoconnect_strategy: Annotated[Strategy | ByTarget, PER_MODE] = "always"
+
+
+class Scouting(Section, frozen=True):
+    """Finding others."""
+
+    timeout: Annotated[Milliseconds, UNSET] = 3000
+    """How long a client looks for somebody to connect to."""
+    delay: Annotated[Milliseconds, UNSET] = 500
+    """How long a peer looks around before `open` returns."""
+    multicast: Multicast = Multicast()
+    gossip: Gossip = Gossip()
+
+
+# --- what happens to messages ---------------------------------------------------------------------
+
+
+class Timestamping(Section, frozen=True):
+    """Whether samples without a timestamp get one here."""
+
+    enabled: Annotated[
+        bool, Key(unset=True, per_mode=True, defaults={"router": True, "peer": False, "client": False})
+    ] = False
+    drop_future_timestamp: Annotated[bool, UNSET] = False
+    """Whether samples stamped too far in the future are dropped instead of stamped anew."""
+    extension: Annotated[bool, Key(hidden=True)] = False
+    """Ours: whether PUSH repeats the timestamp of what this session publishes in its Timestamp extension (0x2)."""
+
+
+class LinkState(Section, frozen=True):
+    """How routers see their network."""
+
+    transport_weights: tuple[TransportWeight, ...] = ()
+
+
+def _are_networks(subjects: tuple[RouterSubject, ...] | None) -> bool:
+    try:
+        for subject in subjects or ():
+            for network in subject.addresses or ():
+                ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+ROUTER_SUBJECTS = Key(unset=True, hidden=True, check=_are_networks)
+
+
+class RouterRouting(Section, frozen=True):
+    """Routing in routers."""
+
+    peers_failover_brokering: Annotated[bool, Key(hidden=True, used=False)] = True
+    linkstate: LinkState = LinkState()
+    accept: Annotated[tuple[RouterSubject, ...] | None, ROUTER_SUBJECTS] = None
+    """Ours: who may connect to a router as another router; everybody if it is not set."""
+    all_complete: Annotated[Literal["covering", "declared"], Key(hidden=True)] = "covering"
+    """Ours: whether a query for AllComplete goes to the complete queryables whose key includes that of the query, as in
+    eclipse-zenoh, or to all that are declared complete."""
+
+
+class Interests(Section, frozen=True):
+    """Asking neighbours what they have declared."""
+
+    timeout: Annotated[Milliseconds, UNSET] = 10_000
+
+
+class Routing(Section, frozen=True):
+    """Where messages go."""
+
+    router: RouterRouting = RouterRouting()
+    peer: Annotated[Any, Key(hidden=True, used=False)] = None
+    interests: Interests = Interests()
+    peers: Annotated[Literal["broker", "mesh", "relay"], Key(hidden=True)] = "relay"
+    """Ours: what nodes do for peers that have no link to each other; docs/routing.md."""
+
+
+KEY_EXPRS = Key(check=lambda keys: all(_is_key(key) for key in keys))
+
+
+class Aggregation(Section, frozen=True):
+    """Declaring one key for many."""
+
+    subscribers: Annotated[tuple[AnyKey, ...], KEY_EXPRS] = ()
+    publishers: Annotated[tuple[AnyKey, ...], KEY_EXPRS] = ()
+
+
+class PublicationTreatment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How publications are sent; what is not said here is up to the program."""
+
+    congestion_control: CongestionName | None = None
+    priority: PriorityName | None = None
+    express: bool | None = None
+    reliability: Literal["reliable", "best_effort"] | None = None
+    allowed_destination: Literal["any", "remote", "session_local"] | None = None
+
+
+class PublicationRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A treatment for all publications whose keys are included."""
+
+    key_exprs: tuple[AnyKey, ...]
+    config: PublicationTreatment
+
+
+RULES = Key(check=lambda rules: all(_is_key(key) for rule in rules for key in rule.key_exprs))
+
+
+class Qos(Section, frozen=True):
+    """Treating messages of some keys in another way."""
+
+    publication: Annotated[tuple[PublicationRule, ...], RULES] = ()
+    network: tuple[OverwriteItem, ...] = ()
+
+
+# --- the rest, and the whole ----------------------------------------------------------------------
+
+
+class Permissions(Section, frozen=True):
+    """What others may do in the admin space."""
+
+    read: bool = True
+    write: bool = False
+
+
+class AdminSpace(Section, frozen=True):
+    """Keys under `@/` that tell about this node."""
+
+    enabled: bool = False
+    permissions: Permissions = Permissions()
+
+
+class Gateway(Section, frozen=True):
+    """Regions of a network."""
+
+    south: Annotated[Any, Key(unset=True, used=False, as_if="auto")] = None
+
+
+class AccessControl(Section, frozen=True):
+    """Who may do what."""
+
+    enabled: bool = False
+    default_permission: Permission = "deny"
+    rules: Annotated[tuple[AccessRule, ...] | None, UNSET] = None
+    subjects: Annotated[tuple[AccessSubject, ...] | None, UNSET] = None
+    policies: Annotated[tuple[AccessPolicy, ...] | None, UNSET] = None
+
+
+class Stats(Section, frozen=True):
+    """Counting messages by key."""
+
+    filters: Annotated[tuple[Any, ...], UNUSED] = ()
+
+
+class PluginsLoading(Section, frozen=True):
+    """Where plugins are found."""
+
+    enabled: Annotated[bool, UNUSED] = False
+    search_dirs: Annotated[tuple[str | dict[str, Any], ...], UNUSED] = (
+        {"kind": "current_exe_parent", "value": None},
+        ".",
+        "~/.zenoh/lib",
+        "/opt/homebrew/lib",
+        "/usr/local/lib",
+        "/usr/lib",
+    )
+
+
+class Settings(Section, frozen=True):
+    """The whole configuration of one node, settled."""
+
+    id: Annotated[NodeId | None, UNSET] = None
+    """In hexadecimal; a random one if it is not set."""
+    metadata: Annotated[Any, UNSET] = None
+    """Whatever others are to see in the admin space."""
+    mode: Annotated[Mode, UNSET] = "peer"
+    region_name: Annotated[str | None, UNSET_UNUSED] = None
+    gateway: Gateway = Gateway()
+    connect: Connect = Connect()
+    listen: Listen = Listen()
+    open: Open = Open()
+    scouting: Scouting = Scouting()
+    timestamping: Timestamping = Timestamping()
+    queries_default_timeout: Annotated[Milliseconds, UNSET] = 10_000
+    queries_max_timeout: Annotated[Milliseconds, Key(hidden=True)] = 3_600_000
+    """How long a query of a neighbour may take at most: until then it is kept in memory."""
+    routing: Routing = Routing()
+    aggregation: Aggregation = Aggregation()
+    qos: Qos = Qos()
+    transport: Transport = Transport()
+    adminspace: AdminSpace = AdminSpace()
+    namespace: Annotated[FixedKey | None, Key(unset=True, check=_is_fixed)] = None
+    """Stands before every key of the session, unseen by it."""
+    downsampling: tuple[DownsamplingItem, ...] = ()
+    access_control: AccessControl = AccessControl()
+    low_pass_filter: tuple[LowPassItem, ...] = ()
+    stats: Stats = Stats()
+    plugins_loading: PluginsLoading = PluginsLoading()
+    plugins: Annotated[Any, UNUSED] = msgspec.field(default_factory=dict)
+    limits: Annotated[LimitSettings, Key(hidden=True)] = LimitSettings()
+    """Ours: what neighbours may make this node hold and do."""

@@ -1,0 +1,225 @@
+"""The keys below `transport`: sessions, links, queues, encryption and who may connect (see `settings.py`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from zenspark.config.schema import SECRET, U16, UNSET, UNSET_REFUSED, UNUSED, Key, Milliseconds, Section, Size
+
+Microseconds = Annotated[int, Meta(ge=0)]
+Batches = Annotated[int, Meta(ge=1, le=16)]
+
+
+class Enabled(Section, frozen=True):
+    """Something that is on or off, and on unless somebody turns it off."""
+
+    enabled: bool = True
+
+
+class Disabled(Section, frozen=True):
+    """Something that is on or off, and off unless somebody turns it on."""
+
+    enabled: bool = False
+
+
+class Unicast(Section, frozen=True):
+    """Sessions between two nodes."""
+
+    open_timeout: Milliseconds = 10_000
+    accept_timeout: Milliseconds = 10_000
+    accept_pending: Size = 100
+    max_sessions: Size = 1000
+    max_links: Annotated[Size, UNUSED] = 1
+    lowlatency: bool = False
+    qos: Enabled = Enabled()
+    compression: Disabled = Disabled()
+
+
+class MulticastTransport(Section, frozen=True):
+    """Sessions of many nodes in one group."""
+
+    join_interval: Annotated[int, Meta(ge=1, description="a number of milliseconds, at least 1")] = 2500
+    max_sessions: Size = 1000
+    qos: Disabled = Disabled()
+    compression: Disabled = Disabled()
+
+
+class QueueSize(Section, frozen=True):
+    """How many batches may wait at each priority."""
+
+    control: Annotated[Batches, UNUSED] = 2
+    real_time: Annotated[Batches, UNUSED] = 2
+    interactive_high: Annotated[Batches, UNUSED] = 2
+    interactive_low: Annotated[Batches, UNUSED] = 2
+    data_high: Annotated[Batches, UNUSED] = 2
+    data: Annotated[Batches, UNUSED] = 2
+    data_low: Annotated[Batches, UNUSED] = 2
+    background: Annotated[Batches, UNUSED] = 2
+
+
+class Drop(Section, frozen=True):
+    """Messages that may be dropped when a queue is full."""
+
+    wait_before_drop: Microseconds = 1000
+    max_wait_before_drop_fragments: Annotated[Microseconds, UNUSED] = 50_000
+
+
+class Block(Section, frozen=True):
+    """Messages that must not be dropped when a queue is full."""
+
+    wait_before_close: Microseconds = 5_000_000
+    """After so long the link is closed instead."""
+
+
+class Congestion(Section, frozen=True):
+    """What happens when a queue is full."""
+
+    drop: Drop = Drop()
+    block: Block = Block()
+
+
+class Batching(Section, frozen=True):
+    """Whether messages wait for others to share a batch, and how long."""
+
+    enabled: Annotated[bool, UNUSED] = True
+    time_limit: Milliseconds = 1
+
+
+class Allocation(Section, frozen=True):
+    """When the memory of the queues is taken."""
+
+    mode: Annotated[Literal["init", "lazy"], UNUSED] = "lazy"
+
+
+class Queue(Section, frozen=True):
+    """Messages on their way out."""
+
+    size: QueueSize = QueueSize()
+    congestion_control: Congestion = Congestion()
+    batching: Batching = Batching()
+    allocation: Allocation = Allocation()
+    max_backlog: Annotated[Size, Key(hidden=True)] = 1 << 25
+    """Bytes that may wait for one link; a neighbour for which more wait is given up."""
+
+
+class Transmission(Section, frozen=True):
+    """What is sent over a link."""
+
+    sequence_number_resolution: Literal["8bit", "16bit", "32bit"] = "32bit"
+    lease: Milliseconds = 10_000
+    keep_alive: Annotated[int, Meta(ge=1)] = 4
+    """How many times in a lease to say that one is still there."""
+    batch_size: U16 = 0xFFFF
+    queue: Queue = Queue()
+    threads: Annotated[Size, UNUSED] = 1
+    separate_finals: Annotated[bool, Key(hidden=True)] = False
+    """Ours: whether each RESPONSE_FINAL goes in a FRAME of its own, as the specification draws it, and so in one more
+    batch; eclipse-zenoh sends it behind the last RESPONSE, and takes both."""
+
+
+class Reception(Section, frozen=True):
+    """What is received over a link."""
+
+    buffer_size: Annotated[Size, UNUSED] = 0xFFFF
+    max_message_size: Size = 1 << 30
+    """Larger messages are refused before any memory is reserved for them."""
+
+
+class Tls(Section, frozen=True):
+    """Certificates and keys, as files or as base64 text."""
+
+    root_ca_certificate: Annotated[str | None, UNSET] = None
+    listen_private_key: Annotated[str | None, UNSET] = None
+    listen_certificate: Annotated[str | None, UNSET] = None
+    enable_mtls: Annotated[bool, UNSET] = False
+    connect_private_key: Annotated[str | None, UNSET] = None
+    connect_certificate: Annotated[str | None, UNSET] = None
+    verify_name_on_connect: Annotated[bool, UNSET] = True
+    close_link_on_expiration: Annotated[bool, UNSET] = False
+    so_sndbuf: Annotated[Size | None, UNSET] = None
+    so_rcvbuf: Annotated[Size | None, UNSET] = None
+    root_ca_certificate_base64: Annotated[str | None, SECRET] = None
+    listen_private_key_base64: Annotated[str | None, SECRET] = None
+    listen_certificate_base64: Annotated[str | None, SECRET] = None
+    connect_private_key_base64: Annotated[str | None, SECRET] = None
+    connect_certificate_base64: Annotated[str | None, SECRET] = None
+
+
+class Tcp(Section, frozen=True):
+    """Buffers of TCP sockets."""
+
+    so_sndbuf: Annotated[Size | None, UNSET] = None
+    so_rcvbuf: Annotated[Size | None, UNSET] = None
+
+
+class UnixPipe(Section, frozen=True):
+    """Links over named pipes."""
+
+    file_access_mask: Annotated[int | None, UNSET_REFUSED] = None
+
+
+class Links(Section, frozen=True):
+    """Links of every kind."""
+
+    protocols: Annotated[tuple[str, ...] | None, UNSET] = None
+    """Those that may be used; all if it is not set."""
+    tx: Transmission = Transmission()
+    rx: Reception = Reception()
+    tls: Tls = Tls()
+    tcp: Tcp = Tcp()
+    unixpipe: UnixPipe = UnixPipe()
+
+
+class SharedMemoryOptimization(Section, frozen=True):
+    """Moving large messages through shared memory."""
+
+    enabled: bool = True
+    pool_size: Size = 16_777_216
+    message_size_threshold: Size = 3072
+    messages: tuple[str, ...] = ("put", "query", "reply")
+
+
+class SharedMemory(Section, frozen=True):
+    """Moving messages through shared memory."""
+
+    enabled: Annotated[bool, Key(used=False, as_if=False)] = True
+    mode: Annotated[Literal["init", "lazy"], UNUSED] = "lazy"
+    transport_optimization: Annotated[SharedMemoryOptimization, UNUSED] = SharedMemoryOptimization()
+
+
+class UserPassword(Section, frozen=True):
+    """The name and password to log in with, and a file of those who may log in here."""
+
+    user: Annotated[str | None, UNSET] = None
+    password: Annotated[str | None, UNSET] = None
+    dictionary_file: Annotated[str | None, UNSET] = None
+
+
+class PublicKey(Section, frozen=True):
+    """Logging in with a key."""
+
+    public_key_pem: Annotated[str | None, UNSET_REFUSED] = None
+    private_key_pem: Annotated[str | None, UNSET_REFUSED] = None
+    public_key_file: Annotated[str | None, UNSET_REFUSED] = None
+    private_key_file: Annotated[str | None, UNSET_REFUSED] = None
+    key_size: Annotated[Size | None, UNSET_REFUSED] = None
+    known_keys_file: Annotated[str | None, UNSET_REFUSED] = None
+
+
+class Auth(Section, frozen=True):
+    """Who may connect."""
+
+    usrpwd: UserPassword = UserPassword()
+    pubkey: PublicKey = PublicKey()
+
+
+class Transport(Section, frozen=True):
+    """How nodes talk to each other."""
+
+    unicast: Unicast = Unicast()
+    multicast: MulticastTransport = MulticastTransport()
+    link: Links = Links()
+    shared_memory: SharedMemory = SharedMemory()
+    auth: Auth = Auth()

@@ -1,0 +1,94 @@
+"""YAML to values, within the limits of a configuration: aliases must not make a text much larger than it is.
+
+Before anything is built the text is walked through once: depth is counted, and every alias as often as large as what it
+stands for. Plain values only are built, no objects; a name that is there twice is an error, as zenohd has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, cast
+
+import yaml
+
+from zenspark.config.documents import MAX_DEPTH, DocumentError, check_length
+from zenspark.config.schema import Json
+
+MAX_NODES = 1_000_000
+"""Values in a text, those behind aliases counted each time: a few hundred bytes of aliases can stand for billions."""
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader of libyaml, ten times as fast, where PyYAML was built with it."""
+
+
+class _Loader(_Base):  # type: ignore[misc]  # chosen at run time
+    """Refuses names that are there twice, or that are no text."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for name, _ in node.value:
+            if name.tag == "tag:yaml.org,2002:merge":
+                continue
+            if name.tag != "tag:yaml.org,2002:str":
+                raise _error(name.start_mark, "a name that is not a text")
+            if name.value in seen:
+                raise _error(name.start_mark, f"the name {name.value!r} a second time")
+            seen.add(name.value)
+        return cast("dict[Hashable, Any]", super().construct_mapping(node, deep=deep))
+
+
+def parse(text: str) -> Json:
+    """The value of a YAML text; DocumentError if it is none."""
+    check_length(text)
+    try:
+        _Walk().over(text)
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        raise _error(error.problem_mark or error.context_mark, error.problem or "not YAML") from error
+    except yaml.reader.ReaderError as error:
+        raise DocumentError(1, 1, f"a character at position {error.position} that YAML does not allow") from error
+
+
+class _Walk:
+    """Counts what a text stands for, without building it."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        """How many values each anchor stands for."""
+        self._open: list[tuple[str | None, int]] = []
+        """The collections around the present place: their anchors, and how many values there were before each."""
+        self._nodes = 0
+
+    def over(self, text: str) -> None:
+        for event in yaml.parse(text, _Loader):
+            if isinstance(event, yaml.CollectionStartEvent):
+                self._enter(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                anchor, before = self._open.pop()
+                self._name(anchor, self._nodes - before)
+            elif isinstance(event, yaml.ScalarEvent):
+                self._count(1, event)
+                self._name(event.anchor, 1)
+            elif isinstance(event, yaml.AliasEvent):
+                self._count(self._sizes.get(event.anchor or "", 1), event)
+                if any(anchor == event.anchor for anchor, _ in self._open):
+                    raise _error(event.start_mark, f"the alias {event.anchor} inside what it stands for")
+
+    def _enter(self, event: yaml.CollectionStartEvent) -> None:
+        self._open.append((event.anchor, self._nodes))
+        self._count(1, event)
+        if len(self._open) > MAX_DEPTH:
+            raise _error(event.start_mark, f"more than {MAX_DEPTH} objects and lists inside each other")
+
+    def _count(self, nodes: int, event: yaml.Event) -> None:
+        self._nodes += nodes
+        if self._nodes > MAX_NODES:
+            raise _error(event.start_mark, f"more than {MAX_NODES} values, with aliases counted each time")
+
+    def _name(self, anchor: str | None, size: int) -> None:
+        if anchor is not None:
+            self._sizes[anchor] = size
+
+
+def _error(mark: Any, problem: str) -> DocumentError:  # noqa: ANN401 - a mark of either loader
+    return DocumentError(mark.line + 1, mark.column + 1, problem) if mark else DocumentError(1, 1, problem)

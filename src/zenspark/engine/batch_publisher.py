@@ -1,0 +1,181 @@
+"""How a record batch leaves this session: column by column, to its own subscribers and to every neighbour with one.
+
+The batch is checked whole before anything is sent. Each distinct key is routed once; a neighbour that wants all keys
+gets the columns as they are, one that wants some gets those rows. The thread that publishes writes the frames itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenspark.arrow.encode import Run, checked, rows_of, runs_of, stamped
+from zenspark.engine.publisher import Publishing, admitted, encode_for, targets_of
+from zenspark.engine.runtime import Hub
+from zenspark.errors import RowError, UsageError
+from zenspark.handlers.handler import Inlet
+from zenspark.key import KeyExpr
+from zenspark.net.io.driver import Pump
+from zenspark.router.face import Guard
+from zenspark.types.enums import Locality
+from zenspark.types.sample import Sample, sample_from_body
+from zenspark.wire.columns import Rows
+from zenspark.wire.values import WireExpr
+
+Batches: TypeAlias = "pa.RecordBatch | pa.Table"
+Treat: TypeAlias = Callable[[KeyExpr, Publishing], Publishing]
+"""How a key is published, given how the others are."""
+
+
+class Wanted(msgspec.Struct):
+    """The keys somebody behind a link wants, how to say them there, and who decides what may be said."""
+
+    guard: Guard | None
+    exprs: dict[str, WireExpr] = msgspec.field(default_factory=dict)
+
+
+class Part(msgspec.Struct):
+    """Rows that are published with the same settings."""
+
+    publishing: Publishing
+    keys: list[str]
+    runs: list[Run]
+
+
+class Bulk:
+    """Publishes record batches, under one key or under the keys they bring; some keys may be treated by themselves."""
+
+    def __init__(
+        self, hub: Hub, publishing: Publishing, key_expr: KeyExpr | None = None, treat: Treat | None = None
+    ) -> None:
+        self._hub = hub
+        self._publishing = publishing
+        self._key_expr = key_expr
+        self._treat = treat
+
+    def put(self, batches: Batches) -> int:
+        """Publish every row; how many deliveries to a neighbour were dropped because of congestion."""
+        if not isinstance(batches, pa.RecordBatch | pa.Table):
+            raise TypeError(f"expected a pyarrow.RecordBatch or Table, found {type(batches).__name__!r}")
+        given = batches.to_batches() if isinstance(batches, pa.Table) else [batches]
+        ready = [part for batch in given if batch.num_rows for part in self._prepared(batch)]
+        return sum(self._publish(part, run) for part in ready for run in part.runs)
+
+    def _prepared(self, batch: pa.RecordBatch) -> list[Part]:
+        """What a batch brings: everything that may be refused is refused here."""
+        zid = self._hub.node.identity.zid
+        exact = checked(batch, zid)
+        keys = self._keys(exact)
+        stamps = self._publishing.stamps
+        if self._hub.stamps if stamps is None else stamps:
+            exact = stamped(exact, zid, self._hub.stamps_for)
+        rows_of(exact, WireExpr(0, keys[0]), encoding=self._publishing.encoding)
+        treated = self._treated(keys)
+        return [
+            self._part(exact if len(treated) == 1 else _only(exact, mine), publishing, mine)
+            for publishing, mine in treated.items()
+        ]
+
+    def _treated(self, keys: list[str]) -> dict[Publishing, list[str]]:
+        """The keys that are published alike."""
+        if self._treat is None:
+            return {self._publishing: keys}
+        found: dict[Publishing, list[str]] = {}
+        for key in keys:
+            found.setdefault(self._treat(KeyExpr(key), self._publishing), []).append(key)
+        return found
+
+    def _part(self, batch: pa.RecordBatch, publishing: Publishing, keys: list[str]) -> Part:
+        said = batch.select([name for name in batch.schema.names if name not in publishing.fixed])
+        return Part(publishing, keys, list(runs_of(said, publishing.qos, publishing.reliable)))
+
+    def _keys(self, batch: pa.RecordBatch) -> list[str]:
+        if "key" not in batch.schema.names:
+            if self._key_expr is None:
+                raise UsageError("the batch needs a column 'key'")
+            return [str(self._key_expr)]
+        column = batch.column("key")
+        found: list[str] = pc.unique(column).to_pylist()
+        for key in found:
+            self._check_key(key, column)
+        return found
+
+    def _check_key(self, key: str, column: pa.Array) -> None:
+        try:
+            if self._hub.key(key) != self._key_expr and self._key_expr is not None:
+                raise UsageError(f"this publisher publishes on {self._key_expr}")
+        except UsageError as error:
+            raise RowError(pc.index(column, key).as_py(), f"has the key {key!r}: {error}") from error
+
+    def _publish(self, part: Part, run: Run) -> int:
+        destination, keys = part.publishing.destination, part.keys
+        if destination is not Locality.REMOTE:
+            self._deliver_here(run, keys)
+        if destination is Locality.SESSION_LOCAL:
+            return 0
+        return sum(self._send(run, driver, wanted, len(keys)) for driver, wanted in self._wanted(keys).items())
+
+    def _wanted(self, keys: list[str]) -> dict[Pump, Wanted]:
+        """What is wanted behind each link."""
+        found: dict[Pump, Wanted] = {}
+        with self._hub.lock:
+            for key in keys:
+                for driver, expr, guard in targets_of(self._hub, key, self._key_expr is not None):
+                    found.setdefault(driver, Wanted(guard)).exprs[key] = expr
+        return found
+
+    def _send(self, run: Run, driver: Pump, wanted: Wanted, key_count: int) -> int:
+        batch, exprs = run.batch, wanted.exprs
+        if len(exprs) < key_count:
+            batch = _only(batch, list(exprs))
+        expr = next(iter(exprs.values())) if len(exprs) == 1 else None
+        if not batch.num_rows:
+            return 0
+        outward, qos = batch if expr is not None else self._outward(batch), run.qos.for_patch(driver.patch)
+        rows = rows_of(outward, expr, qos, self._publishing.encoding)
+        if wanted.guard is not None:
+            return self._send_each(rows, run.reliable, driver, wanted.guard)
+        driver.put_rows(rows, run.qos, run.reliable)
+        return int(rows.count) - int(rows.row)
+
+    def _send_each(self, rows: Rows, reliable: bool, driver: Pump, guard: Guard) -> int:
+        """Row by row, where somebody decides about each."""
+        dropped = 0
+        for row in range(rows.count):
+            push = admitted(self._hub, guard, rows.push(row), reliable)
+            if push is not None:
+                dropped += not driver.put(encode_for(push, driver), None, push.qos, reliable)
+        return dropped
+
+    def _outward(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch with its keys as others know them."""
+        namespace = self._hub.namespace
+        if not namespace.is_used:
+            return batch
+        outward = pa.array([namespace.outward(key) for key in batch.column("key").to_pylist()])
+        return batch.set_column(batch.schema.get_field_index("key"), "key", outward)
+
+    def _deliver_here(self, run: Run, keys: list[str]) -> None:
+        """To the subscribers of this very session, who get samples."""
+        subscriptions = self._hub.subscriptions
+        full: list[Inlet[Sample]] = []
+        with self._hub.lock:
+            if not any(subscriptions.route(key, True) for key in keys):
+                return
+            expr = WireExpr(0, keys[0]) if len(keys) == 1 else None
+            rows = rows_of(run.batch, expr, run.qos, self._publishing.encoding)
+            key_exprs = {key: KeyExpr(key) for key in keys}
+            for row in range(rows.count):
+                push = rows.push(row)
+                key_expr = key_exprs[push.wire_expr.suffix]
+                full = subscriptions.deliver(sample_from_body(push.body, key_expr, run.qos, run.reliable), True)
+        self._hub.room.wait(full)
+
+
+def _only(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:
+    """The rows with some keys."""
+    return batch.filter(pc.is_in(batch.column("key"), pa.array(keys)))

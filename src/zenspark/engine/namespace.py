@@ -1,0 +1,88 @@
+"""Namespace: a prefix before every key of a session that the session itself never sees.
+
+Keys get it when a message leaves the session and lose it when one arrives; what does not begin with it does not arrive.
+The admin space, below `@/`, is the same for everybody and has none. Captured from eclipse-zenoh 1.10.2: a wildcard that
+arrives stands for the part of the prefix it matches, so with namespace `a/b` both `a/*/k` and `a/b/k` are `k`, and `**`
+stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from zenspark.key.match import intersects
+from zenspark.wire import messages
+from zenspark.wire.declare import replace
+from zenspark.wire.values import WireExpr
+
+ADMIN = "@"
+ANYTHING = "**"
+
+M = TypeVar("M", bound=messages.NetworkMessage)
+
+
+class Namespace:
+    """The prefix of one session; none if it is empty."""
+
+    def __init__(self, prefix: str | None) -> None:
+        self._prefix = prefix or ""
+        self._chunks = self._prefix.split("/")
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is any."""
+        return bool(self._prefix)
+
+    def outward(self, key: str) -> str:
+        """A key of this session, as others know it."""
+        return f"{self._prefix}/{key}" if self._prefix and not _is_admin(key) else key
+
+    def inward(self, key: str) -> str | None:
+        """A key as others know it, for this session; None if it is outside the namespace."""
+        if not self._prefix or _is_admin(key):
+            return key
+        rest = key.split("/")
+        for chunk in self._chunks:
+            if rest and rest[0] == ANYTHING:
+                break
+            if not rest or not intersects(rest[0], chunk):
+                return None
+            rest = rest[1:]
+        return "/".join(rest) or None
+
+    def leaving(self, message: M) -> M:
+        """A message of this session, as it is said to others."""
+        if not self._prefix:
+            return message
+        changed = _with_key(message, self.outward)
+        assert changed is not None
+        return changed
+
+    def arriving(self, message: M) -> M | None:
+        """A message from others, for this session; None if it is about something outside the namespace."""
+        if not self._prefix or _is_error(message):
+            return message
+        return _with_key(message, self.inward)
+
+
+def _is_error(message: messages.NetworkMessage) -> bool:
+    """Whether a message says why a query of this session failed, whatever its key; that of a router has none."""
+    return isinstance(message, messages.Response) and isinstance(message.body, messages.Err)
+
+
+def _is_admin(key: str) -> bool:
+    return key == ADMIN or key.startswith(f"{ADMIN}/")
+
+
+def _with_key(message: M, change: Callable[[str], str | None]) -> M | None:
+    """A message with another key; None if there is none. What names no key stays as it is."""
+    expr = getattr(message.body if isinstance(message, messages.Declare) else message, "wire_expr", None)
+    if not isinstance(expr, WireExpr):
+        return message
+    key = change(expr.suffix)
+    if key is None:
+        return None
+    if isinstance(message, messages.Declare):
+        return replace(message, body=replace(message.body, wire_expr=WireExpr(0, key)))
+    return replace(message, wire_expr=WireExpr(0, key))

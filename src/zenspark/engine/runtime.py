@@ -1,0 +1,635 @@
+"""Hub: what stands between a session's entities and its node.
+
+It keeps the subscribers, queryables, queries in flight and interests of one session, takes what the router delivers
+and tells the router what the session declares and asks. All of it is guarded by the node's lock; what users run (their
+callbacks, their queues) is only ever handed something here, never waited for, and never called with the lock.
+
+Nothing here refers to the objects users hold. So an object nobody holds any more goes at once, and what becomes of
+the entity behind it is for that object to decide: `live` has for each entity the function that ends it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from zenspark.config.settings import Settings
+from zenspark.engine.aggregation import Aggregation
+from zenspark.engine.backpressure import Room
+from zenspark.engine.direct_queries import Direct, Question
+from zenspark.engine.namespace import Namespace
+from zenspark.engine.reply_collector import TIMEOUT, Gathering, reply_of
+from zenspark.engine.subscriptions import MAX_ROUTES, Subscription, Subscriptions
+from zenspark.errors import KeyLimitExceeded, SessionClosed
+from zenspark.handlers.handler import Attached, Inlet, attach
+from zenspark.key import KeyExpr
+from zenspark.key.match import includes, intersects
+from zenspark.key.tree import KeyTree
+from zenspark.net.io.driver import Pump
+from zenspark.net.node.node import Neighbour, Node
+from zenspark.router.face import Face, Kind
+from zenspark.transport.receiver import Pushes
+from zenspark.types.arguments import INFINITY, expect
+from zenspark.types.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
+from zenspark.types.ids import ZenohId
+from zenspark.types.network_info import ReplyError
+from zenspark.types.query import Answering, Query
+from zenspark.types.sample import Reply, sample_of, token_sample
+from zenspark.types.timestamp_stack import TimestampContext, TimestampInstrumentation
+from zenspark.wire import messages
+from zenspark.wire import values as wire
+from zenspark.wire.buffer import Writer
+from zenspark.wire.declare import replace
+
+
+class Offered(msgspec.Struct, eq=False, frozen=True):
+    """One queryable of this session."""
+
+    id: int
+    key_expr: KeyExpr
+    complete: bool
+    origin: Locality
+    inlet: Inlet[Query]
+    entity: wire.EntityId
+    """Who it is in the whole network."""
+
+
+class Watching(msgspec.Struct, eq=False, frozen=True):
+    """One interest of this session: what it wants to know of, and whom to tell."""
+
+    id: int
+    kind: Kind
+    key_expr: KeyExpr
+    on_change: Callable[[SampleKind, str], object]
+    on_final: Callable[[], object]
+    is_future: bool = True
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A declaration somebody made elsewhere."""
+
+    key: str
+    complete: bool = False
+
+
+class Looks(Protocol):
+    """Somebody who wants to look again after a change."""
+
+    def look(self) -> None: ...
+
+
+M = TypeVar("M", messages.Push, messages.Request, messages.Response)
+
+StampMaker = Callable[[TimestampContext], bytes]
+"""An application's own clock readings for timestamp stacks."""
+
+CUSTOM_RECORD = 0x80
+"""Marks a record of a timestamp stack whose bytes an application made."""
+
+
+class Hub:
+    """The state of one session."""
+
+    def __init__(self, node: Node, settings: Settings, stamp_maker: StampMaker | None = None) -> None:
+        self.node = node
+        self._key_limits = node.router.policy.limits.key
+        self.lock = node.lock
+        self.namespace = Namespace(settings.namespace)
+        self.stamps = settings.timestamping.enabled
+        """Whether what this session publishes is stamped here."""
+        self.stamps_messages = settings.timestamping.extension
+        """Whether PUSH has the timestamp of its PUT or DEL as well."""
+        self.is_over = False
+        """Whether the session was closed."""
+        self.live: dict[int, Callable[[], None]] = {}
+        """How to end each entity there is, by its number."""
+        self._stamp_maker = stamp_maker
+        self._clock = node.clock
+        self._ids = count(1)
+        self._request_ids = count(1)
+        self.room = Room(node)
+        node.at_route = lambda stack: self.stamped(stack, InterceptionPoint.ROUTE)
+        self.subscriptions = Subscriptions(self.room, self.namespace)
+        self._subscriber_keys = Aggregation(settings.aggregation.subscribers)
+        self._publisher_keys = Aggregation(settings.aggregation.publishers)
+        self._queryables: KeyTree[dict[int, Offered]] = KeyTree()
+        self._found: dict[tuple[str, wire.QueryTarget, bool], list[Offered]] = {}
+        """What was found there since the last change."""
+        self._direct = Direct(
+            node, self.room, self.namespace, lambda key, target: bool(self._offers(key, target, True))
+        )
+        self._gatherings: dict[int, Gathering] = {}
+        self._watching: dict[int, Watching] = {}
+        self._known: dict[tuple[Kind, int], Known] = {}
+        """What the router has told of: declarations, by kind and id."""
+        self.on_change: dict[Kind, set[Looks]] = {kind: set() for kind in Kind}
+        """Whom to tell when entities of this session come and go."""
+        self.on_transport: dict[int, Callable[[SampleKind, Face, Neighbour], None]] = {}
+        """Whom to tell when neighbours come and go, by entity."""
+
+    # -- life
+
+    def check(self) -> None:
+        """Refuse to go on after the end."""
+        if self.is_over:
+            raise SessionClosed("this session was closed")
+
+    def await_links(self) -> None:
+        """Wait while a link is behind, before something is declared; never with the lock."""
+        behind = [pump for pump in self.node.pumps if pump.is_behind]
+        self.node.wait_for_room(behind, wire.Congestion.BLOCK)
+
+    def key(self, key_expr: KeyExpr | str) -> KeyExpr:
+        """A key expression that this session uses; one that is over a limit is refused here, not on its way."""
+        key = KeyExpr.of(key_expr)
+        excess = self._key_limits.excess(self.namespace.outward(str(key)))
+        if excess is not None:
+            raise KeyLimitExceeded(str(key), *excess)
+        return key
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Have something done in the loop; takes no lock, so it can be called by the garbage collector."""
+        self.node.loop.call_soon(work)
+
+    def finish(self, number: int) -> None:
+        """End an entity; a second time does nothing."""
+        end = self.live.pop(number, None)
+        if end is not None:
+            end()
+
+    def end(self) -> None:
+        """The session is over: everything ends, and whoever waits for replies hears that there are no more."""
+        self.is_over = True
+        self.subscriptions.version += 1  # whoever still publishes looks again, and finds that it is over
+        for number in list(self.live):
+            self.finish(number)
+        for number in list(self._gatherings):
+            self._end(number)
+
+    def attach(self, handler: object) -> Attached:
+        """Make a handler ready to receive."""
+        return attach(handler, self.node.loop, self.room.regained)
+
+    def next_id(self) -> int:
+        """A number for an entity of this session."""
+        return next(self._ids)
+
+    def entity(self, number: int) -> wire.EntityId:
+        """An entity of this session in the whole network."""
+        return wire.EntityId(self.node.identity.zid, number)
+
+    def stamp(self) -> wire.Timestamp:
+        """A clock reading of this node."""
+        with self.lock:
+            return wire.Timestamp(self._clock.stamp(time.time_ns()), self.node.identity.zid)
+
+    def stamps_for(self, count: int) -> range:
+        """Clock readings of this node, one after the other, for many messages."""
+        with self.lock:
+            return self._clock.stamps(count, time.time_ns())
+
+    def stack(self, instrumentation: TimestampInstrumentation | None) -> wire.TimestampStack | None:
+        """The timestamp stack of a message that is sent from here."""
+        if instrumentation is None:
+            return None
+        flags = expect(TimestampInstrumentation, instrumentation).to_wire()
+        return self.stamped(wire.TimestampStack(flags, ()), InterceptionPoint.SEND)
+
+    def stamped(self, stack: wire.TimestampStack | None, *points: InterceptionPoint) -> wire.TimestampStack | None:
+        """A stack with a reading more for each of these points where one is wanted."""
+        if stack is None:
+            return None
+        records = [self._record(point) for point in points if stack.conf_flags & point.bit]
+        return wire.TimestampStack(stack.conf_flags, (*stack.stack, *records))
+
+    def _record(self, point: InterceptionPoint) -> wire.TimestampRecord:
+        if self._stamp_maker is not None:
+            identity = self.node.identity
+            context = TimestampContext(ZenohId.from_wire(identity.zid), WhatAmI.from_wire(identity.whatami))
+            return wire.TimestampRecord(point.bit | CUSTOM_RECORD, bytes(self._stamp_maker(context)))
+        out = Writer()
+        self.stamp().write(out)
+        return wire.TimestampRecord(point.bit, bytes(out.data))
+
+    # -- what the router delivers
+
+    def receive(self, message: messages.NetworkMessage) -> None:
+        inside = self.namespace.arriving(message)
+        match inside:
+            case None if isinstance(message, messages.Request):
+                self._say(messages.ResponseFinal(request_id=message.request_id, qos=message.qos))
+            case messages.Push():
+                self._on_push(inside)
+            case messages.Request():
+                self._on_request(self._received(inside))
+            case messages.Response():
+                self._on_response(self._received(inside))
+            case messages.ResponseFinal():
+                self._on_response_final(inside.request_id)
+            case messages.Declare():
+                self._on_declare(inside)
+
+    def _received(self, message: M) -> M:
+        """A message with a clock reading of its arrival, if it wants that."""
+        if message.ts_stack is None:
+            return message
+        return replace(message, ts_stack=self.stamped(message.ts_stack, InterceptionPoint.RECEIVE))
+
+    def _on_push(self, push: messages.Push) -> None:
+        push = self._received(push)
+        face, reliable = self.node.speaker
+        for full in self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix), reliable), False):
+            self.room.missing(full, face)
+
+    def takes(self, face: Face, message: messages.NetworkMessage) -> bool:
+        if isinstance(message, (messages.Response, messages.ResponseFinal)):
+            return self._direct.takes(face, message)
+        return isinstance(message, messages.Request) and self._takes_request(face, message)
+
+    def _takes_request(self, face: Face, request: messages.Request) -> bool:
+        served = self._direct.served(face, request)
+        if served is None:
+            return False
+        answering = Answering(request, served.key_expr, served.answer, served.finish, self.later)
+        for full in self._hand_out(answering, self._offers(str(served.key_expr), request.target, False)):
+            self.room.missing(full, face)
+        return True
+
+    def receive_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+        self.subscriptions.deliver_pushes(face, pushes, keys)
+
+    def opened(self, face: Face, neighbour: Neighbour) -> None:
+        for tell in list(self.on_transport.values()):
+            tell(SampleKind.PUT, face, neighbour)
+
+    def closed(self, face: Face, neighbour: Neighbour) -> None:
+        self._direct.closed(face)
+        for tell in list(self.on_transport.values()):
+            tell(SampleKind.DELETE, face, neighbour)
+
+    # -- subscribers
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """A subscriber is declared."""
+        with self.lock:
+            self.subscriptions.add(subscription)
+            if subscription.origin is not Locality.SESSION_LOCAL:
+                self._declare_subscriber(subscription)
+            self._changed(Kind.SUBSCRIBER)
+
+    def _declare_subscriber(self, subscription: Subscription) -> None:
+        needed = self._subscriber_keys.join(subscription.id, subscription.key_expr)
+        if needed is not None:
+            number, key_expr = needed
+            self.declare(messages.DeclareSubscriber(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """A subscriber is gone."""
+        with self.lock:
+            self.subscriptions.remove(subscription)
+            if subscription.origin is not Locality.SESSION_LOCAL:
+                number = self._subscriber_keys.leave(subscription.id, subscription.key_expr)
+                if number is not None:
+                    self.declare(messages.UndeclareSubscriber(id=number))
+            self._changed(Kind.SUBSCRIBER)
+            self.room.forget(subscription.inlet)
+        subscription.inlet.close()
+
+    # -- queryables
+
+    def offer(self, offered: Offered) -> None:
+        """A queryable is declared."""
+        with self.lock:
+            key = str(offered.key_expr)
+            entry = self._queryables.get(key)
+            if entry is None:
+                entry = {}
+                self._queryables.insert(key, entry)
+            entry[offered.id] = offered
+            self._change_offers()
+            if offered.origin is not Locality.SESSION_LOCAL:
+                expr, info = wire.WireExpr(0, key), wire.QueryableInfo(offered.complete)
+                self.declare(messages.DeclareQueryable(id=offered.id, wire_expr=expr, info=info))
+            self._changed(Kind.QUERYABLE)
+
+    def _change_offers(self) -> None:
+        self._found.clear()
+        self._direct.offers += 1
+
+    def withdraw(self, offered: Offered) -> None:
+        """A queryable is gone."""
+        with self.lock:
+            key = str(offered.key_expr)
+            entry = self._queryables.get(key)
+            if entry is None or entry.pop(offered.id, None) is None:
+                return
+            self._change_offers()
+            if not entry:
+                self._queryables.remove(key)
+            if offered.origin is not Locality.SESSION_LOCAL:
+                self.declare(messages.UndeclareQueryable(id=offered.id))
+            self._changed(Kind.QUERYABLE)
+            self.room.forget(offered.inlet)
+        offered.inlet.close()
+
+    def _say(self, message: messages.NetworkMessage) -> list[Pump]:
+        """Tell the router something; the links it goes to."""
+        return self.node.say(self.namespace.leaving(message))
+
+    def declare(self, body: messages.AnyDeclaration) -> None:
+        """Tell the router of something this session has, or has no more."""
+        if not self.is_over:  # then the whole node says goodbye
+            self._say(messages.Declare(qos=wire.QoS.DECLARE, body=body))
+
+    def _offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[Offered]:
+        """The queryables of this session that are asked, by itself or by somebody else."""
+        name = (key, target, is_local)
+        offers = self._found.get(name)
+        if offers is None:
+            if len(self._found) >= MAX_ROUTES:
+                self._found.clear()
+            offers = self._found[name] = self._find_offers(key, target, is_local)
+        return offers
+
+    def _find_offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[Offered]:
+        unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
+        found = [one for _, entry in self._queryables.intersecting(key) for one in entry.values()]
+        only_complete = target is wire.QueryTarget.ALL_COMPLETE
+        return [one for one in found if one.origin is not unwanted and (one.complete or not only_complete)]
+
+    def _on_request(self, request: messages.Request) -> None:
+        def answer(
+            key: str,
+            body: messages.Reply | messages.Err,
+            responder: wire.EntityId,
+            qos: wire.QoS | None,
+            timestamp: wire.Timestamp | None,
+        ) -> None:
+            links = self._say(
+                messages.Response(
+                    request_id=request.request_id,
+                    wire_expr=wire.WireExpr(0, key),
+                    qos=qos or request.qos,
+                    timestamp=timestamp,
+                    responder=responder,
+                    ts_stack=self.stamped(request.ts_stack, InterceptionPoint.SEND),
+                    body=body,
+                )
+            )
+            self.node.wait_for_room(links, wire.Congestion.BLOCK)
+
+        def finish() -> None:
+            self._say(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
+
+        key = request.wire_expr.suffix
+        answering = Answering(request, KeyExpr(key), answer, finish, self.later)
+        face, _ = self.node.speaker
+        for full in self._hand_out(answering, self._offers(key, request.target, False)):
+            self.room.missing(full, face)
+
+    def _hand_out(self, answering: Answering, offers: list[Offered]) -> list[Inlet[Query]]:
+        """Hand a query to queryables; those who have no room for more."""
+        answering.begin(len(offers))
+        return [offered.inlet for offered in offers if not offered.inlet.push(Query(answering, offered.entity))]
+
+    # -- queries of this session
+
+    def ask(self, question: Question, inlet: Inlet[Reply]) -> Gathering:
+        """Ask, and hand the replies over as they are gathered."""
+        full: list[Inlet[Query]] = []
+        with self.lock:
+            way = self._direct.way(question)
+            if way is not None:
+                gathering, _ = self._gather(question, inlet, len(way.ends))
+                links = self._direct.ask(way, question, gathering)
+                if not links:
+                    gathering.finish()
+            else:
+                gathering, links, full = self._ask(question, inlet)
+        if not self.node.loop.is_mine:
+            for pump in links:
+                pump.flush()
+        self.room.wait(full)
+        if question.qos.congestion is wire.Congestion.BLOCK or any(pump.is_behind for pump in links):
+            self.node.wait_for_room(links, wire.Congestion.BLOCK)
+        return gathering
+
+    def _ask(self, question: Question, inlet: Inlet[Reply]) -> tuple[Gathering, list[Pump], list[Inlet[Query]]]:
+        """Ask the router and queryables of this session; the links it goes to, and who has no room for more."""
+        key = str(question.key_expr)
+        is_remote = question.destination is not Locality.SESSION_LOCAL
+        offers = [] if question.destination is Locality.REMOTE else self._offers(key, question.target, True)
+        gathering, number = self._gather(question, inlet, is_remote + len(offers))
+        request = question.request(number, wire.WireExpr(0, key))
+        full = self._ask_here(request, question, offers, gathering)
+        links = self._say(request) if is_remote else []
+        if not is_remote and not offers:
+            gathering.finish()
+        return gathering, links, full
+
+    def _gather(self, question: Question, inlet: Inlet[Reply], sources: int) -> tuple[Gathering, int]:
+        """Have replies gathered, from so many; with a number."""
+        number = next(self._request_ids)
+        key_expr = None if question.any_key else question.key_expr
+        follows_replies = question.query.consolidation is wire.Consolidation.AUTO
+        gathering = Gathering(key_expr, question.mode, inlet, sources, question.budget, follows_replies)
+        self._gatherings[number] = gathering
+        if question.timeout != INFINITY:
+            due = self.node.loop.now() + question.timeout
+            gathering.at_end(self.node.loop.call_at(due, partial(self._end, number, TIMEOUT)).cancel)
+        self.room.asked()
+        gathering.at_end(partial(self._forget, number, inlet))
+        return gathering, number
+
+    def _await_replies(self, gathering: Gathering) -> None:
+        """Have room made for replies until there are no more to come."""
+        self.room.asked()
+        gathering.at_end(self.room.answered)
+        gathering.at_end(partial(self.room.forget, gathering.inlet))
+
+    def ask_tokens(self, key_expr: KeyExpr, timeout: float, inlet: Inlet[Reply]) -> Gathering:
+        """Ask for the tokens there are, and hand them over as replies."""
+
+        def tell(change: SampleKind, key: str) -> None:
+            gathering.add(Reply(token_sample(change, key)))
+
+        def give_up() -> None:
+            with self.lock:
+                gathering.finish(TIMEOUT)
+
+        with self.lock:
+            number = self.next_id()
+            gathering = Gathering(key_expr, ConsolidationMode.NONE, inlet, 1)
+            watching = Watching(number, Kind.TOKEN, key_expr, tell, gathering.source_done, is_future=False)
+            timer = self.node.loop.call_at(self.node.loop.now() + timeout, give_up)
+            gathering.at_end(timer.cancel)
+            gathering.at_end(lambda: self.unwatch(watching))
+            self.live[number] = gathering.finish
+            gathering.at_end(partial(self.finish, number))
+            self._await_replies(gathering)
+            self.watch(watching, wire.InterestMode.CURRENT)
+        return gathering
+
+    def _ask_here(
+        self, request: messages.Request, question: Question, offers: list[Offered], gathering: Gathering
+    ) -> list[Inlet[Query]]:
+        """Queryables of this very session; those who have no room for more."""
+
+        request = self._received(request)
+
+        def answer(
+            key: str,
+            body: messages.Reply | messages.Err,
+            responder: wire.EntityId,
+            qos: wire.QoS | None,
+            timestamp: wire.Timestamp | None,
+        ) -> None:
+            stack = self.stamped(request.ts_stack, InterceptionPoint.SEND, InterceptionPoint.RECEIVE)
+            with self.lock:
+                if self.room.refuses(gathering.inlet):
+                    return
+                has_room = gathering.add(reply_of(key, body, responder, qos or request.qos, stack, timestamp))
+            if not has_room:
+                self.room.wait([gathering.inlet])
+
+        def finish() -> None:
+            with self.lock:
+                gathering.source_done()
+
+        full = []
+        for offered in offers:
+            full += self._hand_out(Answering(request, question.key_expr, answer, finish, self.later), [offered])
+        return full
+
+    def _on_response(self, response: messages.Response) -> None:
+        gathering = self._gatherings.get(response.request_id)
+        if gathering is None:
+            return
+        key = response.wire_expr.suffix  # of a REPLY: the router has dropped those on invalid keys
+        reply = reply_of(key, response.body, response.responder, response.qos, response.ts_stack, response.timestamp)
+        if not gathering.add(reply):
+            face, _ = self.node.speaker
+            self.room.missing(gathering.inlet, face, own_questions=1)
+
+    def _on_response_final(self, number: int) -> None:
+        gathering = self._gatherings.get(number)
+        if gathering is not None:
+            gathering.source_done()
+
+    def _forget(self, number: int, inlet: Inlet[Reply]) -> None:
+        self._gatherings.pop(number, None)
+        self.room.answered()
+        self.room.forget(inlet)
+
+    def _end(self, number: int, error: ReplyError | None = None) -> None:
+        with self.lock:
+            gathering = self._gatherings.get(number)
+            if gathering is not None:
+                gathering.finish(error)
+
+    # -- interests
+
+    def _changed(self, kind: Kind) -> None:
+        for looking in list(self.on_change[kind]):
+            looking.look()
+
+    def is_here(self, kind: Kind, key_expr: KeyExpr, only_complete: bool) -> bool:
+        """Whether this session itself has something that matches."""
+        key = str(key_expr)
+        if kind is Kind.SUBSCRIBER:
+            return bool(self.subscriptions.route(key, True))
+        target = wire.QueryTarget.ALL_COMPLETE if only_complete else wire.QueryTarget.ALL
+        return bool(self._offers(key, target, True))
+
+    def watch(self, watching: Watching, mode: wire.InterestMode) -> None:
+        """Ask to be told of declarations."""
+        with self.lock:
+            self._watching[watching.id] = watching
+            needed = self._joined(watching)
+            if needed is None:
+                return
+            number, key_expr = needed
+            self._say(
+                messages.Interest(
+                    id=number,
+                    mode=mode,
+                    keyexprs=True,
+                    subscribers=watching.kind is Kind.SUBSCRIBER,
+                    queryables=watching.kind is Kind.QUERYABLE,
+                    tokens=watching.kind is Kind.TOKEN,
+                    wire_expr=wire.WireExpr(0, str(key_expr)),
+                    qos=wire.QoS.DECLARE,
+                )
+            )
+
+    def _joined(self, watching: Watching) -> tuple[int, KeyExpr] | None:
+        """The interest to declare; None if that of others will do."""
+        if watching.kind is not Kind.SUBSCRIBER:
+            return watching.id, watching.key_expr
+        return self._publisher_keys.join(watching.id, watching.key_expr)
+
+    def _left(self, watching: Watching) -> int | None:
+        """The interest to end; None if others need it."""
+        if watching.kind is not Kind.SUBSCRIBER:
+            return watching.id
+        return self._publisher_keys.leave(watching.id, watching.key_expr)
+
+    def unwatch(self, watching: Watching) -> None:
+        """Stop being told."""
+        with self.lock:
+            if self._watching.pop(watching.id, None) is None:
+                return
+            number = self._left(watching)
+            if not self.is_over and number is not None:
+                self._say(messages.Interest(id=number, mode=wire.InterestMode.FINAL, qos=wire.QoS.DECLARE))
+
+    def _on_declare(self, message: messages.Declare) -> None:
+        body = message.body
+        match body:
+            case messages.DeclareSubscriber() | messages.DeclareQueryable() | messages.DeclareToken():
+                kind = _KINDS[type(body)]
+                if body.id:
+                    complete = isinstance(body, messages.DeclareQueryable) and body.info.complete
+                    self._known[kind, body.id] = Known(body.wire_expr.suffix, complete)
+                self._tell(kind, SampleKind.PUT, body.wire_expr.suffix, message.interest_id)
+            case messages.UndeclareSubscriber() | messages.UndeclareQueryable() | messages.UndeclareToken():
+                kind = _KINDS[type(body)]
+                known = self._known.pop((kind, body.id), None)
+                if known is not None:
+                    self._tell(kind, SampleKind.DELETE, known.key, None)
+            case messages.DeclareFinal():
+                watching = self._watching.get(message.interest_id or 0)
+                if watching is not None:
+                    watching.on_final()
+
+    def _tell(self, kind: Kind, change: SampleKind, key: str, interest_id: int | None) -> None:
+        is_shared = kind is Kind.SUBSCRIBER and self._publisher_keys.is_used
+        asked = self._watching.get(interest_id) if interest_id is not None and not is_shared else None
+        told = [asked] if asked is not None else [one for one in self._watching.values() if one.is_future]
+        for watching in told:
+            if watching.kind is kind and intersects(str(watching.key_expr), key):
+                watching.on_change(change, key)
+
+    def is_elsewhere(self, kind: Kind, key_expr: KeyExpr, only_complete: bool) -> bool:
+        """Whether somebody elsewhere has declared something that matches."""
+        key = str(key_expr)
+        matches = includes if only_complete else intersects
+        return any(
+            declared is kind and (known.complete or not only_complete) and matches(known.key, key)
+            for (declared, _), known in self._known.items()
+        )
+
+
+_KINDS: dict[type[messages.Declaration], Kind] = {
+    messages.DeclareSubscriber: Kind.SUBSCRIBER,
+    messages.UndeclareSubscriber: Kind.SUBSCRIBER,
+    messages.DeclareQueryable: Kind.QUERYABLE,
+    messages.UndeclareQueryable: Kind.QUERYABLE,
+    messages.DeclareToken: Kind.TOKEN,
+    messages.UndeclareToken: Kind.TOKEN,
+}

@@ -1,5 +1,0 @@
-"""`zenspark.handlers`: how users receive, where scripts for eclipse-zenoh import it."""
-
-from zenspark.api.handlers import Callback, DefaultHandler, FifoChannel, Handler, RingChannel
-
-__all__ = ["Callback", "DefaultHandler", "FifoChannel", "Handler", "RingChannel"]

@@ -1,0 +1,191 @@
+"""Key expressions: what a valid one looks like, its canonical form, and how one is made from another.
+
+The grammar is section 12.1 of the protocol. A key expression is chunks between slashes. `*` stands for one chunk, `**`
+for any number of them, `$*` for any characters inside one chunk; a chunk that starts with `@` is verbatim and stands
+for itself only, whatever it contains. Every set of keys has one spelling, the canonical one, and no other is valid.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import NoReturn, Self
+
+from zenspark.errors import UsageError
+from zenspark.key.match import includes, intersects
+
+__all__ = ["KeyExpr", "SetIntersectionLevel", "canonise"]
+
+# What may stand in a chunk for itself. A lone surrogate has no UTF-8 form, so it could never be sent.
+_LITERAL = r"[^/*$?#\ud800-\udfff]"
+_CHUNK = rf"(?:\*\*(?!/\*)|\*|(?:\$\*)?{_LITERAL}++(?:\$\*{_LITERAL}++)*(?:\$\*)?)"
+_CANONICAL = re.compile(rf"{_CHUNK}(?:/{_CHUNK})*")
+_LAWFUL = re.compile(rf"(?:{_LITERAL}++|\$\*)+")
+_REPEATED_STAR = re.compile(r"(?:\$\*)+")
+_WILD_CHUNK = re.compile(r"(?:^|/)(?!@)[^/*]*\*")
+
+_EXPECTED_INSTEAD_OF = {
+    "": "a chunk that is not empty",
+    "*": "`*` or `**` as a whole chunk, or `$*` inside one",
+    "$": "`*` behind `$`",
+    "#": "no `#`",
+    "?": "no `?`",
+}
+
+
+class SetIntersectionLevel(IntEnum):
+    """How two sets of keys relate; each level implies those below it."""
+
+    DISJOINT = 0
+    INTERSECTS = 1
+    INCLUDES = 2
+    EQUALS = 3
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    __str__ = __repr__
+
+
+class KeyExpr:
+    """A valid key expression, standing for the set of keys it matches.
+
+    It equals its own text and hashes like it, so a dictionary keyed by one is found by the other.
+    """
+
+    __slots__ = ("_text",)
+    _text: str
+
+    def __init__(self, key_expr: str) -> None:
+        """Takes canonical text; `autocanonize` takes any spelling."""
+        if _CANONICAL.fullmatch(key_expr) is None:
+            _refuse(key_expr)
+        object.__setattr__(self, "_text", str.__str__(key_expr))
+
+    @classmethod
+    def autocanonize(cls, key_expr: str) -> Self:
+        """Reads a text that may spell its set of keys in another than the canonical way."""
+        return cls(canonise(key_expr))
+
+    @classmethod
+    def of(cls, key: KeyExpr | str) -> KeyExpr:
+        """Serves whoever accepts both: a key expression stays as it is, a text is validated."""
+        return key if isinstance(key, KeyExpr) else cls(key)
+
+    # --- as a set of keys ---
+
+    def intersects(self, other: KeyExpr | str) -> bool:
+        """Whether some key matches both."""
+        return intersects(self._text, self.of(other)._text)
+
+    def includes(self, other: KeyExpr | str) -> bool:
+        """Whether every key that matches the other also matches this one."""
+        return includes(self._text, self.of(other)._text)
+
+    def relation_to(self, other: KeyExpr | str) -> SetIntersectionLevel:
+        """Finds the highest level that holds, seen from here: INCLUDES means that this one includes the other."""
+        text = self.of(other)._text
+        if self._text == text:
+            return SetIntersectionLevel.EQUALS
+        if includes(self._text, text):
+            return SetIntersectionLevel.INCLUDES
+        if intersects(self._text, text):
+            return SetIntersectionLevel.INTERSECTS
+        return SetIntersectionLevel.DISJOINT
+
+    @property
+    def is_wild(self) -> bool:
+        """Whether it can match more than one key; wildcards inside a verbatim chunk match nothing."""
+        return _WILD_CHUNK.search(self._text) is not None
+
+    @property
+    def prefix(self) -> Self | None:
+        """The chunks before the first wildcard: the part a declaration maps to a number."""
+        wild = _WILD_CHUNK.search(self._text)
+        if wild is None:
+            return self
+        return type(self)(self._text[: wild.start()]) if wild.start() else None
+
+    # --- as a text ---
+
+    def join(self, other: KeyExpr | str) -> Self:
+        """Puts a slash and the other behind this one, and the whole into canonical form."""
+        text = other._text if isinstance(other, KeyExpr) else other
+        return self.autocanonize(self._text + "/" + text)
+
+    def __truediv__(self, other: KeyExpr | str) -> Self:
+        return self.join(other)
+
+    def __rtruediv__(self, other: object) -> Self:
+        return self.autocanonize(other).join(self) if isinstance(other, str) else NotImplemented
+
+    def concat(self, other: str) -> Self:
+        """Puts the text right behind this one; the whole must be canonical as it stands."""
+        whole = self._text + other
+        if self._text.endswith("*") and other.startswith("*"):
+            # `a/*` and `*` make the valid `a/**`, which is hardly ever meant; eclipse-zenoh refuses it as well.
+            _fail(whole, len(self._text), "no `*` right behind a `*`")
+        return type(self)(whole)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._text!r})"
+
+    # --- as a value ---
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, KeyExpr):
+            return self._text == other._text
+        return self._text == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a key expression never changes: cannot set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a key expression never changes: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self._text,)
+
+
+def canonise(text: str) -> str:
+    """Spells the same set of keys in canonical form; raises where the text is no key expression in any spelling."""
+    if _CANONICAL.fullmatch(text) is not None:
+        return text
+    chunks: list[str] = []
+    start = 0
+    for raw in text.split("/"):
+        chunk = _canonise_chunk(text, start, raw)
+        start += len(raw) + 1
+        if not chunks or chunks[-1] != "**" or chunk not in ("*", "**"):
+            chunks.append(chunk)
+        elif chunk == "*":
+            chunks.insert(-1, chunk)
+    return "/".join(chunks)
+
+
+def _canonise_chunk(text: str, start: int, chunk: str) -> str:
+    if chunk in ("*", "**"):
+        return chunk
+    lawful = _LAWFUL.match(chunk)
+    end = lawful.end() if lawful else 0
+    if end == 0 or end < len(chunk):
+        _fail(text, start + end, _EXPECTED_INSTEAD_OF.get(chunk[end : end + 1], "text that UTF-8 can spell"))
+    chunk = _REPEATED_STAR.sub("$*", chunk)
+    return "*" if chunk == "$*" else chunk
+
+
+def _refuse(text: str) -> NoReturn:
+    """Says what is wrong with a text that is not canonical."""
+    canonical = canonise(text)
+    same = (at for at, (ours, theirs) in enumerate(zip(text, canonical, strict=False)) if ours != theirs)
+    _fail(text, next(same, len(canonical)), f"the canonical form {canonical!r}")
+
+
+def _fail(text: str, position: int, expected: str) -> NoReturn:
+    raise UsageError(f"key expression {text!r}, position {position}: expected {expected}")

@@ -1,0 +1,463 @@
+"""The Delta transaction log of one table: followed commit by commit, and written by put-if-absent.
+
+`deltalake` replays the whole table for every commit and every refresh: with 100,000 files each costs half a second of
+processor time. A landing commits every second, so the log is followed here: a `DeltaLog` keeps the state of the last
+version it has seen and reads only the commits behind it. A commit is one JSON file, `_delta_log/<version>.json`, that
+must not exist yet; who comes second reads what came first, and tries the next version unless the two changes conflict.
+
+What is read and written is plain Delta (reader version 1, writer version 2). A table that needs more, because another
+tool switched on deletion vectors or column mapping, is refused. Checkpoints and the removal of old log files are left
+to `deltalake`.
+
+States:
+    a `DeltaLog` is shared by all threads of a process and changes under its lock;
+    a `State` is immutable, so a snapshot of a table costs nothing and never changes under its reader.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zenspark import __version__
+from zenspark.errors import LakeError
+from zenspark.lake.layered_mapping import Layered
+from zenspark.lake.parquet_files import File
+from zenspark.lake.storage_path import Folder
+
+LOG = "_delta_log"
+LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
+ENGINE = f"zenspark/{__version__}"
+READER_VERSION = 1
+WRITER_VERSIONS = (2, 3, 4)
+"""Writer versions whose additions (constraints, change data feed, generated columns) do not concern appended files."""
+PATH_SAFE = "/=+&@$;,~!()'-_."
+"""Characters of a path that stand in the log as they are; all others are percent-encoded, as the protocol demands."""
+COMMIT_ATTEMPTS = 100
+"""Commits of others in a row that a commit gives way to before it fails: more means a loop, not traffic."""
+REMEMBERED_COMMITS = 5_000
+"""Commits whose files are remembered for `files_since`: behind that, all files are looked at."""
+CHECKPOINT_LOOK_SECONDS = 600.0
+"""A log that was not read for so long may have been cleaned up to a checkpoint: then that is read first."""
+
+Partition = tuple[str | None, ...]
+Action = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """A table at one version of its log."""
+
+    version: int = -1
+    """-1 where there is no table yet."""
+    partitions: Mapping[Partition, Mapping[str, File]] = field(default_factory=dict)
+    """The live files by path, by the values of the partition columns."""
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    """The application transactions: the greatest version of each application id."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    wild: frozenset[Partition] = frozenset()
+    """The partitions with a value that has wildcards: few, and looked at by every query."""
+
+    @property
+    def files(self) -> Iterator[File]:
+        for group in self.partitions.values():
+            yield from group.values()
+
+    def has(self, file: File, names: Sequence[str]) -> bool:
+        """Whether a file is live."""
+        return file.path in self.partitions.get(partition_key(file.partition, names), {})
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit of the log: what it added and removed."""
+
+    version: int
+    added: Sequence[File]
+    removed: Mapping[str, Partition | None]
+    """Files that no longer count: their paths, and their partitions where the log says so."""
+    removes_rows: bool
+    """Whether rows went with them: a compaction removes files only."""
+    operation: str
+    engine: str
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    changes_table: bool = False
+    """Whether it changed columns, properties or the protocol."""
+    id: str = ""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another tool wrote it."""
+        return not self.engine.startswith("zenspark/")
+
+
+class Conflict(LakeError):
+    """Another writer committed something that this change must know of first."""
+
+
+class DeltaLog:
+    """Follows and writes the log of the table in a folder; one for all threads of a process."""
+
+    def __init__(self, folder: Folder, partitions: Sequence[str], types: Mapping[str, pa.DataType]) -> None:
+        """`partitions` are the names of the partition columns, `types` those of the columns that have statistics."""
+        self.folder = folder
+        self._names = tuple(partitions)
+        self._types = types
+        self._lock = threading.RLock()
+        self._state = State()
+        self._commits: deque[Commit] = deque(maxlen=REMEMBERED_COMMITS)
+        self._read_at = 0.0
+        self.checkpoint_version = -1
+        """The version that the last known checkpoint sums up."""
+
+    # --- follow
+
+    def refresh(self) -> State:
+        """Read the commits that have come since the last time; the state behind them."""
+        with self._lock:
+            if self._state.version < 0 or time.monotonic() - self._read_at > CHECKPOINT_LOOK_SECONDS:
+                self._load_checkpoint()
+            while (commit := self._next()) is not None:
+                self._apply(*commit)
+            self._read_at = time.monotonic()
+            return self._state
+
+    def _next(self) -> tuple[list[Action], Commit] | None:
+        version = self._state.version + 1
+        content = self.folder.read(commit_file(version))
+        if content is None:
+            return None
+        actions = _decoded(content, self._where(version))
+        return actions, self._commit_of(version, actions)
+
+    def _where(self, version: int) -> str:
+        return f"{self.folder.address}/{commit_file(version)}"
+
+    def _commit_of(self, version: int, actions: Iterable[Action]) -> Commit:
+        added: list[File] = []
+        removed: dict[str, Partition | None] = {}
+        transactions: dict[str, int] = {}
+        changes = removes_rows = False
+        info: Mapping[str, Any] = {}
+        for action in actions:
+            if (add := action.get("add")) is not None:
+                added.append(_file_of(add, self._names, self._types, version))
+            elif (remove := action.get("remove")) is not None:
+                values = remove.get("partitionValues")
+                removed[unquote(remove["path"])] = None if values is None else partition_key(values, self._names)
+                removes_rows |= bool(remove.get("dataChange", True))
+            elif (transaction := action.get("txn")) is not None:
+                transactions[transaction["appId"]] = transaction["version"]
+            elif "metaData" in action or "protocol" in action:
+                changes = True
+            info = action.get("commitInfo") or info
+        return Commit(
+            version,
+            added,
+            removed,
+            removes_rows,
+            str(info.get("operation", "unknown")),
+            str(info.get("engineInfo", "")),
+            transactions,
+            changes,
+            str(info.get("zensparkCommit", "")),
+        )
+
+    def _apply(self, actions: Iterable[Action], commit: Commit) -> None:
+        state = self._state
+        partitions = _changed(state.partitions, commit, self._names)
+        metadata, protocol = state.metadata, state.protocol
+        for action in actions:
+            metadata = action.get("metaData") or metadata
+            protocol = action.get("protocol") or protocol
+        self._check(protocol)
+        transactions = {**state.transactions, **commit.transactions} if commit.transactions else state.transactions
+        wild = state.wild.union(_wild(partition_key(file.partition, self._names) for file in commit.added))
+        self._state = State(commit.version, partitions, transactions, metadata, protocol, wild)
+        self._commits.append(commit)
+
+    def _check(self, protocol: Mapping[str, Any]) -> None:
+        """Refuse what cannot be read or written by what is known here."""
+        reader, writer = protocol.get("minReaderVersion", 1), protocol.get("minWriterVersion", 2)
+        if reader > READER_VERSION or writer not in WRITER_VERSIONS:
+            features = sorted({*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())})
+            said = f" ({', '.join(features)})" if features else ""
+            raise LakeError(
+                self.folder.address,
+                f"another tool raised its protocol to reader version {reader}, writer version {writer}{said}; zenspark"
+                f" uses tables of reader version {READER_VERSION} and writer version {WRITER_VERSIONS[0]}",
+            )
+
+    # --- load
+
+    def _load_checkpoint(self) -> None:
+        """Start from the newest checkpoint if it is ahead of what is known."""
+        version, parts = self._last_checkpoint()
+        if version <= self._state.version:
+            return
+        tables = [self._checkpoint_rows(path) for path in checkpoint_files(version, parts)]
+        self._state = _state_of(tables, version, self._names, self._types)
+        self._check(self._state.protocol)
+        self._commits.clear()
+        self.checkpoint_version = version
+
+    def _last_checkpoint(self) -> tuple[int, int | None]:
+        content = self.folder.read(LAST_CHECKPOINT)
+        if content is None:
+            return (-1, None) if self.folder.exists(commit_file(0)) else (self._listed_checkpoint(), None)
+        known = msgspec.json.decode(content)
+        return int(known["version"]), known.get("parts")
+
+    def _listed_checkpoint(self) -> int:
+        """The newest checkpoint there is, where no file names it."""
+        names = [name.split(".") for name in self.folder.names(LOG)]
+        return max((int(name[0]) for name in names if name[1:] == ["checkpoint", "parquet"]), default=-1)
+
+    def _checkpoint_rows(self, path: str) -> pa.Table:
+        try:
+            with self.folder.open(path) as source:
+                file = pq.ParquetFile(source)
+                wanted = [name for name in CHECKPOINT_COLUMNS if name in file.schema_arrow.names]
+                return file.read(columns=wanted)
+        except FileNotFoundError:
+            where = f"{self.folder.address}/{path}"
+            raise LakeError(where, "the log names this checkpoint, but it is not there") from None
+
+    # --- what is known
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def commits_since(self, version: int, until: int) -> list[Commit] | None:
+        """The commits behind a version up to another; None if not all of them are known any more."""
+        with self._lock:
+            found = [commit for commit in self._commits if version < commit.version <= until]
+            if len(found) == until - version:
+                return found
+        return self._read_commits(version, until)
+
+    def _read_commits(self, version: int, until: int) -> list[Commit] | None:
+        if until - version > REMEMBERED_COMMITS:
+            return None
+        found = []
+        for number in range(version + 1, until + 1):
+            content = self.folder.read(commit_file(number))
+            if content is None:
+                return None
+            found.append(self._commit_of(number, _decoded(content, self._where(number))))
+        return found
+
+    # --- write
+
+    def commit(self, base: State, actions: Sequence[Action], operation: str, guard: Guard) -> State:
+        """Commit actions that were decided on a state; Conflict if others did meanwhile what the guard forbids."""
+        identity = uuid4().hex
+        info = {
+            "timestamp": int(time.time() * 1000),
+            "operation": operation,
+            "engineInfo": ENGINE,
+            "isBlindAppend": not guard.removed and not guard.transactions,
+            "zensparkCommit": identity,
+        }
+        content = b"\n".join(msgspec.json.encode(action) for action in [*actions, {"commitInfo": info}]) + b"\n"
+        with self._lock:
+            checked = base.version
+            for _ in range(COMMIT_ATTEMPTS):
+                self.refresh()
+                mine = self._meanwhile(checked, identity, guard)
+                if mine:
+                    return self._state
+                checked = self._state.version
+                if self.folder.create(commit_file(checked + 1), content):
+                    self._apply(actions, self._commit_of(checked + 1, [*actions, {"commitInfo": info}]))
+                    return self._state
+            raise Conflict(self.folder.address, f"{COMMIT_ATTEMPTS} commits of other writers came first")
+
+    def _meanwhile(self, checked: int, identity: str, guard: Guard) -> bool:
+        """Look at what was committed meanwhile; whether this change is among it, its answer having got lost."""
+        commits = self.commits_since(checked, self._state.version)
+        if commits is None:
+            raise Conflict(self.folder.address, f"the log behind version {checked} was cleaned up at the same time")
+        for commit in commits:
+            if commit.id == identity:
+                return True
+            problem = guard.problem(commit)
+            if problem is not None:
+                raise Conflict(self.folder.address, problem)
+        return False
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What a change relies on: no other writer may move these transactions or remove these files meanwhile."""
+
+    transactions: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+    def problem(self, commit: Commit) -> str | None:
+        """What is wrong with a commit that came first, if anything."""
+        moved = sorted(self.transactions & commit.transactions.keys())
+        if moved:
+            return f"another writer moved {moved[0]!r} at the same time (version {commit.version})"
+        gone = sorted(self.removed.intersection(commit.removed))
+        if gone:
+            return f"another writer removed {gone[0]} at the same time ({commit.operation}, version {commit.version})"
+        return None
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def commit_file(version: int) -> str:
+    return f"{LOG}/{version:020}.json"
+
+
+def checkpoint_files(version: int, parts: int | None) -> list[str]:
+    stem = f"{LOG}/{version:020}.checkpoint"
+    if parts is None:
+        return [f"{stem}.parquet"]
+    return [f"{stem}.{part:010}.{parts:010}.parquet" for part in range(1, parts + 1)]
+
+
+def partition_key(partition: Mapping[str, str | None], names: Sequence[str]) -> Partition:
+    """The values of the partition columns, in their order."""
+    return tuple(partition.get(name) or None for name in names)
+
+
+def _wild(partitions: Iterable[Partition]) -> Iterator[Partition]:
+    return (partition for partition in partitions if any(value is not None and "*" in value for value in partition))
+
+
+# --- actions ----------------------------------------------------------------------------------------------------------
+
+
+def add_action(file: File, now: int, data_change: bool) -> Action:
+    """A file that counts from now on; times are milliseconds."""
+    return {
+        "add": {
+            "path": quote(file.path, safe=PATH_SAFE),
+            "partitionValues": dict(file.partition),
+            "size": file.size,
+            "modificationTime": now,
+            "dataChange": data_change,
+            "stats": file.stats,
+            **({"tags": dict(file.tags)} if file.tags else {}),
+        }
+    }
+
+
+def remove_action(file: File, now: int, data_change: bool) -> Action:
+    """A file that no longer counts."""
+    return {
+        "remove": {
+            "path": quote(file.path, safe=PATH_SAFE),
+            "deletionTimestamp": now,
+            "dataChange": data_change,
+            "extendedFileMetadata": True,
+            "partitionValues": dict(file.partition),
+            "size": file.size,
+        }
+    }
+
+
+def transaction_action(name: str, number: int, now: int) -> Action:
+    return {"txn": {"appId": name, "version": number, "lastUpdated": now}}
+
+
+_decoder = msgspec.json.Decoder()
+
+
+def _decoded(content: bytes, where: str) -> list[Action]:
+    try:
+        return [_decoder.decode(line) for line in content.splitlines() if line.strip()]
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise LakeError(where, f"expected a commit of a Delta log, a JSON object in each line: {error}") from None
+
+
+def _file_of(add: Action, names: Sequence[str], types: Mapping[str, pa.DataType], version: int) -> File:
+    values = add.get("partitionValues") or {}
+    return File.logged(
+        unquote(add["path"]),
+        add.get("size") or 0,
+        {name: values.get(name) or None for name in names},
+        add.get("stats"),
+        types,
+        version,
+        add.get("tags") or {},
+    )
+
+
+def _changed(
+    partitions: Mapping[Partition, Mapping[str, File]], commit: Commit, names: Sequence[str]
+) -> Mapping[Partition, Mapping[str, File]]:
+    """Partitions with what a commit added and removed; only those that it touches are copied."""
+    if not commit.added and not commit.removed:
+        return partitions
+    copied: dict[Partition, dict[str, File]] = {}
+
+    def group(key: Partition) -> dict[str, File]:
+        if key not in copied:
+            copied[key] = dict(partitions.get(key, {}))
+        return copied[key]
+
+    for path, known in commit.removed.items():
+        key = known if known is not None else _partition_of(partitions, path)
+        if key is not None:
+            group(key).pop(path, None)
+    for file in commit.added:
+        group(partition_key(file.partition, names))[file.path] = file
+    before = partitions if isinstance(partitions, Layered) else Layered(partitions)
+    return before.changed({key: files or None for key, files in copied.items()})
+
+
+def _partition_of(partitions: Mapping[Partition, Mapping[str, File]], path: str) -> Partition | None:
+    return next((key for key, files in partitions.items() if path in files), None)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+CHECKPOINT_COLUMNS = ("add", "txn", "metaData", "protocol")
+
+
+def _state_of(tables: list[pa.Table], version: int, names: Sequence[str], types: Mapping[str, pa.DataType]) -> State:
+    partitions: dict[Partition, dict[str, File]] = {}
+    transactions: dict[str, int] = {}
+    state = State(version)
+    for table in tables:
+        for action in _rows(table, "add"):
+            file = _file_of(_as_json(action), names, types, version)
+            partitions.setdefault(partition_key(file.partition, names), {})[file.path] = file
+        for action in _rows(table, "txn"):
+            transactions[action["appId"]] = action["version"]
+        for action in _rows(table, "metaData"):
+            state = replace(state, metadata={**action, "configuration": dict(action.get("configuration") or ())})
+        for action in _rows(table, "protocol"):
+            state = replace(state, protocol=action)
+    return replace(state, partitions=partitions, transactions=transactions, wild=frozenset(_wild(partitions)))
+
+
+def _rows(table: pa.Table, name: str) -> list[Action]:
+    if name not in table.schema.names:
+        return []
+    column = table[name].combine_chunks()
+    found = column.filter(column.is_valid())
+    names = [each.name for each in column.type if each.name not in ("stats_parsed", "partitionValues_parsed")]
+    columns = [found.field(each).to_pylist() for each in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _as_json(add: Action) -> Action:
+    """An add action of a checkpoint, whose maps are lists of pairs."""
+    return {**add, "partitionValues": dict(add.get("partitionValues") or ()), "tags": dict(add.get("tags") or ())}

@@ -1,0 +1,82 @@
+"""Rows of `samples` that a derived table has not taken in yet, by recorder and offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenspark.lake.delta_table import Table
+from zenspark.lake.offset_marks import offsets, recorders
+from zenspark.lake.parquet_files import File
+from zenspark.lake.quarantine import MARK, RETRIED, parse_mark
+
+SAMPLES_VERSION = "samples-version"
+"""The mark of a state: the version of `samples` up to which it has all rows."""
+Span = tuple[int, int]
+"""From an offset up to before another."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Rows of `samples`: of every recorder those from `start` up to before `end`, and late ones before `start`."""
+
+    start: Mapping[str, int]
+    end: Mapping[str, int]
+    late: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    """Offsets of rows that have landed after others behind them: they had been in quarantine."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.late and all(end <= self.start.get(recorder, 0) for recorder, end in self.end.items())
+
+    def limited(self, rows: int) -> Extent:
+        """The first rows of it: at most so many of each recorder, and all that are late."""
+        end = {recorder: min(end, self.start.get(recorder, 0) + rows) for recorder, end in self.end.items()}
+        return replace(self, end=end)
+
+    def may_hold(self, file: File) -> bool:
+        """Whether a file can have such rows, by its statistics; without any, it can."""
+        recorder = file.least.get("recorder")
+        if recorder is None or recorder != file.greatest.get("recorder"):
+            return True
+        first, last = file.least.get("offset"), file.greatest.get("offset")
+        spans = self._spans(recorder)
+        if first is None or last is None:
+            return any(start < end for start, end in spans)
+        return any(first < end and last >= start for start, end in spans)
+
+    def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that belong to it; `recorder` is a dictionary."""
+        recorders, offset = batch["recorder"], pc.fill_null(batch["offset"], -1).to_numpy()
+        names = recorders.dictionary.to_pylist()
+        index = pc.fill_null(recorders.indices, len(names)).to_numpy()  # rows without a recorder have none of these
+        within = np.zeros(len(offset), np.bool_)
+        for place, name in enumerate(names):
+            for start, end in self._spans(name):
+                within |= (index == place) & (offset >= start) & (offset < end)
+        return batch if within.all() else batch.filter(pa.array(within))
+
+    def _spans(self, recorder: str) -> list[Span]:
+        start = self.start.get(recorder, 0)
+        late = [(first, min(end, start)) for first, end in self.late.get(recorder, ())]
+        return [(start, self.end.get(recorder, 0)), *late]
+
+
+def find_pending(state: Table, samples: Table) -> Extent:
+    """The rows that are in `samples` and not taken into a state yet."""
+    known = recorders(samples)
+    late: dict[str, tuple[Span, ...]] = {}
+    for name in find_late(state, samples):
+        recorder, start, end = parse_mark(name)
+        late[recorder] = (*late.get(recorder, ()), (start, end))
+    return Extent(offsets(state, known), offsets(samples, known), late)
+
+
+def find_late(state: Table, samples: Table) -> list[str]:
+    """The marks of rows that have left quarantine since a state took in samples."""
+    retried = [name for name, mark in samples.marks.items() if name.startswith(MARK) and mark == RETRIED]
+    return [name for name in retried if state.mark(name) != RETRIED]

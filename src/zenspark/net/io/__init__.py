@@ -1,0 +1,1 @@
+"""What moves bytes between a link and a session: reading, writing, back-pressure, counters."""

@@ -1,0 +1,373 @@
+"""Driver: pumps one Connection over one Link. The only place where bytes are read from or written to a link.
+
+Reading happens in the loop. Writing happens in whatever thread has something to say: that half is the `Speaker`. What
+does not depend on the machine that is pumped, a connection with one node or a group of many, is the `Pump`.
+
+The end has two steps. First the session ends: its owner is told, nobody says anything more. Then the link lingers, so
+that what was said before and the farewell arrive: it is written, and its direction ended, so that two that close at
+once do not wait for each other. What still comes is read and thrown away until the other side has closed too, because a
+socket closed with bytes unread takes back what it has sent. Then it is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from zenspark.errors import CloseReason, LinkError
+from zenspark.net.io.counters import DropReason
+from zenspark.net.io.waiters import Waiters
+from zenspark.net.io.writer import Patience, Speaker, Voice
+from zenspark.net.links.base import NOTHING, Link
+from zenspark.net.loop.event_loop import Loop, Timer, sever
+from zenspark.net.loop.read_coalescing import Flow
+from zenspark.transport.connection import Connection, Event, Say, State
+from zenspark.transport.handshake import Opened
+from zenspark.transport.receiver import Closed, Pushes
+
+logger = logging.getLogger("zenspark.net")
+
+SMALL = 1024
+"""Bytes up to which what comes may be part of an exchange, in which whoever asks waits for the answer."""
+MAX_LINGERS = 10
+"""How often a link that has ended may go on because something of what waits was taken: a peer that reads byte by byte
+must not keep it all in memory."""
+READS = 16
+"""How often a link that has more to read may be read before the others get their turn."""
+
+
+class Pumped(Voice, Protocol):
+    """The machine that is pumped."""
+
+    def close(self, reason: CloseReason, text: str) -> Closed:
+        """End it."""
+
+    def heard(self, now: float) -> None:
+        """Nobody is silent, whatever has been read."""
+
+    def next_timeout(self) -> float:
+        """When it has something to do by itself."""
+
+
+class Pump(Speaker):
+    """One link and the machine that runs over it."""
+
+    connection: Pumped
+
+    def __init__(self, loop: Loop, link: Link, connection: Pumped, patience: Patience) -> None:
+        super().__init__(loop, link, connection, patience)
+        self.is_released = False
+        """Whether the link is closed too."""
+        self.on_released: Callable[[Pump], None] | None = None
+        """Whom to tell of that, in the loop."""
+        self.on_room: Callable[[Pump], None] | None = None
+        """Whom to tell, in the loop, when the link has taken what waited."""
+        self.on_residue: Callable[[Pump], None] | None = None
+        """Whom to tell, in the loop, that the link did not take all it was offered; maybe again and again."""
+        self.received = 0
+        """How many bytes were read so far."""
+        self._paused: set[object] = set()
+        """Who has no room for what comes here."""
+        self._timer: Timer | None = None
+
+    @abstractmethod
+    def _read(self) -> bool:
+        """Read once and handle what that means; False if there was nothing."""
+
+    @abstractmethod
+    def _on_due(self, now: float) -> None:
+        """The machine has something to do by itself."""
+
+    @abstractmethod
+    def _on_ended(self, closed: Closed) -> None:
+        """Tell the owner that it is over."""
+
+    # -- in the loop
+
+    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> None:
+        """End the session."""
+        if not self._closed:
+            self._end(self.connection.close(reason, text))
+
+    def _on_readable(self) -> None:
+        try:
+            for _ in range(READS):
+                if self._closed or self._paused or not self._read() or not self.link.has_buffered:
+                    return
+        except LinkError as error:
+            self._end(self._lost(error))
+        except BaseException:  # a mistake of ours about what this peer said; the others must not suffer
+            logger.exception("something went wrong with what %s said", self.link.dst)
+            self.close(text="an error here")
+        else:
+            self.loop.call_soon(self._on_readable)  # the descriptor says nothing of what the link has buffered
+
+    def _arm(self) -> None:
+        """Be called again when the connection has something to do by itself."""
+        if not self._closed:
+            self._set_timer(self.connection.next_timeout(), self._on_time)
+
+    def _set_timer(self, when: float, work: Callable[[], None]) -> None:
+        """Have one thing done at a time, instead of what was to be done before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_at(when, work)
+
+    def _on_time(self) -> None:
+        self._read_before_judging()
+        if self._closed:
+            return
+        self._on_due(self.loop.now())
+        self._arm()
+
+    def _read_before_judging(self) -> None:
+        """After a stall the peer may well have spoken, and nobody has read it yet; or it is we who do not listen."""
+        if self._paused:
+            self.connection.heard(self.loop.now())
+        else:
+            self._on_readable()
+
+    # -- in the loop: the end
+
+    def _lost(self, error: LinkError) -> Closed:
+        return Closed(CloseReason.GENERIC, str(error), by_peer=True)
+
+    def _end(self, closed: Closed) -> None:
+        """The session is over."""
+        if self._closed:
+            return
+        with self._lock:
+            self._closed = True
+            self._stem()
+            if self._timer is not None:
+                self._timer.cancel()
+            is_lost = closed.by_peer or closed.reason is CloseReason.UNRESPONSIVE
+            if is_lost:
+                if not closed.by_peer:
+                    self.drop(DropReason.UNRESPONSIVE, len(self._residue))
+                self._forget_residue()
+            else:
+                outbox = self.connection.outbox
+                self._queue([*([] if outbox is None else outbox.take()), closed.farewell])
+            self._waiters.notify_all()
+        self._on_ended(closed)
+        if is_lost:
+            self._release()
+        else:
+            self._linger_on(MAX_LINGERS)
+            self._linger()
+
+    def _linger_on(self, times: int) -> None:
+        """Stay as long as the other side takes anything, so many times at most."""
+        taken = self._taken
+
+        def look() -> None:
+            if times > 1 and self._residue and self._taken != taken:
+                self._linger_on(times - 1)
+            else:
+                self._release()
+
+        self._set_timer(self.loop.now() + self._patience.linger, look)
+
+    def _linger(self) -> None:
+        """Write what is left, then wait for the other side to close."""
+        if self.is_released:
+            return
+        done = False
+        try:
+            with self._lock:
+                done = self._drain()
+            if done:
+                self.link.finish()
+            ended = done and (not self.link.is_reliable or self._discard())
+        except LinkError:
+            ended = True
+        if ended:
+            self._release()
+        else:
+            self.loop.watch(self.link, self._linger if done else None, None if done else self._linger)
+
+    def _discard(self) -> bool:
+        """Throw away what is there; whether it was the end."""
+        room = memoryview(bytearray(1 << 16))
+        for _ in range(READS):
+            count = self.link.recv_into(room)
+            if count in (0, NOTHING):
+                return count == 0
+        return False
+
+    def _release(self) -> None:
+        """Close the link."""
+        if not self.is_released:
+            self.is_released = True
+            if self._timer is not None:
+                self._timer.cancel()
+            self._forget_residue()
+            self.loop.watch(self.link, None)
+            self.link.close()
+            if self.on_released is not None:
+                self.on_released(self)
+
+    def release(self) -> None:
+        """Close the link at once, whatever was said; after `close`."""
+        self._closed = True
+        self._stem()
+        self._release()
+
+    def sever(self) -> None:
+        """In a forked child, which has only a copy of the link: say nothing more on it."""
+        self._closed = self.is_released = True
+        self._stem()
+        self._lock = threading.Lock()
+        self._waiters = Waiters()
+        sever(self.link)
+
+    # -- from any thread: listening
+
+    def pause(self, by: object = None) -> None:
+        """Read no more until everybody who paused resumes: they have no room. The peer is slowed down, nothing lost."""
+        if by not in self._paused:
+            self._paused.add(by)
+            self.loop.call_soon(self._watch)
+
+    def resume(self, by: object = None) -> None:
+        """Read again, as far as this one is concerned."""
+        if by in self._paused:
+            self._paused.discard(by)
+            self.loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self._watch()
+        self._on_readable()  # the link may have buffered something of which its descriptor says nothing
+
+    def _watch(self) -> None:
+        """Watch for what matters now; in the loop."""
+        if not self._closed:
+            readable = None if self._paused else self._on_readable
+            self.loop.watch(self.link, readable, self._on_writable if self._residue else None)
+            if self._residue and self.on_residue is not None:
+                self.on_residue(self)
+
+    # -- what the speaker needs, in the loop
+
+    def _give_up(self, why: str) -> None:
+        self.close(CloseReason.UNRESPONSIVE, why)
+
+    def _fail(self, error: LinkError) -> None:
+        """The link does not take any more. What the other side said last may tell why, so it is read first."""
+        self._forget_residue()
+
+        def end() -> None:
+            self._paused.clear()
+            self._on_readable()
+            self._end(self._lost(error))
+
+        self.loop.call_soon(end)
+
+    def _on_writable(self) -> None:
+        if self._closed:
+            return
+        with self._lock:
+            try:
+                done = self._drain()
+            except LinkError as error:
+                self._fail(error)
+                done = True
+            if done:
+                self._watch()
+            self._waiters.notify_all()
+        if done and self.on_room is not None:
+            self.on_room(self)
+
+
+class Driver(Pump):
+    """One link and the connection that runs over it. `owner` handles its events, in the loop."""
+
+    connection: Connection
+
+    def __init__(
+        self,
+        loop: Loop,
+        link: Link,
+        connection: Connection,
+        owner: Callable[[Driver, Event], None],
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(loop, link, connection, patience)
+        self._owner = owner
+        self._spoken = 0
+        """How much was said here when a small message came last: more since then makes the next one an answer."""
+        self._flow = Flow()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session."""
+        return not self._closed and self.connection.state is State.OPEN
+
+    # -- in the loop
+
+    def start(self, timeout: float | None = None) -> None:
+        """Begin; without a session after so many seconds, end."""
+        if timeout is not None:
+            self._set_timer(self.loop.now() + timeout, partial(self._give_up_opening, timeout))
+        self._watch()
+        self._handle_all(self.connection.start())
+
+    def _give_up_opening(self, timeout: float) -> None:
+        self._read_before_judging()
+        if not self.is_open:
+            self.close(CloseReason.GENERIC, f"no session after {timeout:g} s")
+
+    def admit(self) -> None:
+        """Let in who asked: on an Asked event."""
+        self._handle_all(self.connection.admit())
+
+    def _read(self) -> bool:
+        """Read once; False if there was nothing."""
+        room = self.connection.buffer()
+        count = self.link.recv_into(room[self._prefix :])
+        if count == NOTHING:
+            return False
+        if not count:
+            self._end(self.connection.receive_eof())
+            return False
+        self.received += count
+        if self._prefix:
+            room[: self._prefix] = count.to_bytes(self._prefix, "little")  # a datagram is a batch
+        now = self.loop.now()
+        for event in self.connection.receive(count + self._prefix, now):
+            self._handle(event)
+        if self._flow.deserves_rest(count, len(room), self._taken, now):
+            self.loop.rest()
+        elif count < SMALL and self._taken != self._spoken:
+            self._spoken = self._taken
+            self.loop.looking.expect()
+        return True
+
+    def _handle_all(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._handle(event)
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case Pushes():
+                self._owner(self, event)
+            case Say(batch):
+                with self._lock:
+                    self._write([batch])
+            case Closed():
+                self._end(event)
+            case _:
+                self._owner(self, event)
+                if isinstance(event, Opened):
+                    self._arm()
+
+    def _on_due(self, now: float) -> None:
+        self._handle_all(self.connection.handle_timeout(now))
+
+    def _on_ended(self, closed: Closed) -> None:
+        self._owner(self, closed)

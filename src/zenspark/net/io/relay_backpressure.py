@@ -1,0 +1,166 @@
+"""Holding back: what happens when a node hears faster from one neighbour than another takes.
+
+The loop cannot wait, so what it passes on would pile up. Where a link is behind, publications that may be dropped are
+dropped and counted; for everything else (publications that may not, requests, responses, declarations, link states) the
+neighbour it came from is not read any more until there is room, which slows it down in turn. Of the publications of a
+neighbour with BlockFirst one is treated in this way, and the others are dropped as long as it waits.
+
+A neighbour that takes nothing for `wait_before_close` although others wait for it, or much waits, is given up. Before
+that, at half of the time, it is read again if it is itself held back: two neighbours may wait for each other, each for
+the other to be read. All of this runs in the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from zenspark.errors import CloseReason
+from zenspark.net.io.counters import DropReason
+from zenspark.net.io.driver import Pump
+from zenspark.net.io.writer import BEHIND, Patience
+from zenspark.net.loop.event_loop import Loop, Timer
+from zenspark.router.routing.forwarding import Share
+from zenspark.transport.receiver import Pushes
+from zenspark.wire.columns import NO_LANE
+from zenspark.wire.messages import NetworkMessage, Push
+from zenspark.wire.values import Congestion
+
+MAX_SILENT_BACKLOG = 2 * BEHIND
+"""Bytes that may wait for a link that takes nothing, if nobody waits for it: a little more than droppable publications
+fill it with, so that a subscriber that pauses for a while misses those, and keeps its session."""
+MAX_TOTAL_BACKLOG = 1 << 28
+"""Bytes that may wait for all such links together: beyond, each that takes nothing is given up."""
+
+
+Part = tuple[int, int, bytes]
+"""Rows `start` to `stop`, and for each of their shapes the lane in which they go on."""
+
+
+class HoldingBack:
+    """Which links are behind with what was passed on to them, and which are not read because of that."""
+
+    def __init__(self, loop: Loop, patience: Patience) -> None:
+        self._loop = loop
+        self._patience = patience
+        self._waiting: dict[Pump, set[Pump]] = {}
+        """The links that are behind, and those that are not read until they have room."""
+        self._firsts: dict[Pump, set[Pump]] = {}
+        """The links that are behind, and those from which a publication with BlockFirst waits there."""
+        self._looks: dict[Pump, Timer] = {}
+        """The links for which something waits, and when to look whether they took any of it."""
+        self._exempt: set[Pump] = set()
+        """Links that are read although others are behind: perhaps they take nothing because they are not read."""
+
+    def passes(self, source: Pump | None, target: Pump, message: NetworkMessage) -> bool:
+        """Whether a message still goes to a link that is behind; its source is not read any more if it has one."""
+        if source is None:
+            return True
+        if isinstance(message, Push) and self._may_drop(source, target, message.qos.congestion):
+            target.drop(DropReason.CONGESTION)
+            return False
+        self.hold(source, target)
+        return True
+
+    def _may_drop(self, source: Pump, target: Pump, congestion: Congestion) -> bool:
+        """Whether a publication for a link that is behind is dropped; the first with BlockFirst waits from now on."""
+        if congestion is not Congestion.BLOCK_FIRST:
+            return congestion is Congestion.DROP
+        sources = self._firsts.setdefault(target, set())
+        is_second = source in sources
+        sources.add(source)
+        return is_second
+
+    def sharing(self, source: Pump, target: Pump, share: Share, pushes: Pushes) -> Sequence[Part]:
+        """Which rows may go on now of a neighbour's share of publications in columns."""
+        if not target.is_behind:
+            return ((pushes.start, pushes.stop, bytes(share.lanes)),)
+        first = self._first(source, target, share, pushes)
+        dropped = _dropped(share, pushes) - (first is not None)
+        if dropped:
+            target.drop(DropReason.CONGESTION, dropped)
+        if first is not None or any(lane != NO_LANE for lane in share.blocking):
+            self.hold(source, target)
+        blocking = bytes(share.blocking)
+        if first is None:
+            return ((pushes.start, pushes.stop, blocking),)
+        lanes = bytes(share.lanes[index] if index in share.firsts else lane for index, lane in enumerate(blocking))
+        return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, blocking))
+
+    def _first(self, source: Pump, target: Pump, share: Share, pushes: Pushes) -> int | None:
+        """The row with BlockFirst that waits from now on, if none does already."""
+        shapes = pushes.columns.shape
+        rows = range(pushes.start, pushes.stop) if share.firsts else ()
+        first = next((row for row in rows if shapes[row] in share.firsts), None)
+        if first is None or self._may_drop(source, target, Congestion.BLOCK_FIRST):
+            return None
+        return first
+
+    def hold(self, source: Pump, target: Pump) -> None:
+        """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
+        sources = self._waiting.setdefault(target, set())
+        self.look_after(target)
+        if source not in self._exempt or target.backlog > self._patience.max_backlog // 2:
+            sources.add(source)
+            source.pause(target)
+
+    def let_go(self, target: Pump) -> None:
+        """A neighbour has room."""
+        for source in self._waiting.pop(target, ()):
+            source.resume(target)
+        self._firsts.pop(target, None)
+        self._exempt.discard(target)
+
+    def leave(self, pump: Pump) -> None:
+        """A link has ended: nobody waits for it, and nobody is held back on it."""
+        self.let_go(pump)
+        look = self._looks.pop(pump, None)
+        if look is not None:
+            look.cancel()
+        for sources in (*self._waiting.values(), *self._firsts.values()):
+            sources.discard(pump)
+
+    def look_after(self, target: Pump) -> None:
+        """See to it that a link takes what waits for it, or is given up."""
+        if target not in self._looks:
+            self._look_later(target, halves=0)
+
+    def _look_later(self, target: Pump, halves: int) -> None:
+        """Look after half of `wait_before_close`, at a link that has taken nothing for so many halves."""
+        look = partial(self._look, target, target.taken, halves + 1)
+        self._looks[target] = self._loop.call_at(self._loop.now() + self._patience.block / 2, look)
+
+    def _look(self, target: Pump, taken: int, halves: int) -> None:
+        del self._looks[target]
+        target.offer_again()
+        if not target.backlog:
+            return
+        if target.taken != taken:
+            self._exempt.discard(target)
+            halves = 0
+        elif halves == 1:
+            self._read_again(target)
+        elif self._must_go(target):
+            target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._patience.block:g} s")
+            return
+        self._look_later(target, halves)
+
+    def _read_again(self, pump: Pump) -> None:
+        """Read from a link that takes nothing: it may be waiting for that."""
+        self._exempt.add(pump)
+        for target, sources in self._waiting.items():
+            if pump in sources:
+                sources.discard(pump)
+                pump.resume(target)
+
+    def _must_go(self, target: Pump) -> bool:
+        total = target.backlog + sum(pump.backlog for pump in self._looks)
+        return target in self._waiting or target.backlog > MAX_SILENT_BACKLOG or total > MAX_TOTAL_BACKLOG
+
+
+def _dropped(share: Share, pushes: Pushes) -> int:
+    """How many rows of a share may be dropped."""
+    shapes = {index for index, lane in enumerate(share.lanes) if lane != share.blocking[index]}
+    if len(shapes) == len(share.lanes):
+        return pushes.stop - pushes.start
+    return sum(map(shapes.__contains__, pushes.columns.shape[pushes.start : pushes.stop])) if shapes else 0

@@ -1,0 +1,48 @@
+"""Expirations: closes links when the certificate of the other side expires (`close_link_on_expiration`)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from zenspark.errors import CloseReason
+from zenspark.net.io.driver import Driver
+from zenspark.net.loop.event_loop import Loop, Timer
+
+logger = logging.getLogger("zenspark.net")
+
+MAX_CHECK_SECONDS = 60.0
+"""How long at most until the wall clock is read again: it may have been set, which a monotonic timer does not see."""
+
+
+class Expirations:
+    """The timers of links whose certificates expire, one for each; all calls in the loop."""
+
+    def __init__(self, loop: Loop, wall_clock: Callable[[], float] = time.time) -> None:
+        self._loop = loop
+        self._wall_clock = wall_clock
+        self._timers: dict[Driver, Timer] = {}
+
+    def watch(self, driver: Driver) -> None:
+        """Close this link when its certificate expires, if it is to be closed then."""
+        expires_at = driver.link.expires_at
+        if expires_at is not None:
+            self._check(driver, expires_at)
+
+    def forget(self, driver: Driver) -> None:
+        """Cancel the timer of a link that has ended."""
+        timer = self._timers.pop(driver, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _check(self, driver: Driver, expires_at: float) -> None:
+        left = expires_at - self._wall_clock()
+        if left > 0:
+            when = self._loop.now() + min(left, MAX_CHECK_SECONDS)
+            self._timers[driver] = self._loop.call_at(when, lambda: self._check(driver, expires_at))
+            return
+        self._timers.pop(driver, None)
+        name = driver.link.auth_identifier or driver.link.dst
+        logger.warning("closing the link to %s: the certificate of %s has expired", driver.link.dst, name)
+        driver.close(CloseReason.EXPIRED, "the certificate has expired")

@@ -1,0 +1,235 @@
+"""Multicast groups: what one sends, all who joined receive. For scouting, and for `udp/<group>` endpoints.
+
+On an interface there are two sockets. The *receiver* is bound to the group and hears only what arrives on its
+interface; many processes may have one. The *sender* has a port of its own, by which others know us: what the
+receiver hears from there is our own voice.
+
+A group is a link with many other ends: `recv_from` says who spoke. Options of its endpoint: `iface` (a name or an
+address; without it, the first that can multicast), `ttl` (how many hops it may go, 1) and `join` (further groups to be
+a member of, with `|` between them).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+import sys
+import threading
+import time
+
+from zenspark.errors import LinkError
+from zenspark.net.links.base import (
+    NOTHING,
+    WRITE,
+    Buffer,
+    Link,
+    SocketAddress,
+    address_text,
+    closed_on_error,
+    duplicate,
+    wait_for,
+)
+from zenspark.net.links.endpoint import Endpoint, IPAddress
+from zenspark.net.links.interfaces import AUTO, Interface, multicast_interfaces
+from zenspark.net.links.udp import BUSY, MTU
+
+IP_MULTICAST_ALL, IPV6_MULTICAST_ALL = 49, 29
+"""Options of Linux without a name in the socket module: 0 is to hear only what this very socket has joined."""
+RECEIVE_BUFFER = 1 << 22
+"""What is asked for, in bytes, so that a burst of many members waits for us instead of being lost."""
+BURST, RATE = 1 << 16, 1 << 25
+"""Bytes that are sent at once, and bytes a second: nobody in a group can say that it is too much. In the 208 KiB that
+Linux keeps for a socket by default, 100 kB in datagrams of 8 KiB survived and 200 kB did not."""
+
+
+class Group(Link):
+    """A multicast group, joined on one interface. `dst` is the group, `src` where we speak from."""
+
+    is_streamed = False
+    is_reliable = False
+    mtu = MTU
+    has_buffered = True  # several datagrams may be there, and asking for one more is cheaper than watching for it
+
+    def __init__(self, endpoint: Endpoint, interface: Interface, ttl: int) -> None:
+        self.endpoint = endpoint
+        self.interfaces = (interface.name,)
+        self._address = group_address(endpoint, interface)
+        self._receiver = open_receiver(endpoint, interface)
+        with closed_on_error(self._receiver, endpoint):
+            self._sender = open_sender(endpoint, interface, ttl)
+        self._receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        self._own = self._sender.getsockname()[:2]
+        self._credit, self._credited = float(BURST), time.monotonic()
+        self.src = endpoint.locator_at(address_text(self._sender.getsockname())).text
+        self.dst = endpoint.locator.text
+        self._receiving = threading.Lock()
+        self._sending = threading.Lock()
+
+    def fileno(self) -> int:
+        """What to watch for reading; -1 once closed."""
+        return self._receiver.fileno()
+
+    def recv_into(self, buffer: memoryview) -> int:
+        return self.recv_from(buffer)[0]
+
+    def recv_from(self, buffer: memoryview) -> tuple[int, str]:
+        """Receive one datagram without waiting: its size and the locator of its sender.
+
+        The size is NOTHING if none is there, or if it was one of our own or empty. `buffer` needs room for the mtu.
+        """
+        try:
+            with self._receiving:
+                size, address = self._receiver.recvfrom_into(buffer)
+        except BlockingIOError:
+            return NOTHING, ""
+        except OSError as error:
+            raise self.failed(error) from error
+        if not size or address[:2] == self._own:
+            return NOTHING, ""
+        return size, self.endpoint.locator_at(address_text(address)).text
+
+    def send(self, data: Buffer) -> int:
+        """Send one datagram to all without waiting: its size, or 0 if there is no room now, or it would be too fast."""
+        try:
+            with self._sending:
+                if not self._may_send(len(data)):
+                    return 0
+                return self._sender.sendto(data, self._address)
+        except OSError as error:
+            if error.errno in BUSY:
+                return 0
+            raise self.failed(error) from error
+
+    def _may_send(self, size: int) -> bool:
+        """Whether a datagram is within what may be sent by now; if so, it counts as sent."""
+        now = time.monotonic()
+        self._credit = min(BURST, self._credit + (now - self._credited) * RATE)
+        self._credited = now
+        if self._credit < min(size, BURST):
+            return False
+        self._credit -= size
+        return True
+
+    def wait_writable(self, timeout: float) -> bool:
+        """Wait until another `send` is worth trying; False when time is up."""
+        with self._sending:
+            if self._sender.fileno() < 0:
+                return True
+            descriptor = duplicate(self._sender)
+        try:
+            return wait_for(descriptor, WRITE, timeout)
+        finally:
+            socket.close(descriptor)
+
+    def close(self) -> None:
+        """Leave the group; a second time does nothing."""
+        with self._receiving, self._sending:
+            self._receiver.close()
+            self._sender.close()
+
+    def failed(self, cause: Exception | None, problem: str | None = None) -> LinkError:
+        return super().failed(cause, "the link is closed" if self._receiver.fileno() < 0 else problem)
+
+
+def join(endpoint: Endpoint) -> Group:
+    """Join the group of an endpoint such as `udp/224.0.0.224:7447#iface=lo`."""
+    chosen = multicast_interfaces(endpoint.option("iface") or AUTO)
+    if not chosen:
+        raise endpoint.error("needs a network interface that can multicast, and there is none")
+    ttl = endpoint.number("ttl")
+    return Group(endpoint, chosen[0], 1 if ttl is None else ttl)
+
+
+# -- sockets of a group on an interface --------------------------------------------------------------------------
+
+
+def group_address(endpoint: Endpoint, interface: Interface) -> SocketAddress:
+    """Where to send to reach a group on an interface."""
+    group, port = _group(endpoint), endpoint.host_port[1]
+    return (str(group), port) if group.version == 4 else (str(group), port, 0, interface.index)
+
+
+def open_receiver(endpoint: Endpoint, interface: Interface) -> socket.socket:
+    """A socket that receives what is sent to a group on one interface."""
+    group = _group(endpoint)
+    receiver = socket.socket(_family(group), socket.SOCK_DGRAM)
+    with closed_on_error(receiver, endpoint):
+        receiver.setblocking(False)
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform not in ("linux", "win32"):  # elsewhere it takes this one for several processes to share
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if sys.platform == "win32":  # which cannot bind to a group
+            receiver.bind(("", endpoint.host_port[1]))
+        else:
+            receiver.bind(group_address(endpoint, interface))
+        for each in (group, *_further_groups(endpoint)):
+            _join(receiver, each, interface)
+    return receiver
+
+
+def _further_groups(endpoint: Endpoint) -> list[IPAddress]:
+    """The groups of the option `join`."""
+    option = endpoint.option("join")
+    try:
+        found = [] if option is None else [ipaddress.ip_address(text) for text in option.split("|")]
+    except ValueError:
+        raise endpoint.error(f"has join={option}, which is not a list of addresses with | between them") from None
+    for each in found:
+        if not each.is_multicast or each.version != _group(endpoint).version:
+            raise endpoint.error(f"has join={option}, where {each} is not a multicast group of the same kind")
+    return found
+
+
+def _join(receiver: socket.socket, group: IPAddress, interface: Interface) -> None:
+    if group.version == 4:
+        membership = struct.pack("=4s4si", group.packed, _own_address(group, interface).packed, interface.index)
+        receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+        if sys.platform == "linux":
+            receiver.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
+    else:
+        receiver.setsockopt(
+            socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, struct.pack("=16sI", group.packed, interface.index)
+        )
+        if sys.platform == "linux":
+            receiver.setsockopt(socket.IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0)
+
+
+def open_sender(endpoint: Endpoint, interface: Interface, ttl: int) -> socket.socket:
+    """A socket that sends on one interface, and hears its own machine's receivers."""
+    group = _group(endpoint)
+    own = _own_address(group, interface)
+    sender = socket.socket(_family(group), socket.SOCK_DGRAM)
+    with closed_on_error(sender, endpoint):
+        sender.setblocking(False)
+        if group.version == 4:
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, own.packed)
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+            sender.bind((str(own), 0))
+        else:
+            sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface.index)
+            sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
+            sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+            sender.bind((str(own), 0, 0, interface.index))
+    return sender
+
+
+def _group(endpoint: Endpoint) -> IPAddress:
+    group = endpoint.ip
+    if group is None or not group.is_multicast:
+        raise endpoint.error("is not a multicast group")
+    return group
+
+
+def _family(group: IPAddress) -> socket.AddressFamily:
+    return socket.AF_INET if group.version == 4 else socket.AF_INET6
+
+
+def _own_address(group: IPAddress, interface: Interface) -> IPAddress:
+    """The address of an interface to speak to a group from."""
+    for address in interface.addresses:
+        if address.version == group.version:
+            return address
+    kind = ipaddress.ip_address(group).version
+    raise LinkError(f"udp/{group}", f"interface {interface.name} has no IPv{kind} address")

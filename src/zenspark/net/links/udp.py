@@ -1,0 +1,232 @@
+"""UDP links between two nodes: a batch is a datagram.
+
+Who connects has a socket of its own. Who listens has one socket for all who talk to it: the listener sorts what
+comes by sender, and each sender is a link that holds what came for it. A datagram from somebody new makes a new
+link. Nobody has to prove where a datagram came from, so the number of links and what waits in each are limited.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+import time
+from collections import deque
+
+from zenspark.errors import LinkError
+from zenspark.net.links.base import (
+    NOTHING,
+    WRITE,
+    Buffer,
+    DatagramLink,
+    Link,
+    Listener,
+    SocketAddress,
+    address_text,
+    closed_on_error,
+    duplicate,
+    reason_of,
+    wait_for,
+)
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.links.sockets import DATAGRAM, advertised, bound_to, connect_to
+from zenspark.wire.values import Locator
+
+MTU = 65_487
+"""What eclipse-zenoh offers on UDP: the largest datagram, with room to spare for headers."""
+MAX_DATAGRAM = 1 << 16
+MAX_LINKS = 1_000
+"""Senders one listener keeps apart: a flood of forged addresses must not fill the memory."""
+MAX_WAITING = 1 << 20
+"""Bytes that wait for one link to be read; what comes then is dropped, as UDP may."""
+AT_ONCE = 64
+"""Datagrams sorted in one go, so that one busy socket does not keep the loop from the others."""
+BUSY = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
+
+
+class UdpLink(DatagramLink):
+    """The connecting side: a socket that is connected to one address."""
+
+    def __init__(self, connection: socket.socket, endpoint: Endpoint, remote: SocketAddress) -> None:
+        super().__init__(
+            connection,
+            endpoint,
+            endpoint.locator_at(address_text(connection.getsockname())).text,
+            endpoint.locator_at(address_text(remote)).text,
+        )
+        self.mtu = MTU
+        self.local_host, self.remote_host = connection.getsockname()[0], remote[0]
+
+
+class UdpListener(Listener):
+    """One socket for all who talk to this address."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._socket = bound_to(endpoint, DATAGRAM)
+        self._socket.setblocking(False)
+        self.host = self._socket.getsockname()[0]
+        self.locator = endpoint.locator_at(address_text(self._socket.getsockname()))
+        self._links: dict[SocketAddress, AcceptedUdpLink] = {}
+        self._lock = threading.Lock()
+        self._receiving = threading.Lock()
+        self._sending = threading.Lock()
+        self._buffer = memoryview(bytearray(MAX_DATAGRAM))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def accept(self) -> Link | None:
+        """The link of somebody new; what comes for the others is put where they find it."""
+        for _ in range(AT_ONCE):
+            try:
+                with self._receiving:
+                    size, address = self._socket.recvfrom_into(self._buffer)
+            except BlockingIOError:
+                return None
+            except ConnectionError:
+                continue  # somebody we sent to is gone: only some systems tell, and not which
+            except OSError as error:
+                raise LinkError(self.locator.text, reason_of(error)) from error
+            link = self._deliver(address, bytes(self._buffer[:size]))
+            if link is not None:
+                return link
+        return None
+
+    def _deliver(self, address: SocketAddress, datagram: bytes) -> Link | None:
+        with self._lock:
+            known = self._links.get(address)
+            if known is None and datagram and len(self._links) < MAX_LINKS:
+                try:
+                    fresh = self._links[address] = AcceptedUdpLink(self, address)
+                except OSError as error:
+                    raise LinkError(self.locator.text, reason_of(error)) from error
+                fresh.feed(datagram)
+                return fresh
+        if known is not None and datagram:
+            known.feed(datagram)
+        return None
+
+    def locators(self, loopback: bool) -> tuple[Locator, ...]:
+        return advertised(self.endpoint, self.locator, loopback)
+
+    def send_to(self, data: Buffer, address: SocketAddress) -> int:
+        """Send a datagram of one of the links; 0 if there is no room now."""
+        try:
+            with self._sending:
+                return self._socket.sendto(data, address)
+        except OSError as error:
+            if error.errno in BUSY:
+                return 0
+            raise
+
+    def wait_writable(self, timeout: float) -> bool:
+        """Wait until there is room for a datagram; at once if the socket is closed."""
+        with self._sending:
+            if self._socket.fileno() < 0:
+                return True
+            descriptor = duplicate(self._socket)
+        try:
+            return wait_for(descriptor, WRITE, timeout)
+        finally:
+            socket.close(descriptor)
+
+    def forget(self, address: SocketAddress) -> None:
+        """Take no more for a link that was closed."""
+        with self._lock:
+            self._links.pop(address, None)
+
+    def close(self) -> None:
+        """Stop listening. Unlike with other listeners this ends its links: they have no socket of their own."""
+        with self._lock:
+            links = list(self._links.values())
+            self._links.clear()
+        for link in links:
+            link.end()
+        with self._receiving, self._sending:
+            self._socket.close()
+
+
+class AcceptedUdpLink(Link):
+    """The accepting side: what one sender sent to a listener's socket.
+
+    Its descriptor is one end of a pair that holds a byte as long as there is something to receive.
+    """
+
+    is_streamed = False
+    is_reliable = False
+    mtu = MTU
+
+    def __init__(self, listener: UdpListener, address: SocketAddress) -> None:
+        self.endpoint = listener.endpoint
+        self.src = listener.locator.text
+        self.dst = listener.endpoint.locator_at(address_text(address)).text
+        self.local_host, self.remote_host = listener.host, address[0]
+        self._listener = listener
+        self._address = address
+        self._lock = threading.Lock()
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._ended = False
+        self._signal, self._trigger = socket.socketpair()
+
+    def fileno(self) -> int:
+        return self._signal.fileno()
+
+    def feed(self, datagram: bytes) -> None:
+        """Take what the listener received."""
+        with self._lock:
+            if self._ended or self._size + len(datagram) > MAX_WAITING:
+                return
+            self._waiting.append(datagram)
+            self._size += len(datagram)
+            if len(self._waiting) == 1:
+                self._trigger.send(b"\0")
+
+    def recv_into(self, buffer: memoryview) -> int:
+        with self._lock:
+            if not self._waiting:
+                return 0 if self._ended else NOTHING
+            datagram = self._waiting.popleft()
+            self._size -= len(datagram)
+            if not self._waiting and not self._ended:
+                self._signal.recv(1)
+        buffer[: len(datagram)] = datagram
+        return len(datagram)
+
+    def send(self, data: Buffer) -> int:
+        if self._ended:
+            raise self.failed(None, "the link is closed")
+        try:
+            return self._listener.send_to(data, self._address)
+        except OSError as error:
+            raise self.failed(error) from error
+
+    def wait_writable(self, timeout: float) -> bool:
+        return self._ended or self._listener.wait_writable(timeout)
+
+    def end(self) -> None:
+        """Say to the reader that nothing more will come."""
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                self._trigger.close()  # the other end can be read from now on
+
+    def close(self) -> None:
+        self._listener.forget(self._address)
+        self.end()
+        with self._lock:
+            self._waiting.clear()
+            self._signal.close()
+
+
+def connect(endpoint: Endpoint, timeout: float) -> Link:
+    """Open a UDP link; nothing is sent, so whether somebody is there shows later."""
+    connection, address = connect_to(endpoint, time.monotonic() + timeout, DATAGRAM)
+    with closed_on_error(connection, endpoint):
+        return UdpLink(connection, endpoint, address)
+
+
+def listen(endpoint: Endpoint) -> UdpListener:
+    """Listen for UDP links."""
+    return UdpListener(endpoint)

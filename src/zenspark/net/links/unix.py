@@ -1,0 +1,144 @@
+"""Links between processes of one machine: `unixsock-stream/<path>`.
+
+The path is a file that stays behind when its listener is killed. Whoever listens next removes it, but only if it is
+a socket that nobody answers, and with the lock on `<path>.lock` in hand, as long as it listens: eclipse-zenoh takes
+the same lock, so neither removes what the other uses. The file is for its owner alone unless
+`#file_access_mask=0o660` says otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import sys
+import uuid
+
+from zenspark.errors import LinkError
+from zenspark.net.links.base import Link, SocketAddress, SocketLink, SocketListener, closed_on_error, reason_of
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.links.sockets import BACKLOG
+
+if sys.platform != "win32":  # pragma: no branch (where there are no such sockets either)
+    import fcntl
+
+OWNER_ONLY = 0o600
+
+
+class UnixListener(SocketListener):
+    """Accepts connections on a path, and takes the path away again when it is closed."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        listening, self._lock = _listen_on(endpoint)
+        super().__init__(listening, endpoint, endpoint.locator)
+        self._file = _identity(endpoint.address)
+        self._pid = os.getpid()
+
+    def link(self, connection: socket.socket, address: SocketAddress) -> Link:
+        return SocketLink(connection, self.endpoint, self.locator.text, _nameless(self.endpoint))
+
+    def close(self) -> None:
+        super().close()
+        with self._accepting:
+            lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        if os.getpid() == self._pid:  # a forked child leaves the files to its parent
+            path = self.endpoint.address
+            with contextlib.suppress(OSError):
+                if self._file == _identity(path):
+                    os.unlink(path)
+                os.unlink(f"{path}.lock")
+        os.close(lock)
+
+
+def connect(endpoint: Endpoint, timeout: float) -> Link:
+    """Open a link to whoever listens on a path."""
+    connection = _new_socket(endpoint)
+    with closed_on_error(connection, endpoint):
+        connection.settimeout(timeout)
+        connection.connect(endpoint.address)
+        return SocketLink(connection, endpoint, _nameless(endpoint), endpoint.locator.text)
+
+
+def listen(endpoint: Endpoint) -> UnixListener:
+    """Listen on a path."""
+    return UnixListener(endpoint)
+
+
+def _listen_on(endpoint: Endpoint) -> tuple[socket.socket, int | None]:
+    """A listening socket, and the lock that says so."""
+    path = endpoint.address
+    mode = endpoint.number("file_access_mask")
+    listening = _new_socket(endpoint)
+    lock = None
+    with closed_on_error(listening, endpoint):
+        lock = _take_lock(endpoint)
+        try:
+            _remove_stale(endpoint)
+            listening.bind(path)
+            os.chmod(path, OWNER_ONLY if mode is None else mode)  # nobody can connect before listen()
+            listening.listen(BACKLOG)
+        except BaseException:
+            os.close(lock)
+            raise
+    return listening, lock
+
+
+def _new_socket(endpoint: Endpoint) -> socket.socket:
+    if not hasattr(socket, "AF_UNIX"):
+        raise endpoint.error("needs a system with Unix sockets")
+    if len(os.fsencode(endpoint.address)) > 107:
+        raise endpoint.error("has a path of more than 107 bytes, which the system does not allow for a socket")
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def _take_lock(endpoint: Endpoint) -> int:
+    """The descriptor of the lock file, locked."""
+    path = f"{endpoint.address}.lock"
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise LinkError(endpoint.locator.text, "cannot listen: in use") from error
+        held = os.fstat(descriptor)
+        if (held.st_dev, held.st_ino) == _identity(path):
+            return descriptor
+        os.close(descriptor)  # its last owner removed it between our two steps: lock the new one
+
+
+def _remove_stale(endpoint: Endpoint) -> None:
+    """Remove a socket file whose listener is gone; anything else that has this name stays."""
+    path = endpoint.address
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise LinkError(endpoint.locator.text, "cannot listen: there is a file of this name that is not a socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+        except OSError as error:  # a full backlog, or no permission: somebody is there
+            raise LinkError(endpoint.locator.text, f"cannot listen: in use ({reason_of(error)})") from error
+    raise LinkError(endpoint.locator.text, "cannot listen: in use")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _nameless(endpoint: Endpoint) -> str:
+    """A name for the connecting end, which has none: eclipse-zenoh shows a random one too."""
+    return endpoint.locator_at(str(uuid.uuid4())).text

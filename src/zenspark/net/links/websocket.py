@@ -1,0 +1,224 @@
+"""WebSocket links (`ws`): a batch is one binary message, without a length in front, as eclipse-zenoh 1.10.2 has it.
+
+The protocol itself (RFC 6455) is `websockets`' machine, which does no input or output; here are its socket and the
+rules of a link. It is used by one thread at a time. A frame that could not be written whole is finished by the next
+calls of `send` with the same batch, which is taken only then; answers to pings wait behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections import deque
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import WebSocketException
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import OPEN, Event
+from websockets.server import ServerProtocol
+from websockets.uri import parse_uri
+
+from zenspark.errors import LinkError
+from zenspark.net.links.base import MAX_MTU, NOTHING, READ, Buffer, Link, SocketAddress, address_text, closed_on_error
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.links.sockets import connect_to
+from zenspark.net.links.tcp import TcpLink, TcpListener
+
+LOGGER = logging.getLogger("zenspark.net")
+
+CHUNK = 1 << 16
+"""How much is read at once."""
+MAX_HANDSHAKE = 1 << 14
+"""How many bytes an opening handshake may have: nobody can make us collect headers for ever."""
+MAX_UNSENT = 4 * MAX_MTU
+"""How much may wait to be written: who sends pings and never reads the answers is cut off."""
+
+
+class WebSocketLink(TcpLink):
+    """A WebSocket connection; before `establish` it is only a TCP connection that wants to become one."""
+
+    is_streamed = False
+    can_finish = False
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        endpoint: Endpoint,
+        remote: SocketAddress,
+        protocol: ClientProtocol | ServerProtocol,
+    ) -> None:
+        super().__init__(connection, endpoint, remote)
+        self.mtu = MAX_MTU
+        self.is_established = False
+        self._protocol = protocol
+        self._machine = threading.RLock()
+        self._messages: deque[bytes] = deque()
+        self._fragments: list[bytes] = []
+        self._unsent = memoryview(b"")
+        self._framed = False
+        """Whether the batch that is being offered is already a frame in `_unsent`."""
+        self._problem: LinkError | None = None
+        self._ended = False
+
+    # -- the opening handshake -------------------------------------------------------------------------------
+
+    def establish(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        if isinstance(self._protocol, ClientProtocol):
+            self._protocol.send_request(self._protocol.connect())
+        received = self._shake_hands()
+        while self._protocol.state is not OPEN:
+            left = deadline - time.monotonic()
+            if received > MAX_HANDSHAKE:
+                raise self.failed(None, f"WebSocket handshake of more than {MAX_HANDSHAKE} bytes")
+            if left <= 0 or not self._wait(READ, left):
+                raise self.failed(None, f"no WebSocket handshake within {timeout:g} s")
+            received += self._shake_hands()
+        self.is_established = True
+
+    def _shake_hands(self) -> int:
+        """Write and read what there is; how many bytes were read."""
+        with self._receiving, self._sending, self._machine:
+            self._flush()
+            count = self._fill(MAX_HANDSHAKE)
+            self._flush()
+            refused = self._protocol.handshake_exc
+            if refused is not None:
+                raise self.failed(refused, f"WebSocket handshake: {_said(refused)}")
+            return count
+
+    # -- batches ---------------------------------------------------------------------------------------------
+
+    @property
+    def has_buffered(self) -> bool:
+        return bool(self._messages) or self._problem is not None or self._ended
+
+    def recv_into(self, buffer: memoryview) -> int:
+        with self._receiving, self._machine:
+            if not self._messages and self._problem is None and not self._ended:
+                self._fill(CHUNK)
+            if self._messages:
+                message = self._messages.popleft()
+                buffer[: len(message)] = message
+                return len(message)
+            if self._problem is not None:
+                raise self._problem
+            return 0 if self._ended else NOTHING
+
+    def send(self, data: Buffer) -> int:
+        with self._sending, self._machine:
+            if not self._framed:
+                try:
+                    self._protocol.send_binary(data)
+                except WebSocketException as error:
+                    raise self.failed(error, f"WebSocket: {_said(error)}") from error
+                self._collect()
+                self._framed = True
+            self._flush()
+            if self._unsent:
+                return 0
+            self._framed = False
+            return len(data)
+
+    # -- between the socket and the machine ------------------------------------------------------------------
+
+    def _fill(self, limit: int) -> int:
+        """Read once; how many bytes came."""
+        try:
+            data = self._socket.recv(limit)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self.failed(error) from error
+        if data:
+            self._protocol.receive_data(data)
+        else:
+            self._ended = True
+            self._protocol.receive_eof()
+        for event in self._protocol.events_received():
+            self._on_event(event)
+        broken = self._protocol.parser_exc
+        if broken is not None and not isinstance(broken, EOFError):
+            self._problem = self.failed(broken, f"WebSocket: {_said(broken)}")
+        elif self._protocol.close_rcvd is not None:
+            self._ended = True
+        if self._collect():
+            self._flush()
+        return len(data)
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Request() if isinstance(self._protocol, ServerProtocol):
+                self._protocol.send_response(self._protocol.accept(event))
+            case Frame(opcode=Opcode.BINARY | Opcode.CONT):
+                if event.data:  # or empty ones could pile up without ever reaching the limit
+                    self._fragments.append(bytes(event.data))
+                if event.fin:
+                    message = b"".join(self._fragments)
+                    self._fragments.clear()
+                    if message:  # an empty one says nothing
+                        self._messages.append(message)
+            case Frame(opcode=Opcode.TEXT):
+                self._problem = self.failed(None, "WebSocket: text, where only binary messages have a meaning")
+            case _:
+                pass  # the machine has seen to it
+
+    def _collect(self) -> bool:
+        """Take what the machine wants to send; whether there was anything."""
+        fresh = b"".join(self._protocol.data_to_send())
+        if len(self._unsent) + len(fresh) > MAX_UNSENT:
+            raise self.failed(None, "WebSocket: the other side asks and does not read the answers")
+        if fresh:
+            self._unsent = memoryview(bytes(self._unsent) + fresh if self._unsent else fresh)
+        return bool(fresh)
+
+    def _flush(self) -> None:
+        self._collect()
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise self.failed(error) from error
+
+    def _end(self) -> None:
+        with self._machine, contextlib.suppress(WebSocketException, LinkError):
+            if self._protocol.state is OPEN:
+                self._protocol.send_close()
+                self._flush()
+        super()._end()
+
+
+class WebSocketListener(TcpListener):
+    """Accepts WebSocket connections; the links it gives have yet to `establish`."""
+
+    def link(self, connection: socket.socket, address: SocketAddress) -> Link:
+        return WebSocketLink(connection, self.endpoint, address, ServerProtocol(max_size=MAX_MTU, logger=LOGGER))
+
+
+def connect(endpoint: Endpoint, timeout: float) -> Link:
+    """Open a WebSocket link and finish its handshake."""
+    deadline = time.monotonic() + timeout
+    host, port = endpoint.host_port
+    uri = parse_uri(f"ws://{address_text((host.partition('%')[0], port))}/")
+    connection, address = connect_to(endpoint, deadline)
+    with closed_on_error(connection, endpoint):
+        protocol = ClientProtocol(uri, max_size=MAX_MTU, logger=LOGGER)
+        link = WebSocketLink(connection, endpoint, address, protocol)
+        link.establish(max(0.0, deadline - time.monotonic()))
+        return link
+
+
+def listen(endpoint: Endpoint) -> WebSocketListener:
+    """Listen for WebSocket links."""
+    return WebSocketListener(endpoint)
+
+
+def _said(error: BaseException) -> str:
+    cause = error.__cause__
+    return f"{error}: {cause}" if cause and str(cause) else str(error)

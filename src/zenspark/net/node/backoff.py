@@ -1,0 +1,77 @@
+"""When to try again: waits that grow from `period_init_ms` by `period_increase_factor` up to `period_max_ms`.
+
+How long to go on at all is `timeout_ms` of the configuration: 0 is one attempt and no more, -1 is for ever. The clock
+is the caller's: every method takes `now`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from zenspark.net.links.endpoint import Endpoint
+
+FOR_EVER = -1
+RETRY_OPTIONS = frozenset(
+    {"retry_period_init_ms", "retry_period_max_ms", "retry_period_increase_factor", "exit_on_failure"}
+)
+
+
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """How patiently to try, as configured."""
+
+    period_init_ms: int = 1000
+    period_max_ms: int = 4000
+    period_increase_factor: float = 2.0
+    timeout_ms: int = FOR_EVER
+    exit_on_failure: bool = False
+
+    def of(self, endpoint: Endpoint) -> RetryPolicy:
+        """The policy for an endpoint, whose options (`#retry_period_max_ms=...`) go before the configured ones."""
+        first = endpoint.number("retry_period_init_ms")
+        longest = endpoint.number("retry_period_max_ms")
+        fails = endpoint.flag("exit_on_failure")
+        return RetryPolicy(
+            self.period_init_ms if first is None else first,
+            self.period_max_ms if longest is None else longest,
+            self._factor(endpoint),
+            self.timeout_ms,
+            self.exit_on_failure if fails is None else fails,
+        )
+
+    def _factor(self, endpoint: Endpoint) -> float:
+        text = endpoint.option("retry_period_increase_factor")
+        try:
+            return self.period_increase_factor if text is None else float(text)
+        except ValueError:
+            raise endpoint.error(f"has retry_period_increase_factor={text}, which is not a number") from None
+
+
+class Backoff:
+    """The attempts at one endpoint: tell it what failed, and it says when to try again."""
+
+    def __init__(self, policy: RetryPolicy, now: float) -> None:
+        self.policy = policy
+        self.attempts = 0
+        """How many have failed since the last success."""
+        self._since = now
+
+    def failed(self, now: float) -> float | None:
+        """When to try again after a failure; None to give up, because no further attempt would begin in time."""
+        wait = self._wait()
+        self.attempts += 1
+        if self.policy.timeout_ms == FOR_EVER or now + wait < self._since + self.policy.timeout_ms / 1000:
+            return now + wait
+        return None
+
+    def succeeded(self, now: float) -> None:
+        """Start afresh: what fails from here on is another story."""
+        self.attempts = 0
+        self._since = now
+
+    def _wait(self) -> float:
+        longest = self.policy.period_max_ms / 1000
+        try:
+            grown = self.policy.period_init_ms / 1000 * self.policy.period_increase_factor**self.attempts
+        except OverflowError:  # after weeks of failures
+            return longest
+        return min(grown, longest)

@@ -1,0 +1,159 @@
+"""Connector: keeps one session to an endpoint, trying again when it cannot be had or is lost.
+
+It has a thread, because making a link waits. What it waits for otherwise changes with the node's neighbours, so it
+waits there. If the other node says that there is a link already (both called each other), that one is as good as ours:
+we wait for its end.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from zenspark.errors import CloseReason, LinkError, ZError
+from zenspark.net.io.driver import Driver
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.node.backoff import Backoff, RetryPolicy
+from zenspark.net.node.node import Node
+from zenspark.transport.connection import Event
+from zenspark.transport.handshake import Opened
+from zenspark.transport.receiver import Closed
+from zenspark.wire.values import ZenohId
+
+logger = logging.getLogger("zenspark.net")
+
+
+class Attempt:
+    """One call of one endpoint: what became of it."""
+
+    def __init__(self, node: Node, endpoint: Endpoint, expected: ZenohId | None = None) -> None:
+        self._node = node
+        self._endpoint = endpoint
+        self._expected = expected
+        self._has_link = False
+        self._is_settled = False
+        self.zid: ZenohId | None = None
+        """Whom we have a session with now, over this link or another one."""
+        self.reason: CloseReason | None = None
+        self.error: ZError | None = None
+
+    def run(self) -> bool:
+        """Call, and wait for the session; whether there is one."""
+        try:
+            self._node.connect(self._endpoint, self._watch, self._expected)
+        except ZError as error:
+            self.error = error
+            return False
+        self._has_link = True
+        patience = self._node.limits.open_timeout + 1
+        self._node.wait(lambda: self._is_settled or self._node.is_closed, patience)
+        return self.zid is not None
+
+    def _watch(self, driver: Driver, event: Event) -> None:
+        match event:
+            case Opened(terms):
+                self.zid = terms.peer.zid
+            case Closed(reason, text):
+                if not self._is_settled and reason is CloseReason.MAX_LINKS:
+                    self.zid = driver.connection.callee
+                self.reason = reason
+                self.error = LinkError(self._endpoint.locator.text, text)
+        self._is_settled = True
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether somebody is there, and it is not yet clear whether there will be a session."""
+        return self._has_link and not self._is_settled
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session is there."""
+        return self.zid is not None and self._node.has_session(self.zid)
+
+
+class Connector:
+    """Keeps a session to the first of several endpoints that answers."""
+
+    def __init__(self, node: Node, endpoints: Sequence[Endpoint], retry: RetryPolicy) -> None:
+        self._node = node
+        self._endpoints = endpoints
+        self._retry = retry.of(endpoints[0])
+        self._attempt: Attempt | None = None
+        self._calling: Attempt | None = None
+        self._is_over = False
+        self.error: ZError | None = None
+        """Why the last attempt failed."""
+        self._thread = threading.Thread(target=self._run, name="zenspark-connect", daemon=True)
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """How patiently it tries: as configured, or as its endpoint says."""
+        return self._retry
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session is there."""
+        return self._attempt is not None and self._attempt.is_open
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether somebody is there, and it is not yet clear whether there will be a session."""
+        return self._calling is not None and self._calling.is_answered
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has given up, or was stopped."""
+        return self._is_over or self._node.is_closed
+
+    def start(self) -> None:
+        """Begin to try."""
+        self._thread.start()
+
+    def wait_open(self, timeout: float | None) -> bool:
+        """Wait for the session; False if it is not there in time, or never will be."""
+        self._node.wait(lambda: self.is_open or self.is_over, timeout)
+        return self.is_open
+
+    def stop(self, timeout: float = 1.0) -> None:
+        """Try no more; an attempt that is under way may go on for a while, but comes to nothing."""
+        self._is_over = True
+        self._node.wake()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        backoff = Backoff(self._retry, self._node.loop.now())
+        while not self.is_over:
+            if self._try_each():
+                # From here on it is about a session that was there: it is wanted back, however long that takes.
+                backoff = Backoff(RetryPolicy(*self._periods), self._node.loop.now())
+                self._node.wait(lambda: self.is_over or not self.is_open)
+            again = backoff.failed(self._node.loop.now())
+            if again is None:
+                self._is_over = True
+            else:
+                self._node.wait(lambda: self.is_over, again - self._node.loop.now())
+        self._node.wake()
+
+    @property
+    def _periods(self) -> tuple[int, int, float]:
+        return self._retry.period_init_ms, self._retry.period_max_ms, self._retry.period_increase_factor
+
+    def _try_each(self) -> bool:
+        """Try each endpoint once; whether one answered."""
+        for endpoint in self._endpoints:
+            if self.is_over:
+                return False
+            attempt = self._calling = Attempt(self._node, endpoint)
+            if attempt.run() and attempt.is_open:
+                logger.debug("connected to %s", endpoint.locator.text)
+                self._attempt = attempt
+                self._node.wake()
+                return True
+            self.error = attempt.error or self.error
+            logger.debug("not connected to %s: %s", endpoint.locator.text, attempt.error)
+            if attempt.reason is CloseReason.CONNECTION_TO_SELF:
+                logger.warning("%s is this node itself", endpoint.locator.text)
+                self._is_over = len(self._endpoints) == 1
+        return False

@@ -1,0 +1,48 @@
+"""Binder: gets one address to listen at, trying again while it is taken."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from zenspark.errors import LinkError, SessionClosed
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.node.backoff import Backoff, RetryPolicy
+from zenspark.net.node.node import Node
+
+logger = logging.getLogger("zenspark.net")
+
+
+class Binder:
+    """Listens at one endpoint as soon as it can be had, as patiently as its policy says."""
+
+    def __init__(self, node: Node, endpoint: Endpoint, retry: RetryPolicy) -> None:
+        self._node = node
+        self._endpoint = endpoint
+        self.policy = retry.of(endpoint)
+
+    def run(self) -> None:
+        """Try until it succeeds; the error of the last attempt if time is up, nothing if the node is closed."""
+        backoff = Backoff(self.policy, self._node.loop.now())
+        while not self._node.is_closed:
+            try:
+                self._node.join(self._endpoint) if self._endpoint.is_group else self._node.listen(self._endpoint)
+                return
+            except SessionClosed:
+                return
+            except LinkError as error:
+                logger.debug("cannot listen yet: %s", error)
+                again = backoff.failed(self._node.loop.now())
+                if again is None:
+                    raise
+            self._node.wait(lambda: self._node.is_closed, again - self._node.loop.now())
+
+    def start(self) -> None:
+        """Try in the background, and say so if it comes to nothing."""
+        threading.Thread(target=self._try, name="zenspark-listen", daemon=True).start()
+
+    def _try(self) -> None:
+        try:
+            self.run()
+        except LinkError as error:
+            logger.warning("%s", error)

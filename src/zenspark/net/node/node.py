@@ -1,0 +1,812 @@
+"""Node: one router, its links, and the session that uses them.
+
+The router's tables belong to `lock`. The loop takes it for every message it hears, other threads for everything they
+declare or ask. What must be said follows while the lock is held, so that neighbours hear things in the order in which
+they became true; saying never waits, it only fills outboxes. Publications are different: their routes are looked up
+once and used without the lock until `version` changes.
+
+Links that are not sessions yet belong to the loop. A link that has to shake hands by itself first (TLS, WebSocket)
+does so in a thread of its own, because that waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import msgspec
+
+from zenspark.clock import HybridClock
+from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
+from zenspark.net.io.counters import LOSSES, CounterRegistry
+from zenspark.net.io.driver import Driver, Pump
+from zenspark.net.io.relay_backpressure import HoldingBack
+from zenspark.net.io.writer import Patience
+from zenspark.net.links import registry
+from zenspark.net.links.base import Link, Listener
+from zenspark.net.links.certificate_expiration import Expirations
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.loop.event_loop import Loop, Timer, hand_over, sever
+from zenspark.net.node import event_log
+from zenspark.net.node.multicast import Gathering, Seat
+from zenspark.net.node.pending_links import CallerLimits, Callers
+from zenspark.net.node.refusals import RefusalLog
+from zenspark.router.face import Face, Out, Region
+from zenspark.router.interceptors.chain import Interception
+from zenspark.router.interceptors.pipeline import Checkpoint
+from zenspark.router.interceptors.rules import Action, Flow, Party
+from zenspark.router.limits import Limit
+from zenspark.router.linkstate.gossip import Found, Gossip
+from zenspark.router.router import Policy, Router
+from zenspark.router.routing.forwarding import Course, Forwarding, shares
+from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Answered, Asked, Connection, Event
+from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening, Terms
+from zenspark.transport.multicast import Group, Rules
+from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES, ReassemblyPool
+from zenspark.transport.receiver import Closed, Pushes, Received, Rejected
+from zenspark.wire.columns import Columns, Relay
+from zenspark.wire.declare import replace
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    NetworkMessage,
+    NetworkOam,
+    Push,
+    Request,
+    Response,
+    ResponseFinal,
+)
+from zenspark.wire.values import Congestion, Locator, QoS, TimestampStack, WhatAmI, ZenohId
+
+logger = logging.getLogger("zenspark.net")
+
+UNTIMED = (Push, Response, ResponseFinal)
+"""Messages from which nothing follows that the router would have to do later."""
+
+Watcher = Callable[[Driver, Event], None]
+Neighbour = Driver | Seat
+"""How a neighbour is reached: a link of its own, or a place in a group."""
+
+ACCEPT_PAUSE = 0.2
+"""Seconds to wait when this machine has no descriptors left for callers."""
+ACCEPTS_PER_TURN = 32
+"""How many callers are taken before those that are there get their turn: a flood must not keep them from speaking."""
+
+
+class Local(Protocol):
+    """The session of this node, as its router sees it. Called in the loop or by whoever spoke, with the lock."""
+
+    def receive(self, message: NetworkMessage) -> None:
+        """A message for the session."""
+
+    def takes(self, face: Face, message: NetworkMessage) -> bool:
+        """Whether the session deals with a message of a neighbour by itself; if not, the router hears it."""
+
+    def receive_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+        """Publications from a neighbour; good only during the call. `keys` are those of the shapes that are for it."""
+
+    def opened(self, face: Face, neighbour: Neighbour) -> None:
+        """A neighbour is there."""
+
+    def closed(self, face: Face, neighbour: Neighbour) -> None:
+        """A neighbour is gone."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a node puts up with."""
+
+    open_timeout: float = 10.0
+    accept_timeout: float = 10.0
+    close_timeout: float = 10.0
+    """for peers that do take what was said last, but slowly"""
+    callers: CallerLimits = CallerLimits()
+    message_size: int = 1 << 30
+    session_reassembly: int = MAX_SESSION_BYTES
+    total_reassembly: int = MAX_TOTAL_BYTES
+    """Bytes in messages of which not all fragments have come, for one neighbour and for all."""
+    keep_alives: int = KEEP_ALIVES
+    """How often neighbours hear of us within a lease."""
+    patience: Patience = Patience()
+
+
+class Node:
+    """Listeners, links and the router between them."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        offer: Offer,
+        limits: Limits,
+        policy: Policy = Policy(),  # noqa: B008 - frozen
+        gossip: Gossip | None = None,
+        rules: Rules = Rules(),  # noqa: B008 - frozen
+        interception: Interception | None = None,
+    ) -> None:
+        self.identity = identity
+        self.offer = offer
+        self.limits = limits
+        self.rules = rules
+        self.lock = threading.RLock()
+        self.router = Router(identity.zid, identity.whatami, policy)
+        self.clock = HybridClock() if policy.stamping is None else policy.stamping.clock
+        self.local_face = self.router.add_local()
+        self.speaker = (self.local_face, True)
+        """Whose message is being handled, and whether it came reliably."""
+        self.loop = Loop(f"zenspark-{identity.zid}")
+        self.counters = CounterRegistry(self.loop, self.lock)
+        """What came from each neighbour, and what was lost or dropped."""
+        RefusalLog(self.router.refusals, self.loop, self.lock)
+        self.listeners: list[Listener] = []
+        self.on_found: Callable[[Found], None] | None = None
+        """Whom to tell, in the loop, of nodes that neighbours know."""
+        self.at_route: Callable[[TimestampStack | None], TimestampStack | None] = lambda stack: stack
+        """Who adds a clock reading to messages on their way through this node, if they want one."""
+        self.on_block: Callable[[bool], object] = lambda _: None
+        """Whom to tell, in the loop, when a callback begins and ends to wait for room on a link."""
+        self.on_lost: Callable[[ZenohId], None] | None = None
+        """Whom to tell, in the loop, of neighbours that are gone."""
+        self.on_failed: Callable[[], object] = lambda: None
+        """Called when the loop has failed, before the node closes itself."""
+        self.loop.on_failed = self._on_loop_failed
+        self._local: Local | None = None
+        self._gossip = gossip
+        self._checkpoint = None if interception is None else Checkpoint(self.router, interception)
+        self._changed = threading.Condition(self.lock)
+        self._columns = Columns(ROWS)
+        self._pool = ReassemblyPool(limits.session_reassembly, limits.total_reassembly)
+        self._cookie_key = secrets.token_bytes(32)
+        self._drivers: dict[Face, Driver] = {}
+        self._faces: dict[Driver, Face] = {}
+        self._establishing: set[Link] = set()
+        self._callers = Callers(limits.callers, self.router.refusals, self._has_spoken)
+        self._pending: dict[Driver, Watcher | None] = {}
+        self._calling: dict[Link, Driver] = {}
+        """Those of them that others opened."""
+        self._crossed: dict[Driver, ZenohId] = {}
+        """Those who call while we call them, and whose fate depends on what becomes of our call. Of two nodes that call
+        each other the greater one refuses, so that not both wait. Letting them in at once is not enough: a node of
+        eclipse-zenoh that gets two sessions at the same moment may be left with one on which it never speaks."""
+        self._watchers: dict[Driver, Watcher] = {}
+        self._gatherings: list[Gathering] = []
+        self._groups: dict[Face, Pump] = {}
+        """How to speak to a group, and to pause its members."""
+        self._seats: dict[Face, Seat] = {}
+        self._leaving: set[Pump] = set()
+        self._expirations = Expirations(self.loop)
+        self._held = HoldingBack(self.loop, limits.patience)
+        self._answering: set[Face] = set()
+        """Those whose interests are answered further in the next turn."""
+        self._forwarding = Forwarding(self.router, self.local_face)
+        self._zid = identity.zid.to_bytes()
+        self._timer: Timer | None = None
+        """When the router has something to do by itself."""
+        self._is_closed = False
+        self._is_closing = False
+        self._is_done = threading.Event()
+        _nodes.add(self)
+
+    def start(self, local: Local) -> None:
+        """Begin to serve a session."""
+        self._local = local
+        self.loop.start()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is the end."""
+        return self._is_closed
+
+    # -- neighbours
+
+    @property
+    def drivers(self) -> dict[Face, Driver]:
+        """The links of this moment, by neighbour."""
+        with self.lock:
+            return dict(self._drivers)
+
+    @property
+    def neighbourhood(self) -> dict[Face, Neighbour]:
+        """Everybody who is beside this node at this moment."""
+        with self.lock:
+            return {**self._drivers, **self._seats}
+
+    @property
+    def pumps(self) -> set[Pump]:
+        """Everything this node reads from and writes to at this moment."""
+        with self.lock:
+            return {*self._drivers.values(), *self._groups.values()}
+
+    def driver(self, face: Face) -> Pump | None:
+        """What a face is heard by, and spoken to."""
+        return self._drivers.get(face) or self._groups.get(face)
+
+    def has_session(self, zid: ZenohId) -> bool:
+        """Whether a node is a neighbour."""
+        with self.lock:
+            return any(face.zid == zid for face in self._drivers)
+
+    def wait(self, is_so: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until something is so that changes with neighbours; False if it is not, in time."""
+        hand_over()
+        with self._changed:
+            return self._changed.wait_for(is_so, timeout)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether every peer beside this node has told all it has to tell."""
+        with self.lock:
+            return self.router.is_told
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def listen(self, endpoint: Endpoint) -> Listener:
+        """Let others connect here."""
+        listener = registry.listen(endpoint)
+        if self._is_closed:  # nobody would close it any more
+            listener.close()
+            raise SessionClosed("the node is closed")
+        self.listeners.append(listener)
+        for locator in listener.locators(loopback=False):
+            logger.info("Zenoh can be reached at: %s", locator.text)
+        self.loop.call_soon(lambda: self._await_callers(listener))
+        return listener
+
+    def join(self, endpoint: Endpoint) -> None:
+        """Speak and listen in a multicast group."""
+        if self._is_closed:
+            raise SessionClosed("the node is closed")
+        if self.identity.whatami is WhatAmI.CLIENT:
+            raise endpoint.error("is a multicast group, which a client cannot join")
+        if self.rules.batch_size < SMALLEST_BATCH:
+            size = self.rules.batch_size
+            raise endpoint.error(f"is a multicast group, for which transport/link/tx/batch_size={size} is too small")
+        gathering = Gathering(self, endpoint, self._begin_group, self.limits.patience)
+        self._gatherings.append(gathering)
+        self.loop.call_soon(gathering.start)
+
+    def _begin_group(self) -> Group:
+        return Group(self.identity, self.rules, self.loop.now(), secrets.randbits(32), self._columns, self._pool)
+
+    def locators(self, loopback: bool) -> tuple[Locator, ...]:
+        """Where others reach this node, from this machine or from elsewhere."""
+        return tuple(locator for listener in self.listeners for locator in listener.locators(loopback))
+
+    @property
+    def places(self) -> list[str]:
+        """Where this node is found: the addresses it listens on, and the groups it has joined."""
+        groups = [gathering.endpoint.locator for gathering in self._gatherings]
+        return [locator.text for locator in (*self.locators(loopback=False), *groups)]
+
+    def connect(self, endpoint: Endpoint, watcher: Watcher, expected: ZenohId | None = None) -> None:
+        """Make a link and a session over it; waits for the link only. `watcher` hears how the session goes."""
+        link = registry.connect(endpoint, self.limits.open_timeout)
+        side = Opening(self.identity, self._offer(link), expected)
+        self.loop.call_soon(lambda: self._drive(link, side, self.limits.open_timeout, watcher))
+        if self._is_closed:  # the loop may be gone already
+            link.close()
+            raise SessionClosed("the node is closed")
+
+    def _offer(self, link: Link) -> Offer:
+        relays = self.offer.relays and self.router.may_relay
+        return msgspec.structs.replace(self.offer, batch_size=min(self.offer.batch_size, link.mtu), relays=relays)
+
+    # -- access control
+
+    @property
+    def has_access_control(self) -> bool:
+        """Whether there are rules for who may do what."""
+        return self._checkpoint is not None and self._checkpoint.has_access_control
+
+    def allows(self, party: Party, flow: Flow, action: Action, key: str) -> bool:
+        """Whether access control lets a client that is no neighbour do something to a key."""
+        with self.lock:
+            return self._checkpoint is None or self._checkpoint.allows(party, flow, action, key)
+
+    # -- callers, in the loop
+
+    def _await_callers(self, listener: Listener) -> None:
+        if not self._is_closed:
+            self.loop.watch(listener, lambda: self._on_caller(listener))
+
+    def _on_caller(self, listener: Listener) -> None:
+        try:
+            for _ in range(ACCEPTS_PER_TURN):
+                link = listener.accept()
+                if link is None:
+                    return
+                self._welcome(link)
+        except LinkError as error:
+            logger.warning("nobody can connect for the moment: %s", error)
+            self.loop.watch(listener, None)
+            self.loop.call_at(self.loop.now() + ACCEPT_PAUSE, lambda: self._await_callers(listener))
+
+    def _welcome(self, link: Link) -> None:
+        with self.lock:
+            leaving = self._callers.add(link)
+        if leaving is not None:
+            self._turn_away(leaving)
+        if leaving is link:
+            return
+        if link.is_established:
+            self._accept(link)
+        else:
+            self._establishing.add(link)
+            threading.Thread(target=self._establish, args=(link,), name="zenspark-accept", daemon=True).start()
+
+    def _has_spoken(self, link: Link) -> bool:
+        """Whether something came from a caller."""
+        driver = self._calling.get(link)
+        return driver is not None and driver.received > 0
+
+    def _turn_away(self, link: Link) -> None:
+        """Close the link of a caller that has no session, without a word: others need its place."""
+        self._callers.remove(link)
+        driver = self._calling.pop(link, None)
+        if driver is None:
+            link.close()
+            return
+        self._pending.pop(driver, None)
+        self._crossed.pop(driver, None)
+        driver.release()
+
+    def _establish(self, link: Link) -> None:
+        """In a thread of its own: what TLS and WebSocket have to do first."""
+        try:
+            link.establish(self.limits.accept_timeout)
+        except LinkError as error:
+            logger.debug("the handshake of a caller failed: %s", error)
+            with self.lock:
+                self.router.refusals.count(Limit.HANDSHAKES, error)
+            link.close()
+        self.loop.call_soon(lambda: self._established(link))
+
+    def _established(self, link: Link) -> None:
+        self._establishing.discard(link)
+        if link.fileno() >= 0:
+            self._accept(link)
+        else:
+            self._callers.remove(link)
+
+    def _accept(self, link: Link) -> None:
+        side = Accepting(self.identity, self._offer(link), self._cookie_key, secrets.randbits(64))
+        self._drive(link, side, self.limits.accept_timeout)
+
+    def _drive(self, link: Link, side: Opening | Accepting, timeout: float, watcher: Watcher | None = None) -> None:
+        if self._is_closed:
+            link.close()
+            return
+        limits = self.limits
+        connection = Connection(
+            side, self.loop.now(), limits.message_size, link.is_streamed, self._columns, limits.keep_alives, self._pool
+        )
+        driver = Driver(self.loop, link, connection, self._on_event, self.limits.patience)
+        driver.on_released = self._on_released
+        driver.on_block = lambda waits: self.on_block(waits)
+        driver.on_room = self._on_room
+        driver.on_residue = self._held.look_after
+        self._pending[driver] = watcher
+        if isinstance(side, Accepting):
+            self._calling[link] = driver
+        driver.start(timeout)
+
+    # -- what links tell, in the loop
+
+    def _on_event(self, driver: Driver, event: Event) -> None:
+        match event:
+            case Pushes():
+                with self.lock:
+                    self.hear_pushes(self._faces[driver], event)
+            case Received():
+                self._on_received(driver, event)
+            case Rejected():
+                with self.lock:
+                    self.reject(self._faces[driver], event)
+            case Asked(terms):
+                if self._is_accepted(driver, terms):
+                    self._on_asked(driver, terms.peer.zid)
+            case Answered(zid):
+                if self.has_session(zid):
+                    self._refuse_second(driver, zid)
+            case Opened():
+                self._on_opened(driver, event)
+            case Closed():
+                self._on_closed(driver, event)
+
+    def _on_received(self, driver: Driver, received: Received) -> None:
+        message = received.message
+        with self.lock:
+            face = self._faces[driver]
+            if event_log.is_enabled():
+                event_log.log_received(face, message)
+            if self._local is None or not self._local.takes(face, message):
+                self.hear(face, message, received.reliable)
+
+    def _is_accepted(self, driver: Driver, terms: Terms) -> bool:
+        """Whether a caller may be what it says it is; if not, it is refused."""
+        with self.lock:
+            is_accepted = self.router.accepts(terms.peer.whatami, _party(driver.link, terms))
+        if not is_accepted:
+            driver.close(CloseReason.INVALID, "not accepted as a router here")
+        return is_accepted
+
+    def _on_asked(self, driver: Driver, zid: ZenohId) -> None:
+        with self.lock:
+            refusal = self._callers.may_open(driver.link)
+        if refusal is not None:
+            driver.close(CloseReason.INVALID, refusal)
+        elif self.has_session(zid):
+            self._refuse_second(driver, zid)
+        elif all(pending.connection.callee != zid for pending in self._pending):
+            driver.admit()
+        elif self.identity.zid.value > zid.value:
+            self._refuse_second(driver, zid)
+        else:
+            self._crossed[driver] = zid
+
+    def _refuse_second(self, driver: Driver, zid: ZenohId) -> None:
+        driver.close(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
+
+    def _uncross(self, zid: ZenohId | None) -> None:
+        """Our call of a node has come to its end: what becomes of the calls that came from there meanwhile?"""
+        for driver, caller in list(self._crossed.items()):
+            if caller == zid:
+                del self._crossed[driver]
+                self._on_asked(driver, caller)
+
+    def _on_opened(self, driver: Driver, opened: Opened) -> None:
+        peer = opened.terms.peer
+        watcher = self._pending.pop(driver, None)
+        if self.has_session(peer.zid):
+            self._pending[driver] = watcher
+            driver.close(CloseReason.MAX_LINKS, f"there is a link to {peer.zid} already")
+            return
+        self._calling.pop(driver.link, None)
+        self._callers.open(driver.link)
+        logger.info("session with %s %s over %s", peer.whatami.text, peer.zid, driver.link.dst)
+        with self.lock:
+            locators = self.locators(_is_loopback(driver.link))
+            bits, relays = opened.terms.request_bits, opened.terms.relays
+            face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators, bits, relays)
+            face.patch = driver.patch = opened.terms.patch
+            self._drivers[face] = driver
+            self._faces[driver] = face
+            driver.audience = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)
+            if self._checkpoint is not None:
+                self._checkpoint.watch(face, _party(driver.link, opened.terms))
+            if self._gossip is not None:
+                out += self._gossip.opened(face, locators)
+            self._emit(out)
+            if self._local is not None:
+                self._local.opened(face, driver)
+            if watcher is not None:
+                self._watchers[driver] = watcher
+                watcher(driver, opened)
+            self._changed.notify_all()
+        self._expirations.watch(driver)
+        self._uncross(peer.zid)
+
+    def _on_closed(self, driver: Driver, closed: Closed) -> None:
+        watcher = self._pending.pop(driver, None) or self._watchers.pop(driver, None)
+        self._leaving.add(driver)
+        self._held.leave(driver)
+        self._expirations.forget(driver)
+        driver.connection.forget()
+        self._calling.pop(driver.link, None)
+        self._callers.remove(driver.link)
+        was_expected = driver in self._faces or watcher is not None
+        level = logging.INFO if was_expected else logging.DEBUG  # anybody can call, as often as they like
+        logger.log(level, "the link to %s ended: %s", driver.link.dst, closed.text)
+        with self.lock:
+            face = self._faces.pop(driver, None)
+            if face is not None:
+                del self._drivers[face]
+                self.counters.close(face.zid, driver.connection.arrivals)
+                if self._gossip is not None:
+                    self._emit(self._gossip.closed(face))
+                self._emit(self.router.remove_face(face, self.loop.now()))
+                if self._local is not None:
+                    self._local.closed(face, driver)
+            if watcher is not None:
+                watcher(driver, closed)
+            self._changed.notify_all()
+        if face is not None and self.on_lost is not None:
+            self.on_lost(face.zid)
+        self._crossed.pop(driver, None)
+        self._uncross(driver.connection.callee)
+
+    def _on_released(self, pump: Pump) -> None:
+        self._leaving.discard(pump)
+        if self._is_closing and not self._leaving:
+            self._finish()
+
+    # -- what groups tell, in the loop; with the lock
+
+    def came(self, face: Face, driver: Pump, seat: Seat | None = None) -> None:
+        """A group was joined, or a member of one is heard."""
+        self._groups[face] = driver
+        driver.on_room = self._on_room
+        if seat is not None:
+            self._seats[face] = seat
+            driver.audience += (self.counters.open(face.zid, seat.dst, seat.arrivals),)
+            if self._local is not None:
+                self._local.opened(face, seat)
+        self._changed.notify_all()
+
+    def left(self, face: Face) -> None:
+        """That is over."""
+        driver = self._groups.pop(face)
+        self._emit(self.router.remove_face(face, self.loop.now()))
+        seat = self._seats.pop(face, None)
+        if seat is not None:
+            driver.audience = tuple(counters for counters in driver.audience if counters.zid != face.zid)
+            self.counters.close(face.zid, seat.arrivals)
+            if self._local is not None:
+                self._local.closed(face, seat)
+        self._changed.notify_all()
+
+    def gone(self, gathering: Gathering) -> None:
+        """A group was left or lost; what was said last may still be under way."""
+        self._held.leave(gathering.driver)
+        self._leaving.add(gathering.driver)
+        gathering.driver.on_released = self._on_released
+        gathering.driver.on_block = lambda waits: self.on_block(waits)
+
+    # -- what is heard, with the lock
+
+    def hear_pushes(self, face: Face, pushes: Pushes) -> None:
+        """A neighbour published something: it goes on in columns, unless somebody looks at every message."""
+        courses = self._forwarding.courses(face, pushes.columns, pushes.start, pushes.stop)
+        if courses is None:
+            self._hear_each(face, pushes)
+            return
+        keys = [course.local_key for course in courses]
+        if self._local is not None and any(keys):
+            stamped_by = None if self.router.stamping is None else self.identity.zid
+            self._local.receive_pushes(face, msgspec.structs.replace(pushes, stamped_by=stamped_by), keys)
+        self._relay(face, pushes, courses)
+
+    def _hear_each(self, face: Face, pushes: Pushes) -> None:
+        columns = pushes.columns
+        for row in range(pushes.start, pushes.stop):
+            self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
+
+    def _relay(self, face: Face, pushes: Pushes, courses: list[Course]) -> None:
+        source = self.driver(face)
+        assert source is not None, "it was heard over a link"
+        for target, share in shares(courses):
+            pump = self.driver(target)
+            if pump is not None:
+                for start, stop, lanes in self._held.sharing(source, pump, share, pushes):
+                    pump.relay(Relay(pushes.columns, start, stop, lanes, share.heads, self._zid))
+
+    def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
+        """A neighbour, or the session, says something; the links over which something was said because of it."""
+        if self._checkpoint is not None:
+            passed, told = self._checkpoint.enter(face, message, reliable, self.loop.now())
+            if passed is None:
+                return self._send_out(told)
+            message = passed
+        self.speaker = (face, reliable)
+        if isinstance(message, Push | Request | Response) and message.ts_stack is not None:
+            message = replace(message, ts_stack=self.at_route(message.ts_stack))
+        if self._gossip is not None and isinstance(message, NetworkOam) and face.region is not Region.MEMBER:
+            found, out = self._gossip.receive(face, message)
+            self._send_out(out, source=self.driver(face))
+            for one in found:
+                if self.on_found is not None and not self.has_session(one.zid):
+                    self.on_found(one)
+        out = self.router.receive(face, message, self.loop.now())
+        spoken_to = self._send_out(out, reliable, self.driver(face))
+        if self.router.is_answering(face):
+            self._answer_soon(face)
+        if not isinstance(message, UNTIMED):
+            self._arm()
+        if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
+            self._changed.notify_all()
+        return spoken_to
+
+    def reject(self, face: Face, rejected: Rejected) -> None:
+        """A neighbour sent what must not be processed: it learns that no answer will come."""
+        _, why = LOSSES[rejected.reason]
+        self._send_out(self.router.reject(face, rejected.message, why))
+
+    # -- what the session says
+
+    def say(self, message: NetworkMessage) -> list[Pump]:
+        """The session declares, asks or answers something; the links it goes to."""
+        with self.lock:
+            spoken_to = self.hear(self.local_face, message)
+        if not self.loop.is_mine:
+            for pump in spoken_to:
+                pump.flush()
+        return spoken_to
+
+    def wait_for_room(self, pumps: Iterable[Pump], congestion: Congestion) -> None:
+        """Wait until some links have taken what was said to them before; never with the lock."""
+        for pump in pumps:
+            pump.wait_for_room(congestion)
+
+    def late_links(self, congestion: Congestion, key: str | None = None) -> list[Pump]:
+        """The links on which saying something would mean to wait: to all neighbours, or a publication on a key."""
+        late = [pump for pump in self.pumps if pump.makes_wait(congestion)]
+        if not late or key is None:
+            return late
+        with self.lock:
+            wanted = {self.driver(face) for face in self.router.routes.push(self.local_face, key)}
+        return [pump for pump in late if pump in wanted]
+
+    def _emit(self, out: Out) -> None:
+        self._send_out(out)
+        self._arm()
+
+    def _answer_soon(self, face: Face) -> None:
+        """Answer the interests of a face further, one portion in each turn; while its link is behind, none."""
+        driver = self.driver(face)
+        while driver is None and self.router.is_answering(face):  # the session of this node takes all at once
+            self._send_out(self.router.go_on_answering(face))
+        if driver is not None and driver.is_behind:
+            self._held.hold(driver, driver)
+        elif driver is not None and face not in self._answering:
+            self._answering.add(face)
+            self.loop.call_last(lambda: self._answer(face))
+
+    def _answer(self, face: Face) -> None:
+        with self.lock:
+            self._answering.discard(face)
+            if self.router.is_answering(face):
+                self._send_out(self.router.go_on_answering(face))
+            if self.router.is_answering(face):
+                self._answer_soon(face)
+
+    def _on_room(self, pump: Pump) -> None:
+        """A link has taken what waited for it; in the loop."""
+        self._held.let_go(pump)
+        with self.lock:
+            for face in self.router.answering:
+                if self.driver(face) is pump:
+                    self._answer_soon(face)
+
+    def _send_out(self, out: Out, reliable: bool = True, source: Pump | None = None) -> list[Pump]:
+        """Send messages that followed from one of a source; the links they went to."""
+        if self._checkpoint is not None:
+            out = self._checkpoint.leave(out, reliable, self.loop.now())
+        spoken_to = []
+        is_logged = event_log.is_enabled()
+        for face, message in out:
+            if face is self.local_face:
+                if self._local is not None:
+                    self._local.receive(message)
+            else:
+                driver = self.driver(face)
+                if driver is not None and (not driver.is_behind or self._held.passes(source, driver, message)):
+                    if is_logged:
+                        event_log.log_sent(face, message)
+                    driver.say(message, qos_of(message), reliable)
+                    spoken_to.append(driver)
+        return spoken_to
+
+    def _arm(self) -> None:
+        """Be called when the router has something to do by itself; at most one timer waits for that."""
+        when = self.router.next_timeout()
+        if self._timer is not None and (when is None or when < self._timer.when):
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None and when is not None:
+            self._timer = self.loop.call_at(when, self._on_time)
+
+    def _on_time(self) -> None:
+        with self.lock:
+            self._timer = None
+            self._emit(self.router.handle_timeout(self.loop.now()))
+            self._changed.notify_all()
+
+    # -- the end
+
+    def close(self) -> None:
+        """End every session in good order, and the loop. Returns in bounded time, whatever the peers do."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.wake()
+        self.loop.call_soon(self._close)
+        if not self.loop.is_current:
+            hand_over()
+            self._is_done.wait(2 * self.limits.close_timeout)
+            self.loop.stop(self.limits.close_timeout)
+
+    def _close(self) -> None:
+        """In the loop: say goodbye, and end when it has been heard or time is up."""
+        for listener in self.listeners:
+            self.loop.watch(listener, None)
+        for link in self._establishing:
+            link.close()
+        for driver in [*self._pending, *self._drivers.values()]:
+            driver.close()
+        for gathering in self._gatherings:
+            gathering.leave()
+        self._is_closing = True
+        if self._leaving:
+            self.loop.call_at(self.loop.now() + self.limits.close_timeout, self._finish)
+        else:
+            self._finish()
+
+    def _on_loop_failed(self) -> None:
+        """The loop cannot go on: close everything at once, for nothing can be waited for any more."""
+        self._is_closed = self._is_closing = True
+        try:
+            self.on_failed()
+        finally:
+            pumps = {*self._pending, *self.pumps, *self._leaving}
+            for end in [*(pump.close for pump in pumps), *(link.close for link in self._establishing), self._finish]:
+                with contextlib.suppress(Exception):  # what went wrong in the loop may go wrong here as well
+                    end()
+            self.wake()
+
+    def _finish(self) -> None:
+        if self._is_done.is_set():
+            return
+        self._is_done.set()
+        for pump in list(self._leaving):
+            pump.release()
+        for listener in self.listeners:  # last, because the links of a UDP listener live in it
+            listener.close()
+        self.loop.stop()
+
+    def sever(self) -> None:
+        """In a forked child: this copy of the node is closed, and the parent's goes on."""
+        self._is_closed = True
+        self.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as `logging` does: others hold this very lock
+        for pump in {*self._pending, *self._drivers.values(), *self._groups.values(), *self._leaving}:
+            pump.sever()
+        for listener in self.listeners:
+            sever(listener)
+        for link in self._establishing:
+            sever(link)
+        self.loop.sever()
+        self._drivers.clear()
+        self._groups.clear()
+        self._seats.clear()
+
+
+_nodes: weakref.WeakSet[Node] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for node in list(_nodes):
+        node.sever()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _is_loopback(link: Link) -> bool:
+    """Whether the other side is on this machine."""
+    try:
+        address = Endpoint.parse(link.dst).ip
+    except UsageError:  # it has no address at all
+        return True
+    return address is not None and address.is_loopback
+
+
+def _party(link: Link, terms: Terms) -> Party:
+    user = None if terms.user is None else terms.user.decode(errors="replace")
+    return Party(terms.peer.zid, link.interfaces, link.endpoint.protocol, user, link.auth_identifier, link.remote_host)
+
+
+def qos_of(message: NetworkMessage) -> QoS:
+    """How a message wants to be treated."""
+    return getattr(message, "qos", QoS.DEFAULT)
+
+
+def identity(zid: ZenohId | None, whatami: WhatAmI) -> Identity:
+    """Who this node is: the id it was given, or one of its own."""
+    return Identity(zid or ZenohId(secrets.randbits(127) | 1 << 127), whatami)

@@ -1,0 +1,1 @@
+"""Declarations: which face declared what, and which of it was announced to which face."""

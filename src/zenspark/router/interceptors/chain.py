@@ -1,0 +1,149 @@
+"""A gate: every interceptor of one flow of one face, in the order of eclipse-zenoh.
+
+Downsampling comes first, so what is denied takes its place in time too; then access control, then the overwriting of
+QoS, then the low-pass filter. What they have to say about an action and a key is found out once and remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from zenspark.router.interceptors.access_control import Access
+from zenspark.router.interceptors.actions import Name, action_of, declared_by, undeclared_by, whole_size
+from zenspark.router.interceptors.downsampling import Downsampler, Slot
+from zenspark.router.interceptors.low_pass import LowPass
+from zenspark.router.interceptors.qos_overwrite import Overwriting
+from zenspark.router.interceptors.rules import Action, DownsamplingItem, Flow, LowPassItem, OverwriteItem, Party
+from zenspark.router.limits import is_key_expression
+from zenspark.wire.messages import NetworkMessage
+from zenspark.wire.values import WireExpr
+
+M = TypeVar("M", bound=NetworkMessage)
+
+MOST = 10_000
+"""How many verdicts are remembered: more would let whoever names ever new keys fill the memory."""
+LONGEST_REMEMBERED = 1024
+"""Characters of a key up to which its verdicts are remembered, for the same reason."""
+
+
+class Interception(msgspec.Struct, frozen=True, eq=False):
+    """Everything the configuration says of interceptors."""
+
+    downsampling: tuple[DownsamplingItem, ...] = ()
+    access: Access | None = None
+    overwriting: tuple[OverwriteItem, ...] = ()
+    low_pass: tuple[LowPassItem, ...] = ()
+
+    def gate(
+        self,
+        party: Party,
+        flow: Flow,
+        resolve: Callable[[WireExpr], str | None],
+        on_denied: Callable[[], object] = lambda: None,
+    ) -> Gate | None:
+        """The gate for what comes from, or goes to, a neighbour; None if everything passes as it is.
+
+        `resolve` knows the key that a wire expression stands for on that way; `on_denied` is called for every message
+        that access control denies.
+        """
+        gate = Gate(self, party, flow, resolve, on_denied)
+        return None if gate.is_open else gate
+
+
+class Verdict(msgspec.Struct, frozen=True, eq=False):
+    """What becomes of messages that do the same to the same key."""
+
+    slots: tuple[Slot, ...]
+    is_allowed: bool
+    overwriting: tuple[Overwriting, ...]
+    limit: int | None
+
+
+class Gate:
+    """Lets messages pass, changed or not, or keeps them. Only one thread at a time may use it."""
+
+    def __init__(
+        self,
+        interception: Interception,
+        party: Party,
+        flow: Flow,
+        resolve: Callable[[WireExpr], str | None],
+        on_denied: Callable[[], object],
+    ) -> None:
+        access = interception.access
+        self._flow = flow
+        self._resolve = resolve
+        self._on_denied = on_denied
+        self._downsamplers = [Downsampler(item) for item in interception.downsampling if item.covers(party, flow)]
+        self._permit = None if access is None else access.permit(party, flow)
+        self._overwriting = [Overwriting(item) for item in interception.overwriting if item.covers(party, flow)]
+        self._low_pass = LowPass(interception.low_pass, party, flow)
+        self._verdicts: dict[tuple[Action, str | None], Verdict] = {}
+        self._withheld: set[Name] = set()
+        """What we never declared there, and so need not take back."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything passes as it is."""
+        return not (self._downsamplers or self._permit or self._overwriting or self._low_pass)
+
+    def admit(self, message: M, reliable: bool, now: float) -> M | None:
+        """The message as it goes on; None if it does not."""
+        found = action_of(message)
+        if found is None:
+            return None if self._is_withheld(message) else message
+        action, expr = found
+        verdict = self._verdict(action, None if expr is None else self._resolve(expr))
+        passed = self._judged(message, verdict, reliable, now)
+        return self._kept(message) if passed is None else passed
+
+    def _kept(self, message: M) -> M | None:
+        """A message does not pass, unless it takes something back that was declared here: the router knows what was."""
+        if self._flow == "ingress":
+            return None if undeclared_by(message) is None else message
+        name = declared_by(message)
+        if name is not None:
+            self._withheld.add(name)
+        return None
+
+    def _judged(self, message: M, verdict: Verdict, reliable: bool, now: float) -> M | None:
+        for slot in verdict.slots:
+            if not slot.take(now):
+                return None
+        if not verdict.is_allowed:
+            self._on_denied()
+            return None
+        for overwriting in verdict.overwriting:
+            message = overwriting.applied(message, reliable)
+        return message if verdict.limit is None or whole_size(message) <= verdict.limit else None
+
+    def _verdict(self, action: Action, key: str | None) -> Verdict:
+        verdict = self._verdicts.get((action, key))
+        if verdict is None:
+            if len(self._verdicts) >= MOST:
+                self._verdicts.clear()
+            verdict = self._judge(action, key)
+            if key is None or len(key) <= LONGEST_REMEMBERED:
+                self._verdicts[action, key] = verdict
+        return verdict
+
+    def _judge(self, action: Action, key: str | None) -> Verdict:
+        if key is not None and not is_key_expression(key):
+            key = None
+        slots = (downsampler.slot(action, key) for downsampler in self._downsamplers)
+        return Verdict(
+            tuple(slot for slot in slots if slot is not None),
+            self._permit is None or self._permit.allows(action, key),
+            tuple(one for one in self._overwriting if one.concerns(action, key)),
+            self._low_pass.limit(action, key),
+        )
+
+    def _is_withheld(self, message: NetworkMessage) -> bool:
+        name = undeclared_by(message)
+        if name not in self._withheld:
+            return False
+        self._withheld.discard(name)
+        return True

@@ -1,0 +1,1 @@
+"""Interests: which faces asked for declarations, and the handling of INTEREST."""

@@ -1,0 +1,1 @@
+"""The network of routers and relaying peers: link states, spanning trees, gossip."""

@@ -1,0 +1,1 @@
+"""Queries on their way: pending requests, and the handling of REQUEST and RESPONSE."""

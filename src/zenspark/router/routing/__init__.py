@@ -1,0 +1,1 @@
+"""Where messages go: tables of keys, routes, and forwarding plans for rows."""

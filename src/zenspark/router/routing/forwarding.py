@@ -1,0 +1,147 @@
+"""Forwarding: where publications go that came in columns, and the words for them there, found once for each shape.
+
+It comes to the same as `Router.receive` with each of them. Where that cannot be known from the shape alone, because
+somebody looks at every message, the answer is None: they have to be received one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from zenspark.router.face import Face, Region
+from zenspark.router.linkstate.network import SELF
+from zenspark.router.router import Router
+from zenspark.router.routing.template_cache import Known, Memory, Signature
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import EXPRESS, NO_LANE, Columns
+from zenspark.wire.messages import Del, Push
+from zenspark.wire.values import Congestion, QoS
+
+RELIABLE = 0x08
+"""A bit of a lane in the columns."""
+
+
+class Way(msgspec.Struct, frozen=True, eq=False):
+    """How publications of one shape go on to one neighbour."""
+
+    target: Face
+    head: bytes
+    """All that stands before the body."""
+    vocabulary: int
+    """That of the target, in which the key is named."""
+
+
+class Course(msgspec.Struct, frozen=True, eq=False):
+    """Where publications of one shape go."""
+
+    ways: tuple[Way, ...] = ()
+    local_key: str | None = None
+    """Their key, if the session of this node wants them."""
+    lane: int = NO_LANE
+    congestion: Congestion = Congestion.DROP
+    is_by_shape: bool = True
+    """Whether all of that is so for each of them."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the session of this node wants them."""
+        return self.local_key is not None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no key has got another number since."""
+        return not self.ways or all(way.vocabulary == way.target.vocabulary for way in self.ways)
+
+
+ONE_BY_ONE = Course(is_by_shape=False)
+
+
+class Share(msgspec.Struct, eq=False):
+    """What one neighbour gets of the publications of one read: for each shape a lane and a head."""
+
+    lanes: bytearray
+    blocking: bytearray
+    """The same without those that may be dropped."""
+    firsts: set[int]
+    """The shapes of which one publication may not be dropped: those with BlockFirst."""
+    heads: list[bytes]
+
+    @classmethod
+    def of_none(cls, count: int) -> Share:
+        return cls(bytearray([NO_LANE]) * count, bytearray([NO_LANE]) * count, set(), [b""] * count)
+
+
+class Forwarding:
+    """Knows where the publications of one router's neighbours go. `local` is the face of its own session."""
+
+    def __init__(self, router: Router, local: Face) -> None:
+        self._router = router
+        self._local = local
+        self._memory: Memory[Course] = Memory()
+
+    def courses(self, face: Face, columns: Columns, start: int, stop: int) -> list[Course] | None:
+        """Where some rows of a face go, by shape, stamped if they have to be. None: receive them one by one."""
+        found = None if face.ingress is not None or face.is_doubled else self._found(face, columns)
+        stamping = self._router.stamping
+        if found is None or stamping is None:
+            return found
+        wanted = bytes([course.is_local or bool(course.ways) for course in found])
+        return found if stamping.stamp_rows(columns, start, stop, wanted) else None
+
+    def _found(self, face: Face, columns: Columns) -> list[Course] | None:
+        known = self._memory.of(face, (self._router.routes.version, face.vocabulary))
+        is_router = face.region is Region.ROUTER
+        found = []
+        for index in range(columns.shape_count):
+            name = signature = columns.signature(index)
+            if is_router:  # its number for a router may have come to mean another one
+                name = (self._router.tree(face, columns.node_id(index)), *signature)
+            course = known.get(name)
+            if course is None or not course.is_current:
+                course = known[name] = self._course(face, known, columns, index, signature)
+            if not course.is_by_shape:
+                return None
+            found.append(course)
+        return found
+
+    def _course(self, face: Face, known: Known[Course], columns: Columns, index: int, signature: Signature) -> Course:
+        template = known.template(face, columns, index, signature)
+        shape, key, tree = template.shape, template.key(signature), self._router.tree(face, template.shape.node_id)
+        if tree is None or (key is not None and not self._router.is_within_limits(key)):
+            return ONE_BY_ONE
+        known.grow(key)
+        targets = () if key is None else self._router.routes.push(face, key, tree)
+        if any(target.egress is not None for target in targets):
+            return ONE_BY_ONE
+        return Course(
+            tuple([_way(target, key or "", shape.qos, tree) for target in targets if target is not self._local]),
+            key if self._local in targets else None,
+            shape.qos.priority | (RELIABLE if shape.reliable else 0) | (EXPRESS if shape.qos.express else 0),
+            shape.qos.congestion,
+        )
+
+
+def _way(target: Face, key: str, qos: QoS, tree: int) -> Way:
+    node_id = tree if target.region is Region.ROUTER else SELF
+    written = qos.for_patch(target.patch)
+    whole = encode(Push(wire_expr=target.express(key), qos=written, node_id=node_id, body=Del()))
+    return Way(target, whole[:-1], target.vocabulary)
+
+
+def shares(courses: Sequence[Course]) -> Iterable[tuple[Face, Share]]:
+    """What each neighbour gets."""
+    found: dict[Face, Share] = {}
+    for index, course in enumerate(courses):
+        for way in course.ways:
+            share = found.get(way.target)
+            if share is None:
+                share = found[way.target] = Share.of_none(len(courses))
+            share.heads[index] = way.head
+            share.lanes[index] = course.lane
+            if course.congestion is Congestion.BLOCK:
+                share.blocking[index] = course.lane
+            elif course.congestion is Congestion.BLOCK_FIRST:
+                share.firsts.add(index)
+    return found.items()

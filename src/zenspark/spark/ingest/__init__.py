@@ -1,0 +1,1 @@
+"""Ingestion: journals to tables, exactly once, and the maintenance of the tables."""

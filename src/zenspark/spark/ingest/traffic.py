@@ -1,0 +1,121 @@
+"""`traffic`: per prefix and minute of reception, how many samples and bytes arrived, and their latency.
+
+Latency is `received_at` less `timestamp`, in microseconds, of the samples that have a stamp; it is negative where the
+publisher's clock runs ahead. The state has sums, some for each refresh; the public table has them added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from zenspark.lake.levels import NEW
+from zenspark.lake.partitioning import prefixes_of
+from zenspark.lake.specs import TRAFFIC, TRAFFIC_STATE
+
+MICROSECONDS_PER_MINUTE = 60_000_000
+SECONDS_PER_MINUTE = 60.0
+SUMS = {
+    "messages": "sum",
+    "bytes": "sum",
+    "stamped": "sum",
+    "latency_sum": "sum",
+    "latency_min": "min",
+    "latency_max": "max",
+}
+"""How the columns of the state are added up."""
+
+
+class Traffic:
+    """Makes `traffic` out of samples."""
+
+    state = TRAFFIC_STATE
+    public = TRAFFIC
+    order: tuple[str, ...] = ("minute", "prefix")
+    columns: tuple[str, ...] = ("key", "payload", "timestamp", "received_at")
+    digested = TRAFFIC_STATE.schema
+    has_state = False
+    forgets = False
+
+    def digest(self, rows: pa.Table) -> pa.Table:
+        """Sums of some samples."""
+        keys = rows["key"].chunk(0)
+        prefixes = prefixes_of(keys.dictionary).dictionary_encode()
+        received = rows["received_at"].chunk(0).cast(pa.int64())
+        latency = pc.subtract(received, rows["timestamp"].chunk(0).cast(pa.int64()))
+        minutes = received.to_numpy() // MICROSECONDS_PER_MINUTE * MICROSECONDS_PER_MINUTE
+        counted = pa.table(
+            {
+                "prefix": prefixes.indices.take(keys.indices),
+                "minute": pa.array(minutes),
+                "bytes": pc.fill_null(pc.binary_length(rows["payload"].chunk(0)), 0).cast(pa.int64()),
+                "latency": latency,
+                "sum": latency.cast(pa.float64()),  # stamps that are years off do not overflow it
+            }
+        )
+        wanted = [
+            ("bytes", "count"),
+            ("bytes", "sum"),
+            ("latency", "count"),
+            ("sum", "sum"),
+            ("latency", "min"),
+            ("latency", "max"),
+        ]
+        found = counted.group_by(["prefix", "minute"]).aggregate(wanted)
+        columns = [
+            prefixes.dictionary.take(found["prefix"]),
+            found["minute"],
+            *(found[f"{name}_{what}"] for name, what in wanted),
+            pa.repeat(NEW, found.num_rows),
+        ]
+        return pa.table(columns, names=TRAFFIC_STATE.schema.names).cast(TRAFFIC_STATE.schema)
+
+    def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
+        return digests
+
+    def step_rows(self, digests: pa.Table, state: pa.Table) -> pa.Table:
+        return digests
+
+    def reduce(self, rows: pa.Table) -> pa.Table:
+        """One row per prefix and minute."""
+        found = rows.cast(TRAFFIC_STATE.columns).group_by(["prefix", "minute"]).aggregate(list(SUMS.items()))
+        names = [*("prefix", "minute"), *(f"{name}_{how}" for name, how in SUMS.items())]
+        return found.select(names).rename_columns(TRAFFIC_STATE.columns.names).cast(TRAFFIC_STATE.columns)
+
+    def forget(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+        return rows
+
+    def resolve(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+        """The rows of the public table."""
+        stamped = pc.if_else(pc.greater(rows["stamped"], 0), rows["stamped"].cast(pa.float64()), None)
+        columns = {
+            "messages_per_second": pc.divide(rows["messages"].cast(pa.float64()), SECONDS_PER_MINUTE),
+            "bytes_per_second": pc.divide(rows["bytes"].cast(pa.float64()), SECONDS_PER_MINUTE),
+            "latency_min_us": rows["latency_min"],
+            "latency_avg_us": pc.divide(rows["latency_sum"], stamped),
+            "latency_max_us": rows["latency_max"],
+        }
+        same = {name: rows[name] for name in ("prefix", "minute", "messages", "bytes")}
+        return pa.table(same | columns).select(TRAFFIC.schema.names).cast(TRAFFIC.schema)
+
+    def view(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
+        sums = [getattr(F, how)(name).alias(name) for name, how in SUMS.items()]
+        return (
+            stored.groupBy("prefix", "minute")
+            .agg(*sums)
+            .select(
+                "prefix",
+                "minute",
+                "messages",
+                "bytes",
+                (F.col("messages") / SECONDS_PER_MINUTE).alias("messages_per_second"),
+                (F.col("bytes") / SECONDS_PER_MINUTE).alias("bytes_per_second"),
+                F.col("latency_min").alias("latency_min_us"),
+                (F.col("latency_sum") / F.when(F.col("stamped") > 0, F.col("stamped"))).alias("latency_avg_us"),
+                F.col("latency_max").alias("latency_max_us"),
+            )
+        )

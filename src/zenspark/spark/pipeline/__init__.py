@@ -1,0 +1,1 @@
+"""The pipeline as one job: record, ingest, answer queries, report."""

@@ -1,0 +1,52 @@
+"""StatusSpace: the status of a pipeline in the admin space of its node.
+
+`@/<zid>/<whatami>/zenspark/status` answers with JSON, `@/<zid>/<whatami>/zenspark/metrics` with the OpenMetrics text
+that Prometheus reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from zenspark.api.adminspace.documents import METRICS as METRICS_ENCODING
+from zenspark.api.entities import Queryable
+from zenspark.api.session import Session
+from zenspark.spark.pipeline.status import JobStatus, as_document, metric_lines
+from zenspark.types.encoding import Encoding
+from zenspark.types.query import Query
+
+
+class StatusSpace:
+    """Answers queries on the status, from `start` until `close`."""
+
+    def __init__(self, session: Session, status: Callable[[], JobStatus]) -> None:
+        node = session._hub.node.identity
+        self.root = f"@/{node.zid}/{node.whatami.text}/zenspark"
+        self._session = session
+        self._status = status
+        self._queryable: Queryable[Any] | None = None
+
+    def start(self) -> None:
+        self._queryable = self._session.declare_queryable(f"{self.root}/**", self._on_query)
+
+    def close(self) -> None:
+        if self._queryable is not None and not self._session.is_closed():
+            self._queryable.undeclare()
+        self._queryable = None
+
+    def _on_query(self, query: Query) -> None:
+        with query:
+            status = self._status()
+            for key, payload, encoding in (
+                (f"{self.root}/status", msgspec.json.encode(as_document(status)), Encoding.APPLICATION_JSON),
+                (
+                    f"{self.root}/metrics",
+                    "".join(f"{line}\n" for line in metric_lines(status)).encode(),
+                    Encoding(METRICS_ENCODING),
+                ),
+            ):
+                if query.key_expr.intersects(key):
+                    query.reply(key, payload, encoding=encoding)

@@ -1,0 +1,1 @@
+"""Spark data sources: journals in batch and stream, live queries, and backfill."""

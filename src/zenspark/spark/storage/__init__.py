@@ -1,5 +1,0 @@
-"""Answers Zenoh queries from the journal and the lake, as a storage of zenohd would; it needs no Spark."""
-
-from zenspark.spark.storage.storage import Storage
-
-__all__ = ["Storage"]

@@ -1,0 +1,105 @@
+"""The storages of one node: recorders that fill their journals, the storages, and what the admin space tells of them.
+
+As with zenohd's storage manager, `@/<zid>/<role>/status/plugins/storage_manager/storages/<name>` tells of a storage and
+`.../volumes/zenspark` of the volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from zenspark import __version__
+from zenspark.api.session import Session
+from zenspark.journal import JournalWriter, Policy, Recorder
+from zenspark.lake.lake import Lake
+from zenspark.storage.inputs import Tables
+from zenspark.storage.queryable import Storage
+from zenspark.storage.settings import BACKEND, PLUGIN, StorageSettings
+from zenspark.types.encoding import Encoding
+from zenspark.types.query import Query
+
+
+class Storages:
+    """Runs storages in a session, from `start` to `close`."""
+
+    def __init__(
+        self,
+        session: Session,
+        settings: Sequence[StorageSettings],
+        policy: Policy | None = None,
+        lake_at: Callable[[str], Tables] = Lake,
+    ) -> None:
+        self.settings = list(settings)
+        self.recorders: dict[Path, Recorder] = {}
+        """By the path of their journal: storages may share one."""
+        self.storages: dict[str, Storage] = {}
+        self._session = session
+        self._lake_at = lake_at
+        self._policy = policy
+        self._writers: list[JournalWriter] = []
+        node = session._hub.node.identity
+        self._root = f"@/{node.zid}/{node.whatami.text}/status/plugins/{PLUGIN}"
+
+    def start(self) -> Self:
+        """Record, then answer."""
+        for journal in dict.fromkeys(each.journal for each in self.settings if each.record):
+            keys = [key for each in self.settings if each.record and each.journal == journal for key in each.key_exprs]
+            writer = JournalWriter(journal, self._policy)
+            self._writers.append(writer)
+            self.recorders[journal] = Recorder(self._session, keys, writer)
+            self.recorders[journal].start()
+        for each in self.settings:
+            self.storages[each.name] = Storage(
+                self._session,
+                each.key_exprs,
+                None if each.lake is None else self._lake_at(each.lake),
+                [each.journal],
+                complete=each.complete,
+                strip_prefix=each.strip_prefix,
+                lifespan=each.lifespan,
+            ).start()
+        self._admin = self._session.declare_queryable(f"{self._root}/**", self._on_query)
+        return self
+
+    def stop_recording(self) -> None:
+        """Write down what was received, and no more."""
+        for recorder in self.recorders.values():
+            recorder.stop()
+        for writer in self._writers:
+            writer.close()
+        self._writers = []
+
+    def close(self) -> None:
+        """End all of it."""
+        self.stop_recording()
+        for storage in self.storages.values():
+            storage.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- the admin space
+
+    def _on_query(self, query: Query) -> None:
+        with query:
+            for key, value in self._documents().items():
+                if query.key_expr.intersects(key):
+                    query.reply(key, msgspec.json.encode(value), encoding=Encoding.APPLICATION_JSON)
+
+    def _documents(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            f"{self._root}/version": __version__,
+            f"{self._root}/volumes/{BACKEND}": {"backend": BACKEND},
+        }
+        for each in self.settings:
+            volume = {"id": BACKEND, "lake": each.lake, "journal": str(each.journal)}
+            status = self.storages[each.name].status()
+            found[f"{self._root}/storages/{each.name}"] = {**status, "volume": volume}
+        return found

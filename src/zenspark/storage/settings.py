@@ -1,0 +1,184 @@
+"""The section `plugins/storage_manager` of zenohd's configuration: which storages there are, and what they keep.
+
+    plugins: { storage_manager: {
+      volumes: { zenspark: { lake: "./lake" } },
+      storages: { fleet: { key_expr: "fleet/**", complete: true, volume: "zenspark" } },
+    } }
+
+A volume is one of ours if its name or its `backend` is `zenspark`; what it says counts for each of its storages that
+does not say otherwise. Whatever is not known here is an error: a storage that is not there is noticed too late.
+"""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from zenspark.config.config import Config
+from zenspark.config.schema import UNSET, ConfigError, Document, Json, Section, checked, resolved
+from zenspark.errors import UsageError
+from zenspark.storage.key_scope import Scope
+from zenspark.storage.latest_store import LIFESPAN
+
+PLUGIN = "storage_manager"
+PATH = f"plugins/{PLUGIN}"
+BACKEND = "zenspark"
+JOURNAL = "_journal"
+"""Where in a lake on this machine the journal is unless the configuration names a place."""
+
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Collecting(Section, frozen=True):
+    """How long it is remembered what was deleted."""
+
+    period: Annotated[Seconds, UNSET] = 30.0
+    """Accepted, as zenohd has it; here it is always looked every 30 seconds."""
+    lifespan: Annotated[Seconds, UNSET] = LIFESPAN
+
+
+class Places(Section, frozen=True):
+    """Where a storage keeps what it has."""
+
+    lake: Annotated[str | None, UNSET] = None
+    journal: Annotated[str | None, UNSET] = None
+    """Unless it is set, `_journal` in the lake, or `./journal` if the lake is elsewhere."""
+    record: Annotated[bool, UNSET] = True
+    """Whether to record what is published; without, the storage answers from what others have recorded."""
+
+
+class Volume(Places, frozen=True):
+    """A volume."""
+
+    backend: Annotated[str | None, UNSET] = None
+    landing: Annotated[dict[str, Any] | None, UNSET] = None
+    """How `zenspark up` lands in its lake: its flags without the dashes, such as `max_batch_rows`; `up` checks them."""
+
+
+class VolumeUse(Places, frozen=True):
+    """The volume of a storage, with what differs from the volume's own settings."""
+
+    id: Annotated[str | None, UNSET] = None
+
+
+class StorageSection(Section, frozen=True):
+    """One storage, as it is written."""
+
+    key_expr: Annotated[str | None, UNSET] = None
+    complete: Annotated[bool | Literal["true", "false"], UNSET] = False
+    strip_prefix: Annotated[str | None, UNSET] = None
+    volume: Annotated[Any, UNSET] = None
+    garbage_collection: Collecting = Collecting()
+
+
+class Plugin(Section, frozen=True):
+    """The whole section, as it is written."""
+
+    volumes: Annotated[dict[str, Any], UNSET] = msgspec.field(default_factory=dict)
+    storages: Annotated[dict[str, Any], UNSET] = msgspec.field(default_factory=dict)
+    backend_search_dirs: Annotated[Any, UNSET] = None
+
+
+class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One storage, settled."""
+
+    name: str
+    key_exprs: tuple[str, ...]
+    complete: bool = False
+    strip_prefix: str | None = None
+    lake: str | None = None
+    """A path or a URI."""
+    journal: Path
+    record: bool = True
+    lifespan: float = LIFESPAN
+    landing: dict[str, Any] = {}
+    """How rows land in the lake, as it is written."""
+
+
+def storages_of(config: Config) -> tuple[list[StorageSettings], Config]:
+    """The storages a configuration describes, and the configuration without them."""
+    plugins: Json = json.loads(config.get_json("plugins"))
+    if not isinstance(plugins, dict) or PLUGIN not in plugins:
+        return [], config
+    section = resolved(Plugin, checked(Plugin, _without_loading(plugins[PLUGIN]), PATH), "peer")
+    volumes = {name: _volume(name, given) for name, given in section.volumes.items()}
+    volumes.setdefault(BACKEND, Volume())
+    found = [_storage(name, given, volumes) for name, given in section.storages.items()]
+    rest = copy(config)
+    rest.insert_json5("plugins", json.dumps({name: value for name, value in plugins.items() if name != PLUGIN}))
+    return found, rest
+
+
+def _without_loading(given: Json) -> Json:
+    """Without zenohd's keys on where its libraries are: `__path__`, `__required__` and the like."""
+    return {k: v for k, v in given.items() if not k.startswith("__")} if isinstance(given, dict) else given
+
+
+def _volume(name: str, given: Json) -> Volume:
+    path = f"{PATH}/volumes/{name}"
+    backend = given.get("backend", name) if isinstance(given, dict) else name
+    if backend != BACKEND:
+        raise ConfigError(path, f"a volume whose backend is {BACKEND}", repr(backend))
+    return resolved(Volume, checked(Volume, _without_loading(given), path), "peer")
+
+
+def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSettings:
+    path = f"{PATH}/storages/{name}"
+    section = resolved(StorageSection, checked(StorageSection, given, path), "peer")
+    if section.key_expr is None:
+        raise ConfigError(f"{path}/key_expr", "a key expression", "nothing")
+    try:
+        Scope([section.key_expr], section.strip_prefix)
+    except UsageError as error:
+        raise ConfigError(path, "key_expr and strip_prefix that fit", str(error)) from error
+    places, landing = _places(f"{path}/volume", section.volume, volumes)
+    if section.strip_prefix is not None and places.record:
+        raise ConfigError(f"{path}/volume/record", "false, as with strip_prefix nothing can be recorded", "true")
+    journal = journal_of(places.lake, places.journal)
+    if journal is None:
+        raise ConfigError(f"{path}/volume", "a lake or a journal", "neither")
+    return StorageSettings(
+        name=name,
+        key_exprs=(section.key_expr,),
+        complete=section.complete in (True, "true"),
+        strip_prefix=section.strip_prefix,
+        lake=places.lake and lake_at(places.lake),
+        journal=journal,
+        record=places.record,
+        lifespan=section.garbage_collection.lifespan,
+        landing=landing,
+    )
+
+
+def lake_at(place: str) -> str:
+    """A place of a lake, always spelled alike."""
+    return place if "://" in place else str(Path(place))
+
+
+def journal_of(lake: str | None, journal: str | None) -> Path | None:
+    """The place of the journal: the one given, or in the lake, or in the working directory if the lake is elsewhere."""
+    if journal is not None:
+        return Path(journal)
+    if lake is None:
+        return None
+    return Path("journal") if "://" in lake else Path(lake) / JOURNAL
+
+
+def _places(path: str, given: Json, volumes: dict[str, Volume]) -> tuple[Places, dict[str, Any]]:
+    """Where a storage keeps what it has, its own word first, then that of its volume; and how its rows land."""
+    document: Document = {"id": given} if isinstance(given, str) else checked(VolumeUse, given or {}, path)
+    name = document.get("id")
+    if name is None:
+        raise ConfigError(path, "the name of a volume", "nothing")
+    if name not in volumes:
+        raise ConfigError(path, f"one of the volumes {', '.join(sorted(volumes))}", repr(name))
+    own = resolved(VolumeUse, document, "peer")
+    volume = volumes[name]
+    journal = volume.journal if own.lake is None else None  # another lake has another journal
+    places = Places(own.lake or volume.lake, own.journal or journal, own.record and volume.record)
+    return places, volume.landing or {}

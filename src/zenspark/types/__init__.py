@@ -1,0 +1,1 @@
+"""Values that users hold: samples, queries, selectors, timestamps, identifiers, payloads."""

@@ -1,0 +1,291 @@
+"""The closed sets of the API: how a message is treated, what a query is for, what kind of node one is.
+
+They are real enumerations with the names and numbers of eclipse-zenoh. Those that travel have `to_wire` and
+`from_wire`: here and nowhere else the API's members and those of the wire meet. Both sides have the same numbers, only
+roles are bits here and counted there.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, nonmember
+from typing import ClassVar, Self
+
+import msgspec
+
+from zenspark.errors import UsageError
+from zenspark.key import SetIntersectionLevel
+from zenspark.types.arguments import expect
+from zenspark.wire import values as wire
+
+__all__ = [
+    "CongestionControl",
+    "ConsolidationMode",
+    "InterceptionPoint",
+    "Locality",
+    "Priority",
+    "QueryConsolidation",
+    "QueryTarget",
+    "Reliability",
+    "ReplyKeyExpr",
+    "SampleKind",
+    "SetIntersectionLevel",
+    "WhatAmI",
+    "WhatAmIMatcher",
+]
+
+
+class ApiEnum(Enum):
+    """A closed set whose members print as `Name.MEMBER` and have a number."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+
+class TravellingEnum(ApiEnum):
+    """A closed set that messages carry."""
+
+    @classmethod
+    def from_wire(cls, value: int) -> Self:
+        """The member of the number a message carries."""
+        return cls._value2member_map_[value]  # type: ignore[return-value]  # Enum types its table for any enumeration
+
+
+class CongestionControl(TravellingEnum):
+    """What happens to a message that meets a full queue."""
+
+    DROP = 0
+    """It may be dropped."""
+    BLOCK = 1
+    """Its sender waits."""
+    BLOCK_FIRST = 2
+    """Its sender waits if no other message sent this way is waiting; otherwise it may be dropped."""
+    DEFAULT = DROP
+
+    def to_wire(self) -> wire.Congestion:
+        return wire.Congestion(self.value)
+
+
+class Priority(TravellingEnum):
+    """Who goes first when not everything can go at once: the smaller the number, the sooner."""
+
+    REAL_TIME = 1
+    INTERACTIVE_HIGH = 2
+    INTERACTIVE_LOW = 3
+    DATA_HIGH = 4
+    DATA = 5
+    DATA_LOW = 6
+    BACKGROUND = 7
+    DEFAULT = DATA
+    MIN = BACKGROUND
+    MAX = REAL_TIME
+
+    NUM = nonmember(7)
+    """How many there are."""
+
+    def to_wire(self) -> wire.Priority:
+        return wire.Priority(self.value)
+
+    @classmethod
+    def from_wire(cls, value: int) -> Self:
+        """Data sent as CONTROL, which is reserved for the protocol, shows as DATA."""
+        return cls._value2member_map_[value or 5]  # type: ignore[return-value]  # as above
+
+
+class Reliability(ApiEnum):
+    """Whether messages are sent again when a link loses them."""
+
+    BEST_EFFORT = 0
+    RELIABLE = 1
+    DEFAULT = BEST_EFFORT
+    """As in eclipse-zenoh, where nothing uses it: a publisher without a choice is RELIABLE."""
+
+
+class SampleKind(ApiEnum):
+    """Whether a sample brings a value or takes it away."""
+
+    PUT = 0
+    DELETE = 1
+
+
+class Locality(ApiEnum):
+    """Where the other side may be: in this session, anywhere else, or both."""
+
+    SESSION_LOCAL = 0
+    REMOTE = 1
+    ANY = 2
+    DEFAULT = ANY
+
+
+class QueryTarget(TravellingEnum):
+    """Which of the matching queryables a query is for."""
+
+    BEST_MATCHING = 0
+    """The nearest that is complete; where none is, all of them."""
+    ALL = 1
+    ALL_COMPLETE = 2
+    DEFAULT = BEST_MATCHING
+
+    def to_wire(self) -> wire.QueryTarget:
+        return wire.QueryTarget(self.value)
+
+
+class ConsolidationMode(TravellingEnum):
+    """How several replies for one key become one."""
+
+    AUTO = 0
+    """As each reply prefers; where it prefers nothing, as those of eclipse-zenoh: LATEST, unless the query asks for a
+    range of time, then NONE."""
+    NONE = 1
+    """Every reply is handed over."""
+    MONOTONIC = 2
+    """Every reply is handed over at once, except those older than one already handed over."""
+    LATEST = 3
+    """Only the newest is handed over, when the query has ended."""
+    DEFAULT = AUTO
+
+    def to_wire(self) -> wire.Consolidation:
+        return wire.Consolidation(self.value)
+
+    def __call__(self) -> Self:
+        """Gives itself: `QueryConsolidation.mode` is a property by eclipse-zenoh's stubs but a method when it runs."""
+        return self
+
+
+class ReplyKeyExpr(ApiEnum):
+    """Which keys replies may have: any, or only such as the query matches."""
+
+    ANY = 0
+    MATCHING_QUERY = 1
+    DEFAULT = MATCHING_QUERY
+
+
+class InterceptionPoint(ApiEnum):
+    """Where on its way a message was stamped."""
+
+    SEND = 0
+    ROUTE = 1
+    RECEIVE = 2
+
+    @property
+    def bit(self) -> int:
+        """The point in the flags of a timestamp stack."""
+        return 1 << int(self)
+
+
+class WhatAmI(TravellingEnum):
+    """The role of a node; also made from its name, `WhatAmI("peer")`."""
+
+    ROUTER = 1
+    PEER = 2
+    CLIENT = 4
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    def __repr__(self) -> str:
+        return self.name.title()
+
+    def __or__(self, other: object) -> WhatAmIMatcher:
+        if not isinstance(other, WhatAmI | str):
+            return NotImplemented
+        return WhatAmIMatcher._of(self.value | WhatAmI(other).value)
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        found = [member for member in cls if value == str(member)]
+        if not found:
+            raise UsageError(f"expected one of {', '.join(map(str, cls))}, found {value!r}")
+        return found[0]
+
+    @classmethod
+    def from_wire(cls, value: int) -> Self:
+        return super().from_wire(1 << value)
+
+    def to_wire(self) -> wire.WhatAmI:
+        return wire.WhatAmI[self.name]
+
+
+class WhatAmIMatcher:
+    """A set of roles to look for, from a text such as `"peer|router"` or from `empty()` role by role."""
+
+    __slots__ = ("_bits",)
+    _bits: int
+
+    def __init__(self, matcher: str | None = None) -> None:
+        names = [name.strip() for name in (matcher or "").split("|")]
+        self._bits = sum({WhatAmI(name).value for name in names if name})
+
+    @classmethod
+    def _of(cls, bits: int) -> Self:
+        matcher = cls()
+        matcher._bits = bits
+        return matcher
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Matches nothing yet."""
+        return cls()
+
+    @classmethod
+    def of(cls, what: WhatAmIMatcher | WhatAmI | str) -> WhatAmIMatcher:
+        """Serves whoever accepts all ways of saying it."""
+        if isinstance(what, WhatAmIMatcher):
+            return what
+        return cls(str(what) if isinstance(what, WhatAmI) else expect(str, what))
+
+    def router(self) -> Self:
+        """Matches routers as well."""
+        return self._of(self._bits | WhatAmI.ROUTER.value)
+
+    def peer(self) -> Self:
+        """Matches peers as well."""
+        return self._of(self._bits | WhatAmI.PEER.value)
+
+    def client(self) -> Self:
+        """Matches clients as well."""
+        return self._of(self._bits | WhatAmI.CLIENT.value)
+
+    def is_empty(self) -> bool:
+        """Whether it matches nothing."""
+        return not self._bits
+
+    def matches(self, whatami: WhatAmI | str) -> bool:
+        """Whether a node of that role is looked for."""
+        return bool(self._bits & WhatAmI(whatami).value)
+
+    __contains__ = matches
+
+    def to_wire(self) -> wire.Roles:
+        """The bitmap of a SCOUT message."""
+        return wire.Roles(self._bits)
+
+    def __str__(self) -> str:
+        return "|".join(str(role) for role in WhatAmI if role in self)
+
+    def __repr__(self) -> str:
+        return f"WhatAmIMatcher({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._bits == other._bits if isinstance(other, WhatAmIMatcher) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._bits)
+
+
+class QueryConsolidation(msgspec.Struct, frozen=True):
+    """The consolidation of one query; `get` takes a plain mode as well."""
+
+    AUTO: ClassVar[QueryConsolidation]
+    DEFAULT: ClassVar[QueryConsolidation]
+
+    mode: ConsolidationMode
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mode, ConsolidationMode):
+            raise TypeError(f"expected a ConsolidationMode, found {type(self.mode).__name__!r}")
+
+
+QueryConsolidation.AUTO = QueryConsolidation.DEFAULT = QueryConsolidation(ConsolidationMode.AUTO)

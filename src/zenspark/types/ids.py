@@ -1,0 +1,82 @@
+"""Who is who in the network: nodes, the entities they declare, and the source of a sample."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from zenspark.types.wire_value import Wrapper, describe
+from zenspark.wire import values as wire
+
+EntityId: TypeAlias = int
+SourceSn: TypeAlias = int
+
+
+class ZenohId(Wrapper[wire.ZenohId]):
+    """The id of a node in the whole network, as lower-case hexadecimal text."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "_wire", wire.ZenohId.parse(text))
+
+    def __bytes__(self) -> bytes:
+        return self._wire.to_bytes()
+
+    def __str__(self) -> str:
+        return str(self._wire)
+
+    def __repr__(self) -> str:
+        return str(self._wire)
+
+
+class EntityGlobalId(Wrapper[wire.EntityId]):
+    """One publisher, subscriber, queryable or session in the whole network."""
+
+    __slots__ = ()
+
+    def __init__(self, zid: ZenohId, eid: EntityId) -> None:
+        object.__setattr__(self, "_wire", wire.EntityId(zid.to_wire(), _u32(eid)))
+
+    @property
+    def zid(self) -> ZenohId:
+        """The node it belongs to."""
+        return ZenohId.from_wire(self._wire.zid)
+
+    @property
+    def eid(self) -> EntityId:
+        """Its number there."""
+        return self._wire.eid
+
+    def __repr__(self) -> str:
+        return describe(self, zid=self.zid, eid=self.eid)
+
+
+class SourceInfo(Wrapper[wire.SourceInfo]):
+    """Who published a sample, and the how-manieth of theirs it is: enough to notice that one is missing."""
+
+    __slots__ = ()
+
+    def __init__(self, source_id: EntityGlobalId, source_sn: SourceSn) -> None:
+        if not isinstance(source_id, EntityGlobalId):
+            raise TypeError(f"expected an EntityGlobalId, found {type(source_id).__name__!r}")
+        source = source_id.to_wire()
+        object.__setattr__(self, "_wire", wire.SourceInfo(source.zid, source.eid, _u32(source_sn)))
+
+    @property
+    def source_id(self) -> EntityGlobalId:
+        """Who published it."""
+        return EntityGlobalId.from_wire(wire.EntityId(self._wire.zid, self._wire.eid))
+
+    @property
+    def source_sn(self) -> SourceSn:
+        """Its number in the order of publication."""
+        return self._wire.sn
+
+    def __repr__(self) -> str:
+        return describe(self, source_id=self.source_id, source_sn=self.source_sn)
+
+
+def _u32(value: int) -> int:
+    if not 0 <= value < 1 << 32:
+        raise OverflowError(f"expected a number of 32 bits, found {value}")
+    return value

@@ -1,0 +1,247 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+"""Sample: one publication as users receive it, and Reply: one answer to a query.
+
+A sample is a payload, a clock reading and a `Head`; the head is what many samples have in common, made once for all
+of them. Everything else a sample shows is looked up when asked for. Compiled, because one is made per message.
+"""
+
+from __future__ import annotations
+
+import cython
+import msgspec
+
+if cython.compiled:  # pragma: no cover
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+
+from zenspark.key import KeyExpr
+from zenspark.transport.receiver import Pushes
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import CongestionControl, ConsolidationMode, Priority, Reliability, SampleKind
+from zenspark.types.ids import EntityGlobalId, SourceInfo
+from zenspark.types.network_info import ReplyError
+from zenspark.types.timestamp_stack import TimestampStack
+from zenspark.types.timestamps import Timestamp
+from zenspark.types.zbytes import ZBytes
+from zenspark.wire import values as wire
+from zenspark.wire.columns import Shape
+from zenspark.wire.messages import Del, Push, Put
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What samples of one key, kind, encoding, quality of service and origin have in common."""
+
+    key_expr: KeyExpr
+    kind: SampleKind = SampleKind.PUT
+    encoding: wire.Encoding = wire.Encoding.BYTES
+    qos: wire.QoS = wire.QoS.DEFAULT
+    reliable: bool = True
+    timestamp_id: wire.ZenohId | None = None
+    source: wire.EntityId | None = None
+    stack: wire.TimestampStack | None = None
+
+
+@cython.final
+@cython.auto_pickle(False)
+@cython.no_gc  # it never refers back to itself, and there are too many for the garbage collector to look at
+@cython.cclass
+class Sample:
+    """One value written under a key, or the removal of a key, with all that came along."""
+
+    __slots__ = ("_attachment", "_head", "_ntp64", "_payload", "_sn")
+
+    _head: Head
+    _payload: bytes
+    _ntp64: cython.ulonglong
+    _attachment: bytes | None
+    _sn: cython.uint
+
+    def __init__(
+        self,
+        head: Head,
+        payload: bytes,
+        ntp64: cython.ulonglong = 0,
+        attachment: bytes | None = None,
+        sn: cython.uint = 0,
+    ) -> None:
+        self._head = head
+        self._payload = payload
+        self._ntp64 = ntp64
+        self._attachment = attachment
+        self._sn = sn
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        """The key it was published on."""
+        return self._head.key_expr
+
+    @property
+    def payload(self) -> ZBytes:
+        """The bytes of the value; none if the key was removed."""
+        return ZBytes(self._payload)
+
+    @property
+    def kind(self) -> SampleKind:
+        """Whether it brings a value or takes it away."""
+        return self._head.kind
+
+    @property
+    def encoding(self) -> Encoding:
+        """What the bytes are."""
+        return Encoding.from_wire(self._head.encoding)
+
+    @property
+    def timestamp(self) -> Timestamp | None:
+        """When it was made, and by whose clock."""
+        clock = self._head.timestamp_id
+        return None if clock is None else Timestamp.from_wire(wire.Timestamp(self._ntp64, clock))
+
+    @property
+    def congestion_control(self) -> CongestionControl:
+        return CongestionControl.from_wire(self._head.qos.congestion)
+
+    @property
+    def priority(self) -> Priority:
+        return Priority.from_wire(self._head.qos.priority)
+
+    @property
+    def express(self) -> bool:
+        """Whether it travelled without waiting for others."""
+        return self._head.qos.express
+
+    @property
+    def reliability(self) -> Reliability:
+        return Reliability.RELIABLE if self._head.reliable else Reliability.BEST_EFFORT
+
+    @property
+    def attachment(self) -> ZBytes | None:
+        """What the publisher sent along."""
+        return None if self._attachment is None else ZBytes(self._attachment)
+
+    @property
+    def source_info(self) -> SourceInfo | None:
+        """Who published it, and the how-manieth of theirs it is."""
+        source = self._head.source
+        return None if source is None else SourceInfo.from_wire(wire.SourceInfo(source.zid, source.eid, self._sn))
+
+    @property
+    def timestamp_stack(self) -> TimestampStack | None:
+        """Clock readings taken on the way, if the publisher asked for them."""
+        stack = self._head.stack
+        return None if stack is None else TimestampStack.from_wire(stack)
+
+    def _fields(self) -> tuple[object, ...]:
+        return (self._head, self._payload, self._ntp64, self._attachment, self._sn)
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if type(other) is Sample else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
+        return Sample, self._fields()
+
+    def __repr__(self) -> str:
+        return f"<Sample {self.kind.name} {self.key_expr}: {len(self._payload)} bytes>"
+
+
+def sample_of(push: Push, key_expr: KeyExpr, reliable: bool = True) -> Sample:
+    """The sample a publication is."""
+    return sample_from_body(push.body, key_expr, push.qos, reliable, push.ts_stack, push.timestamp)
+
+
+def sample_from_body(
+    body: Put | Del,
+    key_expr: KeyExpr,
+    qos: wire.QoS,
+    reliable: bool = True,
+    stack: wire.TimestampStack | None = None,
+    timestamp: wire.Timestamp | None = None,
+) -> Sample:
+    """The sample in a PUSH or a RESPONSE, whose own `timestamp` counts if the body has none."""
+    kind, encoding, payload = SampleKind.DELETE, wire.Encoding.BYTES, b""
+    if isinstance(body, Put):
+        kind, encoding, payload = SampleKind.PUT, body.encoding, body.payload
+    stamp, info = body.timestamp or timestamp, body.source_info
+    head = Head(
+        key_expr,
+        kind,
+        encoding,
+        qos,
+        reliable,
+        None if stamp is None else stamp.id,
+        None if info is None else wire.EntityId(info.zid, info.eid),
+        stack,
+    )
+    return Sample(head, payload, stamp.ntp64 if stamp else 0, body.attachment, info.sn if info else 0)
+
+
+def token_sample(change: SampleKind, key: str) -> Sample:
+    """What is seen of a liveliness token."""
+    return Sample(Head(KeyExpr(key), change), b"")
+
+
+def head_of(shape: Shape, key_expr: KeyExpr) -> Head:
+    """What all samples of one shape have in common."""
+    return Head(
+        key_expr,
+        SampleKind.DELETE if shape.kind else SampleKind.PUT,
+        shape.encoding,
+        shape.qos,
+        shape.reliable,
+        shape.timestamp_id,
+        shape.source,
+    )
+
+
+def samples_of(pushes: Pushes, heads: list[Head | None], attached: bool) -> list[Sample]:
+    """The samples of the rows whose shape has a head; the others are for somebody else."""
+    columns = pushes.columns
+    start: cython.Py_ssize_t = pushes.start
+    stop: cython.Py_ssize_t = pushes.stop
+    if start == stop:
+        return []
+    data: cython.const[cython.uchar][::1] = columns.data  # type: ignore[valid-type]
+    starts: cython.const[cython.uint][::1] = columns.payload_start  # type: ignore[valid-type]
+    stops: cython.const[cython.uint][::1] = columns.payload_stop  # type: ignore[valid-type]
+    stamps: cython.const[cython.ulonglong][::1] = columns.timestamp  # type: ignore[valid-type]
+    shapes: cython.const[cython.uint][::1] = columns.shape  # type: ignore[valid-type]
+    attachments = columns.attachments() if attached else None
+    sns = columns.source_sns() if any(head is not None and head.source is not None for head in heads) else None
+    found = []
+    row: cython.Py_ssize_t
+    for row in range(start, stop):
+        head = heads[shapes[row]]
+        if head is not None:
+            sample: Sample = Sample.__new__(Sample)
+            sample._head = head
+            if cython.compiled:
+                sample._payload = PyBytes_FromStringAndSize(
+                    cython.cast(cython.p_char, cython.address(data[0]) + starts[row]), stops[row] - starts[row]
+                )
+            else:
+                sample._payload = bytes(data[starts[row] : stops[row]])
+            sample._ntp64 = stamps[row]
+            sample._attachment = None if attachments is None else attachments.value(row)
+            sample._sn = 0 if sns is None else sns[row]
+            found.append(sample)
+    return found
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """One answer: a sample, or an error somebody sent instead."""
+
+    result: Sample | ReplyError
+    replier_id: EntityGlobalId | None = None
+    consolidation: ConsolidationMode = ConsolidationMode.AUTO
+    """How the queryable prefers its replies to be merged; AUTO if it prefers nothing."""
+
+    @property
+    def ok(self) -> Sample | None:
+        """The sample, None if it is an error."""
+        return self.result if isinstance(self.result, Sample) else None
+
+    @property
+    def err(self) -> ReplyError | None:
+        """The error, None if there is a sample."""
+        return self.result if isinstance(self.result, ReplyError) else None

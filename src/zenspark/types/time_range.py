@@ -1,0 +1,80 @@
+"""The parameter `_time` of a query: from when to when samples are wanted.
+
+`[2024-07-01T13:51:12Z..now(-5s)]`, `[now(-1h)..]`, `[now(-1h);30m]`. A bracket that faces the range includes its bound,
+one that faces away leaves it out; an empty bound is none; `;` gives the length of the range instead of its end. A start
+before 1970 and an end after 2106 bound nothing: no timestamp of Zenoh lies beyond them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import msgspec
+
+from zenspark.clock import NANOS_PER_SECOND
+from zenspark.errors import UsageError
+from zenspark.types.timestamps import since_1970
+
+_RANGE = re.compile(r"([\[\]])(.*?)(\.\.|;)(.*)([\[\]])")
+_NOW = re.compile(r"now\((.*)\)")
+_DURATION = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(u|ms|s|m|h|d|w)?")
+_SECONDS = {"u": 1e-6, "ms": 1e-3, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+NTP64_SECONDS = 1 << 32
+"""Seconds since 1970 up to where timestamps go, in 2106."""
+
+
+class TimeRange(msgspec.Struct, frozen=True):
+    """A range of time in seconds since 1970."""
+
+    start: float = -math.inf
+    end: float = math.inf
+    has_start: bool = True
+    """Whether the start itself belongs to it."""
+    has_end: bool = True
+
+    @classmethod
+    def parse(cls, text: str, now: float) -> TimeRange:
+        """Reads the parameter; `now` is the time it refers to."""
+        parts = _RANGE.fullmatch(text)
+        if parts is None:
+            raise UsageError(f"expected a range of time such as [now(-5s)..], found {text!r}")
+        before, first, how, second, after = parts.groups()
+        start = _bound(first, now, -math.inf)
+        end = start + _duration(second) if how == ";" else _bound(second, now, math.inf)
+        return cls(start, end, before == "[", after == "]")
+
+    def __contains__(self, time: float) -> bool:
+        is_late_enough = time >= self.start if self.has_start else time > self.start
+        return is_late_enough and (time <= self.end if self.has_end else time < self.end)
+
+
+def _bound(text: str, now: float, default: float) -> float:
+    if not text:
+        return default
+    relative = _NOW.fullmatch(text)
+    if relative is None:
+        return _unbounded(_seconds(text), default)
+    return now + (_duration(relative[1]) if relative[1] else 0.0)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds, nanoseconds = since_1970(text)
+    except ValueError:
+        raise UsageError(f"expected a time such as 2024-07-01T13:51:12.129693Z, found {text!r}") from None
+    return seconds + nanoseconds / NANOS_PER_SECOND
+
+
+def _unbounded(seconds: float, default: float) -> float:
+    """A bound, or none where every timestamp is on its right side."""
+    is_free = seconds < 0 if default < 0 else seconds >= NTP64_SECONDS
+    return default if is_free else seconds
+
+
+def _duration(text: str) -> float:
+    parts = _DURATION.fullmatch(text)
+    if parts is None:
+        raise UsageError(f"expected a duration such as 5s, found {text!r}")
+    return float(parts[1]) * _SECONDS[parts[2]]

@@ -1,0 +1,123 @@
+"""Timestamp instrumentation: clock readings that nodes add to a message on its way, for measuring where time goes."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import msgspec
+
+from zenspark.errors import DecodeError, UsageError
+from zenspark.types.enums import InterceptionPoint, WhatAmI
+from zenspark.types.ids import ZenohId
+from zenspark.types.timestamps import Timestamp
+from zenspark.types.wire_value import Wrapper, describe
+from zenspark.wire import values as wire
+from zenspark.wire.buffer import Reader
+
+_CUSTOM = 0x80
+_POINTS = {point.bit: point for point in InterceptionPoint}
+
+
+class TimestampContext(msgspec.Struct, frozen=True):
+    """What the callback that makes its own stamps is told: at which node it runs."""
+
+    zid: ZenohId
+    whatami: WhatAmI
+
+
+class TimestampInstrumentation(Wrapper[int]):
+    """At which points a message is to be stamped; made by `TimestampInstrumentationBuilder`."""
+
+    __slots__ = ()
+
+    def is_instrumented(self, point: InterceptionPoint) -> bool:
+        """Whether messages are stamped there."""
+        if not isinstance(point, InterceptionPoint):
+            raise TypeError(f"expected an InterceptionPoint, found {type(point).__name__!r}")
+        return bool(self._wire & point.bit)
+
+    def __repr__(self) -> str:
+        return describe(self, conf_flags=self._wire)
+
+
+class TimestampInstrumentationBuilder:
+    """Chooses the points; every step gives a builder of its own, so a half-made one can be kept and reused."""
+
+    __slots__ = ("_flags",)
+
+    def __init__(self) -> None:
+        self._flags = 0
+
+    def set_send(self, enabled: bool) -> Self:
+        """Stamps messages, or not, where they are sent."""
+        return self._with(InterceptionPoint.SEND, enabled)
+
+    def set_route(self, enabled: bool) -> Self:
+        """Stamps messages, or not, where they are routed."""
+        return self._with(InterceptionPoint.ROUTE, enabled)
+
+    def set_receive(self, enabled: bool) -> Self:
+        """Stamps messages, or not, where they arrive."""
+        return self._with(InterceptionPoint.RECEIVE, enabled)
+
+    def _with(self, point: InterceptionPoint, enabled: bool) -> Self:
+        if not isinstance(enabled, bool):
+            raise TypeError(f"expected a bool, found {type(enabled).__name__!r}")
+        builder = type(self)()
+        builder._flags = self._flags | point.bit if enabled else self._flags & ~point.bit
+        return builder
+
+    def build(self) -> TimestampInstrumentation:
+        """The choice made; at least one point must be in it."""
+        if not self._flags:
+            raise UsageError("timestamp instrumentation needs at least one point: send, route or receive")
+        return TimestampInstrumentation.from_wire(self._flags)
+
+
+class TimestampStackRecord(Wrapper[wire.TimestampRecord]):
+    """One reading: at which point, and the stamp or the bytes that an application's callback made."""
+
+    __slots__ = ()
+
+    @property
+    def point(self) -> InterceptionPoint:
+        """Where it was taken."""
+        flag = self._wire.flags & ~_CUSTOM
+        if flag not in _POINTS:
+            raise DecodeError("a point of 1, 2 or 4", 0, str(flag))  # other nodes wrote it, and nobody checked
+        return _POINTS[flag]
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a callback made it; `timestamp` then gives its bytes."""
+        return bool(self._wire.flags & _CUSTOM)
+
+    def timestamp(self) -> Timestamp | bytes:
+        """The reading."""
+        if self.is_custom:
+            return self._wire.ts
+        return Timestamp.from_wire(wire.Timestamp.read(Reader(self._wire.ts)))
+
+    def __repr__(self) -> str:
+        reading = self.timestamp()
+        shown = f"Custom({list(reading)})" if isinstance(reading, bytes) else f"UHLC({reading})"
+        return describe(self, point=self.point, timestamp=shown)
+
+
+class TimestampStack(Wrapper[wire.TimestampStack]):
+    """All readings of one message, in the order they were taken."""
+
+    __slots__ = ()
+
+    @property
+    def instrumentation(self) -> TimestampInstrumentation:
+        """The points its sender asked for."""
+        return TimestampInstrumentation.from_wire(self._wire.conf_flags)
+
+    @property
+    def records(self) -> list[TimestampStackRecord]:
+        """The readings."""
+        return [TimestampStackRecord.from_wire(record) for record in self._wire.stack]
+
+    def __repr__(self) -> str:
+        return describe(self, instrumentation=self.instrumentation, records=self.records)

@@ -1,0 +1,61 @@
+"""Work in threads: its outcome comes to the loop, or to nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tests.unit.aio.running import in_loop, until
+from zenspark.aio.run_in_thread import started
+from zenspark.errors import UsageError
+
+
+@in_loop
+async def test_what_it_returns_comes_to_the_loop() -> None:
+    here = threading.current_thread()
+    assert await started(threading.current_thread) is not here
+
+
+@in_loop
+async def test_what_it_raises_comes_to_the_loop() -> None:
+    def fail() -> None:
+        raise UsageError("no")
+
+    with pytest.raises(UsageError, match="no"):
+        await started(fail)
+
+
+@in_loop
+async def test_whoever_is_cancelled_leaves_at_once_and_the_work_goes_on() -> None:
+    go, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        go.wait()
+        done.set()
+
+    future = started(work)
+    future.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await future
+    go.set()
+    await until(done.is_set)
+
+
+def test_nothing_happens_to_a_loop_that_is_closed(recwarn: pytest.WarningsRecorder) -> None:
+    go, seen = threading.Event(), []
+
+    async def leave() -> None:
+        def work() -> None:
+            seen.append(threading.current_thread())
+            go.wait()
+
+        started(work)
+        await until(lambda: seen)
+
+    asyncio.run(leave())
+    go.set()
+    seen[0].join(10)
+    assert not seen[0].is_alive()
+    assert not [warning for warning in recwarn if "thread" in str(warning.message).lower()]

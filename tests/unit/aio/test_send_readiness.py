@@ -1,0 +1,241 @@
+"""Speaking from the loop: what waits is the task, never the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pyarrow as pa
+import pytest
+
+import zenspark.aio as aio
+from tests.unit.aio.running import client_of, in_loop, joined, turns, until
+from tests.unit.api.sessions import listening
+from zenspark.aio.channels import BURST
+from zenspark.api.entities import Subscriber
+from zenspark.api.session import Session
+from zenspark.errors import SessionClosed
+from zenspark.handlers.handler import FifoChannel, Handler
+from zenspark.net.io.writer import Speaker, hurry
+from zenspark.types.enums import CongestionControl
+
+BLOCK = CongestionControl.BLOCK
+LARGE = bytes(1 << 18)
+DROPPED = 1 << 31
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
+    """The threads that have waited for room."""
+    seen: set[threading.Thread] = set()
+    original = Speaker._block
+
+    def noted(self: Speaker) -> bool:
+        seen.add(threading.current_thread())
+        return original(self)
+
+    monkeypatch.setattr(Speaker, "_block", noted)
+    return seen
+
+
+@asynccontextmanager
+async def stuck(router: Session, mode: str = "client", **others: object) -> AsyncIterator[Stuck]:
+    """A session whose neighbour takes no more on a key, and whose task waits for room."""
+    subscriber = router.declare_subscriber("k", FifoChannel(1))
+    async with joined(router, mode, **others) as session:
+        publisher = await session.declare_publisher("k", congestion_control=BLOCK)
+        await until(lambda: publisher.matching_status)
+        state = Stuck(session, publisher, subscriber)
+        state.task = asyncio.create_task(state.flood())
+        await until(state.is_stuck)
+        try:
+            yield state
+        finally:
+            state.task.cancel()
+            await asyncio.gather(state.task, return_exceptions=True)
+            subscriber.undeclare()
+
+
+class Stuck:
+    task: asyncio.Task[None]
+
+    def __init__(self, session: aio.Session, publisher: aio.Publisher, subscriber: Subscriber[Handler[object]]) -> None:
+        self.session = session
+        self.publisher = publisher
+        self.subscriber = subscriber
+        self.sent = self.late = 0
+        self.is_enough = False
+
+    def is_stuck(self) -> bool:
+        """Whether the link has taken nothing for a while."""
+        is_late = bool(self.session._sync._hub.node.late_links(BLOCK.to_wire()))
+        self.late = self.late + 1 if is_late else 0
+        return self.late > 20
+
+    async def flood(self) -> None:
+        while not self.is_enough:
+            await self.publisher.put(self.sent.to_bytes(4, "big") + LARGE)
+            self.sent += 1
+
+    async def read(self) -> list[int]:
+        """What the router has received, once the flood is over."""
+        self.is_enough = True
+        found: list[int] = []
+        while not self.task.done() or sum(number != DROPPED for number in found) < self.sent:
+            sample = self.subscriber.try_recv()
+            if sample is None:
+                await asyncio.sleep(0.001)
+            else:
+                found.append(int.from_bytes(sample.payload.to_bytes()[:4], "big"))
+        return found
+
+
+@in_loop
+async def test_a_task_that_needs_room_waits_in_another_thread_and_loses_nothing(
+    router: Session, waiting: set[threading.Thread]
+) -> None:
+    async with stuck(router) as state:
+        assert not state.task.done()
+        found = await state.read()
+        assert found == list(range(state.sent))
+    assert waiting
+    assert threading.current_thread() not in waiting
+
+
+@in_loop
+async def test_a_put_that_is_cancelled_while_it_waits_was_not_made(router: Session) -> None:
+    async with stuck(router) as state:
+        sent = state.sent
+        state.task.cancel()
+        await asyncio.gather(state.task, return_exceptions=True)
+        assert await state.read() == list(range(sent))
+        await state.publisher.put((7).to_bytes(4, "big"))
+        await until(lambda: (sample := state.subscriber.try_recv()) and len(sample.payload) == 4)
+
+
+@in_loop
+async def test_many_tasks_share_one_thread_that_waits(router: Session, waiting: set[threading.Thread]) -> None:
+    async with stuck(router) as state:
+        tasks = [asyncio.create_task(state.session.put("k", LARGE, congestion_control=BLOCK)) for _ in range(100)]
+        await until(lambda: state.session._voice._waits)
+        assert sum(not task.done() for task in tasks) > 1
+        assert len(state.session._voice._waits) == 1
+        state.task.cancel()
+        while not all(task.done() for task in tasks):
+            state.subscriber.try_recv()
+            await asyncio.sleep(0.001)
+        await asyncio.gather(*tasks)
+
+
+@in_loop
+async def test_other_links_do_not_wait_for_one_that_is_behind() -> None:
+    with listening("peer") as peer:
+        async with stuck(peer, "peer") as state:
+            node = state.session._sync._hub.node
+            await until(lambda: node.late_links(BLOCK.to_wire(), "k"))
+            assert not node.late_links(BLOCK.to_wire(), "nobody/wants/this")
+            await state.session.put("nobody/wants/this", "x", congestion_control=BLOCK)
+            assert not state.task.done()
+
+
+@in_loop
+async def test_what_may_be_dropped_is_dropped(router: Session) -> None:
+    async with stuck(router) as state:
+        for _ in range(200):  # more than fits into the buffers of any socket
+            await state.session.put("k", DROPPED.to_bytes(4, "big") + LARGE, congestion_control=CongestionControl.DROP)
+        found = await state.read()
+        assert [number for number in found if number != DROPPED] == list(range(state.sent))
+        assert found.count(DROPPED) < 200
+
+
+@in_loop
+async def test_a_query_and_a_token_wait_for_room_or_do_not_need_it(router: Session) -> None:
+    async with stuck(router) as state:
+        task = asyncio.create_task(_all(state.session.get("q", timeout=5)))
+        async with state.session.liveliness().declare_token("alive"):
+            await turns()
+            assert not task.done()
+        await state.read()
+        assert await task == []
+
+
+async def _all(replies: aio.Replies) -> list[object]:
+    return [reply async for reply in replies]
+
+
+@in_loop
+async def test_closing_ends_a_wait_for_room(router: Session) -> None:
+    async with stuck(router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000) as state:
+        await state.session.close()
+        with pytest.raises(SessionClosed):
+            await state.task
+
+
+@in_loop
+async def test_a_peer_that_takes_nothing_is_given_up(router: Session) -> None:
+    async with stuck(router, transport__link__tx__queue__congestion_control__block__wait_before_close=100_000) as state:
+        state.is_enough = True
+        await state.task
+
+
+@in_loop
+async def test_there_is_no_thread_while_there_is_room(router: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    subscriber = router.declare_subscriber("k", FifoChannel(10_000))
+    async with client_of(router) as session:
+        monkeypatch.setattr("zenspark.aio.send_readiness.started", None)
+        for number in range(1000):
+            await session.put("k", str(number), congestion_control=BLOCK)
+        for number in range(1000):
+            assert subscriber.recv(5).payload.to_string() == str(number)
+
+
+@in_loop
+async def test_other_tasks_get_their_turn_while_one_speaks_on(router: Session) -> None:
+    turned = []
+
+    async def note() -> None:
+        turned.append(1)
+
+    async with client_of(router) as session:
+        task = asyncio.create_task(note())
+        for _ in range(2 * BURST):
+            await session.put("nobody", "x")
+        assert turned
+        await task
+
+
+@in_loop
+async def test_record_batches_are_put_without_making_the_loop_wait(
+    router: Session, waiting: set[threading.Thread]
+) -> None:
+    count = 50
+    batch = pa.RecordBatch.from_pylist([{"key": "k", "payload": str(row).encode() + LARGE} for row in range(count)])
+    subscriber = router.declare_subscriber("k", FifoChannel(1))
+    async with client_of(router) as session, session.declare_publisher("k", congestion_control=BLOCK) as publisher:
+        await until(lambda: publisher.matching_status)
+        for put in (partial(session.put_batch, congestion_control=BLOCK), publisher.put_batch):
+            task = asyncio.create_task(put(batch))
+            found: list[bytes] = []
+            while len(found) < count:
+                sample = subscriber.try_recv()
+                if sample is None:
+                    await asyncio.sleep(0.001)
+                else:
+                    found.append(sample.payload.to_bytes()[: -len(LARGE)])
+            assert await task == 0
+            assert found == [str(row).encode() for row in range(count)]
+    assert threading.current_thread() not in waiting
+
+
+def test_haste_ends_with_its_block() -> None:
+    with hurry:
+        assert hurry.on
+    assert not hurry.on
+
+
+def test_arguments_are_those_of_the_synchronous_method() -> None:
+    assert inspect.signature(aio.Session.put) == inspect.signature(Session.put)

@@ -1,0 +1,84 @@
+"""What a cache answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.api.sessions import pair
+from tests.waiting import PATIENCE, until
+from zenspark.api.ext.publisher_cache import Cache
+from zenspark.clock import ntp64_from_ns
+from zenspark.key import KeyExpr
+from zenspark.types.enums import ConsolidationMode, ReplyKeyExpr
+from zenspark.types.selector import Parameters
+from zenspark.wire.messages import Del, Put
+from zenspark.wire.values import SourceInfo, Timestamp, ZenohId
+
+ZID = ZenohId(0xA1)
+
+
+def cache_of(count: int, size: int = 10) -> Cache:
+    """Samples 0, 1, ... made in the seconds 100, 101, ..."""
+    cache = Cache(KeyExpr("a"), size, lambda: 105.0)
+    for number in range(count):
+        stamp = Timestamp(ntp64_from_ns((100 + number) * 1_000_000_000), ZID)
+        cache.add(Put(timestamp=stamp, source_info=SourceInfo(ZID, 1, number), payload=str(number).encode()))
+    return cache
+
+
+def payloads(cache: Cache, parameters: str) -> str:
+    return "".join(body.payload.decode() for body in cache.wanted(Parameters(parameters)) if isinstance(body, Put))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("", "012345"),
+        ("_sn=2..3", "23"),
+        ("_sn=2..", "2345"),
+        ("_sn=..2", "012"),
+        ("_sn=..", "012345"),
+        ("_sn=4", "4"),
+        ("_sn=9..", ""),
+        ("_sn=nonsense", "012345"),
+        ("_max=2", "45"),
+        ("_max=0", "012345"),
+        ("_max=x", "012345"),
+        (f"_max={'9' * 5000}", "012345"),
+        (f"_sn=..{'9' * 5000}", "012345"),
+        ("_max=2;_sn=..3", "23"),
+        ("_time=[now(-2s)..]", "345"),
+        ("_max=1;_time=[..now(-2s)]", "3"),
+    ],
+)
+def test_what_is_asked_for(parameters: str, expected: str) -> None:
+    assert payloads(cache_of(6), parameters) == expected
+
+
+def test_the_oldest_is_forgotten() -> None:
+    assert payloads(cache_of(6, size=2), "") == "45"
+
+
+def test_what_has_no_number_is_in_no_range_of_numbers() -> None:
+    cache = Cache(KeyExpr("a"), 3)
+    cache.add(Put(payload=b"x"))
+    cache.add(Del())
+    assert cache.wanted(Parameters("_sn=0..")) == []
+    assert len(cache.wanted(Parameters("_time=[now()..]"))) == 2
+
+
+def test_it_answers_queries() -> None:
+    cache = cache_of(3)
+    cache.add(Del(source_info=SourceInfo(ZID, 1, 3)))
+    with pair("peer", "peer") as (one, other):
+        queryable = one.declare_queryable("a/@adv/x", cache.answer)
+        until(lambda: list(other.get("a/@adv/x", accept_replies=ReplyKeyExpr.ANY, timeout=PATIENCE)))
+        found = other.get("a/@adv/x?_sn=1..", accept_replies=ReplyKeyExpr.ANY, consolidation=ConsolidationMode.NONE)
+        samples = [reply.ok for reply in found]
+        assert [(str(sample.key_expr), sample.source_info.source_sn) for sample in samples] == [
+            ("a", 1),
+            ("a", 2),
+            ("a", 3),
+        ]
+        assert list(other.get("a/@adv/x?_time=nonsense", timeout=PATIENCE)) == []
+        queryable.undeclare()

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.api.sessions import connected, listening
+from tests.waiting import PATIENCE, until
+from zenspark.api.flush_barrier import FENCE_KEY, Fence
+from zenspark.errors import LinkError
+from zenspark.handlers.handler import FifoChannel
+from zenspark.types.enums import CongestionControl
+from zenspark.types.query import Query
+
+
+def test_the_fence_waits_until_the_neighbour_has_everything() -> None:
+    with listening("router") as router, connected("client", router) as client:
+        subscriber = router.declare_subscriber("a", FifoChannel(1))
+        fence = Fence(client, "there")
+        for _ in range(1000):
+            client.put("a", b"x" * 100, congestion_control=CongestionControl.BLOCK)
+        with pytest.raises(LinkError, match="no answer"):
+            fence.wait(0.2)  # the subscriber takes nothing, so the router reads no further
+        for _ in range(1000):
+            subscriber.recv(PATIENCE)
+        fence.wait(PATIENCE)
+
+
+def test_a_neighbour_that_was_lost_is_an_error() -> None:
+    with listening("router") as router, connected("client", router) as client:
+        fence = Fence(client, "there")
+        router.close()
+        until(lambda: fence.losses)
+        with pytest.raises(LinkError, match="there: the connection was lost: what was published may not have arrived"):
+            fence.wait(PATIENCE)
+
+
+def test_a_neighbour_that_does_not_answer_is_an_error() -> None:
+    held: list[Query] = []
+    with listening("router") as router, connected("client", router) as client:
+        router.declare_queryable(FENCE_KEY, held.append)
+        with pytest.raises(LinkError, match=r"there: no answer within 0\.1 s: what was published may not have arrived"):
+            Fence(client, "there").wait(0.1)

@@ -1,0 +1,65 @@
+"""What clients that are no neighbours may do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.api.sessions import config
+from zenspark.api.http_clients import Guest
+from zenspark.api.open import open
+
+RULE = {"id": "r", "permission": "deny", "key_exprs": ["shut/**"], "messages": ["put"], "flows": ["ingress"]}
+
+
+def control(subject: dict[str, object], default: str = "allow", **changes: object) -> dict[str, object]:
+    lists = {"rules": [{**RULE, **changes}], "subjects": [{"id": "s", **subject}]}
+    return {
+        **lists,
+        "enabled": True,
+        "default_permission": default,
+        "policies": [{"rules": ["r"], "subjects": ["s"]}],
+    }
+
+
+def test_without_access_control_a_guest_may_do_anything() -> None:
+    with open(config("router")) as session:
+        assert Guest(session, "127.0.0.1").may("ingress", "put", "shut/a")
+    with open(
+        config("router", low_pass_filter=[{"messages": ["put"], "key_exprs": ["a"], "size_limit": 1}])
+    ) as session:
+        assert Guest(session, "127.0.0.1").may("ingress", "put", "shut/a")
+
+
+@pytest.mark.parametrize(
+    ("subject", "is_meant"),
+    [
+        ({}, True),
+        ({"interfaces": ["lo"]}, True),
+        ({"interfaces": ["eth7"]}, False),
+        ({"link_protocols": ["http"]}, True),
+        ({"link_protocols": ["tcp", "tls"]}, False),
+        ({"zids": ["a1"]}, False),
+        ({"cert_common_names": ["ann"]}, False),
+    ],
+)
+def test_subjects_name_a_guest_by_how_it_came(subject: dict[str, object], is_meant: bool) -> None:
+    with open(config("router", id="a1", access_control=control(subject))) as session:
+        guest = Guest(session, "127.0.0.1")
+        assert guest.may("ingress", "put", "shut/a") is not is_meant
+        assert guest.may("egress", "put", "shut/a")
+        assert guest.may("ingress", "query", "shut/a")
+        assert guest.may("ingress", "put", "open/a")
+
+
+def test_what_is_not_allowed_is_denied() -> None:
+    allowed = control({"link_protocols": ["http"]}, default="deny", permission="allow")
+    with open(config("router", access_control=allowed)) as session:
+        guest = Guest(session, "127.0.0.1")
+        assert guest.may("ingress", "put", "shut/a")
+        assert not guest.may("ingress", "put", "open/a")
+        assert not guest.may("egress", "reply", "shut/a")
+
+
+def test_keys_are_those_that_neighbours_see() -> None:
+    with open(config("router", namespace="shut", access_control=control({}))) as session:
+        assert not Guest(session, "127.0.0.1").may("ingress", "put", "a")

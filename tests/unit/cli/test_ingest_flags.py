@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from zenspark.cli.ingest_flags import (
+    FILE_KEYS,
+    add_landing_flags,
+    journal_policy_of,
+    settings_of,
+    timing_of,
+    with_file,
+)
+from zenspark.cli.record import add_policy_flags
+from zenspark.config.schema import ConfigError
+from zenspark.errors import UsageError
+from zenspark.journal import Policy
+from zenspark.lake.maintenance_config import MaintenanceConfig
+from zenspark.spark.ingest.settings import LandingSettings
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_landing_flags(parser)
+    add_policy_flags(parser)
+    return parser.parse_args(arguments)
+
+
+def test_without_flags_everything_is_as_usual() -> None:
+    assert settings_of(parsed()) == LandingSettings()
+    assert timing_of(parsed()) == (None, 60.0)
+
+
+def test_spark_is_told_what_the_flags_say() -> None:
+    found = settings_of(
+        parsed(
+            *("--master", "spark://host:7077", "--trigger", "500ms", "--deduplicate"),
+            *("--max-batch-rows", "1000", "--max-batch-bytes", "64MiB"),
+            *("--conf", "spark.driver.memory=2g", "--conf", "a=b=c", "--spark-ui"),
+        )
+    )
+    assert (found.master, found.trigger, found.deduplicate) == ("spark://host:7077", 0.5, True)
+    assert (found.max_batch_rows, found.max_batch_bytes) == (1000, 64 << 20)
+    assert found.conf == {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "4040",
+        "spark.driver.memory": "2g",
+        "a": "b=c",
+    }
+    assert settings_of(parsed("--spark-ui", "5050")).conf["spark.ui.port"] == "5050"
+
+
+def test_tables_are_maintained_as_the_flags_say() -> None:
+    found = settings_of(
+        parsed(
+            *("--refresh-interval", "30s", "--compact-interval", "5m", "--lake-retain-age", "30d"),
+            *("--lake-retain-bytes", "1TB", "--lake-retain", "fleet/*/camera/**=7d", "--lake-retain", "pose=forever"),
+        )
+    )
+    assert found.maintenance == MaintenanceConfig(
+        refresh_interval=30.0,
+        compact_interval=300.0,
+        retain_age=30 * 86_400.0,
+        retain_bytes=10**12,
+        retain={"fleet/*/camera/**": 7 * 86_400.0, "pose": None},
+    )
+    assert settings_of(parsed("--lake-retain-age", "forever")).maintenance.retain_age is None
+
+
+def test_the_journal_is_trimmed_an_hour_behind_landing_unless_told_otherwise() -> None:
+    usual = journal_policy_of(parsed())
+    assert (usual.retain_read_age, usual.retain_read_bytes) == (3600.0, None)
+    assert (usual.segment_bytes, usual.segment_age) == (64 << 20, 600.0)
+    told = journal_policy_of(parsed("--retain-read-age", "2h", "--retain-read-bytes", "1GB", "--segment-age", "1h"))
+    assert (told.retain_read_age, told.retain_read_bytes, told.segment_age) == (7200.0, 10**9, 3600.0)
+    assert journal_policy_of(parsed("--retain-read-age", "forever")).retain_read_age is None
+    assert journal_policy_of(parsed("--flush-interval", "1s")).fsync == Policy().fsync
+
+
+def test_when_to_end() -> None:
+    assert timing_of(parsed("--for", "90s", "--stop-timeout", "5m")) == (90.0, 300.0)
+
+
+def test_what_a_file_says_counts_where_flags_say_nothing() -> None:
+    document = {
+        "master": "spark://host:7077",
+        "trigger": 5,
+        "deduplicate": True,
+        "conf": {"spark.driver.memory": "2g", "a": "file"},
+        "lake_retain": {"pose": "forever", "fleet": "7d"},
+        "retain_read_age": "2h",
+        "max_batch_bytes": "64MiB",
+    }
+    given = with_file(parsed("--conf", "a=flag", "--lake-retain", "fleet=1d", "--max-batch-bytes", "1MiB"), document)
+    found = settings_of(given)
+    assert (found.master, found.trigger, found.deduplicate, found.max_batch_bytes) == (
+        *("spark://host:7077", 5.0, True),
+        1 << 20,
+    )
+    assert found.conf == {"spark.driver.memory": "2g", "a": "flag"}
+    assert list(found.maintenance.retain.items()) == [("fleet", 86_400.0), ("pose", None)]
+    assert journal_policy_of(given).retain_read_age == 7200.0
+    assert settings_of(with_file(parsed("--master", "local"), document)).master == "local"
+
+
+def test_a_key_of_the_file_that_is_not_known_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"volumes/\*/landing/max_rows: expected one of master, conf"):
+        with_file(parsed(), {"max_rows": 1})
+    assert set(FILE_KEYS.values()) <= set(vars(parsed()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--trigger", "soon"], "--trigger: expected a duration"),
+        (["--conf", "spark.ui.enabled"], "--conf: expected NAME=VALUE, found 'spark.ui.enabled'"),
+        (["--conf", "=x"], "--conf: expected NAME=VALUE"),
+        (["--max-batch-rows", "0"], "--max-batch-rows: expected more than 0"),
+        (["--max-batch-bytes", "much"], "--max-batch-bytes: expected a size"),
+        (["--lake-retain", "fleet"], "--lake-retain: expected KEYS=DURATION, found 'fleet'"),
+        (["--lake-retain", "fleet=long"], "--lake-retain: expected a duration"),
+        (["--spark-ui", "web"], "--spark-ui: expected a number"),
+    ],
+)
+def test_what_is_wrong_names_the_flag(arguments: list[str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        settings_of(parsed(*arguments))

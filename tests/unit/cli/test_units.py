@@ -1,0 +1,50 @@
+"""Sizes, durations and numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from zenspark.cli.units import duration, number, shown, size
+from zenspark.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1000", 1000), ("64KiB", 65536), ("64kib", 65536), ("1.5 MB", 1_500_000), ("2GiB", 2 << 30), ("1TiB", 1 << 40)],
+)
+def test_sizes(text: str, expected: int) -> None:
+    assert size(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("10", 10), ("0.5", 0.5), ("500ms", 0.5), ("90s", 90), ("5m", 300), ("1h", 3600), ("7d", 604800)],
+)
+def test_durations(text: str, expected: float) -> None:
+    assert duration(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1 mile", "1h30m"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="expected a size"):
+        size(text)
+    with pytest.raises(UsageError, match="expected a duration"):
+        duration(text)
+    with pytest.raises(UsageError, match="expected a number"):
+        number(text)
+    assert number("12") == 12
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, "", "0"),
+        (999, "", "999"),
+        (1234, "", "1.23 k"),
+        (5.6e6, "B", "5.6 MB"),
+        (12, "B", "12 B"),
+        (3e15, "B", "3e+03 TB"),
+    ],
+)
+def test_numbers_are_short(value: float, unit: str, text: str) -> None:
+    assert shown(value, unit) == text

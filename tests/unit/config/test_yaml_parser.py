@@ -1,0 +1,64 @@
+"""YAML: plain values, aliases that stay small, and the place of every mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from zenspark.config.documents import MAX_DEPTH, MAX_TEXT_CHARACTERS, DocumentError
+from zenspark.config.yaml_parser import MAX_NODES, parse
+
+
+def test_values() -> None:
+    text = "a: [1, 2.5, true, null, x]\nb: {c: 'd'}\n"
+    assert parse(text) == {"a": [1, 2.5, True, None, "x"], "b": {"c": "d"}}
+
+
+def test_aliases() -> None:
+    assert parse("a: &x [1, &y 2]\nb: *x\nc: *y\nd: {<<: {e: 1}, f: 2}\n") == {
+        **{"a": [1, 2], "b": [1, 2], "c": 2},
+        "d": {"e": 1, "f": 2},
+    }
+
+
+def laughs(levels: int) -> str:
+    lines = ["l0: &l0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, levels)]
+    return "\n".join(lines) + "\n"
+
+
+def test_aliases_must_not_stand_for_more_than_fits() -> None:
+    assert parse(laughs(4))
+    with pytest.raises(DocumentError, match=f"more than {MAX_NODES} values") as caught:
+        parse(laughs(30))
+    assert caught.value.line == 6
+
+
+def test_an_alias_inside_what_it_stands_for() -> None:
+    with pytest.raises(DocumentError, match="line 1, column 8: the alias x inside what it stands for"):
+        parse("a: &x [*x]\n")
+
+
+def test_nesting_has_a_limit() -> None:
+    assert parse("[" * MAX_DEPTH + "]" * MAX_DEPTH)
+    for text in ("[" * 100_000, "{a: " * 100_000, "".join(f"{' ' * n}a:\n" for n in range(500))):
+        with pytest.raises(DocumentError, match=f"more than {MAX_DEPTH} objects and lists inside each other"):
+            parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\nb: [\n", r"line 3, column 1: "),
+        ("a: *nothing\n", r"line 1, column 4: .*undefined alias"),
+        ("a: 1\na: 2\n", r"line 2, column 1: the name 'a' a second time"),
+        ("1: 2\n", r"line 1, column 1: a name that is not a text"),
+        ("[1]: 2\n", r"line 1, column 1: a name that is not a text"),
+        ("a: !!python/object/apply:os.getcwd []\n", r"line 1, column 4: .*could not determine a constructor"),
+        ("a: \x01\n", r"position 3|control characters are not allowed"),
+        ("a: 1\n---\nb: 2\n", r"line 2, column 1: .*another document"),
+        (" " * (MAX_TEXT_CHARACTERS + 1), "characters are more than"),
+    ],
+)
+def test_mistakes_have_their_place(text: str, problem: str) -> None:
+    with pytest.raises(DocumentError, match=problem):
+        parse(text)

@@ -1,0 +1,418 @@
+"""Receivers that are full: who is slowed down, who is not, and that nobody waits for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.api.sessions import connected, listening
+from tests.unit.net.ends import meanwhile
+from tests.waiting import PATIENCE, until
+from zenspark.api.session import Session
+from zenspark.engine import backpressure
+from zenspark.handlers.channel import Caller
+from zenspark.handlers.handler import FifoChannel, Handler
+from zenspark.net.io.driver import Driver
+from zenspark.types.enums import CongestionControl, ConsolidationMode, Locality
+from zenspark.types.query import Query
+from zenspark.types.sample import Sample
+
+BLOCK = CongestionControl.BLOCK
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backpressure, "STALLED", 0.05)
+
+
+@pytest.fixture
+def other(router: Session) -> Iterator[Session]:
+    with connected("client", router) as session:
+        yield session
+
+
+def link(session: Session) -> Driver:
+    (driver,) = session._hub.node.drivers.values()
+    return driver
+
+
+class Idle:
+    """Runs nothing yet."""
+
+    is_mine = False
+
+    def lend_soon(self, work: Callable[[], object]) -> None:
+        """Run something later."""
+
+
+def known(asker: Session, key: str) -> None:
+    with asker.declare_querier(key) as querier:
+        until(lambda: querier.matching_status.matching)
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def test_a_link_is_read_when_all_who_were_full_have_room(router: Session, client: Session) -> None:
+    """One that reads fast must not make one that reads slowly grow."""
+    one, two = client.declare_subscriber("k", FifoChannel(2)), client.declare_subscriber("k", FifoChannel(2))
+    publisher = router.declare_publisher("k", congestion_control=BLOCK)
+    until(lambda: publisher.matching_status.matching)
+    for number in range(2):
+        publisher.put(str(number))
+    until(lambda: len(link(client)._paused) == 2)
+    assert [one.recv(PATIENCE).payload.to_string() for _ in range(2)] == ["0", "1"]
+    assert link(client)._paused == {two.handler}
+    publisher.put("2")
+    assert two.recv(PATIENCE).payload.to_string() == "0"
+    assert one.recv(PATIENCE).payload.to_string() == "2"
+
+
+def test_room_does_not_let_those_go_who_wait_for_another_link(router: Session, client: Session) -> None:
+    subscriber = client.declare_subscriber("k", FifoChannel(1))
+    publisher = router.declare_publisher("k", congestion_control=BLOCK)
+    until(lambda: publisher.matching_status.matching)
+    link(client).pause("held back for another")
+    publisher.put("1")
+    client._hub.room.regained(subscriber.handler)
+    assert link(client)._paused == {"held back for another"}
+    link(client).resume("held back for another")
+    assert subscriber.recv(PATIENCE).payload.to_string() == "1"
+
+
+@pytest.mark.parametrize("kind", ["subscriber", "queryable"])
+def test_who_ends_full_lets_its_link_go(router: Session, client: Session, kind: str) -> None:
+    receiver: Any
+    if kind == "subscriber":
+        receiver = client.declare_subscriber("k", FifoChannel(1))
+        publisher = router.declare_publisher("k", congestion_control=BLOCK)
+        until(lambda: publisher.matching_status.matching)
+        publisher.put("1")
+    else:
+        receiver = client.declare_queryable("k", FifoChannel(1))
+        known(router, "k")
+        router.get("k", timeout=PATIENCE)
+    until(lambda: link(client)._paused)
+    receiver.undeclare()
+    assert not link(client)._paused
+
+
+def test_replies_that_nobody_reads_stop_their_link_until_the_query_ends(router: Session, client: Session) -> None:
+    given: list[int] = []
+
+    def answer(query: Query) -> None:
+        for number in range(3000):
+            query.reply("q", bytes(10_000))
+            given.append(number)
+
+    router.declare_queryable("q", answer)
+    known(client, "q")
+    replies = client.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=2 * PATIENCE)
+    until(lambda: link(client)._paused)
+    assert len(given) < 3000
+    assert sum(1 for _ in replies) == 3000
+    unread = client.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=0.2)
+    until(lambda: not client._hub._gatherings)
+    assert not link(client)._paused
+    assert unread.recv(PATIENCE).ok
+
+
+def test_a_callback_asks_although_its_own_queue_is_full(router: Session, client: Session) -> None:
+    """Its reply stands behind what it has not received yet."""
+    found: list[str] = []
+    go = threading.Event()
+
+    def ask(sample: Sample) -> None:
+        go.wait(PATIENCE)
+        if len(found) == 10:
+            return
+        (reply,) = client.get("q", timeout=2 * PATIENCE)
+        found.append(reply.ok.payload.to_string())
+
+    router.declare_queryable("q", lambda query: query.reply("q", "yes"))
+    known(client, "q")
+    client.declare_subscriber("k", ask)
+    publisher = router.declare_publisher("k", congestion_control=BLOCK)
+    until(lambda: publisher.matching_status.matching)
+    for number in range(5000):
+        publisher.put(str(number))
+    until(lambda: link(client)._paused)
+    go.set()
+    until(lambda: len(found) == 10)
+    assert found == ["yes"] * 10
+
+
+def test_a_loop_over_a_full_channel_asks(router: Session, client: Session) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", query.payload))
+    known(client, "q")
+    subscriber = client.declare_subscriber("k", FifoChannel(1))
+    publisher = router.declare_publisher("k", congestion_control=BLOCK)
+    until(lambda: publisher.matching_status.matching)
+    for number in range(20):
+        publisher.put(str(number))
+    until(lambda: link(client)._paused)
+    for number in range(20):
+        sample = subscriber.recv(PATIENCE)
+        (reply,) = client.get("q", payload=sample.payload, timeout=PATIENCE)
+        assert reply.ok.payload.to_string() == str(number)
+
+
+def test_borrowing_has_an_end(router: Session, client: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backpressure, "OVERDRAFT", 4)
+    held: list[Query] = []
+    router.declare_queryable("q", held.append)
+    known(client, "q")
+    subscriber = client.declare_subscriber("k", FifoChannel(2))
+    publisher = router.declare_publisher("k", congestion_control=BLOCK, express=True)
+    until(lambda: publisher.matching_status.matching)
+    client.get("q", timeout=PATIENCE)
+    until(lambda: held)
+    for _ in range(7):
+        publisher.put("")
+    until(lambda: subscriber.handler.backlog == 7)
+    assert not link(client)._paused
+    publisher.put("")
+    until(lambda: link(client)._paused)
+    client.get("q", timeout=PATIENCE)
+    assert link(client)._paused
+    held.clear()
+
+
+def test_a_loan_has_an_end_in_bytes_too(router: Session, client: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backpressure, "LOAN", 100_000)
+    held: list[Query] = []
+    router.declare_queryable("q", held.append)
+    known(client, "q")
+    subscriber = client.declare_subscriber("k", FifoChannel(1))
+    publisher = router.declare_publisher("k", congestion_control=BLOCK)
+    until(lambda: publisher.matching_status.matching)
+    client.get("q", timeout=PATIENCE)
+    until(lambda: held)
+    publisher.put(b"")
+    until(lambda: subscriber.handler.backlog == 1)
+    assert not link(client)._paused
+    publisher.put(bytes(150_000))
+    until(lambda: link(client)._paused)
+    subscriber.recv(PATIENCE)
+    subscriber.recv(PATIENCE)
+    assert not link(client)._paused
+    held.clear()
+
+
+def test_callbacks_that_wait_for_each_other_go_on() -> None:
+    """Each side reads only when its callback has taken something, and each callback waits for the other to read."""
+    narrow = {"transport__link__tcp": {"so_rcvbuf": 16_384, "so_sndbuf": 16_384}}
+    found: list[int] = []
+    go, done = threading.Event(), threading.Event()
+    with listening("router", **narrow) as router, connected("client", router, **narrow) as client:
+
+        def pass_on(sample: Sample) -> None:
+            go.wait(PATIENCE)
+            client.put("log", sample.payload, congestion_control=BLOCK)
+
+        def publish() -> None:
+            for _ in range(8000):
+                client.put("up", bytes(1000), congestion_control=BLOCK)
+            done.set()
+
+        def is_jammed() -> bool:
+            return bool(link(client)._paused and link(router)._paused and link(client)._residue)
+
+        client.declare_subscriber("down", pass_on)
+        router.declare_subscriber("up", lambda sample: router.put("down", sample.payload, congestion_control=BLOCK))
+        router.declare_subscriber("log", lambda sample: found.append(len(sample.payload)))
+        for session, key in ((client, "up"), (client, "log"), (router, "down")):
+            with session.declare_publisher(key) as publisher:
+                until(lambda: publisher.matching_status.matching)
+        with meanwhile(publish):
+            until(lambda: done.is_set() or is_jammed())
+            go.set()
+        until(lambda: len(found) == 8000)
+        assert len(list(client.info.transports())) == 1
+
+
+def test_a_response_waits_only_for_the_link_it_goes_to(router: Session, client: Session, other: Session) -> None:
+    """Another client takes nothing for the moment, and has much to take."""
+    subscriber = other.declare_subscriber("k")
+    publisher = router.declare_publisher("k")
+    until(lambda: publisher.matching_status.matching)
+    link(other).pause()
+    slow = next(driver for face, driver in router._hub.node.drivers.items() if face.zid == other._hub.node.identity.zid)
+
+    def is_behind() -> bool:
+        publisher.put(bytes(1 << 20))
+        return bool(slow._residue)
+
+    until(is_behind)
+    router.declare_queryable("q", lambda query: query.reply("q", "yes"))
+    known(client, "q")
+    (reply,) = client.get("q", timeout=PATIENCE)
+    assert reply.ok.payload.to_string() == "yes"
+    assert slow._residue
+    router.declare_queryable("r", lambda query: query.drop())
+    assert list(router.get("r", timeout=PATIENCE)) == []
+    assert slow._residue
+    link(other).resume()
+    assert subscriber.recv(PATIENCE)
+
+
+# --- a session and itself -------------------------------------------------------------------------
+
+
+def test_who_publishes_to_its_own_slow_callback_waits_for_it(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backpressure, "STALLED", PATIENCE)
+    found: list[int] = []
+    said = [0]
+    go = threading.Event()
+
+    def slow(sample: Sample) -> None:
+        go.wait(PATIENCE)
+        found.append(int(sample.payload.to_string()))
+
+    def publish() -> None:
+        for number in range(3000):
+            peer.put("k", str(number))
+            said[0] += 1
+
+    peer.declare_subscriber("k", slow)
+    with meanwhile(publish) as result:
+        try:
+            until(lambda: said[0] > 1000)
+            assert said[0] < 2000
+        finally:
+            go.set()
+        result()
+    until(lambda: len(found) == 3000)
+    assert found == list(range(3000))
+
+
+def test_who_publishes_waits(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backpressure, "STALLED", PATIENCE)
+    subscriber = peer.declare_subscriber("k", FifoChannel(2))
+    done = threading.Event()
+
+    def publish() -> None:
+        for number in range(4):
+            peer.put("k", str(number))
+        done.set()
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    until(lambda: subscriber.handler.backlog == 2)
+    assert not done.wait(0.05)
+    assert [subscriber.recv(PATIENCE).payload.to_string() for _ in range(4)] == list("0123")
+    assert done.wait(PATIENCE)
+    thread.join(PATIENCE)
+
+
+def test_who_was_full_and_is_empty_by_now_is_not_waited_for(peer: Session, caplog: pytest.LogCaptureFixture) -> None:
+    """It cannot have less than nothing: a publisher waited for that until the receiver counted as stalled."""
+    subscriber = peer.declare_subscriber("k", FifoChannel(2))
+    peer._hub.room.wait([subscriber.handler])
+    assert not subscriber.handler.is_stalled
+    assert not caplog.records
+
+
+def test_a_callback_that_has_not_begun_has_room_for_so_much(peer: Session) -> None:
+    """The loop may be busy elsewhere; what another thread publishes meanwhile is limited all the same."""
+    caller = Caller(lambda _: None, None, Idle(), lambda _: None)
+    assert all(caller.push(number) for number in range(caller.capacity - 1))
+    assert not caller.push("one more")
+
+
+def test_nobody_waits_for_ever_for_what_it_is_to_receive_itself(
+    peer: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """eclipse-zenoh 1.10.2 waits for ever here."""
+    monkeypatch.setattr(backpressure, "OVERDRAFT", 10)
+    subscriber = peer.declare_subscriber("k", FifoChannel(10))
+    for number in range(200):
+        peer.put("k", str(number))
+    assert [record.message for record in caplog.records].count(caplog.records[0].message) == 1
+    assert [subscriber.recv(0).payload.to_string() for _ in range(100)] == [str(number) for number in range(100)]
+    assert subscriber.try_recv() is None
+    peer.put("k", "again")
+    assert subscriber.recv(0).payload.to_string() == "again"
+
+
+def test_a_callback_publishes_to_itself(peer: Session, caplog: pytest.LogCaptureFixture) -> None:
+    found: list[int] = []
+
+    def twice(sample: Sample) -> None:
+        depth = int(sample.payload.to_string())
+        found.append(depth)
+        for _ in range(2 if depth < 11 else 0):
+            peer.put("k", str(depth + 1))
+
+    peer.declare_subscriber("k", twice)
+    peer.put("k", "0")
+    until(lambda: len(found) == 4095)
+    assert not caplog.records
+
+
+def test_who_answers_its_own_session_waits_for_the_reader(peer: Session) -> None:
+    given: list[int] = []
+
+    def answer(query: Query) -> None:
+        for number in range(100):
+            query.reply("q", str(number))
+            given.append(number)
+
+    peer.declare_queryable("q", answer)
+    replies: Handler[Any] = peer.get(
+        "q", FifoChannel(2), consolidation=ConsolidationMode.NONE, allowed_destination=Locality.SESSION_LOCAL
+    )
+    assert [reply.ok.payload.to_string() for reply in replies] == [str(number) for number in range(100)]
+
+
+def test_answers_that_nobody_reads(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backpressure, "OVERDRAFT", 3)
+    done = threading.Event()
+
+    def answer(query: Query) -> None:
+        for number in range(100):
+            query.reply("q", str(number))
+        done.set()
+
+    peer.declare_queryable("q", answer)
+    replies: Handler[Any] = peer.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=PATIENCE)
+    assert done.wait(PATIENCE)
+    assert replies.backlog <= 7
+
+
+def test_who_asks_its_own_slow_queryable_waits(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backpressure, "STALLED", PATIENCE)
+    queryable = peer.declare_queryable("q", FifoChannel(2))
+    done = threading.Event()
+
+    def ask() -> None:
+        for _ in range(4):
+            peer.get("q", timeout=PATIENCE)
+        done.set()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    until(lambda: queryable.handler.backlog == 2)
+    assert not done.wait(0.05)
+    for _ in range(4):
+        queryable.recv(PATIENCE).drop()
+    assert done.wait(PATIENCE)
+    thread.join(PATIENCE)
+
+
+def test_what_is_said_in_the_loop_never_waits(peer: Session) -> None:
+    subscriber = peer.declare_subscriber("k", FifoChannel(1))
+    done = threading.Event()
+
+    def publish() -> None:
+        for _ in range(5):
+            peer.put("k", "")
+        done.set()
+
+    peer._hub.later(publish)
+    assert done.wait(PATIENCE)
+    assert subscriber.handler.backlog == 5
+    assert not subscriber.handler.is_stalled

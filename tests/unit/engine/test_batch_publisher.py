@@ -1,0 +1,280 @@
+"""Record batches published: to this session, to neighbours, to those of them who want it, or not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import zenspark
+from tests.unit.api.sessions import connected, listening, pair
+from tests.waiting import until
+from zenspark.api.session import Session
+from zenspark.arrow import SCHEMA
+from zenspark.errors import UsageError
+from zenspark.handlers.arrow import ArrowBatches
+from zenspark.handlers.channel import ReceiveTimeout
+from zenspark.types.enums import Locality, SampleKind
+
+PATIENCE = 10.0
+
+
+@pytest.fixture
+def both() -> Iterator[tuple[Session, Session]]:
+    with pair("peer", "peer") as (one, other):
+        yield one, other
+
+
+def batch(**columns: Any) -> pa.RecordBatch:  # noqa: ANN401
+    return pa.record_batch(columns)
+
+
+def subscribed(watching: Session, acting: Session, key: str = "k/**") -> Any:  # noqa: ANN401
+    """A subscriber the other session knows of."""
+    subscriber = watching.declare_subscriber(key, ArrowBatches())
+    publisher = acting.declare_publisher(key.replace("**", "known"))
+    until(lambda: publisher.matching_status.matching)
+    publisher.undeclare()
+    return subscriber
+
+
+def received(subscriber: Any, rows: int) -> pa.Table:  # noqa: ANN401
+    found: list[pa.RecordBatch] = []
+    while sum(one.num_rows for one in found) < rows:
+        found.append(subscriber.recv(timeout=PATIENCE))
+    return pa.Table.from_batches(found)
+
+
+def test_rows_arrive_in_order_under_their_keys(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    sent = batch(key=[f"k/{n % 7}" for n in range(1000)], payload=[b"%d" % n for n in range(1000)])
+    assert other.put_batch(sent) == 0
+    found = received(subscriber, 1000)
+    assert found.schema.equals(SCHEMA)
+    assert found.select(["key", "payload"]).to_pylist() == sent.to_pylist()
+    assert set(found.column("via").to_pylist()) == {str(other.zid())}
+
+
+def test_what_was_received_can_be_published_again_as_it_is(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    sent = batch(
+        key=["k/a", "k/b", "k/a"],
+        kind=["PUT", "DELETE", "PUT"],
+        payload=[b"1", None, bytes(200_000)],
+        encoding=["text/plain", None, "application/json;x"],
+        timestamp_ntp64=[7386664595088445305, None, 7],
+        timestamp_id=["abc", None, None],
+        attachment=[b"", b"x", None],
+        source_zid=["f", None, "e"],
+        source_eid=[1, None, 3],
+        source_sn=[2, None, 4],
+        priority=["REAL_TIME", "DATA", "BACKGROUND"],
+        congestion=["BLOCK", "DROP", "BLOCK_FIRST"],
+        express=[True, False, False],
+        reliable=[False, True, True],
+    )
+    other.put_batch(sent)
+    first = received(subscriber, 3)
+    given = sent.select([name for name in sent.schema.names if name not in ("encoding", "timestamp_id")])
+    assert first.select(given.schema.names).to_pylist() == given.to_pylist()
+    assert first.column("encoding").to_pylist() == ["text/plain", "zenoh/bytes", "application/json;x"]
+    assert first.column("timestamp_id").to_pylist() == ["abc", None, str(other.zid())]
+    other.put_batch(first)
+    again = received(subscriber, 3)
+    assert again.drop(["received_at"]).to_pylist() == first.drop(["received_at"]).to_pylist()
+
+
+def test_a_table_in_chunks_and_a_part_of_it_are_published(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    parts = [batch(key=["k/x"] * 3, payload=[b"%d%d" % (part, n) for n in range(3)]) for part in range(3)]
+    table = pa.Table.from_batches([*parts, parts[0][:0]])
+    assert other.put_batch(table[2:8]) == 0
+    assert received(subscriber, 6).column("payload").to_pylist() == [b"02", b"10", b"11", b"12", b"20", b"21"]
+
+
+def test_nothing_is_published_of_an_empty_batch(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    assert other.put_batch(batch(key=pa.array([], pa.string()), payload=pa.array([], pa.binary()))) == 0
+    assert other.put_batch(pa.Table.from_batches([], SCHEMA)) == 0
+    with pytest.raises(ReceiveTimeout):
+        subscriber.recv(timeout=0.01)
+
+
+def test_everybody_gets_what_they_want_and_nothing_else() -> None:
+    with listening("router") as one, connected("client", one) as two, connected("client", one) as three:
+        all_of_it = subscribed(two, one, "k/**")
+        some = subscribed(three, one, "k/b/**")
+        none = subscribed(three, one, "other/**")
+        here = one.declare_subscriber("k/a", ArrowBatches())
+        sent = batch(key=["k/a", "k/b/x", "k/a", "k/b/y"], payload=[b"1", b"2", b"3", b"4"])
+        assert one.put_batch(sent) == 0
+        assert received(all_of_it, 4).column("payload").to_pylist() == [b"1", b"2", b"3", b"4"]
+        assert received(some, 2).column("key").to_pylist() == ["k/b/x", "k/b/y"]
+        assert received(here, 2).column("payload").to_pylist() == [b"1", b"3"]
+        assert none.try_recv() is None
+
+
+def test_where_quality_changes_nobody_gets_rows_of_somebody_else(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other, "k/a")
+    sent = batch(key=["k/a", "k/b", "k/a"], payload=[b"1", b"2", b"3"], priority=["DATA", "REAL_TIME", "DATA"])
+    other.put_batch(sent)
+    assert received(subscriber, 2).column("payload").to_pylist() == [b"1", b"3"]
+
+
+@pytest.mark.parametrize(("where", "here", "there"), [(Locality.REMOTE, 0, 1), (Locality.SESSION_LOCAL, 1, 0)])
+def test_rows_go_only_where_they_are_allowed(
+    both: tuple[Session, Session], where: Locality, here: int, there: int
+) -> None:
+    one, other = both
+    remote = subscribed(one, other)
+    local = other.declare_subscriber("k/**", ArrowBatches())
+    publisher = other.declare_publisher("k/p", allowed_destination=where)
+    publisher.put_batch(batch(payload=[b"1"]))
+    other.put_batch(batch(key=["k/end"], payload=[b"end"]))
+    assert received(remote, there + 1).column("payload").to_pylist() == [b"1"] * there + [b"end"]
+    assert received(local, here + 1).column("payload").to_pylist() == [b"1"] * here + [b"end"]
+
+
+def test_subscribers_of_this_session_get_samples(peer: Session) -> None:
+    samples: list[zenspark.Sample] = []
+    done = threading.Event()
+
+    def note(sample: zenspark.Sample) -> None:
+        samples.append(sample)
+        if len(samples) == 2:
+            done.set()
+
+    peer.declare_subscriber("k/*", note)
+    peer.put_batch(batch(key=["k/a", "x", "k/b"], kind=["PUT", "PUT", "DELETE"], payload=[b"1", b"2", None]))
+    assert done.wait(PATIENCE)
+    assert [(str(one.key_expr), one.kind, one.payload.to_bytes()) for one in samples] == [
+        ("k/a", SampleKind.PUT, b"1"),
+        ("k/b", SampleKind.DELETE, b""),
+    ]
+
+
+def test_a_publisher_s_settings_are_those_of_its_rows(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    publisher = other.declare_publisher(
+        "k/p",
+        encoding="text/plain",
+        priority=zenspark.Priority.DATA_HIGH,
+        congestion_control=zenspark.CongestionControl.BLOCK,
+        express=True,
+        reliability=zenspark.Reliability.BEST_EFFORT,
+    )
+    assert publisher.put_batch(batch(payload=[b"1", b"2"])) == 0
+    for row in received(subscriber, 2).to_pylist():
+        assert (row["key"], row["encoding"], row["priority"]) == ("k/p", "text/plain", "DATA_HIGH")
+        assert (row["congestion"], row["express"], row["reliable"]) == ("BLOCK", True, False)
+
+
+def test_rows_that_say_nothing_are_published_like_puts(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    other.put("k/put", b"")
+    other.put_batch(batch(key=["k/batch"], payload=[b""]))
+    put, row = received(subscriber, 2).drop(["key", "received_at"]).to_pylist()
+    assert put == row
+    assert (row["congestion"], row["priority"], row["express"]) == ("DROP", "DATA", False)
+
+
+def test_a_session_that_stamps_stamps_rows() -> None:
+    with listening("peer", timestamping__enabled=True) as one:
+        subscriber = one.declare_subscriber("k", ArrowBatches())
+        one.put_batch(batch(key=["k"] * 3, payload=[b"1", b"2", b"3"], timestamp_ntp64=[None, 5, None]))
+        rows = received(subscriber, 3).to_pylist()
+        assert {row["timestamp_id"] for row in rows} == {str(one.zid())}
+        assert rows[1]["timestamp_ntp64"] == 5
+        assert rows[0]["timestamp_ntp64"] < rows[2]["timestamp_ntp64"]
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown column": ({"payload": [b"1"], "keys": ["k/a"]}, "'keys': did you mean 'key'"),
+    "no key": ({"payload": [b"1"]}, "needs a column 'key'"),
+    "null key": ({"key": ["k/a", None], "payload": [b"1", b"2"]}, "row 1 has no key"),
+    "bad key": ({"key": ["k/a", "k//b"], "payload": [b"1", b"2"]}, "row 1 has the key 'k//b'"),
+    "wrong type": ({"key": ["k/a"], "payload": [1.0]}, "column 'payload': expected binary"),
+    "no payload": ({"key": ["k/a", "k/b"], "payload": [b"1", None]}, "row 1 is a PUT without a payload"),
+    "bad zid": ({"key": ["k/a"], "payload": [b"1"], "source_zid": ["zzz"]}, "row 0 has the source_zid 'zzz'"),
+    "bad priority": ({"key": ["k/a", "k/a"], "payload": [b"1", b"2"], "priority": ["DATA", "LOW"]}, "row 1 has the"),
+    "bad number": (
+        {"key": ["k/a"], "payload": [b"1"], "source_zid": ["a"], "source_sn": [-1]},
+        "row 0 has the source_sn -1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_of_a_batch_with_a_mistake_nothing_is_sent(both: tuple[Session, Session], name: str) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    columns, words = BAD[name]
+    with pytest.raises(UsageError) as caught:
+        other.put_batch(batch(**columns))
+    assert words in str(caught.value)
+    other.put_batch(batch(key=["k/end"], payload=[b"end"]))
+    assert received(subscriber, 1).column("payload").to_pylist() == [b"end"]
+
+
+def test_of_a_table_with_a_mistake_in_its_last_chunk_nothing_is_sent(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    good, bad = (batch(key=[key], payload=[b"1"]) for key in ("k/a", "k/a/"))
+    with pytest.raises(UsageError, match="row 0 has the key 'k/a/'"):
+        other.put_batch(pa.Table.from_batches([good, bad]))
+    other.put_batch(batch(key=["k/end"], payload=[b"end"]))
+    assert received(subscriber, 1).column("payload").to_pylist() == [b"end"]
+
+
+def test_a_publisher_publishes_under_its_own_key_only(both: tuple[Session, Session]) -> None:
+    one, other = both
+    subscriber = subscribed(one, other)
+    publisher = other.declare_publisher("k/p")
+    with pytest.raises(UsageError, match=r"row 1 has the key 'k/q': this publisher publishes on k/p"):
+        publisher.put_batch(batch(key=["k/p", "k/q"], payload=[b"1", b"2"]))
+    publisher.put_batch(batch(key=["k/p"], payload=[b"3"]))
+    assert received(subscriber, 1).column("payload").to_pylist() == [b"3"]
+
+
+@pytest.mark.parametrize("what", [{"key": ["k"]}, [b"1"], None])
+def test_only_batches_and_tables_are_taken(peer: Session, what: object) -> None:
+    with pytest.raises(TypeError, match=r"expected a pyarrow.RecordBatch or Table"):
+        peer.put_batch(what)
+
+
+def test_rows_that_nobody_takes_in_time_are_dropped_and_counted() -> None:
+    release = threading.Event()
+    with pair("peer", "peer") as (one, other):
+        waiting = zenspark.handlers.Callback[zenspark.Sample](lambda _: release.wait(PATIENCE), indirect=False)
+        subscriber = one.declare_subscriber("k", waiting)
+        publisher = other.declare_publisher("k", congestion_control=zenspark.CongestionControl.DROP)
+        until(lambda: publisher.matching_status.matching)
+        large = batch(payload=[bytes(60_000)] * 1000)
+        dropped = publisher.put_batch(large) + publisher.put_batch(large)
+        assert 0 < dropped <= 2000
+        release.set()
+        subscriber.undeclare()
+
+
+def test_rows_that_may_not_leave_do_not() -> None:
+    rule = {"id": "r", "permission": "deny", "key_exprs": ["k/shut"], "messages": ["put"], "flows": ["egress"]}
+    policies = [{"rules": ["r"], "subjects": ["s"]}]
+    control = {"enabled": True, "default_permission": "allow", "rules": [rule], "policies": policies}
+    with (
+        listening("peer") as one,
+        connected("peer", one, access_control={**control, "subjects": [{"id": "s"}]}) as other,
+    ):
+        subscriber = subscribed(one, other)
+        keys = ["k/open", "k/shut", "k/shut", "k/open"]
+        assert other.put_batch(batch(key=keys, payload=[b"1", b"2", b"3", b"4"])) == 0
+        assert received(subscriber, 2).column("payload").to_pylist() == [b"1", b"4"]

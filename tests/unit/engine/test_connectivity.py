@@ -1,0 +1,254 @@
+"""Reaching the network as configured: what is waited for, what is an error, which options links get."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.net.ends import free_group, meanwhile
+from tests.unit.net.nodes import TestNode, nodes
+from tests.waiting import PATIENCE
+from zenspark.config.config import Config
+from zenspark.config.settings import ByTarget, EndpointGroup, Gossip, Multicast, Settings
+from zenspark.engine import connectivity as reaching_module
+from zenspark.engine.connectivity import Reach, _alternatives, _autoconnect, roles
+from zenspark.errors import LinkError, UsageError, ZError
+from zenspark.net.links.interfaces import interface_named
+from zenspark.wire.values import WhatAmI
+
+LO = interface_named("127.0.0.1").name
+
+
+def settings(**values: object) -> Settings:
+    config = Config()
+    values = {"scouting__multicast__enabled": False, "listen__endpoints": [], **values}
+    for name, value in values.items():
+        config.insert_json5(name.replace("__", "/"), json.dumps(value))
+    return config.settings()
+
+
+@contextlib.contextmanager
+def reaching(node: TestNode, configured: Settings) -> Iterator[Reach]:
+    reach = Reach(node, configured)
+    with nodes(node):
+        try:
+            yield reach
+        finally:
+            reach.end()
+            node.close()
+            reach.release()
+
+
+def unused() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"tcp/127.0.0.1:{probe.getsockname()[1]}"
+
+
+def client(number: int = 0xC1) -> TestNode:
+    return TestNode(number, WhatAmI.CLIENT)
+
+
+def test_a_client_is_connected_when_it_begins() -> None:
+    router, node = TestNode(0xA1, WhatAmI.ROUTER), client()
+    with nodes(router):
+        configured = settings(mode="client", connect__endpoints=[unused(), str(router.place())])
+        with reaching(node, configured) as reach:
+            reach.begin()
+            assert node.neighbours() == {0xA1}
+
+
+def test_a_client_that_reaches_nobody_fails_at_once() -> None:
+    with (
+        reaching(client(), settings(mode="client", connect__endpoints=[unused()])) as reach,
+        pytest.raises(LinkError, match="refused"),
+    ):
+        reach.begin()
+
+
+def test_a_client_may_be_told_to_go_on_without() -> None:
+    configured = settings(mode="client", connect__endpoints=[unused()], connect__exit_on_failure=False)
+    with reaching(client(), configured) as reach:
+        reach.begin()
+
+
+def test_a_client_waits_as_long_as_configured() -> None:
+    configured = settings(
+        mode="client", connect__endpoints=[unused()], connect__timeout_ms=100, connect__retry={"period_init_ms": 10}
+    )
+    with reaching(client(), configured) as reach:
+        start = time.monotonic()
+        with pytest.raises(LinkError):
+            reach.begin()
+        assert 0.05 < time.monotonic() - start < PATIENCE
+
+
+def test_a_client_without_anybody_to_call_is_an_error() -> None:
+    with reaching(client(), settings(mode="client")) as reach, pytest.raises(UsageError, match="connect/endpoints"):
+        reach.begin()
+
+
+def test_a_client_that_finds_nobody_is_an_error() -> None:
+    group = {"enabled": True, "address": free_group(), "interface": LO}
+    configured = settings(mode="client", scouting__multicast=group, scouting__timeout=50)
+    with reaching(client(), configured) as reach, pytest.raises(ZError, match="nobody was found"):
+        reach.begin()
+
+
+def test_a_client_finds_a_router_and_peers_find_each_other() -> None:
+    group = {"enabled": True, "address": free_group(), "interface": LO}
+    here = ["tcp/127.0.0.1:0"]
+    router, peer, node = TestNode(0xA1, WhatAmI.ROUTER), TestNode(0xB1), client()
+    with (
+        reaching(router, settings(mode="router", scouting__multicast=group, listen__endpoints=here)) as first,
+        reaching(peer, settings(mode="peer", scouting__multicast=group, listen__endpoints=here)) as second,
+        reaching(node, settings(mode="client", scouting__multicast=group)) as third,
+    ):
+        first.begin()
+        second.begin()
+        peer.wait_for(0xA1)
+        third.begin()
+        assert node.neighbours() <= {0xA1, 0xB1}
+        assert len(node.neighbours()) == 1
+
+
+def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
+    there = unused()
+    node, late = TestNode(0xA1), TestNode(0xB1)
+    configured = settings(
+        mode="peer", connect__endpoints=[there], connect__retry={"period_init_ms": 10}, scouting__delay=50
+    )
+    with reaching(node, configured) as reach, nodes(late):
+        reach.begin()
+        assert node.neighbours() == set()
+        late.listen(reach._endpoint(there))
+        node.wait_for(0xB1)
+
+
+@pytest.mark.parametrize("condition", ["connect_scouted", "declares"])
+def test_a_peer_may_be_told_not_to_wait(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for those it calls, nor for what neighbours have to tell."""
+    monkeypatch.setattr(reaching_module, "HANDSHAKE", 600.0)
+    monkeypatch.setattr(TestNode, "is_told", condition != "declares")
+    configured = settings(
+        mode="peer",
+        connect__endpoints=[unused()] if condition == "connect_scouted" else [],
+        scouting__delay=600_000,
+        open__return_conditions={condition: False},
+    )
+    with reaching(TestNode(0xA1), configured) as reach, meanwhile(reach.begin) as result:
+        result()
+
+
+def test_a_peer_may_be_told_to_fail() -> None:
+    configured = settings(
+        mode="peer", connect__endpoints=[unused()], connect__exit_on_failure=True, connect__timeout_ms=0
+    )
+    with reaching(TestNode(0xA1), configured) as reach, pytest.raises(LinkError):
+        reach.begin()
+
+
+def test_a_peer_that_tries_once_does_not_come_back() -> None:
+    configured = settings(mode="peer", connect__endpoints=[unused()], connect__timeout_ms=0)
+    with reaching(TestNode(0xA1), configured) as reach:
+        reach.begin()
+        assert all(connector.is_over for connector in reach._connectors)
+
+
+def test_an_address_that_is_taken_is_an_error_unless_told_otherwise() -> None:
+    taken = TestNode(0xA1)
+    with nodes(taken):
+        there = str(taken.place())
+        with reaching(TestNode(0xB1), settings(listen__endpoints=[there])) as reach, pytest.raises(LinkError):
+            reach.begin()
+        lenient = settings(listen__endpoints=[there, "tcp/127.0.0.1:0"], listen__exit_on_failure=False)
+        node = TestNode(0xB2)
+        with reaching(node, lenient) as reach:
+            reach.begin()
+            assert len(node.listeners) == 1
+
+
+@pytest.mark.parametrize("must", [True, False])
+def test_an_address_may_be_waited_for(must: bool) -> None:
+    """As eclipse-zenoh does: `open` waits for it only if it must have it."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as holder:
+        configured = settings(
+            listen__endpoints=[f"tcp/127.0.0.1:{holder.getsockname()[1]}"],
+            listen__timeout_ms=-1,
+            listen__retry={"period_init_ms": 5, "period_max_ms": 10},
+            listen__exit_on_failure=must,
+        )
+        node = TestNode(0xA1)
+        with reaching(node, configured) as reach, meanwhile(reach.begin) as result:
+            if not must:
+                result()
+            assert not node.listeners
+            holder.close()
+            result()
+            while not node.listeners:
+                node.wait(lambda: False, 0.01)
+
+
+def test_links_get_what_is_configured_for_their_kind() -> None:
+    configured = settings(
+        transport__link__tls={"root_ca_certificate": "root.pem", "enable_mtls": True, "so_sndbuf": 4096},
+        transport__link__tcp={"so_rcvbuf": 8192},
+    )
+    with reaching(TestNode(0xA1), configured) as reach:
+        tls = reach._endpoint("tls/localhost:1#root_ca_certificate=own.pem")
+        assert tls.option("root_ca_certificate") == "own.pem"
+        assert tls.option("enable_mtls") == "true"
+        assert tls.option("so_sndbuf") == "4096"
+        assert tls.option("listen_certificate") is None
+        assert reach._endpoint("tcp/localhost:1").option("so_rcvbuf") == "8192"
+        assert reach._endpoint("udp/localhost:1").config == ()
+
+
+def test_protocols_may_be_forbidden() -> None:
+    with (
+        reaching(TestNode(0xA1), settings(transport__link__protocols=["udp"])) as reach,
+        pytest.raises(UsageError, match="transport/link/protocols"),
+    ):
+        reach._endpoint("tcp/localhost:1")
+
+
+@pytest.mark.parametrize("mode", ["peer", "client"])
+def test_multicast_groups_are_joined_not_connected_to(mode: str) -> None:
+    group = f"udp/{free_group()}#iface={LO}"
+    node = TestNode(0xA1, WhatAmI[mode.upper()])
+    with (
+        reaching(node, settings(mode=mode, connect__endpoints=[group])) as reach,
+        pytest.raises(UsageError, match="belongs in listen/endpoints, not in connect/endpoints"),
+    ):
+        reach.begin()
+
+
+def test_multicast_groups_are_joined() -> None:
+    group = f"udp/{free_group()}#iface={LO}"
+    first, second = TestNode(0xA1), TestNode(0xB1)
+    configured = settings(mode="peer", listen__endpoints=[group])
+    with reaching(first, configured) as one, reaching(second, configured) as other:
+        one.begin()
+        other.begin()
+        assert first.wait(lambda: [face.zid.value for face in first.neighbourhood] == [0xB1], PATIENCE)
+
+
+def test_a_group_is_one_connection_or_several() -> None:
+    both = ("tcp/a:1", "tcp/b:1")
+    assert _alternatives(EndpointGroup("oneOf", both)) == [both]
+    assert _alternatives(EndpointGroup("allOf", both)) == [("tcp/a:1",), ("tcp/b:1",)]
+    assert _alternatives("tcp/a:1") == [("tcp/a:1",)]
+
+
+def test_who_connects_to_whom_follows_the_strategy() -> None:
+    assert roles(("router", "peer", "client")) == 7
+    assert _autoconnect(Multicast(autoconnect=("router", "peer", "client"))).only_smaller == 0
+    assert _autoconnect(Gossip(autoconnect=("peer",), autoconnect_strategy="greater-zid")).only_smaller == 3
+    by_target = ByTarget(to_router="always", to_peer="greater-zid")
+    assert (
+        _autoconnect(Gossip(autoconnect=("router", "peer", "client"), autoconnect_strategy=by_target)).only_smaller == 2
+    )

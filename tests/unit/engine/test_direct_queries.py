@@ -1,0 +1,323 @@
+"""Questions pass between a session and its neighbour without the router, and mean the same as through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import MethodType
+from typing import Any
+
+import pytest
+
+from tests.unit.api.sessions import connected, listening, pair
+from tests.waiting import PATIENCE, until
+from zenspark.api.session import Session
+from zenspark.engine.direct_queries import Direct, Served
+from zenspark.engine.reply_collector import Gathering
+from zenspark.key import KeyExpr
+from zenspark.net.loop.event_loop import Timer
+from zenspark.router.face import Face
+from zenspark.router.router import Router
+from zenspark.types.enums import ConsolidationMode, Locality, Priority
+from zenspark.types.query import Query, reply_again
+from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder
+from zenspark.wire import messages
+from zenspark.wire import values as wire
+from zenspark.wire.declare import replace
+
+
+@pytest.fixture
+def routed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the routers of all nodes hear of questions and answers."""
+    heard: list[str] = []
+    receive = Router.receive
+
+    def write_down(self: Router, face: Face, message: messages.NetworkMessage, now: float) -> object:
+        if isinstance(message, messages.Request | messages.Response | messages.ResponseFinal):
+            heard.append(message.NAME)
+        return receive(self, face, message, now)
+
+    monkeypatch.setattr(Router, "receive", write_down)
+    return heard
+
+
+def asked(session: Session, key: str, **options: Any) -> list[bytes]:  # noqa: ANN401 - those of get
+    """What is answered: payloads, and errors in capital letters."""
+    replies = session.get(key, timeout=PATIENCE, **options)
+    return sorted(bytes(reply.ok.payload) if reply.ok else bytes(reply.err.payload).upper() for reply in replies)
+
+
+@pytest.mark.parametrize(("here", "there"), [("peer", "peer"), ("router", "client"), ("router", "peer")])
+def test_no_router_is_asked(routed: list[str], here: str, there: str) -> None:
+    with pair(here, there) as (one, other):
+        one.declare_queryable("q/one", lambda query: query.reply("q/one", b"one"))
+        other.declare_queryable("q/other", lambda query: query.reply_err(b"other"))
+        until(lambda: asked(other, "q/one") == [b"one"])
+        until(lambda: asked(one, "q/other") == [b"OTHER"])
+        del routed[:]
+        assert asked(other, "q/one") == [b"one"]
+        assert asked(one, "q/other") == [b"OTHER"]
+        assert asked(one, "q/other", allowed_destination=Locality.REMOTE) == [b"OTHER"]
+        assert routed == []
+
+
+def test_an_answer_is_the_same_whatever_was_answered_before(router: Session, client: Session) -> None:
+    def answer(query: Query) -> None:
+        query.reply("q/a", b"1")
+        query.reply("q/b", b"2")
+        query.reply("q/b", b"3", encoding="text/plain")
+        query.reply("q/b", b"4", encoding="text/plain", attachment=b"more", timestamp=router.new_timestamp())
+        query.reply_del("q/c")
+        query.reply("q/a", b"5")
+
+    router.declare_queryable("q/*", answer)
+    asked(client, "q/*", priority=Priority.REAL_TIME)
+    asked(client, "q/*")
+    found = list(client.get("q/*?_anyke", consolidation=ConsolidationMode.NONE, timeout=PATIENCE))
+    samples = [reply.ok for reply in found]
+    assert [(str(one.key_expr), bytes(one.payload), str(one.encoding)) for one in samples] == [
+        ("q/a", b"1", "zenoh/bytes"),
+        ("q/b", b"2", "zenoh/bytes"),
+        ("q/b", b"3", "text/plain"),
+        ("q/b", b"4", "text/plain"),
+        ("q/c", b"", "zenoh/bytes"),
+        ("q/a", b"5", "zenoh/bytes"),
+    ]
+    assert bytes(samples[3].attachment) == b"more"
+    assert samples[3].timestamp is not None
+    assert {reply.replier_id.zid for reply in found} == {router.zid()}
+
+
+def test_routes_are_looked_up_again_when_they_change(router: Session, client: Session) -> None:
+    querier = client.declare_querier("q")
+
+    def found() -> list[bytes]:
+        return sorted(bytes(reply.ok.payload) for reply in querier.get())
+
+    assert found() == []
+    first = router.declare_queryable("q", lambda query: query.reply("q", b"router"))
+    until(lambda: found() == [b"router"])
+    own = client.declare_queryable("q", lambda query: query.reply("q", b"client"))
+    assert querier.get(parameters="x").recv()  # through the router, and to this session itself
+    own.undeclare()
+    assert found() == [b"router"]
+    with connected("client", router) as other:
+        other.declare_queryable("q", lambda query: query.reply("q", b"other"))
+        first.undeclare()
+        until(lambda: found() == [b"other"])
+    until(lambda: found() == [])
+
+
+def test_a_key_is_named_anew_when_its_number_is_gone(router: Session, client: Session) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+    querier = client.declare_querier("q")
+    until(lambda: list(querier.get()))
+    way = querier._plain.way
+    assert way is not None
+    face = way.ends[0].face
+    face.learn_key(messages.DeclareKeyexpr(expr_id=77, wire_expr=wire.BoundExpr(0, "q")))
+    face.forget_key(77)
+    assert len(list(querier.get())) == 1
+    assert querier._plain.way is not way
+
+
+@pytest.mark.parametrize("others", [{"namespace": "ns"}, {"adminspace__enabled": True}])
+def test_a_namespace_goes_through_the_router(routed: list[str], others: dict[str, object]) -> None:
+    with listening("peer", **others) as one, connected("peer", one, **others) as other:
+        one.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+        until(lambda: asked(other, "q") == [b"yes"])
+        assert ("Request" in {name.title() for name in routed}) == ("namespace" in others)
+
+
+def test_clock_readings_of_each_hop_go_through_the_router(routed: list[str], router: Session, client: Session) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+    stamps = TimestampInstrumentationBuilder().set_send(True).build()
+    assert asked(client, "q", timestamp_instrumentation=stamps) == [b"yes"]
+    assert routed
+
+
+def test_a_limited_number_of_answers_is_for_the_router(router: Session, client: Session) -> None:
+    kept: list[Query] = []
+    router.declare_queryable("q", kept.append)
+    client.get("q", timeout=PATIENCE)
+    (query,) = until(lambda: kept)
+    request = query._live().request
+    direct, face = router._hub._direct, next(iter(router._hub.node.drivers))
+    for changed in ({"budget": 1}, {"node_id": 0, "wire_expr": wire.WireExpr(99, "")}, {"target": 2}):
+        with router._hub.lock:
+            refused = direct.served(face, replace(request, **changed))
+        assert (refused is None) == ("target" not in changed)
+        if refused is not None:
+            refused.finish()
+
+
+def test_whoever_answers_late_is_not_heard(router: Session, client: Session) -> None:
+    kept: list[Query] = []
+    router.declare_queryable("q", kept.append)
+    assert asked_briefly(client) == [b"Timeout"]
+    (query,) = until(lambda: kept)
+    answer = query._live().answer
+    assert isinstance(answer, MethodType)
+    served = answer.__self__
+    assert isinstance(served, Served)
+    until(lambda: served._is_over)
+    before = router._hub._direct._spoken
+    query.reply("q", b"late")
+    query.drop()
+    assert router._hub._direct._spoken is before
+
+
+def test_what_was_published_before_is_answered_as_it_was(router: Session, client: Session) -> None:
+    """With everything that came along, whatever was answered before."""
+    bare = messages.Put(payload=b"1")
+    told = [
+        bare,
+        replace(bare, source_info=wire.SourceInfo(wire.ZenohId(3), 4, 5)),
+        bare,
+        replace(bare, timestamp=wire.Timestamp(7, wire.ZenohId(3))),
+        replace(bare, attachment=b"more"),
+    ]
+
+    def answer(query: Query) -> None:
+        for body in told:
+            reply_again(query, KeyExpr("q"), body)
+
+    router.declare_queryable("q", answer)
+    for _ in range(2):
+        found = [reply.ok for reply in client.get("q", consolidation=ConsolidationMode.NONE, timeout=PATIENCE)]
+        assert [one.source_info is not None for one in found] == [False, True, False, False, False]
+        assert [one.timestamp is not None for one in found] == [False, False, False, True, False]
+        assert [one.attachment for one in found] == [None, None, None, None, b"more"]
+
+
+@pytest.mark.parametrize("priority", [Priority.REAL_TIME, Priority.DATA, Priority.BACKGROUND])
+def test_answers_have_the_priority_of_the_question(router: Session, client: Session, priority: Priority) -> None:
+    router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
+    for _ in range(2):
+        (reply,) = client.get("q", priority=priority, timeout=PATIENCE)
+        assert reply.ok.priority is priority
+
+
+def test_an_answer_means_what_its_number_means_now(router: Session, client: Session) -> None:
+    """A neighbour may give a number to another key."""
+    direct, face = client._hub._direct, next(iter(client._hub.node.drivers))
+    expr = wire.WireExpr(55, "", wire.Mapping.SENDER)
+    body = messages.Reply(body=messages.Put(payload=b"1"))
+    answer = messages.Response(request_id=999, wire_expr=expr, body=body)
+    found: list[str] = []
+    with client._hub.lock:
+        for key in ("a", "a", "b"):
+            face.learn_key(messages.DeclareKeyexpr(expr_id=55, wire_expr=wire.BoundExpr(0, key)))
+            for _ in range(2):
+                reply = direct._reply(face, answer, wire.QoS.DEFAULT)
+                assert reply is not None
+                assert reply.ok is not None
+                found.append(str(reply.ok.key_expr))
+            face.forget_key(55)
+        assert direct._reply(face, answer, wire.QoS.DEFAULT) is None
+    assert found == ["a", "a", "a", "a", "b", "b"]
+
+
+def asked_briefly(session: Session) -> list[bytes]:
+    return [bytes(reply.err.payload) for reply in session.get("q", timeout=0.05)]
+
+
+def test_who_asks_is_told_that_nobody_answers(
+    router: Session, client: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it could wait longer than it said."""
+    kept: list[Query] = []
+    router.declare_queryable("q", kept.append)
+    patient = Timer(client._hub.node.loop, 0.0, lambda: None)
+    monkeypatch.setattr(client._hub.node.loop, "call_at", lambda when, work: patient)
+    found = list(client.get("q", timeout=0.05))
+    assert [bytes(reply.err.payload) for reply in found] == [b"Timeout"]
+    assert found[0].replier_id.zid == router.zid()
+
+
+def test_the_error_of_a_session_has_the_key_of_the_query(
+    router: Session, client: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RE-19: in the place of its silent queryables; one without a key, as 1.10.2 sends it, is taken too."""
+    queries = router.declare_queryable("q/*")
+    said: list[messages.Response] = []
+    reply = Direct._reply
+
+    def write_down(self: Direct, face: Face, response: messages.Response, qos: wire.QoS) -> object:
+        said.append(replace(response, wire_expr=wire.WireExpr(0, face.resolve(response.wire_expr) or "")))
+        return reply(self, face, replace(response, wire_expr=wire.WireExpr()), qos)
+
+    monkeypatch.setattr(Direct, "_reply", write_down)
+    until(lambda: client.declare_querier("q/a").matching_status.matching)
+    monkeypatch.setattr(client._hub.node.loop, "call_at", lambda *_: Timer(client._hub.node.loop, 0.0, lambda: None))
+    found = list(client.get("q/a", timeout=0.05))
+    assert [bytes(reply.err.payload) for reply in found] == [b"Timeout"]
+    assert [response.wire_expr.suffix for response in said] == ["q/a"]
+    queries.recv(PATIENCE).drop()
+
+
+def test_a_neighbour_that_goes_answers_nothing_more(router: Session) -> None:
+    kept: list[Query] = []
+    with connected("client", router) as client:
+        client.declare_queryable("q", kept.append)
+        until(lambda: router.declare_querier("q").matching_status.matching)
+        found = router.get("q", timeout=100.0)
+        until(lambda: kept)
+        kept[0].reply("q", b"first")
+    assert [bytes(reply.ok.payload) for reply in found] == [b"first"]
+    assert not any(router._hub._direct._asked.values())
+
+
+def test_answers_to_nobody_are_left_to_the_router(router: Session, client: Session) -> None:
+    face = next(iter(router._hub.node.drivers))
+    final = messages.ResponseFinal(request_id=12345)
+    with router._hub.lock:
+        assert not router._hub.takes(face, final)
+        assert not router._hub.takes(face, messages.Interest(id=1, mode=wire.InterestMode.FINAL))
+
+
+def test_answers_on_unknown_keys_are_passed_over(router: Session, client: Session) -> None:
+    router.declare_queryable("q", lambda query: None)
+    found: list[object] = []
+    gathering = Gathering(None, ConsolidationMode.NONE, _Into(found), 1)
+    face = next(iter(client._hub.node.drivers))
+    direct = client._hub._direct
+    with client._hub.lock:
+        direct._asked.setdefault(face, {})[999] = gathering, wire.QoS.DEFAULT
+        answer = messages.Response(request_id=999, wire_expr=wire.WireExpr(99, ""), body=messages.Err(payload=b"who?"))
+        assert direct.takes(face, answer)
+        assert direct.takes(face, messages.ResponseFinal(request_id=999))
+    assert found == []
+
+
+class _Into:
+    """Where replies are put."""
+
+    def __init__(self, found: list[object]) -> None:
+        self._found = found
+
+    def push(self, item: object) -> bool:
+        self._found.append(item)
+        return True
+
+    def push_many(self, items: Iterable[object]) -> bool:
+        self._found.extend(items)
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def test_queries_that_wait_for_a_queryable_count_against_the_limit_of_their_session() -> None:
+    with listening("router", limits__session__queries=3) as router, connected("client", router) as client:
+        waiting = router.declare_queryable("q")
+        until(lambda: client.declare_querier("q").matching_status.matching)
+        in_flight = [client.get("q", timeout=PATIENCE) for _ in range(3)]
+        assert asked(client, "q") == asked(client, "q") == [b"TOO MANY QUERIES IN FLIGHT"]
+        assert router.info.refusals() == {"queries": 2}
+        for _ in in_flight:
+            with waiting.recv(PATIENCE) as query:
+                query.reply("q", b"served")
+        assert [bytes(reply.ok.payload) for replies in in_flight for reply in replies] == [b"served"] * 3
+        again = client.get("q", timeout=PATIENCE)
+        waiting.recv(PATIENCE).drop()
+        assert list(again) == []

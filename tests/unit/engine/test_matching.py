@@ -1,0 +1,80 @@
+"""Whether there is anybody at the other end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.waiting import PATIENCE, until
+from zenspark.api.session import Session
+from zenspark.engine.matching import Matching
+from zenspark.handlers.handler import Handler
+from zenspark.key import KeyExpr
+from zenspark.router.face import Kind
+from zenspark.types.enums import Locality
+from zenspark.types.network_info import MatchingStatus
+
+
+def matching(session: Session, destination: Locality = Locality.ANY, kind: Kind = Kind.SUBSCRIBER) -> Matching:
+    return Matching(session._hub, kind, KeyExpr("demo/a"), destination)
+
+
+@pytest.mark.parametrize(
+    ("destination", "here", "there"),
+    [(Locality.ANY, True, True), (Locality.SESSION_LOCAL, True, False), (Locality.REMOTE, False, True)],
+)
+def test_destinations(router: Session, client: Session, destination: Locality, here: bool, there: bool) -> None:
+    watched = matching(client, destination)
+    everything = matching(client)
+    with client.declare_subscriber("demo/*"):
+        assert watched.status is here
+    with router.declare_subscriber("demo/*"):
+        until(lambda: everything.status)
+        assert watched.status is there
+
+
+def test_only_changes_are_told(router: Session, client: Session) -> None:
+    watched = matching(client)
+    told: Handler[MatchingStatus] = Handler(10, lambda _: None)
+    watched.listen(99, told)
+    with client.declare_subscriber("demo/a"), client.declare_subscriber("demo/**"):
+        assert told.try_recv() == MatchingStatus(True)
+        assert told.try_recv() is None
+    assert told.try_recv() == MatchingStatus(False)
+    watched.unlisten(99)
+    watched.unlisten(99)
+    assert list(told) == []
+
+
+def test_the_end_of_it_is_the_end_of_its_listeners(peer: Session) -> None:
+    publisher = peer.declare_publisher("demo/a")
+    listener = publisher.declare_matching_listener()
+    told = listener.handler
+    publisher.undeclare()
+    assert list(told) == []
+    assert not peer._hub.on_change[Kind.SUBSCRIBER]
+
+
+def test_a_listener_with_a_callback_needs_no_holder(peer: Session) -> None:
+    publisher = peer.declare_publisher("demo/a")
+    told: list[MatchingStatus] = []
+    publisher.declare_matching_listener(told.append)
+    with peer.declare_subscriber("demo/a"):
+        until(lambda: told)
+    until(lambda: told == [MatchingStatus(True), MatchingStatus(False)])
+
+
+def test_queryables_match_queriers_only(peer: Session) -> None:
+    subscribers, queryables = matching(peer), matching(peer, kind=Kind.QUERYABLE)
+    with peer.declare_queryable("demo/**"):
+        assert (subscribers.status, queryables.status) == (False, True)
+    with peer.declare_subscriber("demo/**"):
+        assert (subscribers.status, queryables.status) == (True, False)
+
+
+def test_it_is_over_when_the_neighbour_goes(router: Session, client: Session) -> None:
+    watched = client.declare_publisher("demo/a")
+    router.declare_subscriber("demo/a", lambda _: None)
+    listener = watched.declare_matching_listener()
+    assert listener.recv(PATIENCE).matching
+    router.close()
+    assert not listener.recv(PATIENCE).matching

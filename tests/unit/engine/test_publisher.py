@@ -1,0 +1,175 @@
+"""How publications leave a session."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.unit.api.sessions import connected, listening, pair
+from tests.waiting import PATIENCE, until
+from zenspark.api.entities import Publisher
+from zenspark.api.session import Session
+from zenspark.engine.publisher import Publication, Publishing, targets_of
+from zenspark.errors import SessionClosed
+from zenspark.handlers.handler import FifoChannel
+from zenspark.key import KeyExpr
+from zenspark.net.io.driver import Pump
+from zenspark.types.enums import CongestionControl, Locality, Priority
+from zenspark.wire import values as wire
+
+
+def targets(publisher: Publisher) -> list[tuple[Pump, wire.WireExpr]]:
+    found = targets_of(publisher._hub, str(publisher.key_expr), is_declared=True)
+    return [(driver, expr) for driver, expr, _ in found]
+
+
+def test_nothing_is_sent_that_nobody_wants(router: Session, client: Session) -> None:
+    publisher = client.declare_publisher("demo/a")
+    wanted = client.declare_publisher("demo/b")
+    subscriber = router.declare_subscriber("demo/b")
+    until(lambda: wanted.matching_status)
+    assert targets(publisher) == []
+    ((driver, _),) = targets(wanted)
+    assert driver.link.dst.startswith("tcp/")
+    subscriber.undeclare()
+    until(lambda: not wanted.matching_status)
+    assert targets(wanted) == []
+
+
+@pytest.mark.parametrize(("listener", "caller"), [("router", "client"), ("peer", "peer")])
+def test_declared_keys_travel_as_numbers(listener: str, caller: str) -> None:
+    with pair(listener, caller) as (one, other):
+        for here, there in ((one, other), (other, one)):
+            with here.declare_subscriber("demo/**") as subscriber, there.declare_publisher("demo/a/b") as publisher:
+                until(lambda: publisher.matching_status)
+                ((_, expr),) = targets(publisher)
+                assert (bool(expr.scope), expr.suffix) == (True, "")
+                publisher.put(b"1")
+                publisher.put(b"2", attachment=b"the long way")
+                assert [subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(2)] == [b"1", b"2"]
+
+
+def test_a_number_is_declared_before_it_is_used() -> None:
+    with pair("peer", "peer") as (one, other), one.declare_subscriber("**", FifoChannel(100_000)) as subscriber:
+        with other.declare_publisher("probe") as probe:
+            until(lambda: probe.matching_status)
+        for number in range(300):
+            with other.declare_publisher(f"n/{number}", congestion_control=CongestionControl.BLOCK) as publisher:
+                for _ in range(20):
+                    publisher.put(b"x" * 300)
+        found = [str(subscriber.recv(PATIENCE).key_expr) for _ in range(6000)]
+        assert found == [f"n/{number}" for number in range(300) for _ in range(20)]
+
+
+def test_the_short_and_the_long_way_keep_their_order(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a", FifoChannel(10_000))
+    for number in range(0, 1000, 2):
+        client.put("a", str(number), congestion_control=CongestionControl.BLOCK)
+        client.put("a", str(number + 1), attachment=b"x", congestion_control=CongestionControl.BLOCK)
+    assert [int(subscriber.recv(PATIENCE).payload.to_string()) for _ in range(1000)] == list(range(1000))
+
+
+def test_heads_follow_the_routes(router: Session, client: Session) -> None:
+    publication = Publication(client._hub, KeyExpr("a"), Publishing())
+    subscriber = router.declare_subscriber("a")
+    publication.put(b"1")
+    assert subscriber.recv(PATIENCE).payload == b"1"
+    router.close()
+    until(lambda: not client.info.transports())
+    publication.put(b"2")
+    with client.declare_subscriber("a") as own:
+        publication.put(b"3")
+        assert own.recv(PATIENCE).payload == b"3"
+    client.close()
+    with pytest.raises(SessionClosed):
+        publication.put(b"4")
+
+
+def test_a_run_goes_on_without_the_lock_and_in_order(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a/*", FifoChannel(100_000))
+    publishers = [
+        client.declare_publisher(f"a/{name}", congestion_control=CongestionControl.BLOCK) for name in ("x", "y", "z")
+    ]
+    until(lambda: all(publisher.matching_status for publisher in publishers))
+
+    def run(publisher: Publisher) -> None:
+        for number in range(10_000):
+            publisher.put(b"%d" % number)
+
+    threads = [threading.Thread(target=run, args=(publisher,)) for publisher in publishers]
+    for thread in threads:
+        thread.start()
+    found: dict[str, list[int]] = {"a/x": [], "a/y": [], "a/z": []}
+    for _ in range(30_000):
+        sample = subscriber.recv(PATIENCE)
+        found[str(sample.key_expr)].append(int(sample.payload.to_string()))
+    assert all(numbers == list(range(10_000)) for numbers in found.values())
+    for thread in threads:
+        thread.join(PATIENCE)
+
+
+def test_local_means_local(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a")
+    local = Publication(client._hub, KeyExpr("a"), Publishing(destination=Locality.SESSION_LOCAL))
+    local.put(b"1")
+    local.delete()
+    client.put("a", b"2")
+    assert subscriber.recv(PATIENCE).payload == b"2"
+
+
+def test_any_buffer_is_a_payload(router: Session, client: Session) -> None:
+    subscriber = router.declare_subscriber("a")
+    for payload in (b"1", "1", bytearray(b"1"), memoryview(b"1")):
+        client.put("a", payload)
+        assert subscriber.recv(PATIENCE).payload == b"1"
+    with pytest.raises(TypeError):
+        client.put("a", 5)
+    with pytest.raises(TypeError):
+        client.put("a", None)
+
+
+def test_everybody_gets_it_once(router: Session, client: Session) -> None:
+    with connected("client", router) as other:
+        found = [session.declare_subscriber("**") for session in (router, other, client)]
+        second = other.declare_subscriber("a")
+        publication = Publication(client._hub, KeyExpr("a"), Publishing(qos=wire.QoS(congestion=wire.Congestion.BLOCK)))
+        until(lambda: len(router._hub.node.router.routes.push(router._hub.node.local_face, "a")) == 2)
+        publication.put(b"x")
+        for subscriber in (*found, second):
+            assert subscriber.recv(PATIENCE).payload == b"x"
+            assert subscriber.try_recv() is None
+
+
+def test_what_may_not_leave_does_not_however_it_is_published() -> None:
+    """On both ways, the short one and the long one, and in the order of the others."""
+    limit = [{"messages": ["put"], "key_exprs": ["a"], "size_limit": 3, "flows": ["egress"]}]
+    with (
+        listening("router") as router,
+        connected("client", router, low_pass_filter=limit) as client,
+        router.declare_subscriber("**") as subscriber,
+        client.declare_publisher("a") as publisher,
+    ):
+        until(lambda: publisher.matching_status)
+        for number, size in enumerate((3, 4, 2, 5)):
+            publisher.put(b"%d" % number * size)
+            publisher.put(b"%d" % number * size, attachment=b"")
+            client.put("a", b"%d" % number * size)
+        client.put("b", b"as long as it is")
+        found = [subscriber.recv(PATIENCE).payload.to_bytes() for _ in range(7)]
+        assert found == [b"000"] * 3 + [b"22"] * 3 + [b"as long as it is"]
+
+
+def test_what_leaves_is_treated_as_the_configuration_says() -> None:
+    item = {"messages": ["put"], "overwrite": {"priority": "background"}, "flows": ["egress"]}
+    with (
+        listening("router") as router,
+        connected("client", router, qos__network=[item]) as client,
+        router.declare_subscriber("**") as subscriber,
+        client.declare_publisher("a") as publisher,
+    ):
+        until(lambda: publisher.matching_status)
+        publisher.put(b"1")
+        assert subscriber.recv(PATIENCE).priority is Priority.BACKGROUND
+        publisher.delete()
+        assert subscriber.recv(PATIENCE).priority is Priority.DATA

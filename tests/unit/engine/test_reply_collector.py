@@ -1,0 +1,209 @@
+"""Replies are merged as asked and ended once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from zenspark.engine.reply_collector import TIMEOUT, Gathering, reply_of
+from zenspark.key import KeyExpr
+from zenspark.types.encoding import Encoding
+from zenspark.types.enums import ConsolidationMode
+from zenspark.types.network_info import ReplyError
+from zenspark.types.sample import Head, Reply, Sample
+from zenspark.types.timestamps import Timestamp
+from zenspark.types.zbytes import ZBytes
+from zenspark.wire import messages
+from zenspark.wire import values as wire
+from zenspark.wire.declare import replace
+
+CLOCK = wire.ZenohId(1)
+ERROR = Reply(ReplyError(ZBytes(b"no"), Encoding.ZENOH_BYTES))
+
+
+class Pile:
+    """An inlet that only writes down."""
+
+    def __init__(self) -> None:
+        self.items: list[Reply] = []
+        self.closed = 0
+
+    def push(self, item: Reply) -> bool:
+        self.items.append(item)
+        return True
+
+    def push_many(self, items: Iterable[Reply]) -> bool:
+        self.items.extend(items)
+        return True
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def reply(text: str, when: int = 0, key: str = "a") -> Reply:
+    return Reply(Sample(Head(KeyExpr(key), timestamp_id=CLOCK if when else None), text.encode(), when))
+
+
+def texts(pile: Pile) -> list[str]:
+    return [one.ok.payload.to_string() if one.ok else "error" for one in pile.items]
+
+
+@pytest.mark.parametrize(
+    ("mode", "before", "after"),
+    [
+        (ConsolidationMode.NONE, ["2", "1", "0", "error", "b"], []),
+        (ConsolidationMode.MONOTONIC, ["2", "0", "error", "b"], []),
+        (ConsolidationMode.LATEST, ["error"], ["2", "b"]),
+    ],
+)
+def test_modes(mode: ConsolidationMode, before: list[str], after: list[str]) -> None:
+    pile = Pile()
+    gathering = Gathering(KeyExpr("*"), mode, pile, 1)
+    for one in (reply("2", 2), reply("1", 1), reply("0"), ERROR, reply("b", 1, "b")):
+        gathering.add(one)
+    assert texts(pile) == before
+    gathering.source_done()
+    assert texts(pile) == before + after
+    assert pile.closed == 1
+
+
+@pytest.mark.parametrize("mode", [ConsolidationMode.LATEST, ConsolidationMode.NONE])
+def test_who_leaves_it_to_the_replies_follows_each_of_them(mode: ConsolidationMode) -> None:
+    """QU-56: what a reply prefers counts, and the mode where it prefers nothing."""
+    pile = Pile()
+    gathering = Gathering(None, mode, pile, 1, follows_replies=True)
+    preferences = {
+        "n": [ConsolidationMode.NONE] * 3,
+        "m": [ConsolidationMode.MONOTONIC] * 3,
+        "l": [ConsolidationMode.LATEST] * 3,
+        "a": [ConsolidationMode.AUTO] * 3,
+    }
+    for key, preferred in preferences.items():
+        for when, one in zip((1, 3, 2), preferred, strict=True):
+            gathering.add(Reply(reply(f"{key}{when}", when, key).result, None, one))
+    gathering.finish()
+    at_once = ["n1", "n3", "n2", "m1", "m3"]
+    auto = ["l3", "a3"] if mode is ConsolidationMode.LATEST else ["a1", "a3", "a2", "l3"]
+    assert texts(pile) == at_once + auto
+
+
+def test_the_timestamp_of_a_response_counts_where_the_value_has_none() -> None:
+    own, outer = wire.Timestamp(1, CLOCK), wire.Timestamp(2, CLOCK)
+    put, removal = messages.Put(payload=b""), messages.Del()
+    for body in (put, removal):
+        for given, expected in ((None, outer), (own, own)):
+            reply = messages.Reply(body=replace(body, timestamp=given))
+            found = reply_of("a", reply, None, wire.QoS.DEFAULT, timestamp=outer).ok
+            assert found is not None
+            assert found.timestamp == Timestamp.from_wire(expected)
+    error = reply_of("a", messages.Err(payload=b""), None, wire.QoS.DEFAULT, timestamp=outer).err
+    assert error is not None
+    assert error.timestamp == Timestamp.from_wire(outer)
+
+
+def test_who_has_chosen_is_not_asked_again() -> None:
+    pile = Pile()
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    for when in (1, 3, 2):
+        gathering.add(Reply(reply(str(when), when).result, None, ConsolidationMode.NONE))
+    gathering.finish()
+    assert texts(pile) == ["3"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (ConsolidationMode.NONE, ["2", "error", "1"]),
+        (ConsolidationMode.MONOTONIC, ["2", "error"]),
+        (ConsolidationMode.LATEST, ["error", "2"]),
+    ],
+)
+def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expected: list[str]) -> None:
+    """QU-76, RE-38: replies and errors count, whatever becomes of them, and what was held back is handed over."""
+    pile, ended = Pile(), []
+    gathering = Gathering(KeyExpr("*"), mode, pile, 3, budget=3)
+    gathering.at_end(lambda: ended.append(True))
+    for one in (reply("2", 2), ERROR):
+        assert gathering.add(one)
+    assert not gathering.is_over
+    assert gathering.add(reply("1", 1))
+    assert (gathering.is_over, ended) == (True, [True])
+    gathering.add(reply("late", 9))
+    gathering.source_done()
+    assert (texts(pile), pile.closed) == (expected, 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (ConsolidationMode.MONOTONIC, ["1", "3", "3 again", "none", "other 2"]),
+        (ConsolidationMode.LATEST, ["3 again", "other 2"]),
+    ],
+)
+def test_the_newest_of_each_key_counts(mode: ConsolidationMode, expected: list[str]) -> None:
+    """One that is as new as the newest is passed on, too (protocol.md 21.12)."""
+    pile = Pile()
+    gathering = Gathering(None, mode, pile, 1)
+    for one in (reply("1", 1), reply("3", 3), reply("2", 2), reply("3 again", 3), reply("none")):
+        gathering.add(one)
+    gathering.add(reply("other 2", 2, "b"))
+    gathering.finish()
+    assert texts(pile) == expected
+
+
+def test_later_wins_among_equals() -> None:
+    pile = Pile()
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    for one in (reply("first", 1), reply("second", 1), reply("x", key="b"), reply("y", key="b")):
+        gathering.add(one)
+    gathering.finish()
+    assert texts(pile) == ["second", "y"]
+
+
+def test_replies_on_other_keys_are_dropped_unless_wanted() -> None:
+    pile = Pile()
+    gathering = Gathering(KeyExpr("a"), ConsolidationMode.NONE, pile, 1)
+    gathering.add(reply("1", key="b"))
+    assert pile.items == []
+    gathering = Gathering(None, ConsolidationMode.NONE, pile, 1)
+    gathering.add(reply("1", key="b"))
+    assert texts(pile) == ["1"]
+
+
+def test_it_ends_with_the_last_source_and_only_once() -> None:
+    pile = Pile()
+    ended: list[str] = []
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 2)
+    gathering.at_end(lambda: ended.append("once"))
+    gathering.add(reply("1"))
+    gathering.source_done()
+    assert not gathering.is_over
+    gathering.source_done()
+    assert gathering.is_over
+    gathering.finish(TIMEOUT)
+    gathering.cancel()
+    gathering.add(reply("late"))
+    assert texts(pile) == ["1"]
+    assert (pile.closed, ended) == (1, ["once"])
+    gathering.at_end(lambda: ended.append("at once"))
+    assert ended == ["once", "at once"]
+
+
+def test_a_timeout_comes_after_what_was_held_back() -> None:
+    pile = Pile()
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    gathering.add(reply("1"))
+    gathering.finish(TIMEOUT)
+    assert texts(pile) == ["1", "error"]
+    error = pile.items[-1].err
+    assert error is not None
+    assert (error.payload, error.encoding) == (ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
+
+
+def test_cancelling_hands_over_nothing_more() -> None:
+    pile = Pile()
+    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    gathering.add(reply("1"))
+    gathering.cancel()
+    assert (pile.items, pile.closed) == ([], 1)

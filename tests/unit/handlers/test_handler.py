@@ -1,0 +1,70 @@
+"""What users name, and what becomes of it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.api.receiving import Threads, Turns, ignore, use
+from zenspark.handlers.handler import DEFAULT_CAPACITY, Callback, DefaultHandler, FifoChannel, Handler, RingChannel
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    threads = Threads()
+    yield threads
+    threads.join()
+
+
+@pytest.fixture
+def turns() -> Turns:
+    return Turns()
+
+
+# --- what users name ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", [FifoChannel, RingChannel])
+def test_capacities(named: Callable[[Any], Any]) -> None:
+    assert named(5).capacity == 5
+    assert named(0).capacity == 1
+    with pytest.raises(OverflowError, match="expected a capacity of 0 or more, found -1"):
+        named(-1)
+    with pytest.raises(TypeError, match="expected an int, found 'str'"):
+        named("a")
+
+
+def test_a_callback_is_called_like_its_function() -> None:
+    callback = Callback(str)
+    assert callback(3) == "3"
+    assert (callback.callback, callback.drop, callback.indirect) == (str, None, True)
+    assert repr(Callback(str, dict, indirect=False)) == f"Callback({str!r}, {dict!r}, indirect=False)"
+
+
+@pytest.mark.parametrize("named", [None, DefaultHandler(), FifoChannel(DEFAULT_CAPACITY)])
+def test_users_get_a_channel_unless_they_name_another(named: object) -> None:
+    attached = use(named)
+    assert isinstance(attached.handler, Handler)
+    assert attached.handler is attached.inlet
+    assert not attached.background
+    assert all(attached.inlet.push(number) for number in range(DEFAULT_CAPACITY - 1))
+    assert not attached.inlet.push(0)
+
+
+def test_callbacks_outlive_what_the_user_holds_unless_they_come_with_it(threads: Threads) -> None:
+    named: object
+    for named in (repr, Callback(repr), Callback(repr, indirect=False)):
+        attached = use(named, threads)
+        assert (attached.handler, attached.background) == (None, True)
+        attached.inlet.close()
+    mine = object()
+    attached = use((repr, mine), threads)
+    assert attached.handler is mine
+    assert not attached.background
+    attached.inlet.close()
+
+
+@pytest.mark.parametrize("wrong", [3, [ignore, 3], (ignore,), (3, 3), (ignore, 3, 4), "x"])
+def test_what_is_no_handler_is_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match="expected a channel, a function or a pair"):
+        use(wrong)

@@ -1,0 +1,10 @@
+"""`zenspark.handlers` is a module of its own."""
+
+import zenspark
+import zenspark.handlers
+from zenspark.handlers import handler
+
+
+def test_it_has_the_names_of_the_api() -> None:
+    assert all(getattr(zenspark.handlers, name) is getattr(handler, name) for name in zenspark.handlers.__all__)
+    assert zenspark.Handler is zenspark.handlers.Handler

@@ -1,0 +1,186 @@
+"""Rows come out of a packed batch exactly as they went in."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.journal.captured import nulls_in_dictionaries
+from tests.unit.journal.rows import START, batch, piece, row
+from zenspark.arrow import SCHEMA
+from zenspark.arrow.decode import batch_of
+from zenspark.journal import Journal
+from zenspark.journal.block_codec import ENDS, LARGE, TEXT, WORDS, encoded, packed, packed_pieces, unpacked
+from zenspark.journal.format import SCHEMAS, read_schema
+
+NTP64 = 1_700_000_000 << 32
+
+
+def round_trip(rows: pa.RecordBatch, first: int = 7) -> pa.RecordBatch:
+    """Through bytes, as in a block."""
+    raw = b"".join(encoded(rows, "none"))
+    return unpacked(pa.ipc.open_stream(raw).read_next_batch(), read_schema("samples"), "r", first)
+
+
+def plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.drop_columns(["recorder", "offset"])
+
+
+TEXTS = st.sampled_from(["a", "b/c", "é", ""])
+ROWS = st.fixed_dictionaries(
+    {
+        "key": TEXTS,
+        "kind": st.sampled_from(["PUT", "DELETE"]),
+        "payload": st.none() | st.binary(max_size=5),
+        "encoding": TEXTS,
+        "timestamp": st.none() | st.integers(0, 2**52),
+        "timestamp_ntp64": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "timestamp_id": st.none() | TEXTS,
+        "attachment": st.none() | st.binary(max_size=3),
+        "source_zid": st.none() | TEXTS,
+        "source_eid": st.none() | st.integers(0, 3),
+        "source_sn": st.none() | st.integers(0, 2**32),
+        "priority": TEXTS,
+        "congestion": TEXTS,
+        "express": st.booleans(),
+        "reliable": st.booleans(),
+        "received_at": st.integers(START, START + 3),
+        "via": st.none() | TEXTS,
+    }
+)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=40))
+def test_any_rows(rows: list[dict[str, Any]]) -> None:
+    given_rows = pa.RecordBatch.from_pylist(rows, SCHEMA)
+    found = round_trip(packed(given_rows))
+    assert found.schema.equals(read_schema("samples"))
+    assert plain(found).equals(given_rows)
+    assert found.column("offset").to_pylist() == list(range(7, 7 + len(rows)))
+    assert set(found.column("recorder").to_pylist()) == {"r"}
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_rows_that_are_part_of_a_batch(start: int) -> None:
+    rows = batch(*(row(number % 4, key="k", source_sn=number) for number in range(50)))[start : start + 40]
+    assert plain(round_trip(packed(rows))).equals(rows)
+
+
+def test_what_all_rows_have_in_common_is_there_once() -> None:
+    rows = batch(*(row(number, key="k", received_at=START) for number in range(100)))
+    found = packed(rows)
+    assert pa.types.is_run_end_encoded(found.schema.field("kind").type)
+    assert "timestamp" not in found.schema.names
+    assert "source_zid" not in found.schema.names
+    assert plain(round_trip(found)).equals(rows)
+
+
+def test_few_keys_are_a_dictionary_and_many_are_not() -> None:
+    few = packed(batch(*(row(number, key=f"k/{number % 5}") for number in range(100))))
+    assert few.schema.field("key").type == pa.dictionary(pa.int8(), pa.string())
+    many = packed(batch(*(row(number) for number in range(100))))
+    assert many.schema.field("key").type == pa.string()
+    later = packed(batch(*(row(number, key=f"k/{max(number, 10_000)}") for number in range(30_000))))
+    assert later.schema.field("key").type == pa.string()
+
+
+@pytest.mark.parametrize(("keys", "width"), [(100, pa.int8()), (1000, pa.int16()), (40_000, pa.int32())])
+def test_an_index_is_as_narrow_as_it_can_be(keys: int, width: pa.DataType) -> None:
+    numbers = [number % keys for number in range(keys * 8)]
+    rows = pa.RecordBatch.from_pydict({"key": [f"k/{number}" for number in sorted(numbers)]})
+    assert packed(rows).schema.field("key").type == pa.dictionary(width, pa.string())
+
+
+def test_a_time_that_follows_from_the_clock_reading_is_left_out() -> None:
+    rows = batch(row(0, timestamp_ntp64=NTP64, timestamp=START, timestamp_id="a"), row(1))
+    found = packed(rows)
+    assert "timestamp" not in found.schema.names
+    assert plain(round_trip(found)).equals(rows)
+
+
+@pytest.mark.parametrize("time", [START + 1, None])
+def test_a_time_that_does_not_follow_is_kept(time: int | None) -> None:
+    rows = batch(row(0, timestamp_ntp64=NTP64, timestamp=time, timestamp_id="a"), row(1))
+    assert plain(round_trip(packed(rows))).equals(rows)
+
+
+def test_a_reading_after_2038() -> None:
+    ntp64 = 0xF000_0000 << 32
+    rows = batch(row(0, timestamp_ntp64=ntp64 - 2**64, timestamp=0xF000_0000 * 10**6))
+    assert "timestamp" not in packed(rows).schema.names
+    assert plain(round_trip(packed(rows))).equals(rows)
+
+
+def test_rows_with_nothing_in_them() -> None:
+    rows = batch({}, {})
+    assert plain(round_trip(packed(rows))).equals(rows)
+
+
+def test_rows_that_are_no_samples() -> None:
+    schema = SCHEMAS["sessions"]
+    rows = pa.RecordBatch.from_pylist([{"time": START, "event": "OPENED", "zid": "a"}], schema)
+    found = unpacked(packed(rows), read_schema("sessions"), "r", 0)
+    assert plain(found).equals(rows)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [piece(0)],
+        [piece(0), piece(1)],
+        [piece(0, 40), piece(1, 40)],
+        [piece(0, timestamp_id="clock", source_zid="a", source_eid=3)],
+        [piece(0, timestamp_id="clock"), piece(1), piece(0, source_zid="a", source_eid=1)],
+        [piece(0, 30, express=True), piece(0, 30), piece(1, 30, via=None, encoding="text/plain")],
+    ],
+)
+def test_what_was_received_is_packed_as_its_rows_would_be_read(pieces: list[Any]) -> None:
+    assert plain(round_trip(packed_pieces(pieces))).equals(batch_of(pieces))
+
+
+# --- nulls ------------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_that_have_a_null_inside_a_dictionary_are_read_and_unified(tmp_path: Path) -> None:
+    journal = Journal(nulls_in_dictionaries(tmp_path))
+    (rows,) = journal.slices(0, journal.latest(), 1)
+    words = pa.Table.from_batches(rows.batches(WORDS))
+    plain = pa.Table.from_batches(rows.batches(TEXT))
+    assert [plain[name].null_count for name in ("timestamp_id", "source_zid", "via")] == [98, 123, 24]
+    for name in ("timestamp_id", "source_zid", "via"):
+        assert [chunk.dictionary.null_count for chunk in words[name].chunks] == [0, 0, 0, 0]
+    assert words.unify_dictionaries().cast(plain.schema).equals(plain)
+
+
+def test_a_null_is_in_the_index_and_a_value_is_there_once() -> None:
+    rows = packed_pieces([piece(0, 9, timestamp_id=clock, via=via) for clock in (None, "a") for via in "xyz"])
+    clocks, via = rows.column("timestamp_id"), rows.column("via")
+    assert (clocks.dictionary.to_pylist(), clocks.indices.null_count) == (["a"], 27)
+    assert via.dictionary.to_pylist() == ["x", "y", "z"]
+
+
+def test_runs_of_texts_with_a_null_become_words() -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], ENDS), pa.array(["a", None, "b"], TEXT))
+    rows = pa.RecordBatch.from_arrays([runs], ["via"])
+    found = [unpacked(rows, read_schema("samples"), "r", 0, texts).column("via") for texts in (TEXT, WORDS)]
+    assert [each.type for each in found] == [TEXT, WORDS]
+    assert found[0].to_pylist() == found[1].to_pylist() == ["a", "a", None, "b", "b"]
+    assert found[1].dictionary.null_count == 0
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+def test_large_columns_are_parts_of_their_own(compression: str) -> None:
+    rows = packed(batch(*(row(number, payload=random.Random(number).randbytes(1000)) for number in range(100))))
+    parts = encoded(rows, compression)
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
+        stream.write_batch(rows)
+    assert b"".join(parts) == sink.getvalue().to_pybytes()
+    assert [len(part) >= LARGE for part in parts] == [False, True, False]

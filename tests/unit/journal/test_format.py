@@ -1,0 +1,109 @@
+"""Headers, entries and names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenspark.arrow import SCHEMA
+from zenspark.errors import UsageError
+from zenspark.journal.format import (
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    INDEX,
+    LAST_RECEIVED,
+    NEVER,
+    SCHEMAS,
+    SEGMENT,
+    Block,
+    Entry,
+    Manifest,
+    directory_of,
+    index_file,
+    offset_in,
+    read_schema,
+    segment_file,
+    write_file,
+)
+
+TIMES = st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+BLOCKS = st.builds(Block, U32, U64, U64, TIMES, TIMES, U32)
+
+
+@given(BLOCKS, U64)
+def test_headers_and_entries_are_read_as_they_were_written(block: Block, position: int) -> None:
+    assert len(block.to_bytes()) == HEADER_SIZE == 64
+    assert Block.from_bytes(block.to_bytes()) == block
+    entry = Entry(position, block)
+    assert len(entry.to_bytes()) == ENTRY_SIZE == 72
+    assert Entry.from_bytes(entry.to_bytes()) == entry
+
+
+@given(st.binary(max_size=100))
+def test_other_bytes_are_neither(raw: bytes) -> None:
+    assert Block.from_bytes(raw) is None
+    assert Entry.from_bytes(raw) is None
+
+
+def test_every_changed_bit_of_a_header_is_found() -> None:
+    raw = Block(1, 2, 3, (4, 5), NEVER, 6).to_bytes()
+    for place in range(len(raw) * 8):
+        changed = bytearray(raw)
+        changed[place // 8] ^= 1 << place % 8
+        assert Block.from_bytes(bytes(changed)) is None
+
+
+def test_names_sort_as_offsets_do() -> None:
+    offsets = [0, 9, 10, 2**63]
+    names = [segment_file(Path(), offset).name for offset in offsets]
+    assert sorted(names) == names
+    assert [offset_in(name, SEGMENT) for name in names] == offsets
+    assert offset_in(index_file(Path(), 7).name, INDEX) == 7
+
+
+@pytest.mark.parametrize("name", ["journal.json", "7.index", "0000000000000000000x.index", f"{7:020}.segment"])
+def test_other_names_are_no_indexes(name: str) -> None:
+    assert offset_in(name, INDEX) is None
+
+
+def test_rows_end_with_where_they_stand() -> None:
+    assert read_schema("samples").names == [*SCHEMA.names, "recorder", "offset"]
+    assert set(SCHEMAS) == {"samples", "sessions", "declarations", "counters"}
+
+
+def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
+    made = Manifest.new("r", "sessions")
+    (tmp_path / "journal.json").write_text(made.to_json())
+    assert Manifest.read(tmp_path) == made
+
+
+def test_a_journal_is_a_directory_of_this_machine() -> None:
+    for path in ("journal", "/a/journal", "a:b/c", "C:/journal"):
+        assert directory_of(path) == Path(path)
+    for uri in ("s3://bucket/journal", Path("s3://bucket/journal")):
+        with pytest.raises(UsageError, match=r"^s3://bucket/journal: a journal is a directory on this machine"):
+            directory_of(uri)
+    with pytest.raises(UsageError, match="cannot contain a null character"):
+        directory_of("a\0b")
+
+
+def test_the_last_time_of_an_entry_is_found_without_reading_the_rest() -> None:
+    entry = Entry(7, Block(1, 2, 3, (4, 5), (6, 7), 8))
+    assert LAST_RECEIVED.unpack(entry.to_bytes()) == (5,)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no permissions of this kind")
+def test_a_file_is_written_whole_and_not_for_everybody(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_file(tmp_path / "file", "é" * 1000)
+        write_file(tmp_path / "file", "é" * 10)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").read_text() == "é" * 10
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640

@@ -1,0 +1,66 @@
+"""Parquet files of samples, read in the order the rows were received."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.journal.rows import START, batch, row
+from zenspark.errors import JournalError
+from zenspark.journal import parquet_input as module
+from zenspark.journal.parquet_input import Table
+
+
+def write(path: Path, numbers: list[int], rows_a_group: int = 3, statistics: bool = True) -> None:
+    """A file of rows, each received as many seconds after the start as its number says."""
+    rows = pa.Table.from_batches([batch(*(row(number) for number in numbers))])
+    pq.write_table(rows, path, row_group_size=rows_a_group, write_statistics=statistics)
+
+
+def numbers(path: Path, condition: ds.Expression | None = None) -> list[int]:
+    return [int(text) for found in Table(path).read(condition) for text in found.column("payload").to_pylist()]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_rows_of_files_that_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, at_once: int) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    expected = []
+    for file in range(chance.randint(1, 6)):
+        first = chance.randint(0, 40)
+        mine = [first + chance.randint(0, 30) for _ in range(chance.randint(1, 20))]
+        write(tmp_path / f"{file}.parquet", mine, chance.randint(1, 5), chance.random() < 0.8)
+        expected += mine
+    assert numbers(tmp_path) == sorted(expected)
+    late = ds.field("received_at") >= pa.scalar(START + 20_000_000, pa.timestamp("us", "UTC"))
+    assert numbers(tmp_path, late) == [number for number in sorted(expected) if number >= 20]
+
+
+def test_what_comes_later_is_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    write(tmp_path / "b.parquet", [3, 4])
+    write(tmp_path / "a.parquet", [1, 2])
+    found = Table(tmp_path).read(None)
+    assert next(found).column("payload").to_pylist() == [b"1", b"2"]
+    (tmp_path / "b.parquet").unlink()
+    with pytest.raises(JournalError, match="cannot be read"):
+        next(found)
+
+
+def test_a_file_without_its_end_is_found_at_once(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", [1, 2])
+    content = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "b.parquet").write_bytes(content[:-4])
+    with pytest.raises(JournalError, match="cannot be read"):
+        Table(tmp_path).read(None)
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", [1])
+    assert numbers(tmp_path, ds.field("key") == "nowhere") == []

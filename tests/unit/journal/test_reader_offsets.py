@@ -1,0 +1,172 @@
+"""How far readers have come."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from zenspark.errors import JournalError, JournalFull, UsageError
+from zenspark.journal.reader_offsets import MIN_EXPIRY_WATCH_SECONDS, Commits, Expiry, Reader
+
+
+@pytest.mark.parametrize("name", ["spark", "a/b", "..", ".hidden", "with space", "é", "x.json"])
+def test_any_name_is_a_reader(tmp_path: Path, name: str) -> None:
+    commits = Commits(tmp_path)
+    assert commits.all() == {}
+    commits.write(name, 3)
+    commits.write(name, 5)
+    assert commits.read(name) == 5
+    assert commits.all() == {name: 5}
+    assert [file.parent for file in (tmp_path / "readers").iterdir()] == [tmp_path / "readers"]
+    commits.remove(name)
+    commits.remove(name)
+    assert commits.read(name) is None
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="must not be empty"):
+        Commits(tmp_path).write("", 1)
+    with pytest.raises(UsageError, match="expected an offset, found -1"):
+        Commits(tmp_path).write("a", -1)
+    with pytest.raises(UsageError, match="must be text"):
+        Commits(tmp_path).write("\udcff", 1)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"offset": "x"}', "[" * 100_000], ids=["none", "list", "text", "deep"])
+def test_a_file_that_makes_no_sense_is_named(tmp_path: Path, text: str) -> None:
+    Commits(tmp_path).write("a", 1)
+    (tmp_path / "readers" / "a.json").write_text(text)
+    with pytest.raises(JournalError, match=r"a\.json: expected"):
+        Commits(tmp_path).all()
+
+
+def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    commits = Commits(tmp_path)
+    commits.write("a", 1)
+    with pytest.raises(JournalError, match="cannot be written: File name too long"):
+        commits.write("a" * 300, 1)
+    for name in ("write", "replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, refuse)
+            with pytest.raises(JournalFull, match="the disk is full"):
+                commits.write("b", 2)
+    assert [file.name for file in (tmp_path / "readers").iterdir()] == ["a.json"]
+    assert commits.all() == {"a": 1}
+
+
+@pytest.mark.parametrize("offsets", [(1, 12345), (12345, 6)])
+def test_on_a_full_disk_a_reader_that_is_known_still_commits(
+    tmp_path: Path, offsets: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    commits = Commits(tmp_path)
+    commits.write("a", offsets[0], "a query")
+    monkeypatch.setattr("zenspark.journal.reader_offsets.write_file", refuse)
+    commits.write("a", offsets[1])
+    (known,) = commits.readers()
+    assert (known.offset, known.description) == (offsets[1], "a query")
+    assert len(list((tmp_path / "readers").iterdir())) == 1
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "readers" / "a.json").mkdir(parents=True)
+    with pytest.raises(JournalError, match=r"a\.json: cannot be read: Is a directory"):
+        Commits(tmp_path).all()
+    with pytest.raises(JournalError, match=r"a\.json: cannot be written"):
+        Commits(tmp_path).remove("a")
+
+
+# --- what is known of a reader ----------------------------------------------------------------------------------------
+
+
+def test_when_and_what_a_reader_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("zenspark.journal.reader_offsets.time.time", lambda: now)
+    commits = Commits(tmp_path)
+    commits.write("a", 1, "a query of the fleet")
+    now = 2000.0
+    commits.write("b", 2)
+    assert commits.readers() == [Reader("a", 1, 1000.0, "a query of the fleet"), Reader("b", 2, 2000.0)]
+    commits.write("a", 3)
+    assert commits.get("a") == Reader("a", 3, 2000.0, "a query of the fleet")
+    now = 3000.0
+    commits.refresh("a")
+    commits.refresh("nobody")
+    assert commits.get("a") == Reader("a", 3, 3000.0, "a query of the fleet")
+    assert commits.names() == ["a", "b"]
+    assert commits.least() == 2
+
+
+def test_a_reader_of_an_earlier_version_was_there_when_its_file_was_written(tmp_path: Path) -> None:
+    (tmp_path / "readers").mkdir()
+    file = tmp_path / "readers" / "old.json"
+    file.write_text('{"offset": 7}\n')
+    os.utime(file, (1234.0, 1234.0))
+    assert Commits(tmp_path).readers() == [Reader("old", 7, 1234.0)]
+    file.write_text('{"offset": 7, "updated": "x", "description": 3}\n')
+    os.utime(file, (1234.0, 1234.0))
+    assert Commits(tmp_path).readers() == [Reader("old", 7, 1234.0)]
+
+
+# --- readers that are gone --------------------------------------------------------------------------------------------
+
+WEEK = 7 * 86_400.0
+
+
+@pytest.fixture
+def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commits:
+    monkeypatch.setattr("zenspark.journal.reader_offsets.time.time", lambda: 1000.0)
+    made = Commits(tmp_path)
+    made.write("slow", 5)
+    made.write("done", 10)
+    return made
+
+
+def test_a_reader_that_is_behind_and_silent_is_detached(
+    tmp_path: Path, commits: Commits, caplog: pytest.LogCaptureFixture
+) -> None:
+    expiry = Expiry(tmp_path, WEEK)
+    for now, monotonic in ((1000.0, 0.0), (999.0 + WEEK, WEEK), (1000.0 + WEEK, WEEK + 1)):
+        assert commits.names() == ["done", "slow"]
+        expiry.expire(10, now, monotonic)
+    assert commits.names() == ["done"]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == (
+        f"{tmp_path}: reader slow at offset 5 has not committed for 604800 s and is detached: nothing is kept for it"
+    )
+
+
+def test_a_reader_that_commits_or_refreshes_or_has_read_everything_stays(
+    tmp_path: Path, commits: Commits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expiry = Expiry(tmp_path, WEEK)
+    expiry.expire(10, 1000.0, 0.0)
+    monkeypatch.setattr("zenspark.journal.reader_offsets.time.time", lambda: 5000.0)
+    commits.refresh("slow")
+    expiry.expire(10, 1000.0 + WEEK, WEEK)
+    expiry.expire(10, 4999.0 + WEEK, WEEK + 3999)
+    assert commits.names() == ["done", "slow"]
+
+
+def test_a_clock_that_is_set_forward_detaches_nothing_at_once(tmp_path: Path, commits: Commits) -> None:
+    expiry = Expiry(tmp_path, WEEK)
+    expiry.expire(20, 1000.0 + 10 * WEEK, 0.0)
+    expiry.expire(20, 1000.0 + 10 * WEEK, MIN_EXPIRY_WATCH_SECONDS - 1)
+    commits.write("slow", 6)  # as a reader that lives does
+    expiry.expire(20, 1000.0 + 10 * WEEK, MIN_EXPIRY_WATCH_SECONDS)
+    assert commits.names() == ["slow"]
+
+
+def test_without_a_limit_readers_stay(tmp_path: Path, commits: Commits) -> None:
+    expiry = Expiry(tmp_path, None)
+    for monotonic in (0.0, 1e9):
+        expiry.expire(20, 1e12, monotonic)
+    assert commits.names() == ["done", "slow"]

@@ -1,0 +1,172 @@
+"""The log followed commit by commit: the same state as `deltalake` has, whatever wrote it."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.unit.lake.tables import samples_at, written
+from zenspark.errors import LakeError
+from zenspark.lake import delta_log as module
+from zenspark.lake.delta_log import Conflict, DeltaLog, checkpoint_files, commit_file
+from zenspark.lake.delta_table import Change, Table
+from zenspark.lake.specs import JOURNAL, SAMPLES
+from zenspark.lake.storage_path import Folder
+
+
+def paths_by_deltalake(path: Path) -> list[str]:
+    from urllib.parse import unquote
+
+    actions = pa.table(DeltaTable(path).get_add_actions())
+    return sorted(unquote(name) for name in actions["path"].to_pylist())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_changes_of_several_writers_and_tools_leave_the_same_state(tmp_path: Path, seed: int) -> None:
+    rnd = random.Random(seed)
+    writers = [samples_at(tmp_path / "t") for _ in range(3)]
+    writers[0].create()
+    rows = 0
+    for step in range(40):
+        writer = rnd.choice(writers).refresh()
+        match rnd.choices(["append", "compact", "foreign compact", "foreign append", "checkpoint"], [8, 2, 1, 1, 1])[0]:
+            case "append":
+                writer.commit(Change(add=written(writer, "x", [{"key": f"k{step}"}]), marks={f"m{seed}": step}))
+                rows += 1
+            case "compact" if len(writer.files) > 1:
+                some = rnd.sample(writer.files, 2)
+                count = sum(file.rows for file in some)
+                added = written(writer, "y", [{"key": "k"}] * count)
+                writer.commit(Change(add=added, remove=some, rearranges=True))
+            case "foreign compact":
+                DeltaTable(tmp_path / "t").optimize.compact()
+            case "foreign append":
+                new = pa.Table.from_pylist([{"key": "f"}], schema=SAMPLES.schema)
+                write_deltalake(tmp_path / "t", new, mode="append")
+                rows += 1
+            case "checkpoint":
+                writer.checkpoint(force=True)
+    expected = paths_by_deltalake(tmp_path / "t")
+    for table in [*writers, samples_at(tmp_path / "t")]:
+        table.refresh()
+        assert sorted(file.path for file in table.files) == expected
+        assert table.version == DeltaTable(tmp_path / "t").version()
+        assert sum(file.rows for file in table.files) == rows
+    assert DeltaTable(tmp_path / "t").to_pyarrow_dataset().count_rows() == rows
+
+
+def test_a_log_that_was_cleaned_behind_a_follower_is_read_from_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, follower = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
+    table.create()
+    follower.refresh()
+    for number in range(5):
+        table.commit(Change(add=written(table, "x", [{"key": "a"}]), marks={"m": number}))
+    table.checkpoint(force=True)
+    for version in range(table.version + 1):
+        (tmp_path / "t" / commit_file(version)).unlink()
+    monkeypatch.setattr(module, "CHECKPOINT_LOOK_SECONDS", 0.0)
+    assert (follower.refresh().version, len(follower.files), follower.mark("m")) == (5, 5, 4)
+    (tmp_path / "t" / "_delta_log" / "_last_checkpoint").unlink()
+    assert samples_at(tmp_path / "t").version == 5
+    assert follower.files_since(2) == follower.files  # what came when is not known any more
+    assert follower.foreign_changes(2) is None
+    late = samples_at(tmp_path / "t")
+    late._state = replace(late._state, version=2)
+    with pytest.raises(Conflict, match="the log behind version 2 was cleaned up"):
+        late.commit(Change(marks={"other": 1}))
+
+
+def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
+    samples_at(tmp_path / "t").create()
+
+    def append(name: str) -> None:
+        table = samples_at(tmp_path / "t")
+        for number in range(10):
+            table.commit(Change(add=written(table, name, [{"key": name}]), marks={name: number}))
+
+    threads = [threading.Thread(target=append, args=(f"w{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    table = samples_at(tmp_path / "t")
+    assert (len(table.files), table.version) == (40, 40)
+    assert dict(table.marks) == {f"w{number}": 9 for number in range(4)}
+
+
+def test_a_commit_whose_answer_was_lost_is_found_to_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = samples_at(tmp_path / "t")
+    table.create()
+    create = Folder.create
+
+    def unheard(self: Folder, path: str, content: bytes) -> bool:
+        assert create(self, path, content)
+        return False
+
+    monkeypatch.setattr(Folder, "create", unheard)
+    table.commit(Change(add=written(table, "x", [{"key": "a"}]), marks={"m": 1}))
+    assert (table.version, len(table.files)) == (1, 1)
+
+
+def test_endless_commits_of_others_end_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = samples_at(tmp_path / "t")
+    table.create()
+    monkeypatch.setattr(Folder, "create", lambda *_: False)
+    with pytest.raises(Conflict, match="100 commits of other writers came first"):
+        table.commit(Change(marks={"m": 1}))
+
+
+def test_a_commit_that_is_no_json_is_named(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    table.create()
+    (tmp_path / "t" / commit_file(1)).write_text('{"add": ')
+    with pytest.raises(LakeError, match=r"0001.json: expected a commit of a Delta log"):
+        table.refresh()
+
+
+def test_statistics_of_another_writer_may_be_missing(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    table.create()
+    action = {
+        "add": {"path": "day=2026-11-16/prefix=a/x.parquet", "partitionValues": {}, "size": 1, "dataChange": True}
+    }
+    broken = {"add": action["add"] | {"path": "y.parquet", "stats": '{"numRecords": 3, "minValues": {"offset": '}}
+    (tmp_path / "t" / commit_file(1)).write_text("\n".join(json.dumps(each) for each in (action, broken)))
+    files = table.refresh().files
+    assert [(file.rows, file.least, file.partition) for file in files] == [(0, {}, {"day": None, "prefix": None})] * 2
+
+
+def test_names_of_checkpoints() -> None:
+    assert checkpoint_files(7, None) == ["_delta_log/00000000000000000007.checkpoint.parquet"]
+    assert checkpoint_files(7, 2)[1] == "_delta_log/00000000000000000007.checkpoint.0000000002.0000000002.parquet"
+
+
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    table.create()
+    (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_text('{"version": 3}')
+    with pytest.raises(LakeError, match=r"00003.checkpoint.parquet: the log names this checkpoint"):
+        samples_at(tmp_path / "t")
+
+
+def test_a_log_of_its_own_knows_nothing_of_shapes(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"x": [1]}))
+    log = DeltaLog(Folder.at(tmp_path / "t"), [], {"x": pa.int64()})
+    (file,) = log.refresh().files
+    assert (file.rows, file.least, file.greatest) == (1, {"x": 1}, {"x": 1})
+
+
+def test_the_columns_of_a_journal_are_those_of_the_table(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    table.create()
+    assert table.schema.names == [*JOURNAL.names, "day", "prefix"]
+    assert isinstance(table, Table)

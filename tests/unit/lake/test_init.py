@@ -1,0 +1,25 @@
+"""The names users import."""
+
+import subprocess
+import sys
+
+import pytest
+
+import zenspark.lake
+
+
+@pytest.mark.parametrize("name", zenspark.lake.__all__)
+def test_every_name_is_there(name: str) -> None:
+    assert getattr(zenspark.lake, name).__name__ == name
+
+
+def test_other_names_are_not() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = zenspark.lake.nonsense
+
+
+def test_neither_lake_nor_storage_loads_pyspark() -> None:
+    script = "import sys, zenspark.lake, zenspark.storage, zenspark.storage.manager; zenspark.lake.Lake; "
+    script += "print('pyspark' in sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "False"

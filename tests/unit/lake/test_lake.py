@@ -1,0 +1,57 @@
+"""A lake before anything landed in it."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.lake.tables import written
+from zenspark.errors import LakeError, UsageError
+from zenspark.lake.delta_table import Change
+from zenspark.lake.lake import Lake
+from zenspark.lake.offset_marks import marks
+
+
+def test_a_lake_that_is_not_there_is_not_made_by_reading_it(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    assert lake.tables()[:4] == ["samples", "latest", "gaps", "traffic"]
+    assert not lake.exists()
+    assert lake.landed() == {}
+    batches, offsets = lake.newest()
+    assert (list(batches), offsets) == ([], {})
+    with pytest.raises(LakeError, match="there is no lake here"):
+        lake.dataset("samples")
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_new_lake_has_all_tables_and_no_rows(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.create()
+    assert lake.exists()
+    assert {name: lake.dataset(name).count_rows() for name in lake.tables()} == dict.fromkeys(lake.tables(), 0)
+    lake.create()
+    assert pickle.loads(pickle.dumps(lake)).folder == lake.folder
+
+
+def test_importing_it_loads_no_pyspark() -> None:
+    code = "import sys, zenspark.lake.lake, zenspark.storage; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_there_are_no_other_tables(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no table 'sample'; there are: samples, latest"):
+        Lake(tmp_path).table("sample")
+
+
+def test_what_decides_is_in_latest_and_behind_it_in_samples(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    samples, latest = lake.table("samples"), lake.state_table("latest")
+    rows = [{"key": f"k{offset}", "recorder": "r", "offset": offset} for offset in range(4)]
+    samples.commit(Change(add=written(samples, "one", rows), marks=marks({"r": 4})))
+    latest.commit(Change(marks=marks({"r": 3})))
+    batches, offsets = lake.newest()
+    assert [row["key"] for batch in batches for row in batch.to_pylist()] == ["k3"]
+    assert offsets == lake.landed() == lake.snapshot("samples").offsets == {"r": 4}
+    assert lake.snapshot("latest").offsets == {}

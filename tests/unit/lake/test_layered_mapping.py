@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zenspark.lake import layered_mapping
+from zenspark.lake.layered_mapping import MAX_CHANGES, Layered
+
+CHANGES = st.dictionaries(st.integers(0, 6), st.none() | st.text(max_size=2), max_size=4)
+
+
+@given(st.dictionaries(st.integers(0, 6), st.text(max_size=2)), st.lists(CHANGES, max_size=6), st.integers(0, 5))
+def test_every_version_is_as_a_dict_would_be(
+    base: dict[int, str], steps: list[Mapping[int, str | None]], most: int
+) -> None:
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(layered_mapping, "MAX_CHANGES", most)
+        versions = [(Layered(base), dict(base))]
+        for step in steps:
+            before, known = versions[-1]
+            after = {key: value for key, value in {**known, **step}.items() if value is not None}
+            versions.append((before.changed(step), after))
+        for found, expected in versions:  # older ones are what they were
+            assert dict(found) == expected
+            assert (len(found), list(found.items())) == (len(expected), [(key, expected[key]) for key in found])
+            assert [found.get(key) for key in range(7)] == [expected.get(key) for key in range(7)]
+
+
+def test_what_is_gone_is_not_there() -> None:
+    found = Layered({1: "a"}).changed({1: None})
+    assert 1 not in found
+    with pytest.raises(KeyError):
+        found[1]
+
+
+def test_keys_stay_in_their_order() -> None:
+    assert list(Layered({2: "a", 1: "b"}).changed({1: "c", 3: "d"})) == [2, 1, 3]
+
+
+def test_a_large_mapping_is_copied_once_in_many_changes() -> None:
+    base = dict.fromkeys(range(10_000), "x")
+    found = Layered(base)
+    for number in range(MAX_CHANGES):
+        found = found.changed({number: "y"})
+    assert found._base is base
+    found = found.changed({MAX_CHANGES: "y"})
+    assert found._base is not base
+    assert not found._changes

@@ -1,0 +1,173 @@
+"""Rows into Parquet files, and what is said of them."""
+
+from pathlib import Path
+from unittest.mock import patch
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.rows import samples
+from zenspark.arrow import SCHEMA
+from zenspark.journal.block_codec import WORDS, spelled
+from zenspark.lake import parquet_files as files_module
+from zenspark.lake.parquet_files import (
+    CLUSTERED,
+    LARGE_PAYLOAD_BYTES,
+    File,
+    Files,
+    Sizes,
+    batches_of,
+    escaped,
+    grouped,
+    limits,
+    row_groups,
+    shrunk,
+)
+from zenspark.lake.specs import Shape
+from zenspark.lake.storage_path import Folder
+
+SHAPE = Shape("s", SCHEMA, pa.schema([("part", pa.string())]), described=("key", "received_at"))
+
+
+def read(folder: Path, path: str) -> pa.Table:
+    return pq.ParquetFile(folder / path).read()
+
+
+def test_rows_are_read_as_they_were_written_in_a_file_for_each_partition(tmp_path: Path) -> None:
+    files = Files(Folder.at(tmp_path), SHAPE, "batch")
+    rows = pa.Table.from_batches([samples(0, 100)])
+    files.write(rows[:50], {"part": "a/b"})
+    files.write(rows[50:60].cast(spelled(SCHEMA, WORDS)), {"part": "c"})
+    files.write(rows[60:], {"part": "a/b"})
+    one, other = files.close()
+    assert one.path.startswith("part=a%2Fb/part-batch-")
+    assert (one.rows, one.partition, one.size) == (90, {"part": "a/b"}, (tmp_path / one.path).stat().st_size)
+    assert read(tmp_path, one.path).equals(pa.concat_tables([rows[:50], rows[60:]]))
+    assert read(tmp_path, other.path).equals(rows[50:60])
+    assert one.least == {"key": "fleet/r0/pose", "received_at": rows["received_at"][0].as_py()}
+    assert one.greatest == {"key": "fleet/r6/pose", "received_at": rows["received_at"][99].as_py()}
+
+
+def test_a_file_is_read_with_texts_as_dictionaries(tmp_path: Path) -> None:
+    folder = Folder.at(tmp_path)
+    files = Files(folder, SHAPE, "batch")
+    files.write(pa.Table.from_batches([samples(0, 9)]), {"part": "a"})
+    (file,) = files.close()
+    (batch,) = batches_of(folder, file, SHAPE, ["kind", "source_sn"])
+    assert batch.schema.types == [WORDS, pa.int64()]
+    assert [found.num_columns for found in batches_of(folder, file, SHAPE)] == [len(SCHEMA)]
+
+
+def test_no_more_files_stay_open_than_may_be(tmp_path: Path) -> None:
+    files = Files(Folder.at(tmp_path), SHAPE, "batch")
+    rows = pa.Table.from_batches([samples(0, 1)])
+    with patch.object(files_module, "MAX_OPEN_FILES", 3):
+        for _ in range(2):
+            for part in range(4):
+                files.write(rows, {"part": str(part)})
+            files.end_group()
+            assert not files._open
+        files.write(rows, {"part": "5"})
+        files.end_group()
+        assert len(files._open) == 1
+    assert [file.rows for file in files.close()] == [1] * 9
+
+
+@pytest.mark.parametrize(("rows", "size", "expected"), [(10, 1 << 30, [12, 12, 6]), (1 << 30, 1, [4] * 7 + [2])])
+def test_rows_are_grouped_by_their_number_or_their_size(rows: int, size: int, expected: list[int]) -> None:
+    batches = [samples(start, min(start + 4, 30)).cast(spelled(SCHEMA, WORDS)) for start in range(0, 30, 4)]
+    found = list(grouped(batches, rows, size))
+    assert [table.num_rows for table in found] == expected
+    assert all(column.num_chunks == 1 for table in found for column in table.columns)
+    assert pa.concat_tables(table.cast(SCHEMA) for table in found).equals(pa.Table.from_batches([samples(0, 30)]))
+
+
+@pytest.mark.parametrize("value", ["a", "x=y", "100%", "a:b", "[z]", "ü", "\\", "{c", "'q'", "a b", "\x01", "*"])
+def test_a_value_in_the_name_of_a_directory_is_found_again(value: str) -> None:
+    assert "/" not in escaped(value + "/")
+    assert unquote(escaped(value)) == value
+
+
+def test_limits_of_a_column_without_values_are_unknown(tmp_path: Path) -> None:
+    rows = pa.table({"x": pa.array([None, None, 5], pa.int64()), "y": pa.nulls(3, pa.int64())})
+    pq.write_table(rows, tmp_path / "f", row_group_size=2)
+    assert limits(pq.read_metadata(tmp_path / "f"), ["x", "y"]) == ({"x": 5}, {"x": 5})
+
+
+def test_rows_with_large_payloads_are_in_row_groups_of_their_own_behind_the_others(tmp_path: Path) -> None:
+    large = b"x" * LARGE_PAYLOAD_BYTES
+    rows = pa.Table.from_batches([samples(0, 6)])
+    payloads = pa.array([b"a", large, b"b", None, large, b"c"], pa.binary())
+    rows = rows.set_column(rows.schema.get_field_index("payload"), rows.schema.field("payload"), payloads)
+    files = Files(Folder.at(tmp_path), SHAPE, "x")
+    files.write(rows, {"part": "a"})
+    (file,) = files.close()
+    found = pq.ParquetFile(tmp_path / file.path)
+    groups = [found.read_row_group(number)["payload"].to_pylist() for number in range(found.num_row_groups)]
+    assert groups == [[b"a", b"b", None, b"c"], [large, large]]
+
+
+def test_how_many_rows_have_no_value_is_kept_in_the_log() -> None:
+    types = {"x": pa.int64()}
+    written = File("p", 1, 3, {}, {"x": 1}, {"x": 2}, {"x": 1, "y": 2})
+    assert written.nulls == {"x": 1, "y": 2}
+    assert File.logged("p", 1, {}, written.stats, types, 0).nulls == {"x": 1}
+    assert File.logged("p", 1, {}, None, types, 0).nulls == {}
+    assert File.logged("p", 1, {}, '{"nullCount": {"x": "many"}}', types, 0).nulls == {}
+
+
+def test_row_groups_end_at_a_number_of_rows_and_of_bytes() -> None:
+    rows = pa.table({"payload": pa.array([b"xx"] * 7 + [b"y" * 9], pa.binary())})
+    sizes = Sizes(rows=3, small_bytes=4, large_bytes=4)
+    assert [group.num_rows for group in row_groups(rows, sizes)] == [2, 2, 2, 1, 1]
+    assert [group.num_rows for group in row_groups(rows, Sizes(rows=3))] == [3, 3, 2]
+    assert [group.num_rows for group in row_groups(pa.table({"x": [1, 2, 3, 4]}), Sizes(rows=3))] == [3, 1]
+    assert CLUSTERED.small_bytes < CLUSTERED.large_bytes
+
+
+def test_a_dictionary_has_only_what_its_rows_use() -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([3, None, 1, 3], pa.int32()), pa.array(["a", "b", "c", "d"]))
+    nothing = pa.DictionaryArray.from_arrays(pa.array([None] * 4, pa.int32()), pa.array(["secret", "other"]))
+    rows = pa.table({"x": words, "n": nothing, "y": [1, 2, 3, 4]})
+    found = shrunk(rows)
+    assert found["x"].to_pylist() == ["d", None, "b", "d"]
+    assert found["x"].chunk(0).dictionary.to_pylist() == ["b", "d"]
+    assert found["n"].chunk(0).dictionary.to_pylist() == []
+    assert found["n"].null_count == 4
+    assert shrunk(found).equals(found)
+
+
+def test_a_file_tells_nothing_of_the_keys_of_another_partition(tmp_path: Path) -> None:
+    rows = pa.Table.from_batches([samples(0, 100)]).cast(spelled(SCHEMA, WORDS)).unify_dictionaries().combine_chunks()
+    files = Files(Folder.at(tmp_path), SHAPE, "x")
+    files.write(rows[:1], {"part": "a"})
+    (file,) = files.close()
+    assert b"fleet/r3" not in (tmp_path / file.path).read_bytes()
+    assert rows["key"].chunk(0).dictionary.to_pylist()[3].startswith("fleet/r3")
+
+
+def test_what_was_written_before_an_error_is_removed(tmp_path: Path) -> None:
+    files = Files(Folder.at(tmp_path), SHAPE, "x")
+    files.write(pa.Table.from_batches([samples(0, 1)]), {"part": "a"})
+    files.discard()
+    assert not list(tmp_path.glob("**/*.parquet"))
+    assert files.close() == []
+
+
+def test_a_file_of_another_writer_is_read_with_the_columns_of_the_table(tmp_path: Path) -> None:
+    folder = Folder.at(tmp_path)
+    rows = pa.table({"key": pa.array(["a", "b"], pa.large_string()), "payload": [b"1", b"2"], "more": [1, 2]})
+    pq.write_table(rows, tmp_path / "f.parquet")
+    (batch,) = batches_of(folder, File("f.parquet", 1, 2, {}), SHAPE)
+    assert batch.schema == spelled(SCHEMA, WORDS)
+    assert batch.column("key").to_pylist() == ["a", "b"]
+    assert batch.column("kind").null_count == 2
+
+
+def test_a_greatest_time_in_milliseconds_may_have_been_cut() -> None:
+    stats = '{"maxValues": {"t": "2026-11-16T00:00:00.001Z", "u": "2026-11-16T00:00:00.001002Z"}}'
+    types = dict.fromkeys("tu", pa.timestamp("us", "UTC"))
+    greatest = File.logged("f", 1, {}, stats, types, 0).greatest
+    assert (greatest["t"].microsecond, greatest["u"].microsecond) == (1999, 1002)

@@ -1,0 +1,73 @@
+"""Which rows of which files a refresh reads."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from zenspark.journal.block_codec import WORDS, spelled
+from zenspark.lake.parquet_files import File
+from zenspark.lake.pending import Extent
+from zenspark.lake.specs import JOURNAL
+
+EXTENT = Extent({"a": 5}, {"a": 8, "b": 3})
+
+
+def test_an_extent_without_rows_is_empty() -> None:
+    assert not EXTENT.empty
+    assert Extent({"a": 8, "b": 3}, {"a": 8, "b": 3}).empty
+    assert Extent({}, {}).empty
+    assert Extent({"gone": 4}, {}).empty
+
+
+def test_a_backlog_is_limited_for_each_recorder() -> None:
+    assert EXTENT.limited(2) == Extent({"a": 5}, {"a": 7, "b": 2})
+    assert EXTENT.limited(100) == EXTENT
+
+
+def file(least: tuple[str, int] | None, greatest: tuple[str, int] | None) -> File:
+    described = [dict(zip(("recorder", "offset"), each, strict=True)) if each else {} for each in (least, greatest)]
+    return File("f", 1, 1, {}, described[0], described[1])
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "may"),
+    [
+        (("a", 0), ("a", 4), False),
+        (("a", 0), ("a", 5), True),
+        (("a", 7), ("a", 9), True),
+        (("a", 8), ("a", 9), False),
+        (("b", 0), ("b", 0), True),
+        (("unknown", 0), ("unknown", 9), False),
+        (("a", 0), ("b", 0), True),  # of several recorders
+        (None, None, True),
+    ],
+)
+def test_files_that_can_have_its_rows(
+    least: tuple[str, int] | None, greatest: tuple[str, int] | None, may: bool
+) -> None:
+    assert EXTENT.may_hold(file(least, greatest)) is may
+
+
+def test_a_file_without_statistics_of_offsets_may_hold_rows_of_its_recorder() -> None:
+    known, unknown = (File("f", 1, 1, {}, {"recorder": name}, {"recorder": name}) for name in ("a", "c"))
+    assert EXTENT.may_hold(known)
+    assert not EXTENT.may_hold(unknown)
+
+
+def test_rows_are_chosen_one_by_one_whatever_is_beside_them() -> None:
+    given = [("a", 4), ("a", 5), ("b", 0), ("a", 8), ("b", 3), (None, None), ("c", 1), ("a", None), (None, 6), ("a", 7)]
+    rows = pa.RecordBatch.from_pylist([{"recorder": name, "offset": at} for name, at in given], schema=JOURNAL)
+    found = EXTENT.rows_of(rows.cast(spelled(JOURNAL, WORDS))).cast(JOURNAL).to_pylist()
+    assert [(row["recorder"], row["offset"]) for row in found] == [("a", 5), ("b", 0), ("a", 7)]
+
+
+def test_rows_that_landed_late_belong_to_it_as_far_as_they_were_passed_over() -> None:
+    extent = Extent({"a": 10}, {"a": 12}, {"a": ((2, 4), (8, 11))})
+    assert not extent.empty
+    assert not Extent({"a": 12}, {"a": 12}, {"a": ((2, 4),)}).empty
+    rows = pa.RecordBatch.from_pylist([{"recorder": "a", "offset": at} for at in range(20)], schema=JOURNAL)
+    found = extent.rows_of(rows.cast(spelled(JOURNAL, WORDS)))
+    assert found["offset"].to_pylist() == [2, 3, 8, 9, 10, 11]
+    assert [at for at in range(20) if extent.may_hold(file(("a", at), ("a", at)))] == [2, 3, 8, 9, 10, 11]
+    assert extent.limited(1).rows_of(rows.cast(spelled(JOURNAL, WORDS)))["offset"].to_pylist() == [2, 3, 8, 9, 10]

@@ -1,0 +1,159 @@
+"""How to get into S3, and a lake there without Spark; tests/spark/test_lake_s3.py has the rest."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from collections.abc import Iterator
+
+import pytest
+from pyarrow import fs
+
+from tests.s3 import S3, serving
+from zenspark.cli import main
+from zenspark.errors import LakeError
+from zenspark.lake import s3
+from zenspark.lake.delta_table import Change, Table
+from zenspark.lake.specs import TRAFFIC
+from zenspark.lake.storage_path import Folder, Found
+from zenspark.spark.lake import Lake
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3]:
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def reached(server: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+    """A server that the environment names."""
+    for name, value in server.environ.items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def test_options_have_many_names_and_count_more_than_the_environment() -> None:
+    environ = {"AWS_DEFAULT_REGION": "eu-1", "AWS_REGION": "eu-2", "AWS_ENDPOINT_URL": "https://other", "HOME": "/"}
+    for name in ("endpoint", "AWS_ENDPOINT", "aws_endpoint_url", "endpoint_url_s3"):
+        assert s3.settled({name: "http://mine"}, environ) == {
+            "AWS_REGION": "eu-2",
+            "AWS_ENDPOINT_URL": "http://mine",
+            "AWS_ALLOW_HTTP": "true",
+        }
+    assert s3.settled({"timeout": "3s", "token": "t"}, {}) == {"timeout": "3s", "AWS_SESSION_TOKEN": "t"}
+    assert s3.settled({}, {"AWS_ENDPOINT_URL": "https://mine"})["AWS_REGION"] == "us-east-1"
+    assert s3.settled({}, {"AWS_ACCESS_KEY_ID": ""}) == {}
+
+
+def test_credentials_of_two_users_are_not_mixed() -> None:
+    environ = {"AWS_ACCESS_KEY_ID": "one", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
+    assert s3.settled({}, environ) == environ
+    own = {"AWS_ACCESS_KEY_ID": "two", "AWS_SECRET_ACCESS_KEY": "other"}
+    assert s3.settled(own, environ) == own
+
+
+def test_arrow_is_told_the_same() -> None:
+    options = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-1"}
+    found = s3.filesystem(options)
+    assert found.region == "eu-1"
+    assert s3.filesystem(dict(options)) is found
+    assert s3.filesystem({"AWS_SKIP_SIGNATURE": "true", "AWS_REGION": "eu-1"}) is not found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("AWS Error NO_SUCH_BUCKET during x", "there is no bucket 'b' at e"),
+        ("AWS Error EXPIRED_TOKEN during x", "e refuses the credentials (EXPIRED_TOKEN)"),
+        ("AWS Error NETWORK_CONNECTION during x: curlCode: 7; Details: no\n", "e cannot be reached (no)"),
+        ("something\n else", "e does not let us work there (something else)"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(text: str, said: str) -> None:
+    assert s3.reason(text, "b", "e") == said
+
+
+# --- files and tables -------------------------------------------------------------------------------------------------
+
+
+def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
+    bucket = reached.bucket()
+    folder = Folder.at(f"s3://{bucket}/my lake/") / "table"
+    assert not folder.exists()
+    assert (folder.files(), folder.names(), folder.read("no/file")) == ([], [], None)
+    folder.write("a/empty", b"")
+    folder.write("a/one.txt", b"1")
+    folder.write("a/one.txt", b"11")
+    with folder.sink("a/b%20=ü/two.parquet") as sink:
+        sink.write(b"222")
+    with pickle.loads(pickle.dumps(folder)).open("a/b%20=ü/two.parquet") as source:
+        assert source.read() == b"222"
+    assert folder.read("a/one.txt") == b"11"
+    assert folder.files(suffix="t") == [Found("a/b%20=ü/two.parquet", 3), Found("a/one.txt", 2)]
+    assert folder.names("a") == ["b%20=ü", "empty", "one.txt"]
+    folder.remove("a/one.txt")
+    folder.remove("a/one.txt")
+    assert folder.create("a/once", b"1")
+    assert not folder.create("a/once", b"2")
+    folder.link("a/once", "a/twice")
+    assert folder.read("a/twice") == b"1"
+    folder.remove("a")
+    assert not folder.exists("a")
+    there = reached.files().get_file_info(fs.FileSelector(bucket, recursive=True))
+    assert not [info for info in there if info.type == fs.FileType.File]
+
+
+def test_of_two_that_commit_at_once_one_fails(server: S3) -> None:
+    """Who says it by options needs no environment."""
+    folder = Folder.at(f"s3://{server.bucket()}/lake/traffic", server.options)
+    one, other = Table(folder, TRAFFIC), Table(folder, TRAFFIC)
+    one.commit(Change(marks={"turn": 1}))
+    with pytest.raises(LakeError, match="another writer moved 'turn' at the same time"):
+        other.commit(Change(marks={"turn": 1}))
+    assert other.refresh().mark("turn") == 1
+
+
+def test_a_lake_is_there_once_it_has_tables(reached: S3) -> None:
+    lake = Lake(f"s3://{reached.bucket()}/lake")
+    assert not lake.exists()
+    assert lake.landed() == {}
+    assert not lake.exists()
+    lake.create()
+    assert lake.exists()
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def test_a_bucket_that_is_not_there(reached: S3, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LakeError) as raised:
+        Lake("s3://nowhere/lake").landed()
+    assert str(raised.value) == f"s3://nowhere/lake: there is no bucket 'nowhere' at {reached.endpoint}"
+    assert main(["sql", "select 1", "--lake", "s3://nowhere/lake"]) == 2
+    assert f"{raised.value}\n" in capsys.readouterr().err
+    assert main(["sql", "select 1", "--lake", f"s3://{reached.bucket()}/lake"]) == 2
+    assert "there is no lake here" in capsys.readouterr().err
+
+
+def test_credentials_that_are_refused() -> None:
+    with serving({"INITIAL_NO_AUTH_ACTION_COUNT": "0"}) as strict:
+        options = {"endpoint": strict.endpoint, "access_key_id": "nobody", "secret_access_key": "nothing"}
+        with pytest.raises(LakeError, match=f"^s3://b/lake: {strict.endpoint} refuses the credentials"):
+            Lake("s3://b/lake", options).landed()
+
+
+def test_nobody_at_the_endpoint() -> None:
+    endpoint = f"http://127.0.0.1:{closed_port()}"
+    with pytest.raises(LakeError, match=f"^s3://b/lake: {endpoint} cannot be reached"):
+        Lake("s3://b/lake", S3(endpoint).options).landed()

@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zenspark.errors import LakeError
+from zenspark.key.match import intersects
+from zenspark.lake import scan
+from zenspark.lake.column_chunks import Readable
+from zenspark.lake.parquet_files import CLUSTERED, File, Files, limits
+from zenspark.lake.predicates import ALWAYS, NEVER, Flags, Keys, Times
+from zenspark.lake.scan import Newest, Scanner, Wanted
+from zenspark.lake.specs import JOURNAL, SAMPLES
+from zenspark.lake.storage_path import Folder
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LONG = "long/" + "x" * 70
+NAMES = [
+    "a",
+    "a/b",
+    "a/b/c",
+    "a/b/cc",
+    "a/é",
+    "a/\U0001d11e/z",
+    "a/\U0010ffff\U0010ffff",
+    "b/1",
+    "b/10",
+    "b/2",
+    "zz",
+    LONG,
+    LONG + "1",
+    LONG + "2/end",
+    LONG + "\U0010ffff" * 3,
+    "**",
+    "a/*",
+    "a/**",
+    "*/1",
+    "b/1$*",
+    "a/b/$*c",
+    LONG + "$*",
+]
+QUESTIONS = [*NAMES, "b/*", "*", "**/c", "a/b/**", "$*/2", LONG + "1/**", "q", "q/**", "long/*"]
+
+
+# --- rows and files ---------------------------------------------------------------------------------------------------
+
+
+def time_at(second: float | None) -> datetime | None:
+    return None if second is None else EPOCH + timedelta(seconds=second)
+
+
+def row(key: str | None, offset: int, **other: object) -> dict[str, Any]:
+    made: dict[str, Any] = {"key": key, "kind": "PUT", "payload": b"%d" % offset, "encoding": "zenoh/bytes"}
+    return made | {"recorder": "r", "offset": offset, "received_at": time_at(offset), "timestamp_id": "a1"} | other
+
+
+ROWS = st.builds(
+    lambda key, stamp, received, payload, recorder: {
+        "key": key,
+        "timestamp": time_at(stamp),
+        "received_at": time_at(received),
+        "payload": payload,
+        "kind": "PUT" if payload is not None else "DELETE",
+        "encoding": "text/plain",
+        "recorder": recorder,
+    },
+    st.sampled_from([*NAMES, None]),
+    st.none() | st.integers(0, 12),
+    st.integers(0, 12) | st.none(),
+    st.none() | st.binary(max_size=8),
+    st.sampled_from(["r1", "r2", None]),
+)
+WRITTEN = st.fixed_dictionaries(
+    {
+        "row_group_size": st.sampled_from([1, 2, 5, 100]),
+        "write_page_index": st.booleans(),
+        "max_rows_per_page": st.sampled_from([1, 3, 50]),
+        "write_batch_size": st.sampled_from([1, 2, 64]),
+        "use_dictionary": st.booleans(),
+        "dictionary_pagesize_limit": st.sampled_from([1, 20, 1 << 20]),
+        "compression": st.sampled_from(["none", "snappy", "zstd"]),
+        "data_page_version": st.sampled_from(["1.0", "2.0"]),
+        "write_statistics": st.booleans() | st.just(["key"]) | st.just(["timestamp"]),
+        "use_deprecated_int96_timestamps": st.booleans(),
+    }
+)
+
+
+@dataclass
+class World:
+    """Rows in files that many writers wrote."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
+
+    def write(self, root: str, rows: Sequence[dict[str, Any]], options: dict[str, Any], has_statistics: bool) -> None:
+        """One file; another tool may have written it without a column."""
+        name = f"{len(self.files)}.parquet"
+        numbered = [{"offset": len(self.rows) + at, **each} for at, each in enumerate(rows)]
+        table = pa.Table.from_pylist(numbered, schema=JOURNAL)
+        pq.write_table(table.drop_columns(["via", "attachment"]), f"{root}/{name}", **options)
+        footer = pq.read_metadata(f"{root}/{name}")
+        is_told = has_statistics and not options["use_deprecated_int96_timestamps"]
+        least, greatest = limits(footer, SAMPLES.described) if is_told else ({}, {})
+        self.files.append(File(name, Path(root, name).stat().st_size, len(rows), {}, least, greatest))
+        self.rows += table.to_pylist()
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[str, Times]:
+    start, end = draw(st.none() | st.integers(-1, 13)), draw(st.none() | st.integers(-1, 13))
+    times = Times(
+        NEVER if start is None else start * 1_000_000,
+        ALWAYS if end is None else end * 1_000_000,
+    )
+    return draw(st.sampled_from(QUESTIONS)), times
+
+
+def keys_of(question: str) -> Keys:
+    def matching(names: pa.Array) -> Flags:
+        return np.array([intersects(question, name) for name in names.to_pylist()], bool)
+
+    chunks = question.split("/")
+    literal = chunks[: next((at for at, chunk in enumerate(chunks) if "*" in chunk), len(chunks))]
+    return Keys(matching, "/".join(literal) or None, is_exact=len(literal) == len(chunks))
+
+
+def moment(each: dict[str, Any]) -> int | None:
+    time = each["timestamp"] or each["received_at"]
+    return None if time is None else (time - EPOCH) // timedelta(microseconds=1)
+
+
+def naive(rows: Sequence[dict[str, Any]], question: str, times: Times) -> list[dict[str, Any]]:
+    found = []
+    for each in rows:
+        time = moment(each)
+        is_meant = each["key"] is not None and intersects(question, each["key"])
+        if is_meant and time is not None and times.start <= time <= times.end:
+            found.append(each)
+    return found
+
+
+def told(batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
+    rows = [each for batch in batches for each in batch.to_pylist()]
+    return sorted(rows, key=lambda each: each["offset"])
+
+
+@st.composite
+def worlds(draw: st.DrawFn, root: str) -> World:
+    world = World()
+    for _ in range(draw(st.integers(1, 3))):
+        rows = draw(st.lists(ROWS, min_size=1, max_size=12))
+        if draw(st.booleans()):
+            rows.sort(key=lambda each: each["key"] or "")
+        world.write(root, rows, draw(WRITTEN), draw(st.booleans()))
+    return world
+
+
+# --- what is found ----------------------------------------------------------------------------------------------------
+
+
+@given(st.data(), questions())
+def test_a_scan_finds_what_a_filter_of_all_rows_finds(data: st.DataObject, asked: tuple[str, Times]) -> None:
+    question, times = asked
+    with TemporaryDirectory() as root:
+        world = data.draw(worlds(root))
+        scanner = Scanner(Folder.at(root))
+        for _ in range(2):  # the second time from what is kept of the files
+            found = told(list(scanner.rows(world.files, Wanted(keys_of(question), times))))
+            assert found == naive(world.rows, question, times)
+
+
+@given(st.data(), questions(), st.integers(1, 4))
+def test_the_newest_rows_are_among_those_that_a_limit_leaves(
+    data: st.DataObject, asked: tuple[str, Times], limit: int
+) -> None:
+    question, times = asked
+    with TemporaryDirectory() as root:
+        world = data.draw(worlds(root))
+        keys = keys_of(question)
+        batches = Scanner(Folder.at(root)).newest(world.files, Wanted(keys, times), Newest(limit, is_one=keys.is_exact))
+        found = told(list(batches))
+        wanted = naive(world.rows, question, times)
+        assert all(each in wanted for each in found)
+        for key in {None} if keys.is_exact else {each["key"] for each in wanted}:
+            own = [each for each in wanted if key in (None, each["key"])]
+            oldest = sorted((moment(each) or 0 for each in own), reverse=True)[:limit][-1:]
+            assert all(each in found for each in own if oldest and (moment(each) or 0) >= oldest[0])
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+class CountedFile:
+    """A file that says how much of it is read."""
+
+    def __init__(self, folder: Counted, file: Readable) -> None:
+        self._folder = folder
+        self._file = file
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        self._folder.bytes += nbytes
+        self._folder.requests += 1
+        return self._file.read_at(nbytes, offset)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Counted:
+    """A folder that says how much is read."""
+
+    def __init__(self, path: Path, local: bool = True) -> None:
+        self._folder = Folder.at(path)
+        self.address, self.local = str(path), local
+        self.opened: list[str] = []
+        self.bytes = self.requests = 0
+
+    def open(self, path: str) -> CountedFile:
+        self.opened.append(path)
+        return CountedFile(self, self._folder.open(path))
+
+
+COLUMNS = ("key", "payload", "timestamp", "received_at", "offset")
+
+
+def landed(path: Path, rows: list[dict[str, Any]], sizes: Any = CLUSTERED) -> list[File]:  # noqa: ANN401
+    files = Files(Folder.at(path), SAMPLES, "test", sizes)
+    files.write(pa.Table.from_pylist(rows, schema=JOURNAL), {"day": "1970-01-01", "prefix": "a"})
+    return files.close()
+
+
+def test_files_that_statistics_rule_out_are_not_opened(tmp_path: Path) -> None:
+    files = [*landed(tmp_path, [row("a/1", 1)]), *landed(tmp_path, [row("a/2", 2)]), *landed(tmp_path, [row("b", 3)])]
+    folder = Counted(tmp_path)
+    scanner = Scanner(folder)
+    (found,) = scanner.rows(files, Wanted(keys_of("a/2"), Times()))
+    assert found.column("offset").to_pylist() == [2]
+    assert folder.opened == [files[1].path]
+    assert list(scanner.rows(files, Wanted(keys_of("**"), Times(start=4_000_000)))) == []
+    assert len(folder.opened) == 1
+
+
+def test_images_beside_a_small_key_are_not_read(tmp_path: Path) -> None:
+    image = bytes(range(256)) * 400
+    noise = np.random.default_rng(0)
+    rows = [row("a/battery", at) for at in range(100)]
+    rows += [row("a/camera", 100 + at, payload=noise.bytes(len(image))) for at in range(50)]
+    files = landed(tmp_path, rows)
+    folder = Counted(tmp_path)
+    (found,) = Scanner(folder).rows(files, Wanted(keys_of("a/battery"), Times(), COLUMNS))
+    assert found.num_rows == 100
+    assert folder.bytes < len(image)
+
+
+def test_without_a_key_in_the_dictionary_nothing_else_is_read(tmp_path: Path) -> None:
+    rows = [row(key, at, payload=b"x" * 1000) for at, key in enumerate(["a/1", "a/3"] * 1000)]
+    files = landed(tmp_path, rows)
+    folder = Counted(tmp_path)
+    scanner = Scanner(folder)
+    assert list(scanner.rows(files, Wanted(keys_of("a/2"), Times()))) == []
+    folder.bytes = folder.requests = 0
+    assert list(scanner.rows(files, Wanted(keys_of("a/2"), Times()))) == []
+    assert folder.bytes == 0
+
+
+def test_a_second_query_reads_no_footer(tmp_path: Path) -> None:
+    files = landed(tmp_path, [row("a", 1)])
+    folder = Counted(tmp_path)
+    scanner = Scanner(folder)
+    wanted = Wanted(keys_of("a"), Times(), COLUMNS)
+    list(scanner.rows(files, wanted))
+    first = folder.bytes
+    folder.bytes = 0
+    list(scanner.rows(files, wanted))
+    assert 0 < folder.bytes < first / 2
+
+
+def test_what_is_kept_of_files_is_bounded(tmp_path: Path) -> None:
+    files = [file for at in range(4) for file in landed(tmp_path, [row(f"a/{at}", at)])]
+    folder = Counted(tmp_path)
+    scanner = Scanner(folder, cache_bytes=60_000)
+    for file in files:
+        list(scanner.rows([file], Wanted(keys_of("**"), Times())))
+    assert scanner._cache._size <= 60_000
+    folder.bytes = 0
+    list(scanner.rows(files[:1], Wanted(keys_of("**"), Times())))
+    assert folder.bytes == files[0].size
+
+
+def test_few_rows_of_the_newest_files_are_enough_for_a_limit(tmp_path: Path) -> None:
+    files = [file for at in range(0, 100, 10) for file in landed(tmp_path, [row("a", at + n) for n in range(10)])]
+    folder = Counted(tmp_path)
+    (found,) = Scanner(folder).newest(files, Wanted(keys_of("a"), Times()), Newest(3, is_one=True))
+    assert found.column("offset").to_pylist() == [97, 98, 99]
+    assert folder.opened == [files[-1].path]
+
+
+def test_rows_found_elsewhere_count_for_a_limit(tmp_path: Path) -> None:
+    files = landed(tmp_path, [row("a", at) for at in range(10)])
+    folder = Counted(tmp_path)
+    newest = Newest(1, is_one=True)
+    newest.add(["a"], [20_000_000])
+    assert list(Scanner(folder).newest(files, Wanted(keys_of("a"), Times()), newest)) == []
+    assert folder.opened == []
+
+
+def test_a_row_group_whose_keys_all_have_newer_rows_is_left_out(tmp_path: Path) -> None:
+    old = landed(tmp_path, [row("a/1", 1), row("a/2", 2)])
+    new = landed(tmp_path, [row("a/1", 11), row("a/2", 12)])
+    newest = Newest(1)
+    (found,) = Scanner(Counted(tmp_path)).newest([*old, *new], Wanted(keys_of("a/*"), Times()), newest)
+    assert found.column("offset").to_pylist() == [11, 12]
+
+
+def test_large_payloads_come_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "PART_BYTES", 100_000)
+    noise = np.random.default_rng(0)
+    rows = [row("a", at, payload=noise.bytes(20_000)) for at in range(64)]
+    table = pa.Table.from_pylist(rows, schema=JOURNAL)
+    pq.write_table(table, tmp_path / "x", write_page_index=True, write_batch_size=1, data_page_size=1)
+    file = File("x", (tmp_path / "x").stat().st_size, 64, {})
+    batches = list(Scanner(Folder.at(tmp_path)).rows([file], Wanted(keys_of("a"), Times())))
+    assert len(batches) > 5
+    assert [each["payload"] for each in told(batches)] == [each["payload"] for each in rows]
+
+
+def test_elsewhere_few_requests_are_made_and_files_are_read_ahead(tmp_path: Path) -> None:
+    files = [file for at in range(20) for file in landed(tmp_path, [row(f"a/{at}", at), row("a/x", at)])]
+    folder = Counted(tmp_path, local=False)
+    found = list(Scanner(folder).rows(files, Wanted(keys_of("a/*"), Times())))
+    assert [batch.column("offset").to_pylist() for batch in found] == [[at, at] for at in range(20)]
+    assert folder.requests == len(files)  # files as small as these are read with their footers
+
+
+def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> None:
+    files = [file for at in range(20) for file in landed(tmp_path, [row("a", at)])]
+    batches = Scanner(Counted(tmp_path, local=False)).rows(files, Wanted(keys_of("a"), Times()))
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("zenspark-scan")]
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_gone_is_for_the_caller(tmp_path: Path) -> None:
+    file = File("gone", 100, 1, {})
+    with pytest.raises(FileNotFoundError):
+        list(Scanner(Folder.at(tmp_path)).rows([file], Wanted(keys_of("a"), Times())))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"not a Parquet file at all", b"PAR1" + bytes(30) + b"\x08\0\0\0PAR1"]
+)
+def test_what_is_not_parquet_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(LakeError, match="/x: cannot be read: expected"):
+        list(Scanner(Folder.at(tmp_path)).rows([File("x", len(content), 1, {})], Wanted(keys_of("a"), Times())))
+
+
+def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    (file,) = landed(tmp_path, [row("a", 1)])
+    path = tmp_path / file.path
+    path.write_bytes(path.read_bytes()[: file.size // 2])
+    with pytest.raises(LakeError, match="cannot be read"):
+        list(Scanner(Folder.at(tmp_path)).rows([file], Wanted(keys_of("a"), Times())))
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_damaged_files_are_read_or_named(data: st.DataObject) -> None:
+    with TemporaryDirectory() as root:
+        (file,) = landed(Path(root), [row("a", at) for at in range(5)])
+        content = bytearray((Path(root) / file.path).read_bytes())
+        for place in data.draw(st.lists(st.integers(0, file.size - 1), min_size=1, max_size=4)):
+            content[place] = data.draw(st.integers(0, 255))
+        (Path(root) / file.path).write_bytes(content)
+        with suppress(LakeError):
+            list(Scanner(Folder.at(root)).rows([file], Wanted(keys_of("a"), Times())))

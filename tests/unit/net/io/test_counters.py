@@ -1,0 +1,163 @@
+"""Counters of neighbours: kept when they leave, bounded, and logged once per interval."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from zenspark.net.io import counters as module
+from zenspark.net.io.counters import (
+    DROPS,
+    LOSSES,
+    REPORT_SECONDS,
+    CounterRegistry,
+    DropReason,
+    NeighbourCounters,
+    Totals,
+)
+from zenspark.transport.counters import Arrivals, LossReason
+from zenspark.wire.values import ZenohId
+
+ZID, OTHER = ZenohId(0xA1), ZenohId(0xB1)
+ADDRESS = "tcp/127.0.0.1:7447"
+
+
+class Timers:
+    """A clock that goes on when told to."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.due: list[tuple[float, Callable[[], object]]] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def call_at(self, when: float, work: Callable[[], object]) -> None:
+        self.due.append((when, work))
+
+    def go_on(self) -> None:
+        """Run what is next."""
+        ((self.time, work),) = self.due
+        self.due.clear()
+        work()
+
+
+@pytest.fixture
+def timers() -> Timers:
+    return Timers()
+
+
+@pytest.fixture
+def registry(timers: Timers) -> CounterRegistry:
+    return CounterRegistry(timers, contextlib.nullcontext())
+
+
+def arrivals(received: int = 0, **lost: int) -> Arrivals:
+    made = Arrivals()
+    made.received = received
+    for name, count in lost.items():
+        made.lose(LossReason(name), count)
+    return made
+
+
+def test_every_reason_has_its_words() -> None:
+    assert LOSSES.keys() == set(LossReason)
+    assert DROPS.keys() == set(DropReason)
+
+
+def test_a_neighbour_is_counted_over_all_its_links() -> None:
+    counters = NeighbourCounters(ZID)
+    first, second = arrivals(3, interrupted=1), arrivals(4)
+    counters.open(ADDRESS, first)
+    counters.open(ADDRESS, second)
+    counters.drop(DropReason.CONGESTION, 2)
+    counters.drop(DropReason.CONGESTION, 5)
+    first.received += 10
+    assert counters.totals == Totals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
+    counters.close(first)
+    assert counters.is_open
+    counters.close(second)
+    assert not counters.is_open
+    assert counters.totals == Totals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
+
+
+def test_who_comes_back_goes_on_counting(registry: CounterRegistry) -> None:
+    first = arrivals(3)
+    before = registry.open(ZID, ADDRESS, first)
+    registry.close(ZID, first)
+    assert registry.open(ZID, ADDRESS, arrivals(4)) is before
+    (totals,) = registry.totals
+    assert totals.received == 7
+
+
+def test_those_who_left_longest_ago_are_forgotten_and_nobody_who_is_here(
+    registry: CounterRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_NEIGHBOURS", 3)
+    registry.open(ZID, ADDRESS, arrivals())
+    for number in range(1, 6):
+        came = arrivals(number)
+        registry.open(ZenohId(number), ADDRESS, came)
+        registry.close(ZenohId(number), came)
+    assert [totals.zid.value for totals in registry.totals] == [ZID.value, 4, 5]
+    for number in range(10, 15):
+        registry.open(ZenohId(number), ADDRESS, arrivals())
+    assert [totals.zid.value for totals in registry.totals] == [ZID.value, 10, 11, 12, 13, 14]
+
+
+def test_losses_are_logged_once_per_interval_with_a_count(
+    registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    came = arrivals(interrupted=12)
+    registry.open(ZID, ADDRESS, came)
+    registry.open(OTHER, ADDRESS, arrivals(1000))
+    assert caplog.messages == [], "not yet"
+    timers.go_on()
+    assert timers.now() == REPORT_SECONDS
+    assert caplog.messages == [
+        f"lost 12 fragmented messages from a1 ({ADDRESS}) in the last 10 s: "
+        "a new message began before the last fragment; 12 in all"
+    ]
+    caplog.clear()
+    timers.go_on()
+    assert caplog.messages == [], "nothing more was lost"
+    came.lose(LossReason.INTERRUPTED, 677)
+    came.lose(LossReason.SEQUENCE_GAP, 3)
+    timers.go_on()
+    assert caplog.messages == [
+        f"lost 677 fragmented messages from a1 ({ADDRESS}) in the last 10 s: "
+        "a new message began before the last fragment; 689 in all",
+        f"lost 3 frames from a1 ({ADDRESS}) in the last 10 s: sequence numbers were skipped; 3 in all",
+    ]
+
+
+def test_drops_are_logged_in_the_same_way(
+    registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    counters = registry.open(ZID, ADDRESS, arrivals())
+    counters.drop(DropReason.CONGESTION, 4)
+    timers.go_on()
+    counters.drop(DropReason.CONGESTION, 1)
+    timers.go_on()
+    words = f"messages to a1 ({ADDRESS}) in the last 10 s: the link was full;"
+    assert caplog.messages == [f"dropped 4 {words} 4 in all", f"dropped 1 {words} 5 in all"]
+
+
+def test_who_leaves_is_reported_at_once_and_nobody_is_waited_for(
+    registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    came = arrivals(too_large=1)
+    registry.open(ZID, ADDRESS, came)
+    registry.close(ZID, came)
+    assert len(caplog.messages) == 1
+    timers.go_on()
+    assert timers.due == [], "there is no neighbour"
+    assert len(caplog.messages) == 1
+    registry.open(ZID, ADDRESS, arrivals())
+    assert len(timers.due) == 1

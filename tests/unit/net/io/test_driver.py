@@ -1,0 +1,236 @@
+"""The driver: when what is written, what happens when the peer does not read, time, and the end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+
+from tests.unit.net.ends import readable
+from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, qos
+from tests.waiting import PATIENCE
+from zenspark.errors import CloseReason
+from zenspark.net.io.driver import Driver
+from zenspark.net.io.writer import Patience
+from zenspark.net.links.base import Link, pair
+from zenspark.transport.connection import Event
+from zenspark.transport.handshake import Offer, Opened
+
+TALKATIVE = Patience(quiet=3600.0, linger=0.2)
+"""Never so quiet that a message is written by itself."""
+IMPATIENT = Patience(drop_after=0.001, block=0.1, linger=0.1)
+
+
+# -- pausing ------------------------------------------------------------------------------------------------------
+
+
+def test_paused_nothing_is_read_and_resumed_everything_is() -> None:
+    with ends() as (alice, bob):
+        bob.driver.pause()
+        bob.driver.pause()
+        bob.in_loop(lambda: None)
+        assert alice.put(b"waits")
+        assert readable(bob.driver.link)
+        bob.in_loop(lambda: None)
+        assert bob.payloads == []
+        bob.driver.resume()
+        bob.driver.resume()
+        assert bob.wait_payloads(1) == [b"waits"]
+
+
+def test_who_pauses_does_not_take_the_silence_for_the_end() -> None:
+    with ends(Offer(lease_ms=600)) as (alice, bob):
+        bob.driver.pause()
+        assert not alice.wait(lambda: alice.closure is not None, 1.3)
+        assert bob.closure is None
+        bob.driver.resume()
+        assert alice.put(b"still here")
+        assert bob.wait_payloads(1) == [b"still here"]
+
+
+class Buffered(Watched):
+    """A link that has read everything already when its descriptor falls silent, as TLS may."""
+
+    def __init__(self, inner: Link) -> None:
+        super().__init__(inner)
+        self._held = b""
+
+    @property
+    def has_buffered(self) -> bool:
+        return bool(self._held)
+
+    def recv_into(self, buffer: memoryview) -> int:
+        if not self._held:
+            room = memoryview(bytearray(1 << 18))
+            count = self._inner.recv_into(room)
+            if count <= 0:
+                return count
+            self._held = bytes(room[:count])
+        piece, self._held = self._held[:10], self._held[10:]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def test_what_a_link_has_buffered_is_read_although_its_descriptor_is_silent() -> None:
+    left, right = pair()
+    bob = End(Buffered(right), accepting(), QUICK)
+    alice = End(left, opening(), QUICK)
+    alice.wait_open()
+    assert alice.put(b"x" * 5000)
+    assert bob.wait_payloads(1) == [b"x" * 5000]
+    alice.close()
+    bob.close()
+
+
+# -- time ---------------------------------------------------------------------------------------------------------
+
+
+def test_keep_alives_hold_a_silent_session_both_ways() -> None:
+    with ends(Offer(lease_ms=600)) as (alice, bob):
+        assert not alice.wait(lambda: alice.closure is not None, 1.3)
+        assert bob.closure is None
+        assert alice.put(b"alive")
+        assert bob.wait_payloads(1) == [b"alive"]
+
+
+@pytest.mark.parametrize("connects", [True, False])
+def test_a_peer_that_falls_silent_is_given_up(connects: bool) -> None:
+    left, right = pair()
+    alice = End(left, opening() if connects else accepting(), QUICK)
+    bob = End(right, accepting(offer=Offer(lease_ms=150)) if connects else opening(offer=Offer(lease_ms=150)), QUICK)
+    alice.wait_open()
+    bob.wait_open()
+    assert bob.loop.stop(PATIENCE)  # its process hangs, as it were
+    closed = alice.wait_closed()
+    assert closed.reason is CloseReason.EXPIRED
+    assert alice.released.wait(PATIENCE)
+    assert alice.loop.stop(PATIENCE)
+    right.close()
+
+
+# -- the end ------------------------------------------------------------------------------------------------------
+
+
+def test_close_says_why_and_flushes_what_was_said() -> None:
+    with ends(patience=TALKATIVE) as (alice, bob):
+        alice.driver._spoke = time.monotonic()
+
+        def say_and_close() -> None:
+            for number in range(50):
+                alice.put(b"%d" % number)
+            alice.driver.close(CloseReason.EXPIRED)
+
+        alice.in_loop(say_and_close)
+        closed = bob.wait_closed()
+        assert bob.payloads == [b"%d" % n for n in range(50)]
+        assert closed.reason is CloseReason.EXPIRED
+        assert closed.by_peer
+        assert alice.released.wait(PATIENCE)
+
+
+def test_close_flushes_to_a_peer_that_reads_late() -> None:
+    with deaf(Patience(linger=PATIENCE)) as (alice, bob):
+        count = fill(alice)
+        alice.in_loop(alice.driver.close)
+        assert not alice.released.is_set()
+        bob.driver.resume()
+        bob.wait_closed()
+        assert bob.payloads == [b"fill%d" % n + CHUNK for n in range(count)]
+        assert alice.released.wait(PATIENCE)
+
+
+def test_close_does_not_take_back_what_was_said_when_bytes_are_unread() -> None:
+    with ends() as (alice, bob):
+        alice.driver.pause()
+        alice.in_loop(lambda: None)
+        for _ in range(10):
+            assert bob.put(CHUNK)
+        assert alice.put(b"last words")
+        alice.in_loop(alice.driver.close)
+        assert bob.wait_payloads(1) == [b"last words"]
+        assert bob.wait_closed().by_peer
+
+
+def test_two_that_close_at_once_do_not_wait_for_each_other() -> None:
+    with ends(patience=Patience(linger=PATIENCE)) as (alice, bob):
+        start = time.monotonic()
+        for end in (alice, bob):  # neither reads that the other closes before it closes itself
+            end.driver.pause()
+            end.in_loop(lambda: None)
+        for end in (alice, bob):
+            end.in_loop(end.driver.close)
+        assert alice.released.wait(PATIENCE)
+        assert bob.released.wait(PATIENCE)
+        assert time.monotonic() - start < PATIENCE / 2
+
+
+def test_close_ends_in_time_with_a_peer_that_is_stuck() -> None:
+    with deaf(IMPATIENT) as (alice, _):
+        fill(alice)
+        start = time.monotonic()
+        alice.in_loop(alice.driver.close)
+        assert alice.released.wait(PATIENCE)
+        assert time.monotonic() - start < 5.0
+
+
+def test_the_end_of_the_link_is_the_end_of_the_session() -> None:
+    left, right = pair()
+    bob = End(right, accepting(), QUICK)
+    alice = End(left, opening(), QUICK)
+    alice.wait_open()
+    bob.in_loop(bob.driver.release)
+    closed = alice.wait_closed()
+    assert closed.by_peer
+    assert alice.released.wait(PATIENCE)
+    alice.in_loop(alice.driver.close)
+    assert alice.loop.stop(PATIENCE)
+    assert bob.loop.stop(PATIENCE)
+
+
+def test_when_writing_fails_the_session_ends() -> None:
+    with ends() as (alice, _):
+        alice.in_loop(lambda: None)
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        alice.driver.link.close()
+        alice.put(b"into the void", qos(express=True))
+        go_on.set()
+        assert alice.wait_closed().by_peer
+
+
+def test_a_mistake_about_one_peer_closes_its_link(caplog: pytest.LogCaptureFixture) -> None:
+    left, right = pair()
+    alice = End(left, opening(), QUICK)
+
+    class Clumsy(End):
+        def _on_event(self, driver: Driver, event: Event) -> None:
+            super()._on_event(driver, event)
+            if not isinstance(event, Opened) and self.payloads:
+                self.events.clear()
+                raise RuntimeError("a mistake")
+
+    bob = Clumsy(right, accepting(), QUICK)
+    alice.wait_open()
+    with caplog.at_level(logging.ERROR, "zenspark.net"):
+        assert alice.put(b"x")
+        assert alice.wait_closed().reason is CloseReason.GENERIC
+    assert "went wrong" in caplog.text
+    alice.close()
+    bob.close()
+
+
+# -- datagrams ----------------------------------------------------------------------------------------------------
+
+
+def test_datagrams_carry_batches_without_their_length() -> None:
+    with ends(Offer(batch_size=8192), streamed=False) as (alice, bob):
+        sent = [b"%d" % number * 100 for number in range(100)] + [b"large" * 10_000]
+        for payload in sent:
+            assert alice.put(payload)
+        assert bob.wait_payloads(len(sent)) == sent
+        alice.in_loop(alice.driver.close)
+        closed = bob.wait_closed()
+        assert closed.by_peer
+        assert closed.reason is CloseReason.GENERIC

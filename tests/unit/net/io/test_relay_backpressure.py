@@ -1,0 +1,436 @@
+"""A router between one who publishes and one who does not read for the moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.net.ends import meanwhile
+from tests.unit.net.nodes import KEY, TestNode, call, nodes, qos
+from tests.waiting import PATIENCE, until
+from zenspark.errors import CloseReason
+from zenspark.net.io import relay_backpressure as module
+from zenspark.net.io import writer
+from zenspark.net.io.counters import DropReason
+from zenspark.net.io.writer import Patience
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.loop.event_loop import Timer
+from zenspark.net.node.node import Limits
+from zenspark.router.routing.forwarding import Share
+from zenspark.transport.receiver import Pushes
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import NO_LANE, Columns, Cursor, Framing, Outcome
+from zenspark.wire.messages import (
+    Declare,
+    DeclareToken,
+    Frame,
+    NetworkMessage,
+    Push,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+)
+from zenspark.wire.values import Congestion, Priority, WhatAmI, WireExpr
+
+A, B, C = 0xA1, 0xB1, 0xC1
+
+
+class Relay:
+    """A router between a client that publishes and one that does not read for the moment."""
+
+    def __init__(self, block: float) -> None:
+        patience = Patience(block=block, linger=0.1)
+        self.router = TestNode(A, WhatAmI.ROUTER, Limits(patience=patience))
+        self.source, self.target = TestNode(B, WhatAmI.CLIENT), TestNode(C, WhatAmI.CLIENT)
+        there = self.router.place()
+        there = Endpoint.parse(f"{there}#so_rcvbuf=8192")
+        self.target.subscribe()
+        call(self.target, there)
+        self.router.wait_for(C)
+        call(self.source, there)
+        self.router.wait_for(B, C)
+        self.source.wait_for(A)
+        self.target.wait_for(A)
+        (driver,) = self.target.drivers.values()
+        driver.pause()
+        self.reading = driver
+        (self.saying,) = self.source.drivers.values()
+        (self.behind,) = [each for face, each in self.router.drivers.items() if face.zid.value == C]
+
+    def publish(self, congestion: Congestion, reliable: bool = True) -> bool:
+        message = Push(wire_expr=WireExpr(0, KEY), qos=qos(congestion), body=Put(payload=bytes(10_000)))
+        return self.saying.put(encode(message), None, qos(congestion), reliable)
+
+    def all(self) -> tuple[TestNode, ...]:
+        return self.source, self.target, self.router
+
+
+def test_what_is_passed_on_waits_for_who_does_not_read_and_its_source_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        with meanwhile(lambda: [relay.publish(Congestion.BLOCK) for _ in range(3000)]) as result:
+            deadline = time.monotonic() + PATIENCE
+            while not relay.behind.is_behind:
+                assert time.monotonic() < deadline
+                relay.router.wait(lambda: False, 0.01)
+            relay.reading.resume()
+            assert all(result())
+        assert len(relay.target.heard.wait_payloads(3000)) == 3000
+        assert relay.behind._backlog < 2_000_000, "its source was held back"
+
+
+def test_what_may_be_dropped_is_not_passed_on_to_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        sent = [relay.publish(Congestion.DROP) for _ in range(3000)]
+        assert relay.saying.wait_for_room(Congestion.BLOCK)
+        assert relay.router.wait(lambda: relay.behind._backlog < 1_000_000, 0)
+        relay.reading.resume()
+        assert relay.publish(Congestion.BLOCK)
+        assert relay.target.heard.wait(lambda: bool(relay.target.heard.payloads))
+        assert len(relay.target.heard.payloads) <= sum(sent) + 1
+
+
+def test_what_is_not_passed_on_is_counted_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        sent = sum(relay.publish(Congestion.DROP) for _ in range(3000))
+        assert relay.saying.wait_for_room(Congestion.BLOCK)
+        relay.reading.resume()
+        last = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=b"last"))
+        assert relay.saying.put(encode(last), None, qos(Congestion.BLOCK), True)
+        assert relay.target.heard.wait(lambda: b"last" in relay.target.heard.payloads)
+        (totals,) = [each for each in relay.router.counters.totals if each.zid.value == C]
+        assert totals.dropped == {DropReason.CONGESTION: sent + 1 - len(relay.target.heard.payloads)}
+
+
+SHAPES = {"a": Congestion.DROP, "b": Congestion.BLOCK, "c": Congestion.DROP}
+"""Keys, and how publications on them are treated."""
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted", "dropped"),
+    [("aab", "ab", 2), ("aab", "b", 0), ("bb", "b", 0), ("aaa", "a", 3), ("abcabc", "abc", 4), ("abcabc", "bc", 2)],
+)
+def test_of_rows_together_those_are_counted_that_may_be_dropped(keys: str, wanted: str, dropped: int) -> None:
+    messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(SHAPES[key]), body=Put(payload=b"")) for key in keys)
+    columns = Columns(16)
+    assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
+    share = Share.of_none(columns.shape_count)
+    for index in range(columns.shape_count):
+        shape = columns.shape_at(index)
+        if shape.wire_expr.suffix in wanted:
+            share.lanes[index] = 13
+            share.blocking[index] = 13 if shape.qos.congestion is Congestion.BLOCK else NO_LANE
+    assert module._dropped(share, Pushes(columns, 0, len(keys))) == dropped
+
+
+ROWS = {"d": Congestion.DROP, "b": Congestion.BLOCK, "f": Congestion.BLOCK_FIRST, "g": Congestion.BLOCK_FIRST}
+
+
+@pytest.mark.parametrize(
+    ("keys", "passed", "dropped", "is_held"),
+    [
+        ("dfgfb", ["f", "b"], 3, True),
+        ("bdgbf", ["b", "g", "b"], 2, True),
+        ("ddf", ["f"], 2, True),
+        ("f", ["f"], 0, True),
+        ("dd", [], 2, False),
+        ("db", ["b"], 1, True),
+    ],
+)
+def test_of_rows_with_block_first_the_first_waits(keys: str, passed: list[str], dropped: int, is_held: bool) -> None:
+    source, target, pushes, share = Tiny(), Tiny(BEHIND), *rows_of(keys)
+    _, holding = held()
+    for _ in range(2):
+        assert [keys[row] for row in going(holding, source, target, share, pushes)] == passed
+        assert target.dropped.pop(DropReason.CONGESTION, 0) == dropped
+        assert source.paused == ({target} if is_held else set())
+        holding.let_go(target)
+    while_it_waits = [key for key in keys if ROWS[key] is Congestion.BLOCK]
+    going(holding, source, target, share, pushes)
+    assert [keys[row] for row in going(holding, source, target, share, pushes)] == while_it_waits
+    target.backlog = 0
+    assert len(going(holding, source, target, share, pushes)) == len(keys)
+
+
+def rows_of(keys: str) -> tuple[Pushes, Share]:
+    """A row for each key, treated as the key says, and the share of a neighbour that wants all of them."""
+    columns = Columns(16)
+    messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(ROWS[key]), body=Put(payload=b"")) for key in keys)
+    assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
+    share = Share.of_none(columns.shape_count)
+    for index in range(columns.shape_count):
+        congestion = columns.shape_at(index).qos.congestion
+        share.lanes[index] = 13
+        if congestion is Congestion.BLOCK:
+            share.blocking[index] = 13
+        elif congestion is Congestion.BLOCK_FIRST:
+            share.firsts.add(index)
+    return Pushes(columns, 0, len(keys)), share
+
+
+def going(holding: Any, source: Tiny, target: Tiny, share: Share, pushes: Pushes) -> list[int]:  # noqa: ANN401
+    """The rows that go on."""
+    shapes, parts = pushes.columns.shape, holding.sharing(source, target, share, pushes)
+    return [row for start, stop, lanes in parts for row in range(start, stop) if lanes[shapes[row]] != NO_LANE]
+
+
+def test_a_relay_holds_back_who_publishes_with_block_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        with meanwhile(lambda: sum(relay.publish(Congestion.BLOCK_FIRST) for _ in range(3000))) as result:
+            (heard,) = [each for face, each in relay.router.drivers.items() if face.zid.value == B]
+            until(lambda: relay.behind in heard._paused)
+            relay.reading.resume()
+            sent = result()
+        assert relay.publish(Congestion.BLOCK)
+        until(lambda: sum(totals(relay)) == sent + 1)
+
+
+def totals(relay: Relay) -> tuple[int, int]:
+    """How many publications arrived, and how many the router dropped."""
+    (counted,) = [each for each in relay.router.counters.totals if each.zid.value == C]
+    return len(relay.target.heard.payloads), counted.dropped.get(DropReason.CONGESTION, 0)
+
+
+def test_who_takes_nothing_although_others_wait_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    relay = Relay(block=0.3)
+    with nodes(*relay.all()):
+        with meanwhile(lambda: [relay.publish(Congestion.BLOCK) for _ in range(3000)]):
+            relay.router.wait_for(B)
+        assert relay.publish(Congestion.BLOCK), "the source goes on"
+
+
+def test_the_links_one_would_wait_for_are_known_by_key() -> None:
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=bytes(100_000)))
+        deadline = time.monotonic() + PATIENCE
+        while not relay.behind.makes_wait(Congestion.BLOCK):
+            assert time.monotonic() < deadline
+            relay.behind.put(encode(message), None, qos(Congestion.BLOCK), True)
+        assert relay.router.late_links(Congestion.BLOCK) == [relay.behind]
+        assert relay.router.late_links(Congestion.BLOCK, KEY) == [relay.behind]
+        assert relay.router.late_links(Congestion.BLOCK, "nobody/wants/this") == []
+        relay.reading.resume()
+        assert relay.behind.wait_for_room(Congestion.BLOCK)
+        assert relay.router.late_links(Congestion.BLOCK, KEY) == []
+
+
+def test_reliability_is_passed_on() -> None:
+    relay = Relay(block=60.0)
+    with nodes(*relay.all()):
+        relay.reading.resume()
+        for reliable in (True, False):
+            assert relay.publish(Congestion.BLOCK, reliable)
+        relay.target.heard.wait_payloads(2)
+        hearing = relay.reading.connection._hearing
+        assert hearing is not None
+        assert {lane[1] for lane in hearing._lanes if lane[0] is Priority.DATA} == {True, False}
+
+
+# -- everything but publications --------------------------------------------------------------------------------------
+
+
+class Tiny:
+    """A link that is behind by so many bytes, as far as holding back needs it."""
+
+    def __init__(self, backlog: int = 0) -> None:
+        self.backlog = backlog
+        self.taken = 0
+        self.dropped: dict[DropReason, int] = {}
+        self.paused: set[object] = set()
+        self.closed: str | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        return self.backlog > writer.BEHIND
+
+    def drop(self, reason: DropReason, count: int = 1) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + count
+
+    def pause(self, by: object) -> None:
+        self.paused.add(by)
+
+    def resume(self, by: object) -> None:
+        self.paused.discard(by)
+
+    def offer_again(self) -> None:
+        """The link takes nothing."""
+
+    def close(self, reason: CloseReason, text: str) -> None:
+        assert reason is CloseReason.UNRESPONSIVE
+        self.closed = text
+
+
+class Clock:
+    """A loop whose time passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self._timers: list[Timer] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def call_at(self, when: float, work: Callable[[], object]) -> Timer:
+        timer = Timer(self, when, work)  # type: ignore[arg-type]
+        self._timers.append(timer)
+        return timer
+
+    cancelled = 0
+
+    def pass_time(self, seconds: float) -> None:
+        end = self.time + seconds
+        while due := [timer for timer in self._timers if timer.when <= end]:
+            timer = min(due, key=lambda each: each.when)
+            self._timers.remove(timer)
+            self.time = timer.when
+            if timer.work is not None:
+                timer.work()
+        self.time = end
+
+    @property
+    def is_idle(self) -> bool:
+        return not any(timer.work is not None for timer in self._timers)
+
+
+PATIENT = Patience(block=4.0, max_backlog=1 << 25)
+BEHIND = writer.BEHIND + 1
+REQUEST = Request(request_id=1, wire_expr=WireExpr(0, KEY), body=Query())
+
+
+def held() -> tuple[Clock, Any]:
+    clock = Clock()
+    return clock, module.HoldingBack(clock, PATIENT)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        REQUEST,
+        Response(request_id=1, wire_expr=WireExpr(0, KEY), body=Reply(body=Put(payload=b""))),
+        Declare(body=DeclareToken(id=1, wire_expr=WireExpr(0, KEY))),
+        Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=b"")),
+    ],
+)
+def test_the_source_of_what_may_not_be_dropped_is_not_read_until_there_is_room(message: NetworkMessage) -> None:
+    clock, holding = held()
+    source, target = Tiny(), Tiny(BEHIND)
+    assert holding.passes(source, target, message)
+    assert source.paused == {target}
+    target.backlog = 0
+    holding.let_go(target)
+    assert source.paused == set()
+    clock.pass_time(10)
+    assert target.closed is None
+    assert clock.is_idle
+
+
+def test_publications_that_may_be_dropped_are_and_their_source_is_read() -> None:
+    _, holding = held()
+    source, target = Tiny(), Tiny(BEHIND)
+    assert not holding.passes(
+        source, target, Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.DROP), body=Put(payload=b""))
+    )
+    assert (source.paused, target.dropped) == (set(), {DropReason.CONGESTION: 1})
+
+
+def test_of_a_neighbours_publications_with_block_first_one_waits_and_the_others_are_dropped_meanwhile() -> None:
+    _, holding = held()
+    one, other, target, third = Tiny(), Tiny(), Tiny(BEHIND), Tiny(BEHIND)
+    message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK_FIRST), body=Put(payload=b""))
+    assert [holding.passes(one, target, message) for _ in range(3)] == [True, False, False]
+    assert (one.paused, target.dropped) == ({target}, {DropReason.CONGESTION: 2})
+    assert [holding.passes(other, target, message) for _ in range(2)] == [True, False], "each has one of its own"
+    assert holding.passes(one, third, message), "for each link"
+    holding.let_go(target)
+    assert (one.paused, other.paused) == ({third}, set())
+    assert [holding.passes(one, target, message) for _ in range(2)] == [True, False], "it waits no more"
+    for link in (one, target, third):
+        holding.leave(link)
+    assert holding._firsts == {}
+
+
+def test_what_comes_from_no_neighbour_passes() -> None:
+    clock, holding = held()
+    assert holding.passes(None, Tiny(BEHIND), REQUEST)
+    assert clock.is_idle
+
+
+def test_a_link_that_takes_nothing_while_others_wait_is_given_up_in_time() -> None:
+    clock, holding = held()
+    source, target = Tiny(), Tiny(BEHIND)
+    holding.passes(source, target, REQUEST)
+    clock.pass_time(3.9)
+    assert target.closed is None
+    clock.pass_time(0.2)
+    assert target.closed == "took nothing for 4 s"
+    holding.leave(target)
+    assert source.paused == set()
+    assert clock.is_idle
+
+
+def test_a_link_that_takes_something_is_not_given_up() -> None:
+    clock, holding = held()
+    target = Tiny(BEHIND)
+    holding.passes(Tiny(), target, REQUEST)
+    for _ in range(10):
+        clock.pass_time(1.9)
+        target.taken += 1
+    assert target.closed is None
+
+
+@pytest.mark.parametrize(
+    ("backlog", "others", "is_given_up"),
+    [(BEHIND, 0, False), (module.MAX_SILENT_BACKLOG + 1, 0, True), (BEHIND, module.MAX_TOTAL_BACKLOG, True)],
+)
+def test_a_link_that_nobody_waits_for_may_pause_if_little_waits(backlog: int, others: int, is_given_up: bool) -> None:
+    clock, holding = held()
+    target = Tiny(backlog)
+    holding.look_after(target)
+    other = Tiny(others)
+    if others:
+        holding.look_after(other)
+    clock.pass_time(4.1)
+    assert (target.closed is not None) == is_given_up
+
+
+def test_two_that_wait_for_each_other_are_read_again_before_they_are_given_up() -> None:
+    clock, holding = held()
+    one, other = Tiny(BEHIND), Tiny(BEHIND)
+    holding.passes(one, other, REQUEST)
+    holding.passes(other, one, REQUEST)
+    assert (one.paused, other.paused) == ({other}, {one})
+    clock.pass_time(2.1)
+    assert one.paused == other.paused == set()
+    holding.passes(one, other, REQUEST)
+    assert one.paused == set(), "it may be waiting for us"
+    other.backlog = PATIENT.max_backlog // 2 + 1
+    holding.passes(one, other, REQUEST)
+    assert one.paused == {other}, "but there is a limit"
+    one.taken += 1
+    clock.pass_time(2.0)
+    assert (one.closed, other.closed) == (None, "took nothing for 4 s")
+
+
+def test_nothing_is_kept_of_a_link_that_is_gone() -> None:
+    clock, holding = held()
+    gone, target = Tiny(), Tiny(BEHIND)
+    holding.passes(gone, target, REQUEST)
+    holding.leave(gone)
+    assert holding._waiting == {target: set()}
+    holding.leave(target)
+    assert (holding._waiting, holding._looks, holding._exempt) == ({}, {}, set())
+    assert clock.is_idle

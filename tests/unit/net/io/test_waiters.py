@@ -1,0 +1,44 @@
+"""Threads that wait for a condition without holding a lock."""
+
+import threading
+import time
+
+from tests.unit.net.ends import meanwhile
+from tests.waiting import PATIENCE, until
+from zenspark.net.io.waiters import Waiters
+
+
+def test_a_condition_that_holds_is_not_waited_for() -> None:
+    assert Waiters().wait_for(lambda: True, 0.0)
+
+
+def test_a_condition_that_never_holds_is_waited_for_as_long_as_asked() -> None:
+    waiters = Waiters()
+    start = time.monotonic()
+    assert not waiters.wait_for(lambda: False, 0.05)
+    assert time.monotonic() - start >= 0.05
+    assert not waiters._waiting
+
+
+def test_everybody_is_woken_and_looks_again() -> None:
+    waiters = Waiters()
+    ready = threading.Event()
+
+    def wait() -> bool:
+        return waiters.wait_for(ready.is_set, PATIENCE)
+
+    with meanwhile(wait) as first, meanwhile(wait) as second:
+        until(lambda: len(waiters._waiting) == 2)
+        waiters.notify_all()
+        until(lambda: len(waiters._waiting) == 2)
+        ready.set()
+        waiters.notify_all()
+        assert first()
+        assert second()
+    assert not waiters._waiting
+
+
+def test_what_becomes_true_just_before_waiting_is_not_missed() -> None:
+    waiters = Waiters()
+    answers = iter([False, True, True])
+    assert waiters.wait_for(lambda: next(answers), PATIENCE)

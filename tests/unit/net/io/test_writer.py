@@ -1,0 +1,614 @@
+"""Saying things: when what is written, and what happens when the peer does not read."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from array import array
+from collections.abc import Iterator
+from itertools import accumulate
+
+import pytest
+
+from tests.unit.net.ends import meanwhile, receive
+from tests.unit.net.nodes import CHUNK, KEY, QUICK, End, Watched, accepting, deaf, ends, fill, opening, push, qos
+from tests.waiting import PATIENCE
+from zenspark.errors import CloseReason
+from zenspark.net.io.counters import DropReason, NeighbourCounters
+from zenspark.net.io.writer import Patience, hurry
+from zenspark.net.links.base import pair
+from zenspark.transport.handshake import Offer
+from zenspark.wire.codec import decode_batch, encode
+from zenspark.wire.columns import EXPRESS, Columns, Cursor, Framing, Outcome, Relay, Rows, Spans
+from zenspark.wire.messages import Del, Frame, Push
+from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
+
+TALKATIVE = Patience(quiet=3600.0, linger=0.2)
+"""Never so quiet that a message is written by itself."""
+IMPATIENT = Patience(drop_after=0.001, block=0.1, linger=0.1)
+
+
+@contextlib.contextmanager
+def watched(patience: Patience) -> Iterator[tuple[End, End, Watched]]:
+    left, right = pair()
+    link = Watched(left)
+    bob = End(right, accepting())
+    alice = End(link, opening(), patience)
+    try:
+        alice.wait_open()
+        bob.wait_open()
+        link.writes.clear()
+        yield alice, bob, link
+    finally:
+        alice.close()
+        bob.close()
+
+
+# -- when it is written -------------------------------------------------------------------------------------------
+
+
+def test_after_silence_a_message_is_written_at_once_by_who_says_it() -> None:
+    with watched(Patience(quiet=-1.0, linger=0.2)) as (alice, bob, link):
+        assert alice.put(b"hello")
+        assert [by_loop for _, by_loop in link.writes] == [False]
+        assert bob.wait_payloads(1) == [b"hello"]
+
+
+def test_in_a_run_messages_are_batched_and_written_by_the_loop() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        for number in range(100):
+            assert alice.put(b"%d" % number)
+        assert link.writes == []
+        go_on.set()
+        assert bob.wait_payloads(100) == [b"%d" % number for number in range(100)]
+        assert [by_loop for _, by_loop in link.writes] == [True]
+
+
+def test_a_full_batch_is_written_by_who_filled_it() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        for _ in range(4):
+            assert alice.put(CHUNK)
+        assert [by_loop for _, by_loop in link.writes] == [False]
+        assert 60_000 < link.writes[0][0] <= 0xFFFF
+        go_on.set()
+        bob.wait_payloads(4)
+
+
+def test_in_full_flow_the_loop_leaves_the_writing_to_who_fills_batches_and_the_last_one_is_not_forgotten() -> None:
+    sent = [b"%d" % number * 50 for number in range(700)]
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        for payload in sent:
+            assert alice.put(payload)
+        go_on.set()
+        assert bob.wait_payloads(len(sent)) == sent
+        writers = [by_loop for _, by_loop in link.writes]
+        assert writers.count(True) == 1
+        assert writers[-1], "what is left is written by the loop"
+
+
+def test_who_blocks_goes_on_although_the_loop_is_busy() -> None:
+    sent = [b"%d" % number + CHUNK for number in range(100)]
+    with watched(TALKATIVE) as (alice, bob, _):
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        for payload in sent:
+            assert alice.put(payload)
+        go_on.set()
+        assert bob.wait_payloads(len(sent)) == sent
+
+
+def test_who_finds_room_does_not_wait_for_the_loop() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        bob.driver.resume()
+        bob.wait_payloads(count - 2)
+        deadline = time.monotonic() + PATIENCE
+        while not alice.put(b"now", qos(Congestion.DROP)):
+            assert time.monotonic() < deadline
+        go_on.set()
+        assert bob.wait_payloads(count + 1)[-1] == b"now"
+
+
+def batches_of(link: Watched) -> list[list[bytes]]:
+    """The payloads in each batch that was written."""
+    found, data = [], bytes(link.taken)
+    while data:
+        size = int.from_bytes(data[:2], "little")
+        frames, data = decode_batch(data[2 : 2 + size]), data[2 + size :]
+        found.append([message.body.payload for frame in frames for message in frame.msgs])  # type: ignore[attr-defined]
+    return found
+
+
+@contextlib.contextmanager
+def busy(patience: Patience = TALKATIVE) -> Iterator[tuple[End, End, Watched]]:
+    """Two ends, of which one is in the middle of a run, and its loop has something else to do."""
+    with watched(patience) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        try:
+            link.taken.clear()
+            yield alice, bob, link
+        finally:
+            go_on.set()
+
+
+def test_an_express_message_is_written_at_once_in_a_batch_of_its_own() -> None:
+    with busy() as (alice, bob, link):
+        for payload, is_express in [(b"1", False), (b"2", False), (b"3", True), (b"4", True), (b"5", False)]:
+            assert alice.put(payload, qos(express=is_express))
+        assert batches_of(link) == [[b"1", b"2"], [b"3"], [b"4"]]
+        assert bob.wait_payloads(4) == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("in_full_flow", [False, True])
+def test_so_is_an_express_message_that_nobody_waits_with(in_full_flow: bool) -> None:
+    with busy() as (alice, _, link):
+        assert alice.put(b"1")
+        alice.driver._in_full_flow = in_full_flow
+        alice.driver.say(push(b"2"), qos(priority=Priority.REAL_TIME))
+        alice.driver.say(push(b"3"), qos(express=True))
+        alice.driver.say(push(b"4"), qos())
+        assert batches_of(link) == [[b"2"], [b"1"], [b"3"]]
+
+
+def test_so_is_each_of_many_express_rows() -> None:
+    with busy() as (alice, bob, link):
+        assert alice.put(b"0")
+        assert alice.driver.put_rows(rows_of([b"1", b"2", CHUNK]), qos(express=True), True)
+        assert batches_of(link)[:3] == [[b"0"], [b"1"], [b"2"]]
+        assert bob.wait_payloads(4) == [b"0", b"1", b"2", CHUNK]
+
+
+def test_so_is_each_of_the_express_rows_that_are_passed_on() -> None:
+    messages = [push(b"%d" % number, qos(express=number in (2, 3))) for number in range(6)]
+    columns = Columns(8)
+    batch = encode(Frame(reliable=True, sn=0, msgs=tuple(messages)))
+    assert Cursor(batch, Framing.BATCH).decode(columns) is Outcome.END
+    shapes = [columns.shape_at(index) for index in range(columns.shape_count)]
+    lanes = bytes(13 | (EXPRESS if shape.qos.express else 0) for shape in shapes)
+    heads = [encode(Push(wire_expr=shape.wire_expr, qos=shape.qos, body=Del()))[:-1] for shape in shapes]
+    with busy() as (alice, bob, link):
+        alice.driver.relay(Relay(columns, 0, 6, lanes, heads, b"\1"))
+        assert batches_of(link) == [[b"0", b"1"], [b"2"], [b"3"]]
+        alice.driver.drain()
+        assert batches_of(link)[3:] == [[b"4", b"5"]]
+        assert bob.wait_payloads(6) == [b"%d" % number for number in range(6)]
+
+
+def test_what_is_said_without_a_payload_comes_before_what_is_put_later() -> None:
+    with watched(TALKATIVE) as (alice, bob, _):
+        alice.driver._spoke = time.monotonic()
+        alice.driver.say(push(b"said"), qos(priority=Priority.BACKGROUND))
+        assert alice.put(b"put", qos(priority=Priority.REAL_TIME))
+        assert bob.wait_payloads(2) == [b"said", b"put"]
+
+
+def test_nothing_is_said_before_there_is_a_session() -> None:
+    left, right = pair()
+    alice = End(left, opening(), QUICK)
+    with contextlib.closing(right):
+        assert not alice.put(b"too early")
+        alice.driver.say(push(b"too early"), QoS.DEFAULT)
+        assert receive(right)
+    alice.wait_closed()
+    assert alice.released.wait(PATIENCE)
+    assert alice.loop.stop(PATIENCE)
+
+
+def test_a_message_too_large_for_the_session_is_refused_and_the_next_one_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with ends(Offer(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
+        alice.driver.say(push(bytes(100_000)), qos())
+        alice.driver.say(push(b"small"), qos())
+        alice.driver.flush()
+        assert bob.wait_payloads(1) == [b"small"]
+        assert "not sent" in caplog.text
+
+
+def test_what_another_thread_says_is_written_when_it_has_said_all() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        for number in range(3):
+            alice.driver.say(push(b"%d" % number), qos())
+        assert link.writes == []
+        alice.driver.flush()
+        alice.driver.flush()
+        assert [by_loop for _, by_loop in link.writes] == [False]
+        assert bob.wait_payloads(3) == [b"0", b"1", b"2"]
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def rows_of(payloads: list[bytes]) -> Rows:
+    offsets = array("i", [0, *accumulate(map(len, payloads))])
+    return Rows(len(payloads), WireExpr(0, KEY), Spans.from_offsets(b"".join(payloads), offsets))
+
+
+MANY = [b"%d" % number * (number % 50) for number in range(30_000)]
+
+
+def test_rows_are_written_in_runs_by_who_says_them_behind_what_was_said_before() -> None:
+    with watched(TALKATIVE) as (alice, bob, link):
+        alice.driver._spoke = time.monotonic()
+        go_on = threading.Event()
+        alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
+        assert alice.put(b"before")
+        assert alice.driver.put_rows(rows_of(MANY[:1000]), qos(), True)
+        assert [by_loop for _, by_loop in link.writes] == [False, False]
+        go_on.set()
+        assert bob.wait_payloads(1001) == [b"before", *MANY[:1000]]
+
+
+@pytest.mark.parametrize("offer", [Offer(), Offer(compression=True), Offer(qos=False), Offer(batch_size=512)])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_whatever_was_agreed_all_rows_arrive_in_order(offer: Offer, streamed: bool) -> None:
+    sent = [*MANY[:2000], bytes(200_000), b"last"]
+    with ends(offer, streamed=streamed) as (alice, bob):
+        rows = rows_of(sent)
+        assert alice.driver.put_rows(rows, qos(), True)
+        assert rows.row == rows.count
+        assert bob.wait_payloads(len(sent)) == sent
+
+
+def test_rows_arrive_in_a_low_latency_session_too() -> None:
+    with ends(Offer(low_latency=True)) as (alice, bob):
+        assert alice.driver.put_rows(rows_of(MANY), qos(), True)
+        assert bob.wait_payloads(len(MANY)) == MANY
+
+
+def test_rows_that_must_wait_are_not_overwritten_by_those_behind_them() -> None:
+    with ends(buffer_size=4096) as (alice, bob):
+        assert alice.driver.put_rows(rows_of(MANY), qos(), True)
+        assert bob.wait_payloads(len(MANY)) == MANY
+
+
+def test_rows_from_the_loop_do_not_wait_nor_overwrite_each_other() -> None:
+    with deaf(QUICK) as (alice, bob):
+        alice.in_loop(lambda: alice.driver.put_rows(rows_of(MANY), qos(), True))
+        assert alice.driver._residue
+        bob.driver.resume()
+        assert bob.wait_payloads(len(MANY)) == MANY
+
+
+def test_rows_that_may_be_dropped_are_the_last_ones() -> None:
+    with deaf(QUICK) as (alice, bob):
+        rows = rows_of([*MANY, *MANY])
+        assert not alice.driver.put_rows(rows, qos(Congestion.DROP), True)
+        assert 0 < rows.row < rows.count
+        bob.driver.resume()
+        assert bob.wait_payloads(rows.row) == [*MANY, *MANY][: rows.row]
+
+
+def test_rows_that_may_not_be_dropped_wait_until_the_peer_reads() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        with meanwhile(lambda: alice.driver.put_rows(rows_of(MANY), qos(), True)) as result:
+            bob.driver.resume()
+            assert result()
+        assert bob.wait_payloads(count + len(MANY))[count:] == MANY
+
+
+def test_no_rows_are_said_before_or_after_a_session() -> None:
+    left, right = pair()
+    alice = End(left, opening(), QUICK)
+    with contextlib.closing(right):
+        assert not alice.driver.put_rows(rows_of([b"early"]), qos(), True)
+    alice.wait_closed()
+    assert alice.released.wait(PATIENCE)
+    assert alice.loop.stop(PATIENCE)
+    with ends() as (alice, bob):
+        alice.in_loop(alice.driver.close)
+        rows = rows_of([b"late"])
+        assert not alice.driver.put_rows(rows, qos(), True)
+        assert rows.row == 0
+        assert bob.payloads == []
+
+
+# -- when the peer does not read ----------------------------------------------------------------------------------
+
+
+def test_block_waits_and_goes_on_in_order_with_nothing_lost() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        blocked = threading.Event()
+
+        def publish() -> bool:
+            blocked.set()
+            return all(alice.put(b"more%d" % number) for number in range(500))
+
+        with meanwhile(publish) as result:
+            assert blocked.wait(PATIENCE)
+            bob.driver.resume()
+            assert result()
+        payloads = bob.wait_payloads(count + 500)
+        assert payloads == [b"fill%d" % n + CHUNK for n in range(count)] + [b"more%d" % n for n in range(500)]
+
+
+def test_drop_waits_a_moment_once_and_then_not_at_all() -> None:
+    with deaf(Patience(drop_after=0.05, linger=0.1)) as (alice, bob):
+        count = fill(alice)
+        start = time.monotonic()
+        assert not alice.put(b"dropped", qos(Congestion.DROP))
+        waited = time.monotonic() - start
+        assert waited >= 0.05
+        assert not any(alice.put(b"dropped", qos(Congestion.DROP)) for _ in range(1000))
+        assert time.monotonic() - start < waited + 5.0, "a thousand waits would take fifty seconds"
+        bob.driver.resume()
+        bob.wait_payloads(count)
+        assert alice.driver.wait_for_room(Congestion.BLOCK)
+        assert alice.put(b"kept", qos(Congestion.DROP))
+        assert bob.wait_payloads(count + 1)[-1] == b"kept"
+
+
+def test_of_block_first_one_waits_and_the_others_are_dropped() -> None:
+    first = qos(Congestion.BLOCK_FIRST)
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        with meanwhile(lambda: alice.put(b"first", first)) as result:
+            while not alice.driver._has_first:
+                time.sleep(0)
+            assert not alice.put(b"second", first)
+            assert not alice.put(b"third", first)
+            bob.driver.resume()
+            assert result()
+        assert bob.wait_payloads(count + 1)[-1] == b"first"
+        assert alice.put(b"fourth", first)
+        assert bob.wait_payloads(count + 2)[-1] == b"fourth"
+
+
+def test_a_peer_that_takes_nothing_is_given_up() -> None:
+    with deaf(IMPATIENT) as (alice, _):
+        fill(alice)
+        assert not alice.put(b"never")
+        closed = alice.wait_closed()
+        assert closed.reason is CloseReason.UNRESPONSIVE
+        assert not closed.by_peer
+        assert not alice.put(b"over"), "a driver that is closed takes nothing"
+        assert not alice.driver.wait_for_room(Congestion.BLOCK)
+
+
+def test_who_waits_is_woken_when_the_session_ends() -> None:
+    with deaf(Patience(block=60.0, linger=0.1)) as (alice, _):
+        fill(alice)
+        with meanwhile(lambda: alice.put(b"never")) as result:
+            alice.in_loop(alice.driver.close)
+            assert not result()
+
+
+def test_the_loop_itself_never_waits() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        alice.in_loop(lambda: alice.put(b"from the loop"))
+        bob.driver.resume()
+        assert bob.wait_payloads(count + 1)[-1] == b"from the loop"
+
+
+def test_who_is_in_a_hurry_never_waits() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        with hurry:
+            assert alice.put(b"one too many")
+            assert not alice.put(b"dropped", qos(Congestion.DROP))
+            assert not alice.put(b"dropped", qos(Congestion.BLOCK_FIRST))
+        bob.driver.resume()
+        assert bob.wait_payloads(count + 1)[-1] == b"one too many"
+
+
+def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
+    with deaf(QUICK) as (alice, bob):
+        makes_wait = alice.driver.makes_wait
+        assert not any(makes_wait(congestion) for congestion in Congestion)
+        fill(alice)
+        assert all(makes_wait(congestion) for congestion in Congestion)
+        assert not alice.put(b"dropped", qos(Congestion.DROP))
+        assert not makes_wait(Congestion.DROP), "it was found out just now that there is no room"
+        with meanwhile(lambda: alice.put(b"first", qos(Congestion.BLOCK_FIRST))) as result:
+            deadline = time.monotonic() + PATIENCE
+            while not alice.driver._has_first and time.monotonic() < deadline:
+                time.sleep(0)
+            assert not makes_wait(Congestion.BLOCK_FIRST), "another one waits already"
+            assert makes_wait(Congestion.BLOCK)
+            bob.driver.resume()
+            assert result()
+        assert alice.driver.wait_for_room(Congestion.BLOCK)
+        assert not any(makes_wait(congestion) for congestion in Congestion)
+
+
+def test_nobody_waits_for_a_link_that_is_closed() -> None:
+    with deaf(Patience(linger=1.0)) as (alice, _):
+        fill(alice)
+        alice.in_loop(alice.driver.close)
+        assert not alice.driver.makes_wait(Congestion.BLOCK)
+
+
+def test_draining_waits_until_everything_is_written() -> None:
+    with deaf(QUICK) as (alice, bob):
+        count = fill(alice)
+        with meanwhile(alice.driver.drain):
+            bob.driver.resume()
+        assert not alice.driver._residue
+        bob.wait_payloads(count)
+
+
+def test_a_large_message_passes_a_narrow_link() -> None:
+    large = bytes(range(256)) * 8000
+    with ends(buffer_size=4096) as (alice, bob):
+        assert alice.put(large)
+        assert bob.wait_payloads(1) == [large]
+
+
+@pytest.mark.parametrize("offer", [Offer(compression=True), Offer(qos=False), Offer(batch_size=512)])
+def test_whatever_was_agreed_everything_arrives(offer: Offer) -> None:
+    sent = [b"%d" % number * (number % 50) for number in range(300)]
+    with ends(offer) as (alice, bob):
+        for payload in sent:
+            assert alice.put(payload)
+        assert bob.wait_payloads(len(sent)) == sent
+
+
+def counted(alice: End) -> NeighbourCounters:
+    """Counters for what this end does not send."""
+    counters = NeighbourCounters(ZenohId(0xB0B))
+    alice.driver.audience = (counters,)
+    return counters
+
+
+def test_what_is_dropped_is_counted_by_reason() -> None:
+    with deaf(IMPATIENT) as (alice, _):
+        counters = counted(alice)
+        fill(alice)
+        assert not any(alice.put(b"dropped", qos(Congestion.DROP)) for _ in range(10))
+        assert counters.totals.dropped == {DropReason.CONGESTION: 10}
+        assert not alice.put(b"never")
+        assert counters.totals.dropped[DropReason.BLOCKED] == 1
+        alice.wait_closed()
+        assert not alice.put(b"over")
+        waited = counters.totals.dropped.pop(DropReason.UNRESPONSIVE)
+        assert waited == 1, "what lay before them"
+        found = {DropReason.CONGESTION: 10, DropReason.BLOCKED: 1, DropReason.UNRESPONSIVE: waited}
+        assert counters.totals.dropped == found, "there is no neighbour"
+
+
+def test_rows_that_are_dropped_are_counted() -> None:
+    with deaf(QUICK) as (alice, _):
+        counters = counted(alice)
+        rows = rows_of([*MANY, *MANY])
+        assert not alice.driver.put_rows(rows, qos(Congestion.DROP), True)
+        assert counters.totals.dropped == {DropReason.CONGESTION: rows.count - rows.row}
+
+
+def test_what_is_sent_is_not_counted_as_dropped() -> None:
+    with ends() as (alice, bob):
+        counters = counted(alice)
+        assert all(alice.put(b"sent", qos(Congestion.BLOCK)) for _ in range(100))
+        assert alice.driver.put_rows(rows_of(MANY), qos(Congestion.BLOCK), True)
+        bob.wait_payloads(100 + len(MANY))
+        assert counters.totals.dropped == {}
+
+
+def test_what_is_too_large_to_be_said_is_counted() -> None:
+    with ends(Offer(low_latency=True, qos=False)) as (alice, bob):
+        counters = counted(alice)
+        alice.driver.say(push(bytes(100_000)), qos())
+        alice.put(b"next")
+        assert bob.wait_payloads(1) == [b"next"]
+        assert counters.totals.dropped == {DropReason.TOO_LARGE: 1}
+
+
+# -- passing on
+
+
+def rows_to_pass_on(*payloads: bytes) -> tuple[Columns, Relay]:
+    columns = Columns(16)
+    content = encode(Frame(reliable=True, sn=1, msgs=tuple(push(payload) for payload in payloads)))
+    assert Cursor(content, Framing.BATCH).decode(columns) is Outcome.END
+    head = encode(Push(wire_expr=WireExpr(0, KEY), qos=qos(), body=Del()))[:-1]
+    return columns, Relay(columns, 0, len(payloads), bytes([13]), [head], b"\1")
+
+
+@pytest.mark.parametrize("low_latency", [False, True])
+def test_what_is_passed_on_arrives_but_for_what_is_too_large(
+    low_latency: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    offer = Offer(low_latency=low_latency, batch_size=100, qos=not low_latency)
+    with ends(offer) as (alice, bob):
+        columns, rows = rows_to_pass_on(b"first", b"x" * 200, b"last")
+        with caplog.at_level(logging.WARNING, "zenspark.net"):
+            alice.in_loop(lambda: alice.driver.relay(rows))
+            expected = [b"first", b"last"] if low_latency else [b"first", b"x" * 200, b"last"]
+            assert bob.wait_payloads(len(expected)) == expected
+        assert ("was not sent" in caplog.text) is low_latency
+        assert len(columns) == 3
+
+
+def test_nothing_is_passed_on_before_or_after_a_session() -> None:
+    left, right = pair()
+    end = End(left, opening())
+    _, rows = rows_to_pass_on(b"x")
+    end.in_loop(lambda: end.driver.relay(rows))
+    assert rows.lane >= 0
+    end.close()
+    right.close()
+    with ends() as (alice, _):
+        alice.in_loop(alice.driver.close)
+        alice.in_loop(lambda: alice.driver.relay(rows))
+        assert rows.lane >= 0
+
+
+# -- the limit of what waits ------------------------------------------------------------------------------------------
+
+BOUNDED = Patience(block=60.0, linger=0.2, max_backlog=200_000)
+
+
+def test_what_the_loop_says_to_a_peer_that_does_not_read_is_bounded() -> None:
+    with deaf(BOUNDED) as (alice, _):
+        counters = counted(alice)
+        message = push(CHUNK)
+
+        def say() -> None:
+            for _ in range(100):
+                alice.driver.say(message, message.qos)
+
+        alice.in_loop(say)
+        closed = alice.wait_closed()
+        assert closed.reason is CloseReason.UNRESPONSIVE
+        assert "bytes wait for it" in closed.text
+        assert counters.totals.dropped[DropReason.BACKLOG] > 50
+        assert alice.driver.backlog == 0, "nothing is kept of it"
+
+
+def test_what_is_relayed_to_a_peer_that_does_not_read_is_bounded() -> None:
+    """Short publications whose key takes long words to say: they are many more bytes than came in."""
+    columns = Columns(1 << 15)
+    pushes = tuple(push(b"x") for _ in range(2000))
+    frame = encode(Frame(reliable=True, sn=0, msgs=pushes))
+    assert Cursor(frame, Framing.BATCH).decode(columns) is Outcome.END
+    head = encode(Push(wire_expr=WireExpr(0, "k" * 10_000), qos=qos(), body=Del()))[:-1]
+    with deaf(BOUNDED) as (alice, _):
+        lanes = bytes([Priority.DATA | 8]) * columns.shape_count
+        relay = Relay(columns, 0, len(pushes), lanes, [head] * columns.shape_count, bytes(1))
+        alice.in_loop(lambda: alice.driver.relay(relay))
+        assert alice.wait_closed().reason is CloseReason.UNRESPONSIVE
+        assert relay.lane >= 0, "the rest was not even written"
+
+
+def test_a_put_that_waits_can_be_interrupted_at_any_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def contend() -> None:
+        while not done.is_set():
+            with alice.driver._lock:
+                time.sleep(0)
+
+    monkeypatch.setattr("zenspark.net.io.writer.LOOK_AGAIN", 0.0001)
+    done = threading.Event()
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    interrupts = 0
+    with deaf(Patience(block=60.0, linger=0.1)) as (alice, _):
+        fill(alice)
+        with meanwhile(contend):
+            for number in range(300):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005 + number % 20 * 0.0001)
+                    alice.put(b"never")
+                except KeyboardInterrupt:
+                    interrupts += 1
+            done.set()
+        signal.signal(signal.SIGALRM, previous)
+        assert interrupts == 300
+        assert alice.driver._lock.acquire(timeout=PATIENCE)
+        alice.driver._lock.release()

@@ -1,0 +1,169 @@
+import contextlib
+import fcntl
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.unit.net.ends import connect, joined, listen, receive, send
+from tests.waiting import PATIENCE
+from zenspark.errors import LinkError, UsageError
+from zenspark.net.links import unix
+from zenspark.net.links.endpoint import Endpoint
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "zenoh.sock"
+
+
+def at(path: Path, options: str = "") -> str:
+    return f"unixsock-stream/{path}{options}"
+
+
+def test_bytes_arrive(path: Path) -> None:
+    with joined(at(path)) as (left, right):
+        assert left.dst == right.src == at(path)
+        assert left.src.startswith("unixsock-stream/")
+        assert left.src != left.dst
+        assert left.is_streamed
+        assert left.mtu == 65535
+        assert left.interfaces == ()
+        send(left, b"hello")
+        assert receive(right, 5) == b"hello"
+        right.close()
+        assert receive(left) == b""
+
+
+def test_the_files_go_with_the_listener(path: Path) -> None:
+    listener = listen(at(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert listener.locator.text == at(path)
+    assert listener.accept() is None
+    listener.close()
+    listener.close()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_who_may_connect_can_be_chosen(path: Path) -> None:
+    with contextlib.closing(listen(at(path, "#file_access_mask=0o660"))):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+
+
+def test_a_file_nobody_listens_on_any_more_is_replaced(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(path))
+    path.with_name("zenoh.sock.lock").touch()
+    with joined(at(path)) as (left, right):
+        send(left, b"hello")
+        assert receive(right, 5) == b"hello"
+
+
+def test_a_file_somebody_listens_on_stays(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen()
+        with pytest.raises(LinkError, match=r"cannot listen: in use$"):
+            listen(at(path))
+        assert path.exists()
+
+
+def test_a_full_backlog_means_that_somebody_is_there(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as other, contextlib.ExitStack() as stack:
+        other.bind(str(path))
+        other.listen(0)
+        for _ in range(2):
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.setblocking(False)
+            waiting.connect_ex(str(path))
+        with pytest.raises(LinkError, match=r"cannot listen: in use \("):
+            listen(at(path))
+        assert path.exists()
+
+
+def test_two_listeners_do_not_share_a_path(path: Path) -> None:
+    with contextlib.closing(listen(at(path))) as first:
+        with pytest.raises(LinkError, match="cannot listen: in use"):
+            listen(at(path))
+        with contextlib.closing(connect(first)):
+            pass
+
+
+def test_the_lock_of_eclipse_zenoh_is_respected(path: Path) -> None:
+    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(LinkError, match="in use"):
+        listen(at(path))
+    os.close(descriptor)
+    listen(at(path)).close()
+
+
+def test_a_lock_file_that_was_replaced_is_locked_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = fcntl.flock, list[int]()
+
+    def replace_first(descriptor: int, how: int) -> None:
+        real(descriptor, how)
+        calls.append(descriptor)
+        if len(calls) == 1:
+            os.unlink(f"{path}.lock")
+
+    monkeypatch.setattr(fcntl, "flock", replace_first)
+    listen(at(path)).close()
+    assert len(calls) == 2
+
+
+def test_other_files_stay(path: Path) -> None:
+    path.write_text("precious")
+    with pytest.raises(LinkError, match="that is not a socket"):
+        listen(at(path))
+    assert path.read_text() == "precious"
+
+
+def test_a_path_taken_over_by_somebody_else_stays(path: Path) -> None:
+    listener = listen(at(path))
+    path.unlink()
+    path.write_text("somebody else's")
+    listener.close()
+    assert path.read_text() == "somebody else's"
+
+
+def test_another_process_leaves_the_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = listen(at(path))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    listener.close()
+    assert path.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_leaves_the_files(path: Path) -> None:
+    with contextlib.closing(listen(at(path))) as listener:
+        child = os.fork()
+        if not child:
+            listener.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert path.exists()
+
+
+def test_nobody_there(path: Path) -> None:
+    with pytest.raises(LinkError, match="No such file or directory"):
+        unix.connect(Endpoint.parse(at(path)), PATIENCE)
+
+
+def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(LinkError, match="No such file or directory"):
+        listen(at(tmp_path / "nowhere" / "a"))
+
+
+def test_a_path_that_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="more than 107 bytes"):
+        listen(at(tmp_path / ("x" * 120)))
+
+
+def test_a_system_without_unix_sockets(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "AF_UNIX")
+    with pytest.raises(UsageError, match="needs a system"):
+        unix.connect(Endpoint.parse(at(path)), PATIENCE)

@@ -1,0 +1,458 @@
+"""The loop: timers, work from other threads, descriptors, mistakes, the end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.net.ends import in_thread
+from tests.waiting import PATIENCE, until
+from zenspark.net.loop.event_loop import (
+    MANY_CANCELLED,
+    MAX_FAILED_TURNS,
+    MAX_TIMER_DELAY_SECONDS,
+    Loop,
+    hand_over,
+    sever,
+)
+from zenspark.net.loop.read_coalescing import REST
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Loop]:
+    loop = Loop("test-loop")
+    loop.start()
+    try:
+        yield loop
+    finally:
+        assert loop.stop(PATIENCE)
+
+
+def test_work_of_other_threads_runs_in_the_loop_in_order() -> None:
+    done: queue.Queue[tuple[int, bool]] = queue.Queue()
+
+    def note(number: int) -> None:
+        done.put((number, loop.is_current))
+
+    with running() as loop:
+        for number in range(100):
+            loop.call_soon(partial(note, number))
+        assert [done.get(timeout=PATIENCE) for _ in range(100)] == [(number, True) for number in range(100)]
+        assert not loop.is_current
+
+
+def test_a_sleeping_loop_is_woken_each_time() -> None:
+    with running() as loop:
+        for _ in range(50):
+            woken = threading.Event()
+            loop.call_soon(woken.set)
+            assert woken.wait(PATIENCE)
+
+
+def test_many_threads_may_call_at_once() -> None:
+    done = threading.Semaphore(0)
+    with running() as loop:
+
+        def call_often() -> None:
+            for _ in range(200):
+                loop.call_soon(done.release)
+
+        threads = [in_thread(call_often) for _ in range(4)]
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert all(done.acquire(timeout=PATIENCE) for _ in range(800))
+
+
+def test_timers_come_in_the_order_of_their_time_and_not_before_it() -> None:
+    seen: queue.Queue[tuple[str, float]] = queue.Queue()
+    with running() as loop:
+        start = loop.now()
+        loop.call_at(start + 0.03, lambda: seen.put(("late", loop.now())))
+        loop.call_at(start + 0.01, lambda: seen.put(("early", loop.now())))
+        loop.call_at(start - 1, lambda: seen.put(("at once", loop.now())))
+        found = [seen.get(timeout=PATIENCE) for _ in range(3)]
+    assert [name for name, _ in found] == ["at once", "early", "late"]
+    assert found[1][1] >= start + 0.01
+    assert found[2][1] >= start + 0.03
+
+
+def test_a_cancelled_timer_never_comes() -> None:
+    seen: queue.Queue[str] = queue.Queue()
+    with running() as loop:
+        timer = loop.call_at(loop.now() + 0.01, lambda: seen.put("cancelled"))
+        timer.cancel()
+        timer.cancel()
+        loop.call_at(loop.now() + 0.02, lambda: seen.put("kept"))
+        assert seen.get(timeout=PATIENCE) == "kept"
+    assert seen.empty()
+
+
+def test_cancelled_timers_do_not_pile_up() -> None:
+    loop = Loop("test-loop")
+    timers = [loop.call_at(loop.now() + 1000, lambda: None) for _ in range(3 * MANY_CANCELLED)]
+    kept = loop.call_at(loop.now() + 1000, lambda: None)
+    loop.start()
+    for timer in timers:
+        timer.cancel()
+    for _ in range(2):  # the first turn may have begun before
+        turned = threading.Event()
+        loop.call_soon(turned.set)
+        assert turned.wait(PATIENCE)
+        loop.call_soon(lambda: None)
+    assert loop.stop(PATIENCE)
+    assert len(loop._timers) <= MANY_CANCELLED + 1
+    assert kept.work is not None
+
+
+def test_a_mistake_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    went_on = threading.Event()
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+        loop.call_soon(lambda: 1 / 0)
+        loop.call_at(0, lambda: [][0])
+        loop.call_soon(went_on.set)
+        assert went_on.wait(PATIENCE)
+    assert len(caplog.records) == 2
+    assert caplog.records[0].exc_info is not None
+
+
+@pytest.mark.parametrize("seconds", [2.2e6, 1e10, 2.0**53, float("inf")])
+def test_a_timer_in_the_far_future_does_not_end_the_loop(seconds: float) -> None:
+    with running() as loop:
+        for _ in range(3):  # in the second turn at the latest it is the only timer
+            loop.call_at(loop.now() + seconds, lambda: None)
+            turned = threading.Event()
+            loop.call_soon(turned.set)
+            assert turned.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError()])
+def test_whatever_work_raises_the_loop_goes_on(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise error
+
+    went_on = threading.Event()
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+        for start in (loop.call_soon, loop.call_last, loop.lend_soon, partial(loop.call_at, 0)):
+            start(fail)
+        loop.call_at(loop.now() + 0.001, lambda: loop.call_last(went_on.set))
+        assert went_on.wait(PATIENCE)
+    assert len(caplog.records) == 4
+
+
+class Failing:
+    """A poller that fails so many times."""
+
+    def __init__(self, loop: Loop, times: int) -> None:
+        self._poller = loop._poller
+        self.left = times
+        loop._poller = self
+
+    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+        if self.left:
+            self.left -= 1
+            raise OSError("no")
+        return self._poller.poll(timeout)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever pollers have
+        return getattr(self._poller, name)
+
+
+def test_a_turn_that_fails_is_logged_and_the_loop_goes_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
+    with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
+        failing = Failing(loop, MAX_FAILED_TURNS - 1)
+        loop.call_soon(lambda: None)  # it sleeps in the poller it had before
+        until(lambda: not failing.left)
+        turned = threading.Event()
+        loop.call_soon(turned.set)
+        assert turned.wait(PATIENCE)
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * (MAX_FAILED_TURNS - 1)
+
+
+def test_a_loop_that_cannot_go_on_logs_that_and_tells_its_owner(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
+    loop, told, cleaned = Loop("test-loop"), threading.Event(), threading.Event()
+    loop.on_failed = told.set
+    with caplog.at_level(logging.ERROR, "zenspark.net"):
+        loop.start()
+        Failing(loop, 1_000_000)
+        loop.call_soon(cleaned.set)
+        assert told.wait(PATIENCE)
+        assert loop._ended.wait(PATIENCE)
+        assert cleaned.wait(PATIENCE), "what was queued is still run"
+    assert caplog.records[-1].levelname == "CRITICAL"
+    assert loop.stop(PATIENCE)
+
+
+def test_a_thread_of_the_loop_that_fails_outside_of_turns_tells_its_owner(caplog: pytest.LogCaptureFixture) -> None:
+    loop, told = Loop("test-loop"), threading.Event()
+    loop.on_failed = told.set
+
+    def fail() -> bool:
+        raise MemoryError
+
+    loop._lead = fail  # type: ignore[method-assign]
+    with caplog.at_level(logging.ERROR, "zenspark.net"):
+        loop.start()
+        assert told.wait(PATIENCE)
+        assert loop._ended.wait(PATIENCE)
+    assert [record.levelname for record in caplog.records] == ["CRITICAL"] * 2
+
+
+def test_after_a_stall_what_arrived_is_read_before_timers_run() -> None:
+    order: queue.Queue[str] = queue.Queue()
+    left, right = socket.socketpair()
+    with left, right, running() as loop:
+
+        def stall() -> None:
+            loop.call_at(loop.now() - 2 * MAX_TIMER_DELAY_SECONDS, lambda: order.put("timer"))
+            loop.watch(left, lambda: order.put(left.recv(10).decode()))
+            right.send(b"read")
+            loop._run_timers()  # as in a turn whose poll came before
+
+        loop.call_soon(stall)
+        assert [order.get(timeout=PATIENCE) for _ in range(2)] == ["read", "timer"]
+
+
+def test_descriptors_are_watched_for_what_was_asked() -> None:
+    events: queue.Queue[str] = queue.Queue()
+    left, right = socket.socketpair()
+    with left, right, running() as loop:
+
+        def on_readable() -> None:
+            events.put(left.recv(10).decode())
+            loop.watch(left, on_readable, on_writable)
+
+        def on_writable() -> None:
+            events.put("writable")
+            loop.watch(left, on_readable)
+
+        loop.call_soon(lambda: loop.watch(left, on_readable))
+        right.send(b"one")
+        assert [events.get(timeout=PATIENCE) for _ in range(2)] == ["one", "writable"]
+        right.send(b"two")
+        assert events.get(timeout=PATIENCE) == "two"
+        unwatched = threading.Event()
+        for _ in range(2):  # the second time does nothing
+            loop.call_soon(lambda: loop.watch(left, None))
+        loop.call_soon(unwatched.set)
+        assert unwatched.wait(PATIENCE)
+        while not events.empty():
+            assert events.get() == "writable"
+        right.send(b"three")
+        turned = threading.Event()
+        loop.call_at(loop.now() + 0.01, turned.set)
+        assert turned.wait(PATIENCE)
+        assert events.empty()
+
+
+def test_what_is_closed_is_not_watched() -> None:
+    left, right = socket.socketpair()
+    left.close()
+    right.close()
+    with running() as loop:
+        done = threading.Event()
+        loop.call_soon(lambda: loop.watch(left, done.set))
+        loop.call_soon(done.set)
+        assert done.wait(PATIENCE)
+
+
+def test_the_end_comes_after_what_was_queued_and_may_come_from_the_loop() -> None:
+    loop = Loop("test-loop")
+    seen: list[int] = []
+    for number in range(10):
+        loop.call_soon(partial(seen.append, number))
+    loop.start()
+    assert loop.stop(PATIENCE)
+    assert seen == list(range(10))
+    assert loop.stop(PATIENCE), "a second time does nothing"
+    loop.call_soon(lambda: None)
+
+    other = Loop("test-loop")
+    other.start()
+    other.call_soon(other.stop)
+    assert other._ended.wait(PATIENCE)
+
+
+def test_a_loop_that_never_started_can_be_stopped() -> None:
+    assert Loop("test-loop").stop()
+
+
+def test_a_loop_that_is_stuck_does_not_hold_who_stops_it() -> None:
+    loop = Loop("test-loop")
+    stuck, go_on = threading.Event(), threading.Event()
+    loop.call_soon(stuck.set)
+    loop.call_soon(lambda: go_on.wait(PATIENCE))
+    loop.start()
+    assert stuck.wait(PATIENCE)
+    assert not loop.stop(0.01)
+    go_on.set()
+    assert loop.stop(PATIENCE)
+
+
+def test_severing_takes_the_connection_away_and_ends_nothing() -> None:
+    left, right = socket.socketpair()
+    copy = left.dup()  # as the parent has one after a fork
+    number = left.fileno()
+    with copy, right:
+        sever(left)
+        assert left.fileno() == number
+        with pytest.raises(OSError, match="socket"):
+            left.send(b"lost")
+        left.close()
+        sever(left)
+        copy.send(b"kept")
+        assert right.recv(10) == b"kept"
+
+
+# -- lending it ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_quick_runs_in_the_loop_itself() -> None:
+    seen: queue.Queue[tuple[bool, bool]] = queue.Queue()
+    with running() as loop:
+        for _ in range(20):
+            loop.lend_soon(lambda: seen.put((loop.is_mine, loop.is_current)))
+            assert seen.get(timeout=PATIENCE) == (True, False)
+        loop.call_soon(lambda: seen.put((loop.is_mine, loop.is_current)))
+        assert seen.get(timeout=PATIENCE) == (True, True)
+
+
+def test_while_something_takes_its_time_another_thread_is_the_loop() -> None:
+    with running() as loop:
+        for _ in range(3):
+            go_on, went_on = threading.Event(), threading.Event()
+            kept: queue.Queue[bool] = queue.Queue()
+
+            def wait(go_on: threading.Event = go_on, kept: queue.Queue[bool] = kept) -> None:
+                go_on.wait(PATIENCE)
+                kept.put(loop.is_mine)
+
+            loop.lend_soon(wait)
+            loop.call_soon(went_on.set)
+            assert went_on.wait(PATIENCE)
+            go_on.set()
+            assert kept.get(timeout=PATIENCE) is False
+            back = threading.Event()
+            loop.call_soon(back.set)
+            assert back.wait(PATIENCE)
+
+
+def test_many_may_take_their_time_at_once() -> None:
+    go_on = threading.Event()
+    done = threading.Semaphore(0)
+    with running() as loop:
+
+        def wait() -> None:
+            go_on.wait(PATIENCE)
+            done.release()
+
+        for _ in range(5):
+            loop.lend_soon(wait)
+        went_on = threading.Event()
+        loop.call_soon(went_on.set)
+        assert went_on.wait(PATIENCE)
+        go_on.set()
+        assert all(done.acquire(timeout=PATIENCE) for _ in range(5))
+
+
+def test_who_is_about_to_wait_hands_the_loop_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenspark.net.loop.event_loop.GRACE", PATIENCE)
+    answered = threading.Event()
+    with running() as loop:
+
+        def ask() -> None:
+            loop.call_soon(went_on.set)
+            hand_over()
+            if went_on.wait(PATIENCE):
+                answered.set()
+
+        went_on = threading.Event()
+        hand_over()  # in a thread that has nothing to hand over
+        loop.lend_soon(ask)
+        assert answered.wait(PATIENCE)
+
+
+def test_what_is_lent_may_stop_the_loop() -> None:
+    loop = Loop("test-loop")
+    loop.start()
+    stopped: queue.Queue[bool] = queue.Queue()
+    loop.lend_soon(lambda: stopped.put(loop.stop(PATIENCE)))
+    assert stopped.get(timeout=PATIENCE)
+
+
+def test_after_the_end_work_is_done_by_others() -> None:
+    loop = Loop("test-loop")
+    loop.start()
+    done = threading.Event()
+
+    def stop_and_go_on() -> None:
+        loop.stop()
+        loop.lend_soon(done.set)
+
+    loop.call_soon(stop_and_go_on)
+    assert done.wait(PATIENCE)
+    assert loop._ended.wait(PATIENCE)
+    late = threading.Event()
+    loop.lend_soon(late.set)
+    assert late.wait(PATIENCE)
+
+
+def test_who_rests_does_so_once_and_hears_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: queue.Queue[float] = queue.Queue()
+    woken = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        rests.put(seconds)
+        loop.call_soon(woken.set)
+
+    monkeypatch.setattr("zenspark.net.loop.event_loop.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    with running() as loop:
+        loop.call_soon(loop.rest)
+        assert rests.get(timeout=PATIENCE) == REST
+        assert woken.wait(PATIENCE)
+        loop.call_soon(loop.rest)
+        assert rests.get(timeout=PATIENCE) == REST
+    assert rests.empty()
+
+
+def test_who_has_something_to_do_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(
+        "zenspark.net.loop.event_loop.time", SimpleNamespace(sleep=rests.append, monotonic=time.monotonic)
+    )
+    done = threading.Event()
+
+    def work(left: int) -> None:
+        loop.rest()
+        loop.call_last(partial(work, left - 1) if left else done.set)
+
+    with running() as loop:
+        loop.call_soon(partial(work, 20))
+        assert done.wait(PATIENCE)
+    assert rests == []
+
+
+def test_a_far_timer_does_not_wake_the_loop_and_a_near_one_does() -> None:
+    with running() as loop:
+        loop.call_at(loop.now() + 1000, lambda: None)
+        settled = threading.Event()
+        loop.call_soon(settled.set)
+        assert settled.wait(PATIENCE)
+        near = threading.Event()
+        loop.call_at(loop.now() + 0.001, near.set)
+        assert near.wait(PATIENCE)

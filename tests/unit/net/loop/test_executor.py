@@ -1,0 +1,24 @@
+"""Threads for the functions of users."""
+
+from __future__ import annotations
+
+import threading
+
+from tests.waiting import PATIENCE
+from zenspark.net.loop.executor import Workers
+
+
+def test_it_runs_elsewhere_and_does_not_keep_the_process() -> None:
+    seen: list[threading.Thread] = []
+    done = threading.Event()
+
+    def work() -> None:
+        seen.append(threading.current_thread())
+        done.set()
+
+    workers = Workers()
+    workers.lend_soon(work)
+    assert done.wait(PATIENCE)
+    assert seen[0] is not threading.current_thread()
+    assert seen[0].daemon
+    assert not workers.is_mine

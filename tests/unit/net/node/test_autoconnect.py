@@ -1,0 +1,127 @@
+"""Discovery: nodes find each other in a multicast group and by gossip, and connect."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.net.ends import free_group
+from tests.unit.net.nodes import TestNode, call, nodes
+from tests.waiting import PATIENCE
+from zenspark.errors import UsageError
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.links.interfaces import interface_named
+from zenspark.net.node.autoconnect import Autoconnect, Discovery
+from zenspark.net.node.scouting import ScoutingSettings
+from zenspark.router.linkstate.gossip import Found
+from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId
+
+A, B, C = 0xA1, 0xB1, 0xC1
+ALL = Autoconnect(Roles(7))
+LO = interface_named("127.0.0.1").name
+
+
+@pytest.fixture
+def group() -> ScoutingSettings:
+    """A group on loopback that nobody else uses."""
+    return ScoutingSettings(address=free_group(), interface=LO)
+
+
+@contextlib.contextmanager
+def discovering(*made: TestNode, single: bool = False) -> Iterator[list[Discovery]]:
+    found = [Discovery(node, Endpoint.parse, single) for node in made]
+    with contextlib.ExitStack() as stack:
+        for discovery in found:
+            stack.callback(discovery.close)
+        with nodes(*made):
+            yield found
+
+
+def test_peers_find_each_other_and_have_one_link(group: ScoutingSettings) -> None:
+    alice, bob, carol = TestNode(A), TestNode(B), TestNode(C)
+    with discovering(alice, bob, carol) as found:
+        for node, discovery in zip((alice, bob, carol), found, strict=True):
+            node.place()
+            discovery.respond(group)
+            discovery.scout(group, ALL)
+        alice.wait_for(B, C)
+        bob.wait_for(A, C)
+        carol.wait_for(A, B)
+        assert len(alice.drivers) == 2
+
+
+def test_a_client_connects_to_one_who_answers_and_looks_again_when_it_is_gone(group: ScoutingSettings) -> None:
+    one, other = TestNode(B, WhatAmI.ROUTER), TestNode(C, WhatAmI.ROUTER)
+    client = TestNode(A, WhatAmI.CLIENT)
+    with discovering(one, other) as (first, second), discovering(client, single=True) as (looking,):
+        for node, discovery in ((one, first), (other, second)):
+            node.place()
+            discovery.respond(group)
+        looking.scout(group, ALL)
+        assert client.wait(lambda: len(client.neighbours()) == 1, PATIENCE)
+        (had,) = client.neighbours()
+        left = C if had == B else B
+        (one if had == B else other).close()
+        client.wait_for(left)
+
+
+def test_who_wants_nobody_does_not_ask(group: ScoutingSettings) -> None:
+    alice = TestNode(A)
+    with discovering(alice) as (discovery,):
+        discovery.scout(group, Autoconnect())
+        assert discovery._scouter is None
+
+
+def test_a_node_told_of_by_a_neighbour_is_connected_to() -> None:
+    alice, bob, carol = (TestNode(number, gossip=True) for number in (A, B, C))
+    with discovering(alice, bob, carol) as found:
+        there = alice.place()
+        bob.place()
+        carol.place()
+        for discovery in found:
+            discovery.gossip(ALL)
+        call(bob, there)
+        alice.wait_for(B)
+        call(carol, there)
+        carol.wait_for(A, B)
+        bob.wait_for(A, C)
+
+
+def test_of_two_only_the_one_with_the_greater_id_connects() -> None:
+    greater = Autoconnect(Roles(7), only_smaller=Roles(WhatAmI.PEER.bit))
+    peer, router = Found(ZenohId(5), WhatAmI.PEER, ()), Found(ZenohId(5), WhatAmI.ROUTER, ())
+    assert greater.wants(ZenohId(6), peer)
+    assert not greater.wants(ZenohId(4), peer)
+    assert greater.wants(ZenohId(4), router)
+    assert not Autoconnect(Roles(1)).wants(ZenohId(6), peer)
+
+
+def test_locators_are_tried_one_after_the_other_and_bad_ones_passed_over() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with discovering(alice) as (discovery,), nodes(bob):
+        there = bob.place()
+        bad = ("nonsense/1", "tcp/127.0.0.1:1", "tcp/no-port")
+        found = Found(ZenohId(B), WhatAmI.PEER, tuple(Locator(text) for text in (*bad, str(there))))
+        discovery._consider(found, ALL)
+        discovery._consider(found, ALL)
+        alice.wait_for(B)
+        discovery._consider(found, ALL)
+        assert len(alice.drivers) == 1
+
+
+def test_what_may_not_be_used_is_passed_over() -> None:
+    alice = TestNode(A)
+
+    def refuse(text: str) -> Endpoint:
+        raise UsageError(f"{text} is forbidden")
+
+    discovery = Discovery(alice, refuse)
+    with nodes(alice):
+        found = Found(ZenohId(B), WhatAmI.PEER, (Locator("tcp/127.0.0.1:1"),))
+        discovery._connect(found)
+        discovery._consider(Found(ZenohId(A), WhatAmI.PEER, ()), ALL)
+        assert discovery._trying == set()
+    discovery._consider(found, ALL)
+    assert discovery._trying == set(), "a node that is closed connects to nobody"

@@ -1,0 +1,184 @@
+"""Connectors: they try until they are let in, come back when the session is lost, and stop."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+
+from tests.unit.net.ends import meanwhile
+from tests.unit.net.nodes import QUICK, TestNode, call, nodes
+from tests.waiting import PATIENCE
+from zenspark.errors import LinkError
+from zenspark.net.links.endpoint import Endpoint
+from zenspark.net.node.backoff import RetryPolicy
+from zenspark.net.node.connector import Attempt, Connector
+from zenspark.net.node.node import Limits
+from zenspark.wire.values import ZenohId
+
+A, B, C = 0xA1, 0xB1, 0xC1
+OFTEN = RetryPolicy(10, 20, 2.0)
+ONCE = RetryPolicy(10, 20, 2.0, timeout_ms=0)
+
+
+def unused() -> Endpoint:
+    """Where nobody listens yet."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return Endpoint.parse(f"tcp/127.0.0.1:{probe.getsockname()[1]}")
+
+
+def test_a_session_is_had_and_waited_for() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        connector = Connector(alice, [bob.place()], OFTEN)
+        assert not connector.is_open
+        connector.start()
+        assert connector.wait_open(PATIENCE)
+        assert alice.neighbours() == {B}
+        connector.stop()
+        assert alice.neighbours() == {B}, "the session stays"
+        assert not connector._thread.is_alive()
+
+
+def test_it_tries_until_somebody_listens() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        there = unused()
+        connector = Connector(alice, [there], OFTEN)
+        connector.start()
+        assert not connector.wait_open(0.05)
+        assert isinstance(connector.error, LinkError)
+        bob.listen(there)
+        assert connector.wait_open(PATIENCE)
+
+
+def test_the_waits_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = TestNode(A)
+    with nodes(alice):
+        tries: list[float] = []
+        enough = threading.Event()
+
+        def refuse(*_: object) -> None:
+            tries.append(time.monotonic())
+            if len(tries) == 4:
+                enough.set()
+            raise LinkError("tcp/nowhere:1", "refused")
+
+        monkeypatch.setattr(alice, "connect", refuse)
+        connector = Connector(alice, [unused()], RetryPolicy(20, 80, 2.0))
+        connector.start()
+        assert enough.wait(PATIENCE)
+        connector.stop()
+        waits = [later - earlier for earlier, later in pairwise(tries)]
+        assert waits[0] >= 0.02
+        assert waits[1] >= 0.04
+        assert waits[2] >= 0.08
+
+
+def test_of_several_endpoints_the_first_that_answers_is_taken() -> None:
+    alice, bob, carol = TestNode(A), TestNode(B), TestNode(C)
+    with nodes(alice, bob, carol):
+        connector = Connector(alice, [unused(), bob.place(), carol.place()], ONCE)
+        connector.start()
+        assert connector.wait_open(PATIENCE)
+        assert alice.neighbours() == {B}
+
+
+def test_one_attempt_may_be_all() -> None:
+    alice = TestNode(A)
+    with nodes(alice):
+        connector = Connector(alice, [unused()], ONCE)
+        connector.start()
+        assert not connector.wait_open(None), "it gives up, so there is nothing to wait for"
+        assert connector.is_over
+        assert isinstance(connector.error, LinkError)
+
+
+def test_an_endpoint_may_have_its_own_patience() -> None:
+    alice = TestNode(A)
+    with nodes(alice):
+        there = Endpoint.parse(f"{unused()}#exit_on_failure=true;retry_period_init_ms=7")
+        policy = Connector(alice, [there], OFTEN).policy
+        assert policy.exit_on_failure
+        assert policy.period_init_ms == 7
+
+
+def test_a_lost_session_is_had_again() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    carol = TestNode(C)
+    with nodes(alice, bob, carol):
+        there = bob.place()
+        connector = Connector(alice, [there], ONCE)
+        connector.start()
+        assert connector.wait_open(PATIENCE)
+        bob.close()
+        alice.wait_for()
+        assert not connector.is_open
+        carol.listen(there)
+        assert connector.wait_open(PATIENCE), "once it was there it is wanted back, whatever the timeout was"
+        alice.wait_for(C)
+
+
+def test_a_link_that_is_there_already_will_do_until_it_ends() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        there, here = bob.place(), alice.place()
+        call(bob, here)
+        alice.wait_for(B)
+        connector = Connector(alice, [there], OFTEN)
+        connector.start()
+        assert connector.wait_open(PATIENCE)
+        assert len(alice.drivers) == 1
+        (driver,) = bob.drivers.values()
+        bob.loop.call_soon(driver.close)
+        alice.wait(lambda: not alice.drivers, PATIENCE)
+        alice.wait_for(B)
+        bob.wait_for(A)
+        assert connector.wait_open(PATIENCE)
+
+
+def test_a_node_does_not_go_on_calling_itself() -> None:
+    alice = TestNode(A)
+    with nodes(alice):
+        connector = Connector(alice, [alice.place()], OFTEN)
+        connector.start()
+        assert not connector.wait_open(None)
+        assert connector.is_over
+
+
+def test_stopping_ends_the_waiting_at_once() -> None:
+    alice = TestNode(A)
+    with nodes(alice):
+        connector = Connector(alice, [unused()], RetryPolicy(3_600_000, 3_600_000, 1.0))
+        connector.start()
+        with meanwhile(lambda: connector.wait_open(None)) as result:
+            alice.wait(lambda: connector.error is not None, 0.05)
+            connector.stop(PATIENCE)
+            assert not result()
+        assert not connector._thread.is_alive()
+        connector.stop()
+
+
+def test_closing_the_node_ends_its_connectors() -> None:
+    alice, bob = TestNode(A), TestNode(B)
+    with nodes(alice, bob):
+        trying, open_ = Connector(alice, [unused()], OFTEN), Connector(alice, [bob.place()], OFTEN)
+        trying.start()
+        open_.start()
+        assert open_.wait_open(PATIENCE)
+        alice.close()
+        for connector in (trying, open_):
+            connector._thread.join(PATIENCE)
+            assert not connector._thread.is_alive()
+
+
+def test_an_attempt_at_somebody_who_does_not_answer_ends() -> None:
+    alice = TestNode(A, limits=Limits(open_timeout=0.1, patience=QUICK))
+    with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:
+        attempt = Attempt(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"), ZenohId(B))
+        assert not attempt.run()
+        assert "no session" in str(attempt.error)
+        assert not attempt.is_open

@@ -1,0 +1,128 @@
+"""Who calls a node: how many at a time, from where, and who has to go when there are too many."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from zenspark.net.links.base import Link, pair
+from zenspark.net.node.pending_links import CallerLimits, Callers, origin_of
+from zenspark.router.limits import Limit, Refusals
+
+
+class Calls:
+    """Callers with links in memory."""
+
+    def __init__(self, limits: CallerLimits, stack: contextlib.ExitStack) -> None:
+        self.refusals = Refusals()
+        self.spoken: set[Link] = set()
+        self.callers = Callers(limits, self.refusals, self.spoken.__contains__)
+        self.far_ends: dict[Link, Link] = {}
+        self._stack = stack
+
+    def link(self, host: str | None) -> Link:
+        near, far = pair()
+        near.remote_host = host
+        self.far_ends[near] = far
+        for end in (near, far):
+            self._stack.callback(end.close)
+        return near
+
+    def add(self, host: str | None) -> tuple[Link, Link | None]:
+        link = self.link(host)
+        leaving = self.callers.add(link)
+        if leaving is not None:
+            self.callers.remove(leaving)
+        return link, leaving
+
+
+@pytest.fixture
+def calls() -> Iterator[Calls]:
+    with contextlib.ExitStack() as stack:
+        limits = CallerLimits(pending=3, pending_per_address=2, sessions=3, sessions_per_address=2)
+        yield Calls(limits, stack)
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        (None, None),
+        ("127.0.0.1", None),
+        ("::1", None),
+        ("::ffff:127.0.0.1", None),
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_addresses_are_counted_as_an_attacker_gets_them(calls: Calls, host: str | None, origin: str | None) -> None:
+    assert origin_of(calls.link(host)) == origin
+
+
+def test_the_oldest_that_has_said_nothing_goes(calls: Calls) -> None:
+    first, _ = calls.add(None)
+    second, _ = calls.add(None)
+    third, leaving = calls.add(None)
+    assert leaving is None
+    calls.spoken.add(first)
+    calls.far_ends[second].send(b"unread")
+    assert calls.add(None)[1] is third
+    assert len(calls.callers) == 3
+    assert calls.refusals.counts == {Limit.PENDING: 1}
+    calls.spoken.update(calls.far_ends)
+    assert calls.add(None)[1] is first
+
+
+def test_an_address_with_too_many_callers_loses_one_of_its_own(calls: Calls) -> None:
+    calls.add("192.0.2.1")
+    mine, _ = calls.add("192.0.2.2")
+    calls.add("192.0.2.2")
+    assert calls.add("192.0.2.2")[1] is mine
+    assert calls.refusals.counts == {Limit.PENDING_PER_ADDRESS: 1}
+
+
+def test_sessions_are_limited_in_all_and_per_address(calls: Calls) -> None:
+    def open_from(host: str | None) -> tuple[Link, str | None]:
+        link, _ = calls.add(host)
+        refusal = calls.callers.may_open(link)
+        if refusal is None:
+            calls.callers.open(link)
+        else:
+            calls.callers.remove(link)
+        return link, refusal
+
+    first, refusal = open_from("192.0.2.1")
+    assert refusal is None
+    assert open_from("192.0.2.1")[1] is None
+    assert open_from("192.0.2.1")[1] == "2 sessions from 192.0.2.1 are the limit"
+    assert open_from("192.0.2.2")[1] is None
+    assert open_from("192.0.2.3")[1] == "3 sessions are the limit"
+    calls.callers.remove(first)
+    assert open_from("192.0.2.1")[1] is None
+    assert calls.refusals.counts == {Limit.SESSIONS_PER_ADDRESS: 1, Limit.SESSIONS: 1}
+    assert len(calls.callers) == 0
+
+
+def test_programs_on_this_machine_share_one_address(calls: Calls) -> None:
+    for host in ("127.0.0.1", None, "::1"):
+        link, _ = calls.add(host)
+        assert calls.callers.may_open(link) is None
+        calls.callers.open(link)
+
+
+def test_links_that_this_node_opened_count_as_sessions_only(calls: Calls) -> None:
+    for _ in range(3):
+        calls.callers.open(calls.link("192.0.2.1"))
+    link, leaving = calls.add("192.0.2.1")
+    assert leaving is None
+    assert calls.callers.may_open(link) == "3 sessions are the limit"
+
+
+def test_where_no_callers_are_allowed_the_newcomer_goes() -> None:
+    with contextlib.ExitStack() as stack:
+        calls = Calls(CallerLimits(pending=0), stack)
+        link, leaving = calls.add(None)
+        assert leaving is link

@@ -1,0 +1,143 @@
+"""Between router and links: what is kept either way, and that nobody waits for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.router.interceptors.said import declare, delete, interest, put, query
+from zenspark.key import KeyExpr
+from zenspark.router.face import Face
+from zenspark.router.interceptors.access_control import Access
+from zenspark.router.interceptors.chain import Interception
+from zenspark.router.interceptors.pipeline import Checkpoint
+from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Flow, Party
+from zenspark.router.limits import Limit
+from zenspark.router.router import Router
+from zenspark.wire.messages import (
+    Declare,
+    DeclareFinal,
+    DeclareQueryable,
+    DeclareSubscriber,
+    NetworkMessage,
+    ResponseFinal,
+)
+from zenspark.wire.values import InterestMode, QoS, WhatAmI, WireExpr, ZenohId
+
+NOW = 5.0
+
+
+def denying(flow: Flow) -> Interception:
+    rule = AccessRule(
+        id="r",
+        permission="deny",
+        key_exprs=(KeyExpr("shut/**"),),
+        messages=("put", "query", "liveliness_query"),
+        flows=(flow,),
+    )
+    subject = AccessSubject(id="s", zids=("a1",))
+    policy = AccessPolicy(rules=("r",), subjects=("s",))
+    return Interception(access=Access("allow", [rule], [subject], [policy]))
+
+
+class Place:
+    """A router with a watched client, who is a1, and one that the rules are not about."""
+
+    def __init__(self, flow: Flow, whatami: WhatAmI = WhatAmI.ROUTER, of: WhatAmI = WhatAmI.CLIENT) -> None:
+        self.router = Router(ZenohId(1), whatami)
+        self.local = self.router.add_local()
+        self.checkpoint = Checkpoint(self.router, denying(flow))
+        self.watched, self.free = (self._join(ZenohId(number), of) for number in (0xA1, 0xB2))
+
+    def _join(self, zid: ZenohId, whatami: WhatAmI) -> Face:
+        face, _ = self.router.add_face(zid, whatami, NOW)
+        self.checkpoint.watch(face, Party(zid))
+        return face
+
+    def say(self, face: Face, message: NetworkMessage) -> list[tuple[Face, NetworkMessage]]:
+        """What follows, as it is said."""
+        passed, told = self.checkpoint.enter(face, message, True, NOW)
+        if passed is None:
+            return self.checkpoint.leave(told, True, NOW)
+        return self.checkpoint.leave(self.router.receive(face, passed, NOW), True, NOW)
+
+
+def test_faces_get_gates_where_rules_are_about_them() -> None:
+    place = Place("ingress")
+    assert place.watched.ingress is not None
+    assert place.watched.egress is None
+    assert place.free.ingress is not None  # the flow has rules, though none for this one
+    assert place.local.ingress is place.local.egress is None
+
+
+def test_what_comes_in_is_kept_and_questions_are_ended() -> None:
+    place = Place("ingress")
+    place.say(place.free, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
+    assert place.say(place.watched, put("shut/a")) == []
+    assert [face for face, _ in place.say(place.watched, put("open"))] == [place.free]
+    assert [face for face, _ in place.say(place.watched, delete("shut/a"))] == [place.free]
+    assert place.say(place.watched, query("shut/a", number=4)) == [(place.watched, ResponseFinal(request_id=4))]
+    final = Declare(interest_id=6, qos=QoS.DECLARE, body=DeclareFinal())
+    assert place.say(place.watched, interest(InterestMode.CURRENT, "shut/a", 6)) == [(place.watched, final)]
+
+
+def test_what_the_session_itself_says_meets_gates_where_it_leaves() -> None:
+    place = Place("egress")
+    for face in (place.watched, place.free):
+        place.say(face, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
+    assert [face for face, _ in place.say(place.local, put("shut/a"))] == [place.free]
+    assert {face for face, _ in place.say(place.local, put("open"))} == {place.watched, place.free}
+
+
+def test_a_question_that_does_not_leave_counts_as_answered() -> None:
+    place = Place("egress")
+    place.say(place.watched, declare(DeclareQueryable(id=1, wire_expr=WireExpr(0, "shut/**"))))
+    answers = place.say(place.free, query("shut/a", number=9))
+    assert answers == [(place.free, ResponseFinal(request_id=9))]
+    assert place.router.next_timeout() is None
+
+
+@pytest.mark.parametrize("key", ["shut/a", "open/a"])
+def test_an_interest_that_does_not_leave_counts_as_answered(key: str) -> None:
+    place = Place("egress", WhatAmI.CLIENT, WhatAmI.ROUTER)
+    place.checkpoint.leave(place.router.remove_face(place.free, NOW), True, NOW)
+    said = place.say(place.local, interest(InterestMode.CURRENT, key, 3))
+    final = (place.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
+    assert (final in said) is (key == "shut/a")
+    assert (place.router.next_timeout() is None) is (key == "shut/a")
+
+
+def test_those_who_are_no_face_have_rules_too() -> None:
+    place = Place("ingress")
+    meant, other = Party(ZenohId(0xA1)), Party(None, (), "http")
+    assert place.checkpoint.has_access_control
+    assert not place.checkpoint.allows(meant, "ingress", "put", "shut/a")
+    assert place.checkpoint.allows(meant, "egress", "put", "shut/a")
+    assert place.checkpoint.allows(meant, "ingress", "put", "open/a")
+    assert place.checkpoint.allows(other, "ingress", "put", "shut/a")
+    open_to_all = Checkpoint(place.router, Interception())
+    assert not open_to_all.has_access_control
+    assert open_to_all.allows(meant, "ingress", "put", "shut/a")
+
+
+def test_what_is_denied_on_the_way_in_is_counted() -> None:
+    place = Place("ingress")
+    for face, key in ((place.watched, "shut/a"), (place.watched, "shut/b"), (place.watched, "a"), (place.free, "shut")):
+        place.say(face, put(key))
+    place.say(place.watched, query("shut/c"))
+    assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 3}
+    assert place.router.refusals.latest == {Limit.ACCESS_INGRESS: str(place.watched)}
+
+
+def test_what_is_denied_on_the_way_out_is_counted() -> None:
+    place = Place("egress")
+    place.say(place.watched, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "**"))))
+    place.say(place.free, put("shut/a"))
+    place.say(place.free, put("a"))
+    assert place.router.refusals.counts == {Limit.ACCESS_EGRESS: 1}
+
+
+def test_what_a_client_without_a_face_is_denied_is_counted() -> None:
+    place = Place("ingress")
+    assert place.checkpoint.allows(Party(ZenohId(0xA1)), "ingress", "put", "a")
+    assert not place.checkpoint.allows(Party(ZenohId(0xA1)), "ingress", "put", "shut/a")
+    assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 1}

@@ -1,0 +1,173 @@
+"""Questions: what a node answers itself, what it asks above, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.router.nodes import Network
+from tests.unit.router.test_router import answered, face_towards
+from zenspark.router.face import Face, Out
+from zenspark.router.interests.handler import ANSWERS_AT_ONCE, INITIAL_INTEREST
+from zenspark.router.interests.table import ANSWER_TIMEOUT
+from zenspark.router.router import Router
+from zenspark.wire.messages import Declare, DeclareFinal, DeclareSubscriber, DeclareToken, Interest, UndeclareToken
+from zenspark.wire.values import InterestMode, QoS, WhatAmI, WireExpr, ZenohId
+
+BOTH = InterestMode.CURRENT_FUTURE
+
+
+def test_an_answer_to_nobody_is_a_declaration_like_any_other() -> None:
+    net = Network()
+    client, centre = net.client(), net.router()
+    net.join(client, centre)
+    above = face_towards(client, centre)
+    stray = DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a"))
+    client.router.receive(above, Declare(interest_id=99, body=stray), 0.0)
+    net.ask(client, "a", BOTH, subscribers=True)
+    assert client.router.routes.push(client.local, "a") == (above,)
+
+
+def test_an_answer_for_many_is_told_as_one() -> None:
+    net = Network()
+    client, centre, other = net.client(), net.router(), net.client()
+    net.join(client, centre)
+    net.join(other, centre)
+    net.subscribe(other, "a/b", 1)
+    net.subscribe(other, "a/c", 2)
+    assert answered(net.ask(client, "a/*", BOTH, subscribers=True, aggregate=True)) == ["D_SUBSCRIBER a/*", "D_FINAL"]
+
+
+def test_current_and_future_declarations_are_told_down_two_levels() -> None:
+    net = Network()
+    client, peer, centre, other = net.client(), net.peer(), net.router(), net.client()
+    net.join(peer, centre)
+    net.join(client, peer)
+    net.join(other, centre)
+    net.token(other, "live/a")
+    assert answered(net.ask(client, "live/*", BOTH, tokens=True)) == ["D_TOKEN live/a", "D_FINAL"]
+    client.heard.clear()
+    net.token(other, "live/b", 2)
+    assert answered(client.heard) == ["D_TOKEN live/b"]
+
+
+def test_a_question_about_this_moment_is_answered_once_for_each_key() -> None:
+    net = Network()
+    client = net.client()
+    above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    client.router.receive(client.local, Interest(id=3, mode=InterestMode.CURRENT, tokens=True), 0.0)
+    answer = Declare(interest_id=1, body=DeclareToken(id=0, wire_expr=WireExpr(0, "a")))
+    heard = [*client.router.receive(above, answer, 0.0), *client.router.receive(above, answer, 0.0)]
+    assert [face for face, _ in heard] == [client.local]
+    final = Declare(interest_id=1, qos=QoS.DECLARE, body=DeclareFinal())
+    assert client.router.receive(above, final, 0.0) == [
+        (client.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
+    ]
+    assert client.router.receive(above, Declare(body=DeclareFinal()), 0.0) == []
+
+
+def test_an_interest_that_was_replaced_does_not_end_the_one_of_the_same_id() -> None:
+    client = Network().client()
+    above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
+    client.router.receive(client.local, interest, 0.0)
+    client.router.receive(client.local, interest, 5.0)
+    assert client.router.handle_timeout(ANSWER_TIMEOUT) == []
+    final = Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal())
+    answer = Declare(interest_id=2, body=DeclareFinal())
+    assert client.router.receive(above, answer, 6.0) == [(client.local, final)]
+
+
+def test_a_neighbour_that_left_is_not_told_that_its_interest_timed_out() -> None:
+    peer = Network().peer()
+    peer.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
+    client, _ = peer.router.add_face(ZenohId(98), WhatAmI.CLIENT, 0.0)
+    peer.router.receive(client, Interest(id=3, mode=BOTH, tokens=True), 0.0)
+    peer.router.remove_face(client, 1.0)
+    assert peer.router.next_timeout() is None
+    assert peer.router.handle_timeout(ANSWER_TIMEOUT) == []
+
+
+def test_the_first_final_of_a_peer_is_for_a_question_nobody_sent() -> None:
+    net = Network()
+    one, other = net.peer(), net.peer()
+    face, _ = one.router.add_face(other.router.zid, other.router.whatami, 0.0)
+    assert face.wants_all
+    one.router.receive(face, Declare(interest_id=INITIAL_INTEREST, body=DeclareFinal()), 0.0)
+    assert not face.wants_all
+
+
+def test_nobody_is_told_of_its_own_subscribers() -> None:
+    net = Network()
+    centre, client = net.router(), net.client()
+    net.join(client, centre)
+    net.subscribe(client, "a")
+    assert answered(net.ask(client, "a", BOTH, subscribers=True)) == ["D_FINAL"]
+
+
+# -- many answers -----------------------------------------------------------------------------------------------------
+
+
+def crowded(count: int) -> tuple[Router, Face]:
+    """A router with so many tokens, and a client that can ask for them."""
+    router = Router(ZenohId(1), WhatAmI.ROUTER)
+    owner, _ = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)
+    for number in range(count):
+        name = WireExpr(0, f"t/{number}")
+        router.receive(owner, Declare(body=DeclareToken(id=number, wire_expr=name)), 0.0)
+    return router, router.add_face(ZenohId(3), WhatAmI.CLIENT, 0.0)[0]
+
+
+def interest(number: int, mode: InterestMode = InterestMode.CURRENT) -> Interest:
+    return Interest(id=number, mode=mode, tokens=True, wire_expr=WireExpr(0, "t/*"))
+
+
+def bodies(out: Out) -> list[str]:
+    """What was answered, but for numbers of keys."""
+    found = [type(message.body).__name__ for _, message in out if isinstance(message, Declare)]
+    return [name for name in found if name != "DeclareKeyexpr"]
+
+
+@pytest.mark.parametrize("mode", [InterestMode.CURRENT, InterestMode.CURRENT_FUTURE])
+def test_many_declarations_are_answered_in_portions_and_then_comes_the_end(mode: InterestMode) -> None:
+    router, client = crowded(2 * ANSWERS_AT_ONCE + 10)
+    portions = [bodies(router.receive(client, interest(1, mode), 0.0))]
+    while router.is_answering(client):
+        portions.append(bodies(router.go_on_answering(client)))
+    assert [len(portion) for portion in portions] == [ANSWERS_AT_ONCE, ANSWERS_AT_ONCE, 11]
+    assert portions[-1][-1] == "DeclareFinal"
+    assert router.answering == []
+
+
+def test_the_next_interest_waits_for_its_turn() -> None:
+    router, client = crowded(ANSWERS_AT_ONCE + 10)
+    router.receive(client, interest(1), 0.0)
+    assert bodies(router.receive(client, interest(2), 0.0)) == []
+    assert bodies(router.go_on_answering(client)).index("DeclareFinal") == 10, "the first one ends"
+    while router.is_answering(client):
+        last = bodies(router.go_on_answering(client))
+    assert last[-1] == "DeclareFinal"
+
+
+def test_an_interest_that_was_taken_back_is_answered_no_further() -> None:
+    router, client = crowded(3 * ANSWERS_AT_ONCE)
+    router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
+    router.receive(client, Interest(id=1, mode=InterestMode.FINAL), 0.0)
+    assert bodies(router.go_on_answering(client)) == []
+    assert not router.is_answering(client)
+
+
+def test_a_face_that_is_gone_is_answered_no_further() -> None:
+    router, client = crowded(3 * ANSWERS_AT_ONCE)
+    router.receive(client, interest(1), 0.0)
+    router.remove_face(client, 0.0)
+    assert router.answering == []
+
+
+def test_what_ended_before_its_turn_is_not_mentioned() -> None:
+    router, client = crowded(ANSWERS_AT_ONCE + 2)
+    first = router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
+    owner = next(face for face in router._faces.values() if face.zid == ZenohId(2))
+    for number in range(ANSWERS_AT_ONCE + 2):
+        router.receive(owner, Declare(body=UndeclareToken(id=number)), 0.0)
+    assert len(bodies(first)) == ANSWERS_AT_ONCE
+    assert bodies(router.go_on_answering(client)) == ["DeclareFinal"]

@@ -1,0 +1,252 @@
+"""Gossip: who is told what of whom; protocol.md section 16.7."""
+
+from __future__ import annotations
+
+import pytest
+
+from zenspark.router.face import REGIONS, Face, Out
+from zenspark.router.linkstate import gossip
+from zenspark.router.linkstate.gossip import Found, Gossip
+from zenspark.wire.codec import decode_link_states, encode, encode_link_states
+from zenspark.wire.messages import LinkState, NetworkOam
+from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
+
+OWN = ZenohId(0xA0)
+EVERYBODY = Roles(7)
+HERE = (Locator("tcp/127.0.0.1:1"),)
+THERE = (Locator("tcp/127.0.0.1:44407"),)
+
+
+def neighbour(number: int, whatami: WhatAmI = WhatAmI.PEER) -> Face:
+    return Face(number, ZenohId(number), whatami, REGIONS[WhatAmI.PEER, whatami])
+
+
+def told(*entries: LinkState) -> NetworkOam:
+    return NetworkOam(id=NetworkOam.LINK_STATE, qos=QoS.DECLARE, zbuf=encode_link_states(entries))
+
+
+def about_self(face: Face, locators: tuple[Locator, ...] = THERE, sn: int = 1) -> NetworkOam:
+    return told(LinkState(psid=0, sn=sn, zid=face.zid, whatami=face.whatami.bit, locators=locators))
+
+
+def entries(out: Out) -> list[tuple[int, list[LinkState]]]:
+    """Who is told what."""
+    found = []
+    for face, message in out:
+        assert isinstance(message, NetworkOam)
+        assert message.zbuf is not None
+        found.append((face.zid.value, list(decode_link_states(message.zbuf))))
+    return found
+
+
+def peer(multihop: bool = False, targets: Roles = EVERYBODY) -> Gossip:
+    return Gossip(OWN, WhatAmI.PEER, targets, multihop)
+
+
+def test_a_new_neighbour_hears_of_us_and_of_itself() -> None:
+    face = neighbour(0xB1)
+    assert entries(peer().opened(face, HERE)) == [
+        (
+            0xB1,
+            [
+                LinkState(psid=0, sn=1, zid=OWN, whatami=2, locators=HERE),
+                LinkState(psid=1, sn=0, zid=face.zid, whatami=2),
+            ],
+        )
+    ]
+
+
+def test_who_is_no_target_hears_nothing() -> None:
+    node = peer(targets=Roles(WhatAmI.ROUTER.bit))
+    assert node.opened(neighbour(0xB1), HERE) == []
+    assert len(node.opened(neighbour(0xB2, WhatAmI.ROUTER), HERE)) == 1
+
+
+def test_the_other_neighbours_hear_where_a_newcomer_is_as_a_router_says_it() -> None:
+    node = Gossip(OWN, WhatAmI.ROUTER, EVERYBODY)
+    first, second = neighbour(0xB1), neighbour(0xB2)
+    node.opened(first, HERE)
+    node.opened(second, HERE)
+    found, out = node.receive(second, about_self(second))
+    assert found == [Found(second.zid, WhatAmI.PEER, THERE)]
+    ((face, message),) = out
+    assert face is first
+    head, text = bytes.fromhex("df0121081d0107020101b2020113"), b"tcp/127.0.0.1:44407"
+    assert encode(message) == head + text + b"\0"
+
+
+def test_a_newcomer_hears_where_the_other_neighbours_are() -> None:
+    node = peer()
+    first, silent, late = neighbour(0xB1), neighbour(0xB3), neighbour(0xB2)
+    node.opened(first, HERE)
+    node.opened(silent, HERE)
+    node.receive(first, about_self(first))
+    ((_, heard),) = entries(node.opened(late, HERE))
+    assert [entry.zid for entry in heard] == [OWN, late.zid, first.zid]
+    assert heard[2].locators == THERE
+
+
+def test_what_is_known_already_is_not_news() -> None:
+    node = peer()
+    first, second = neighbour(0xB1), neighbour(0xB2)
+    node.opened(first, HERE)
+    node.opened(second, HERE)
+    assert len(node.receive(first, about_self(first))[0]) == 1
+    assert node.receive(first, about_self(first)) == ([], [])
+    assert node.receive(first, about_self(first, sn=2)) == ([], [])
+    assert node.receive(first, about_self(first, HERE, sn=1)) == ([], []), "older than what is known"
+    found, out = node.receive(first, about_self(first, HERE, sn=3))
+    assert found == [Found(first.zid, WhatAmI.PEER, HERE)]
+    assert len(out) == 1
+
+
+@pytest.mark.parametrize("multihop", [False, True])
+def test_rumours_of_others_are_found_but_passed_on_only_with_multihop(multihop: bool) -> None:
+    node = peer(multihop)
+    first, second = neighbour(0xB1), neighbour(0xB2)
+    node.opened(first, HERE)
+    node.opened(second, HERE)
+    rumour = told(LinkState(psid=7, sn=1, zid=ZenohId(0xC1), whatami=2, locators=THERE))
+    found, out = node.receive(first, rumour)
+    assert found == [Found(ZenohId(0xC1), WhatAmI.PEER, THERE)]
+    assert [face for face, _ in out] == ([second] if multihop else [])
+    ((_, heard),) = entries(node.opened(neighbour(0xB3), HERE))
+    assert (ZenohId(0xC1) in [entry.zid for entry in heard]) is multihop
+
+
+def test_a_number_stands_for_the_node_it_was_explained_with() -> None:
+    node = peer()
+    face = neighbour(0xB1)
+    node.opened(face, HERE)
+    assert node.receive(face, told(LinkState(psid=4, sn=1, zid=ZenohId(0xC1), whatami=2))) == ([], [])
+    assert node.receive(face, told(LinkState(psid=9, sn=1, whatami=2, locators=THERE))) == ([], []), "never explained"
+    found, _ = node.receive(face, told(LinkState(psid=4, sn=2, whatami=2, locators=THERE)))
+    assert found == [Found(ZenohId(0xC1), WhatAmI.PEER, THERE)]
+
+
+def test_what_is_said_of_ourselves_or_without_a_role_is_passed_over() -> None:
+    node = peer()
+    face = neighbour(0xB1)
+    node.opened(face, HERE)
+    assert node.receive(face, told(LinkState(psid=1, sn=9, zid=OWN, whatami=2, locators=THERE))) == ([], [])
+    assert node.receive(face, told(LinkState(psid=2, sn=9, zid=ZenohId(0xC1), locators=THERE))) == ([], [])
+    assert node.receive(face, told(LinkState(psid=2, sn=9, zid=ZenohId(0xC1), whatami=3, locators=THERE))) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        NetworkOam(id=1, zbuf=b"\x05\x07"),
+        NetworkOam(id=1, value=3),
+        NetworkOam(id=2, zbuf=encode_link_states([])),
+    ],
+)
+def test_what_is_no_gossip_is_passed_over(message: NetworkOam) -> None:
+    node = peer()
+    face = neighbour(0xB1)
+    node.opened(face, HERE)
+    assert node.receive(face, message) == ([], [])
+
+
+def test_who_is_gone_is_not_told_of_any_more() -> None:
+    node = peer()
+    first, second = neighbour(0xB1), neighbour(0xB2)
+    node.opened(first, HERE)
+    node.receive(first, about_self(first))
+    node.closed(first)
+    assert node.receive(first, about_self(first)) == ([], []), "what a link that is gone had said"
+    ((_, heard),) = entries(node.opened(second, HERE))
+    assert [entry.zid for entry in heard] == [OWN, second.zid]
+    again = neighbour(0xB1)
+    node.opened(again, HERE)
+    assert len(node.receive(again, about_self(again))[0]) == 1
+
+
+def test_with_two_links_a_node_is_gone_with_the_second() -> None:
+    node = peer()
+    first, twin = neighbour(0xB1), neighbour(0xB1)
+    node.opened(first, HERE)
+    node.opened(twin, HERE)
+    node.receive(first, about_self(first))
+    node.closed(first)
+    assert node.receive(twin, about_self(twin)) == ([], []), "it is known"
+    node.closed(twin)
+    node.closed(twin)
+
+
+def test_invented_nodes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gossip, "MAX_NODES", 5)
+    node = peer()
+    face = neighbour(0xB1)
+    node.opened(face, HERE)
+    many = [LinkState(psid=n, sn=1, zid=ZenohId(n), whatami=2, locators=THERE * 100) for n in range(1, 20)]
+    found, _ = node.receive(face, told(*many))
+    assert len(found) == 4
+    assert all(len(one.locators) == gossip.MAX_LOCATORS for one in found)
+    assert node.opened(neighbour(0xB2), HERE) == [], "a neighbour too many has a session, but no gossip"
+
+
+def test_a_peer_tells_its_router_of_its_links_as_eclipse_zenoh_does() -> None:
+    node = peer()
+    router, other = neighbour(0xA1, WhatAmI.ROUTER), neighbour(0xB1)
+    ((_, first),) = entries(node.opened(router, HERE))
+    assert first == [
+        LinkState(psid=0, sn=1, zid=OWN, whatami=2, locators=HERE, links=(1,)),
+        LinkState(psid=1, sn=0, zid=router.zid, whatami=1, gateway=True),
+    ]
+    assert entries(node.opened(other, HERE))[0] == (
+        0xA1,
+        [
+            LinkState(psid=2, sn=0, zid=other.zid, whatami=2),
+            LinkState(psid=0, sn=2, whatami=2, locators=HERE, links=(1, 2)),
+        ],
+    )
+    assert entries(node.closed(other)) == [(0xA1, [LinkState(psid=0, sn=3, whatami=2, locators=HERE, links=(1,))])]
+
+
+def test_a_router_that_comes_later_hears_of_all_links() -> None:
+    node = peer()
+    node.opened(neighbour(0xB1), HERE)
+    ((_, told_now),) = entries(node.opened(neighbour(0xA1, WhatAmI.ROUTER), HERE))
+    assert told_now[0].links == (1, 2)
+    assert [(entry.psid, entry.zid) for entry in told_now[1:]] == [(2, ZenohId(0xA1)), (1, ZenohId(0xB1))]
+
+
+def test_routers_leave_each_other_to_the_network_of_routers() -> None:
+    node = Gossip(OWN, WhatAmI.ROUTER, EVERYBODY)
+    beside = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[WhatAmI.ROUTER, WhatAmI.ROUTER])
+    assert node.opened(beside, HERE) == []
+    assert node.opened(neighbour(0xB1), HERE)
+    assert node.receive(beside, about_self(beside))[0] == [Found(beside.zid, WhatAmI.ROUTER, THERE)]
+
+
+@pytest.mark.parametrize("role", [WhatAmI.ROUTER, WhatAmI.PEER])
+@pytest.mark.parametrize("multihop", [False, True])
+def test_nobody_is_told_where_routers_are(role: WhatAmI, multihop: bool) -> None:
+    """A peer with links to two routers of one network would receive everything twice."""
+    node = Gossip(OWN, role, EVERYBODY, multihop)
+    router = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[role, WhatAmI.ROUTER])
+    first, late = neighbour(0xB1), neighbour(0xB2)
+    node.opened(router, HERE)
+    node.opened(first, HERE)
+    found, out = node.receive(router, about_self(router))
+    assert found == [Found(router.zid, WhatAmI.ROUTER, THERE)]
+    assert out == []
+    *_, (told_to, heard) = entries(node.opened(late, HERE))
+    assert told_to == late.zid.value
+    assert [entry.zid for entry in heard] == [OWN, late.zid]
+
+
+def test_a_router_above_knows_the_numbers_of_other_routers_that_a_peer_is_linked_to() -> None:
+    node = peer()
+    first, second = neighbour(0xA1, WhatAmI.ROUTER), neighbour(0xA2, WhatAmI.ROUTER)
+    node.opened(first, HERE)
+    node.receive(first, about_self(first))
+    *_, (_, heard) = entries(node.opened(second, HERE))
+    assert [entry.zid for entry in heard] == [OWN, second.zid, first.zid]
+
+
+def test_relays_gossip_as_other_peers_do() -> None:
+    node = peer()
+    face = Face(1, ZenohId(0xB1), WhatAmI.PEER, REGIONS[WhatAmI.ROUTER, WhatAmI.ROUTER], relays=True)
+    assert len(node.opened(face, HERE)) == 1

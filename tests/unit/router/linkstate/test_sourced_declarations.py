@@ -1,0 +1,200 @@
+"""Declarations of routers: told down the trees, whatever happens to the trees meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.router.linkstate.test_network import face, named, oam, own
+from zenspark.router.face import Face, Kind, Out
+from zenspark.router.limits import Admission, Refusals, RouterLimits
+from zenspark.router.linkstate.network import Network
+from zenspark.router.linkstate.sourced_declarations import GRACE, Source, Sources
+from zenspark.wire.messages import Declare, LinkState
+from zenspark.wire.values import QueryableInfo, ZenohId
+
+A, B, C, D = (ZenohId(number) for number in (0xA, 0xB, 0xC, 0xD))
+NONE, COMPLETE = QueryableInfo.NONE, QueryableInfo(True)
+SUBSCRIBER, QUERYABLE = Kind.SUBSCRIBER, Kind.QUERYABLE
+
+
+class Here:
+    """The router A between B and C, behind both of which is D: a ring, cut where `near` does not say."""
+
+    def __init__(self) -> None:
+        self.network = Network(A, {B: 10, C: 10})
+        self.out: Out = []
+        self.held: dict[tuple[ZenohId, Kind, str], QueryableInfo] = {}
+        self.sources = Sources(self.network, self.out, self.change, Admission(RouterLimits(), Refusals()))
+        self.b, self.c = face(B, 1), face(C, 2)
+        self.sns = 2
+        for there in (self.b, self.c):
+            self.open(there)
+        self.near(B)
+
+    def change(self, source: Source, kind: Kind, key: str, info: QueryableInfo | None) -> None:
+        if info is None:
+            del self.held[source.zid, kind, key]
+        else:
+            self.held[source.zid, kind, key] = info
+
+    def open(self, there: Face, now: float = 0.0) -> None:
+        self.sources.opened(there)
+        self.network.opened(there, (), now)
+        self.network.receive(there, oam(own(there.zid, self.sns, 1), named(1, A), named(2, D)), now)
+
+    def near(self, *routers: ZenohId, now: float = 0.0) -> None:
+        """D has links to these, and everybody knows."""
+        self.sns += 1
+        for there in (self.b, self.c):
+            if self.network.face(there.zid) is there:
+                links = (1, 2) if there.zid in routers else (1,)
+                self.network.receive(there, oam(LinkState(psid=0, sn=self.sns, links=links)), now)
+        teller, number = (self.b, B) if B in routers or not routers else (self.c, C)
+        others = [named(5, C)] if teller is self.b else [named(5, B)]
+        mine = tuple(0 if zid == number else 5 for zid in routers)
+        self.network.receive(teller, oam(*others, LinkState(psid=2, sn=self.sns, links=mine)), now)
+        self.draw(now)
+
+    def draw(self, now: float) -> None:
+        moved, _ = self.network.draw(now)
+        self.sources.follow(moved, now)
+
+    def told(self) -> list[tuple[ZenohId, int, str]]:
+        """To whom, of whom (by our number), what."""
+        found = []
+        for there, message in self.out:
+            assert isinstance(message, Declare)
+            if message.body.NAME != "D_KEYEXPR":
+                found.append((there.zid, message.node_id, message.body.NAME))
+        self.out.clear()
+        return found
+
+
+@pytest.fixture
+def here() -> Here:
+    return Here()
+
+
+def test_ours_go_to_all_our_children_without_node_id(here: Here) -> None:
+    here.sources.declare_own(SUBSCRIBER, "a", NONE)
+    here.sources.declare_own(SUBSCRIBER, "a", NONE)
+    assert here.told() == [(B, 0, "D_SUBSCRIBER"), (C, 0, "D_SUBSCRIBER")]
+    here.sources.declare_own(SUBSCRIBER, "a", None)
+    here.sources.declare_own(SUBSCRIBER, "a", None)
+    assert here.told() == [(B, 0, "U_SUBSCRIBER"), (C, 0, "U_SUBSCRIBER")]
+    assert here.held == {}
+
+
+def test_those_of_others_go_on_down_their_tree(here: Here) -> None:
+    number = here.network.psid(D)
+    here.sources.declare(here.b, D, QUERYABLE, "a", NONE, 0.0)
+    assert here.told() == [(C, number, "D_QUERYABLE")]
+    here.sources.declare(here.b, D, QUERYABLE, "a", COMPLETE, 0.0)
+    assert here.held == {(D, QUERYABLE, "a"): COMPLETE}
+    assert here.told() == [(C, number, "D_QUERYABLE")]
+    here.sources.undeclare(here.b, D, QUERYABLE, "a", 0.0)
+    here.sources.undeclare(here.b, D, QUERYABLE, "a", 0.0)
+    assert here.held == {}
+    assert here.told() == [(C, number, "U_QUERYABLE")]
+
+
+def test_nobody_tells_us_what_is_ours(here: Here) -> None:
+    here.sources.declare(here.b, A, SUBSCRIBER, "a", NONE, 0.0)
+    here.sources.undeclare(here.b, A, SUBSCRIBER, "a", 0.0)
+    here.sources.undeclare(here.b, ZenohId(99), SUBSCRIBER, "a", 0.0)
+    assert (here.held, here.told()) == ({}, [])
+
+
+def test_a_new_child_is_told_everything(here: Here) -> None:
+    here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
+    here.sources.declare_own(SUBSCRIBER, "b", NONE)
+    here.told()
+    here.sources.closed(here.c, 1.0)
+    here.network.closed(here.c, 1.0)
+    here.c = face(C, 3)
+    here.open(here.c, 1.0)
+    here.sns += 1
+    here.network.receive(here.c, oam(LinkState(psid=0, sn=here.sns, links=(1,))), 1.0)
+    here.draw(1.1)
+    assert sorted(here.told()) == sorted([(C, 0, "D_SUBSCRIBER"), (C, here.network.psid(D), "D_SUBSCRIBER")])
+
+
+def test_when_the_way_changes_what_counts_is_what_the_new_parent_tells(here: Here) -> None:
+    for key in ("gone", "kept"):
+        here.sources.declare(here.b, D, SUBSCRIBER, key, NONE, 0.0)
+    here.near(C, now=1.0)
+    assert here.network.parent(D) is here.c
+    here.sources.declare(here.c, D, SUBSCRIBER, "kept", NONE, 1.0)
+    assert len(here.held) == 2
+    assert here.sources.next_timeout() == 1.0 + GRACE
+    here.sources.handle_timeout(1.0 + GRACE)
+    assert set(here.held) == {(D, SUBSCRIBER, "kept")}
+    assert here.sources.next_timeout() is None
+
+
+def test_what_another_than_the_parent_tells_is_believed_for_a_while(here: Here) -> None:
+    here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 0.0)
+    here.sources.declare(here.c, D, SUBSCRIBER, "b", NONE, 0.0)
+    here.sources.declare(here.b, D, SUBSCRIBER, "b", NONE, 0.0)
+    here.sources.handle_timeout(GRACE)
+    assert set(here.held) == {(D, SUBSCRIBER, "b")}
+    here.near(C, now=5.0)
+    assert set(here.held) == {(D, SUBSCRIBER, "a"), (D, SUBSCRIBER, "b")}
+    here.sources.handle_timeout(5.0 + GRACE)
+    assert len(here.held) == 2
+
+
+def test_the_parent_knows_better(here: Here) -> None:
+    here.sources.declare(here.b, D, QUERYABLE, "a", COMPLETE, 0.0)
+    here.sources.declare(here.c, D, QUERYABLE, "a", NONE, 0.0)
+    assert here.held == {(D, QUERYABLE, "a"): COMPLETE}
+    here.sources.undeclare(here.c, D, QUERYABLE, "a", 0.0)
+    assert here.held == {(D, QUERYABLE, "a"): COMPLETE}
+    here.sources.declare(here.c, D, QUERYABLE, "a", NONE, 0.0)
+    here.sources.undeclare(here.b, D, QUERYABLE, "a", 0.0)
+    assert here.held == {}
+
+
+def test_when_all_is_calm_the_end_told_by_the_parent_clears_leftovers(here: Here) -> None:
+    for there in (here.b, here.c):
+        here.sources.declare(there, D, SUBSCRIBER, "a", NONE, 0.0)
+    here.sources.undeclare(here.b, D, SUBSCRIBER, "a", GRACE)
+    here.near(C, now=2 * GRACE)
+    assert here.held == {}
+
+
+def test_a_lost_neighbour_leaves_doubt(here: Here) -> None:
+    here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
+    here.sources.closed(here.b, 1.0)
+    here.network.closed(here.b, 1.0)
+    assert set(here.held) == {(D, SUBSCRIBER, "a")}
+    here.near(C, now=1.1)
+    here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 1.2)
+    here.sources.handle_timeout(1.0 + 2 * GRACE)
+    assert set(here.held) == {(D, SUBSCRIBER, "a")}
+
+
+def test_who_cannot_be_reached_has_declared_nothing_but_may_come_back(here: Here) -> None:
+    here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
+    here.told()
+    here.near(now=1.0)
+    assert here.held == {}
+    here.sources.declare(here.b, D, SUBSCRIBER, "b", NONE, 1.0)
+    assert here.held == {}
+    here.near(B, now=2.0)
+    assert set(here.held) == {(D, SUBSCRIBER, "a"), (D, SUBSCRIBER, "b")}
+    here.near(now=3.0)
+    here.sources.handle_timeout(3.0 + GRACE)
+    here.near(B, now=3.0 + GRACE)
+    assert here.held == {}
+    here.sources.closed(here.b, 9.0)
+
+
+def test_who_was_never_reached_is_forgotten_too(here: Here) -> None:
+    here.near(now=1.0)
+    here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 1.0)
+    here.near(now=1.0)
+    here.sources.handle_timeout(1.0 + GRACE)
+    assert here.sources.next_timeout() is None
+    here.near(B, now=9.0)
+    assert here.held == {}

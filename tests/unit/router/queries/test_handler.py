@@ -1,0 +1,202 @@
+"""Requests between routers: where they entered goes with them, and one final comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.router.nodes import Network, Node
+from zenspark.router.face import Face
+from zenspark.router.limits import RouterLimits
+from zenspark.router.queries.handler import MAX_QUERY_SECONDS, TOO_MANY, seconds_for
+from zenspark.router.router import Policy, Router
+from zenspark.wire.declare import replace
+from zenspark.wire.messages import (
+    Declare,
+    DeclareQueryable,
+    Err,
+    NetworkMessage,
+    Put,
+    Query,
+    Reply,
+    Request,
+    Response,
+    ResponseFinal,
+)
+from zenspark.wire.values import Congestion, Priority, QoS, QueryTarget, WhatAmI, WireExpr, ZenohId
+
+
+def spoken(node: Node) -> list[str]:
+    return [type(message).__name__ for message in node.heard]
+
+
+def response(number: int, key: str) -> Response:
+    return Response(request_id=number, wire_expr=WireExpr(0, key), body=Reply(body=Put(payload=b"1")))
+
+
+@pytest.fixture
+def line() -> tuple[Network, Node, Node, Node]:
+    net = Network()
+    left, middle, right = net.router(), net.router(), net.router()
+    net.join(left, middle)
+    net.join(middle, right)
+    return net, left, middle, right
+
+
+def test_a_query_goes_along_the_line_and_ends_once(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    net.get(left, "q/a", 9, QueryTarget.ALL)
+    (request,) = right.heard
+    assert isinstance(request, Request)
+    assert (request.wire_expr, request.node_id) == (WireExpr(0, "q/a"), 0)
+    left.heard.clear()
+    net.say(right, response(request.request_id, "q/a"))
+    net.say(right, ResponseFinal(request_id=request.request_id))
+    assert spoken(left) == ["Response", "ResponseFinal"]
+    net.say(right, ResponseFinal(request_id=request.request_id))
+    assert spoken(left) == ["Response", "ResponseFinal"]
+
+
+@pytest.mark.parametrize("key", ["q//x", "", "q#", "/q"])
+def test_a_reply_on_an_invalid_key_is_dropped_and_not_counted(line: tuple[Network, Node, Node, Node], key: str) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    request = Request(request_id=9, wire_expr=WireExpr(0, "q/a"), target=QueryTarget.ALL, budget=2, body=Query())
+    net.say(left, request)
+    (asked,) = right.heard
+    assert isinstance(asked, Request)
+    left.heard.clear()
+    for name in (key, "q/a", "q/b"):
+        net.say(right, response(asked.request_id, name))
+    assert spoken(left) == ["Response", "Response", "ResponseFinal"]
+    keys = [message.wire_expr.suffix for message in left.heard if isinstance(message, Response)]
+    assert keys == ["q/a", "q/b"]
+
+
+def test_an_error_needs_no_key(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    net.get(left, "q/a", 9, QueryTarget.ALL)
+    (asked,) = right.heard
+    assert isinstance(asked, Request)
+    left.heard.clear()
+    net.say(right, Response(request_id=asked.request_id, wire_expr=WireExpr(), body=Err(payload=b"Timeout")))
+    assert spoken(left) == ["Response"]
+
+
+def test_responses_keep_their_qos_and_the_final_overtakes_none(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, _, right = line
+    net.queryable(right, "q/**")
+    asked = QoS(Priority.DATA_HIGH, Congestion.BLOCK)
+    net.say(left, Request(request_id=9, wire_expr=WireExpr(0, "q/a"), qos=asked, body=Query()))
+    (request,) = right.heard
+    assert isinstance(request, Request)
+    left.heard.clear()
+    urgent, idle = QoS(Priority.REAL_TIME, Congestion.BLOCK, express=True), QoS(Priority.BACKGROUND)
+    for qos in (urgent, QoS.DEFAULT, idle, urgent):
+        net.say(right, replace(response(request.request_id, "q/a"), qos=qos))
+    net.say(right, ResponseFinal(request_id=request.request_id, qos=asked))
+    treated = [message.qos for message in left.heard if isinstance(message, Response | ResponseFinal)]
+    assert treated == [urgent, asked, idle, urgent, QoS(Priority.BACKGROUND, Congestion.BLOCK)]
+
+
+def test_between_routers_a_request_says_where_it_entered(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, middle, right = line
+    net.queryable(right, "q")
+    from_left = next(face for face, (node, _) in middle.links.items() if node is left)
+    request = Request(request_id=1, wire_expr=WireExpr(0, "q"), body=Query())
+    ((_, passed),) = middle.router.receive(from_left, request, 0.0)
+    assert isinstance(passed, Request)
+    assert middle.router.network is not None
+    assert passed.node_id == middle.router.network.psid(left.router.zid) == 1
+
+
+def test_what_comes_from_nowhere_is_final_at_once(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, middle, right = line
+    net.queryable(right, "q")
+    from_left = next(face for face, (node, _) in middle.links.items() if node is left)
+    lost = Request(request_id=5, wire_expr=WireExpr(0, "q"), node_id=77, body=Query())
+    assert middle.router.receive(from_left, lost, 0.0) == [(from_left, ResponseFinal(request_id=5))]
+
+
+def test_a_queryable_that_is_lost_ends_the_query(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, middle, right = line
+    net.queryable(right, "q")
+    net.get(left, "q", 3)
+    left.heard.clear()
+    net.part(middle, right)
+    assert spoken(left) == ["ResponseFinal"]
+
+
+def test_the_nearest_router_is_best(line: tuple[Network, Node, Node, Node]) -> None:
+    net, left, middle, right = line
+    for node in (middle, right):
+        client = net.client()
+        net.join(client, node)
+        net.queryable(client, "q", complete=True)
+    face = next(iter(left.links))
+    assert left.router.routes.request(left.local, "q", QueryTarget.BEST_MATCHING) == (face,)
+
+
+@pytest.mark.parametrize(("said", "seconds"), [(None, 10.0), (2_000, 2.0), (2**63, MAX_QUERY_SECONDS)])
+def test_a_neighbour_gets_no_more_time_than_the_limit(said: int | None, seconds: float) -> None:
+    request = Request(request_id=1, wire_expr=WireExpr(0, "q"), timeout_ms=said, body=Query())
+    assert seconds_for(request, 10.0, MAX_QUERY_SECONDS) == seconds
+
+
+def test_a_neighbour_that_says_nothing_gets_ten_seconds() -> None:
+    """QU-41."""
+    router = Router(ZenohId(1), WhatAmI.ROUTER)
+    asker, queryable = (router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0] for number in (2, 3))
+    router.receive(queryable, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)
+    ((_, passed),) = router.receive(asker, Request(request_id=1, wire_expr=WireExpr(0, "q"), body=Query()), 5.0)
+    assert isinstance(passed, Request)
+    assert passed.timeout_ms is None
+    assert (router.next_timeout(), router.handle_timeout(14.9)) == (15.0, [])
+    assert [type(message) for _, message in router.handle_timeout(15.0)] == [Response, ResponseFinal]
+
+
+def test_errors_of_a_router_have_the_key_of_the_query() -> None:
+    """RE-19: in the place of a queryable that is silent, that has no request id left, or that may not be asked."""
+    policy = Policy(limits=RouterLimits(queries=2))
+    router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
+    asker = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)[0]
+    queryable = router.add_face(ZenohId(3), WhatAmI.CLIENT, 0.0, request_bits=8)[0]
+    router.receive(queryable, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q/**"))), 0.0)
+    queryable.in_flight.append(dict.fromkeys(range(255)))
+
+    def ask(number: int) -> list[tuple[Face, NetworkMessage]]:
+        return router.receive(
+            asker, Request(request_id=number, wire_expr=WireExpr(0, f"q/{number}"), body=Query()), 0.0
+        )
+
+    def errors(out: list[tuple[Face, NetworkMessage]]) -> list[tuple[int, WireExpr, bytes]]:
+        found = [message for face, message in out if face is asker and isinstance(message, Response)]
+        return [(one.request_id, one.wire_expr, one.body.payload) for one in found if isinstance(one.body, Err)]
+
+    assert errors(ask(1)) == []
+    assert errors(ask(2)) == [(2, WireExpr(0, "q/2"), TOO_MANY)]
+    del queryable.in_flight[0]
+    assert errors(ask(3)) == []
+    assert errors(ask(4)) == [(4, WireExpr(0, "q/4"), TOO_MANY)]
+    late = errors(router.handle_timeout(10.0))
+    assert late == [(1, WireExpr(0, "q/1"), b"Timeout"), (3, WireExpr(0, "q/3"), b"Timeout")]
+
+
+def test_the_own_session_may_wait_without_end() -> None:
+    router = Router(ZenohId(1), WhatAmI.PEER)
+    local, peer = router.add_local(), router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)[0]
+    router.receive(peer, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)
+    ((_, passed),) = router.receive(local, Request(request_id=1, wire_expr=WireExpr(0, "q"), body=Query()), 0.0)
+    assert isinstance(passed, Request)
+    assert (passed.timeout_ms, router.next_timeout()) == (None, None)
+    final = ResponseFinal(request_id=passed.request_id)
+    assert router.receive(peer, final, 1e9) == [(local, ResponseFinal(request_id=1))]
+
+
+def test_the_own_session_gets_the_time_it_asks_for() -> None:
+    router = Router(ZenohId(1), WhatAmI.PEER)
+    local, peer = router.add_local(), router.add_face(ZenohId(2), WhatAmI.PEER, 0.0)[0]
+    router.receive(peer, Declare(body=DeclareQueryable(id=1, wire_expr=WireExpr(0, "q"))), 0.0)
+    router.receive(local, Request(request_id=1, wire_expr=WireExpr(0, "q"), timeout_ms=10**10, body=Query()), 0.0)
+    assert router.next_timeout() == 10**7

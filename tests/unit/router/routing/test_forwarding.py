@@ -1,0 +1,255 @@
+"""Where publications in columns go: what is known of a shape, until when, and what has to be received one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zenspark.clock import HybridClock, ntp64_from_ns
+from zenspark.router.face import Face, Region
+from zenspark.router.linkstate.network import TREES_DELAY
+from zenspark.router.router import Policy, Router
+from zenspark.router.routing.forwarding import Course, Forwarding, shares
+from zenspark.router.timestamping import Stamping
+from zenspark.wire.codec import decode_network, encode, encode_link_states
+from zenspark.wire.columns import EXPRESS, NO_LANE, Columns, Cursor, Outcome, Relay
+from zenspark.wire.messages import (
+    Declare,
+    DeclareKeyexpr,
+    DeclareSubscriber,
+    Frame,
+    LinkState,
+    NetworkOam,
+    Push,
+    Put,
+)
+from zenspark.wire.values import BoundExpr, Congestion, Mapping, Priority, QoS, Timestamp, WhatAmI, WireExpr, ZenohId
+
+OWN = ZenohId(0x99)
+NOW = 1_700_000_000_000_000_000
+HOUR = 3_600_000_000_000
+
+
+def push(key: str | WireExpr = "a/b", qos: QoS = QoS.DEFAULT, node_id: int = 0, stamp: Timestamp | None = None) -> Push:
+    expr = WireExpr(0, key) if isinstance(key, str) else key
+    return Push(wire_expr=expr, qos=qos, node_id=node_id, body=Put(payload=b"x", timestamp=stamp))
+
+
+def columns_of(*pushes: Push, reliable: bool = True) -> Columns:
+    columns = Columns(64)
+    content = encode(Frame(reliable=reliable, sn=1, msgs=pushes))
+    assert Cursor(len(content).to_bytes(2, "little") + content).decode(columns) is Outcome.END
+    assert len(columns) == len(pushes)
+    return columns
+
+
+class Place:
+    """A router with two clients, of which one subscribes."""
+
+    def __init__(self, stamps: bool = False) -> None:
+        stamping = Stamping(OWN, HybridClock(), lambda: NOW) if stamps else None
+        self.router = Router(OWN, WhatAmI.ROUTER, Policy(stamping=stamping))
+        self.local = self.router.add_local()
+        self.source = self.client(1)
+        self.target = self.client(2)
+        self.subscribe(self.target, "a/**")
+        self.forwarding = Forwarding(self.router, self.local)
+
+    def client(self, number: int) -> Face:
+        return self.router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0]
+
+    def subscribe(self, face: Face, key: str) -> None:
+        self.router.receive(face, Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, key))), 0.0)
+
+    def name(self, face: Face, number: int, key: str) -> None:
+        declaration = DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key))
+        self.router.receive(face, Declare(body=declaration), 0.0)
+
+    def courses(self, *pushes: Push, face: Face | None = None) -> list[Course] | None:
+        return self.forwarding.courses(face or self.source, columns_of(*pushes), 0, len(pushes))
+
+    def course(self, message: Push, face: Face | None = None) -> Course:
+        found = self.courses(message, face=face)
+        assert found is not None
+        (course,) = found
+        return course
+
+
+def said(course: Course) -> dict[int, Push]:
+    """By neighbour, the message without its body that is said there: with a deletion in its place."""
+    found: dict[int, Any] = {way.target.zid.value: decode_network(way.head + b"\x02") for way in course.ways}
+    return found
+
+
+def test_who_subscribed_gets_it_in_its_own_words() -> None:
+    place = Place()
+    assert said(place.course(push()))[2].wire_expr == WireExpr(0, "a/b")
+    place.name(place.target, 7, "a")
+    assert said(place.course(push()))[2].wire_expr == WireExpr(7, "/b", Mapping.RECEIVER)
+
+
+def test_what_is_known_of_a_shape_is_not_looked_up_again() -> None:
+    place = Place()
+    assert place.course(push()) is place.course(push())
+
+
+def test_a_new_key_needs_no_decoding_of_all_else() -> None:
+    """What differs in anything but the key is still told apart."""
+    place = Place()
+    place.subscribe(place.local, "a/2")
+    place.name(place.source, 3, "a/")
+    blocking = QoS(congestion=Congestion.BLOCK)
+    for qos in (QoS.DEFAULT, blocking):
+        for number in range(3):
+            for expr in (WireExpr(0, f"a/{number}"), WireExpr(3, f"{number}", Mapping.SENDER)):
+                course = place.course(push(expr, qos=qos))
+                assert said(course)[2].wire_expr == WireExpr(0, f"a/{number}")
+                assert course.local_key == ("a/2" if number == 2 else None)
+                assert course.congestion is qos.congestion
+    known = place.forwarding._memory.of(place.source, (place.router.routes.version, place.source.vocabulary))
+    assert (len(known), len(known.templates)) == (3 * 2 * 2, 2 * 2)
+
+
+def test_new_subscribers_and_new_meanings_are_heeded() -> None:
+    place = Place()
+    number = push(WireExpr(3, "", Mapping.SENDER))
+    assert place.course(number).ways == ()
+    place.name(place.source, 3, "a/b")
+    assert said(place.course(number)).keys() == {2}
+    place.subscribe(place.client(4), "a/b")
+    assert said(place.course(number)).keys() == {2, 4}
+
+
+def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
+    place = Place()
+    urgent = QoS(Priority.REAL_TIME, Congestion.DROP, express=True)
+    found = place.forwarding.courses(place.source, columns_of(push(qos=urgent), reliable=False), 0, 1)
+    assert found is not None
+    course = found[0]
+    assert course.lane == Priority.REAL_TIME | EXPRESS
+    assert course.congestion is Congestion.DROP
+    course = place.course(push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
+    assert course.lane == Priority.DATA | 0x08
+    assert course.congestion is Congestion.BLOCK
+    assert said(course)[2].qos == QoS(Priority.DATA, Congestion.BLOCK)
+
+
+def test_whoever_looks_at_every_message_gets_them_one_by_one() -> None:
+    class Guard:
+        def admit(self, message: Any, reliable: bool, now: float) -> Any:  # noqa: ANN401
+            return message
+
+    place = Place()
+    place.target.egress = Guard()
+    assert place.courses(push()) is None
+    assert place.courses(push("b")) == [place.course(push("b"))]
+    assert place.courses(push("b"), push()) is None
+    place.source.ingress = Guard()
+    assert place.courses(push("b")) is None
+
+
+def test_a_member_that_is_heard_elsewhere_too_is_left_to_the_router() -> None:
+    place = Place()
+    member = place.router.add_member(place.router.add_group(), ZenohId(5), WhatAmI.PEER)
+    assert said(place.course(push(), face=member)).keys() == {2}
+    place.client(5)
+    assert place.courses(push(), face=member) is None
+
+
+def test_the_session_of_this_node_gets_columns_too() -> None:
+    place = Place()
+    assert not place.course(push()).is_local
+    place.subscribe(place.local, "a/*")
+    course = place.course(push())
+    assert course.is_local
+    assert said(course).keys() == {2}
+
+
+def test_what_only_the_session_of_this_node_wants_is_stamped() -> None:
+    place = Place(stamps=True)
+    place.subscribe(place.local, "only/here")
+    columns = columns_of(push("only/here"))
+    assert place.forwarding.courses(place.source, columns, 0, 1) is not None
+    assert columns.timestamp[0] >> 32 == NOW // 10**9
+
+
+@pytest.mark.parametrize("ahead", [0, HOUR])
+def test_they_are_stamped_unless_one_is_of_the_future(ahead: int) -> None:
+    place = Place(stamps=True)
+    columns = columns_of(push(), push("b"), push(stamp=Timestamp(ntp64_from_ns(NOW + ahead), ZenohId(5))))
+    courses = place.forwarding.courses(place.source, columns, 0, 3)
+    if ahead:
+        assert courses is None
+    else:
+        stamped, unwanted, _ = columns.timestamp
+        assert stamped >> 32 == NOW // 10**9
+        assert unwanted == 0
+
+
+class Beside(Place):
+    """Between two other routers, of which one has told of a third behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = self.router.add_face(ZenohId(0x20), WhatAmI.ROUTER, 0.0)[0]
+        self.right = self.router.add_face(ZenohId(0x30), WhatAmI.ROUTER, 0.0)[0]
+        self.links(self.left, 0x20, 2, 0x21)
+        self.links(self.right, 0x30, 2)
+        self.router.handle_timeout(TREES_DELAY)
+        self.subscribe(self.right, "a/**")
+
+    def links(self, face: Face, number: int, sn: int, *behind: int) -> None:
+        """A router says what it has links to: us, its number 1, and others from 2 on."""
+        known = range(2, 2 + len(behind))
+        states = [
+            LinkState(psid=0, sn=sn, zid=ZenohId(number), whatami=1, links=(1, *known)),
+            LinkState(psid=1, sn=0, zid=OWN, whatami=1),
+            *(
+                LinkState(psid=psid, sn=sn, zid=ZenohId(zid), whatami=1, links=(0,))
+                for psid, zid in zip(known, behind, strict=True)
+            ),
+        ]
+        self.router.receive(face, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states)), 0.0)
+
+
+def test_between_routers_it_keeps_to_the_tree_of_where_it_came_in() -> None:
+    place = Beside()
+    network = place.router.network
+    assert network is not None
+    ways = said(place.course(push(node_id=2), face=place.left))
+    assert ways.keys() == {2, 0x30}
+    assert ways[0x30].node_id == network.psid(ZenohId(0x21))
+    assert ways[2].node_id == 0
+    assert place.left.region is Region.ROUTER
+    assert said(place.course(push(), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
+    assert place.courses(push(node_id=9), face=place.left) is None
+
+
+def test_a_number_for_a_router_may_come_to_mean_another() -> None:
+    place = Beside()
+    network = place.router.network
+    assert network is not None
+    before = said(place.course(push(node_id=2), face=place.left))[0x30].node_id
+    version = place.router.routes.version
+    place.links(place.left, 0x20, 3, 0x20, 0x21)  # what was 2 is now 3
+    assert place.router.routes.version == version
+    assert said(place.course(push(node_id=3), face=place.left))[0x30].node_id == before
+    assert said(place.course(push(node_id=2), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
+
+
+def test_every_neighbour_has_a_share_by_shape() -> None:
+    place = Place()
+    place.subscribe(place.client(4), "b")
+    messages = (push(), push("b"), push("c"), push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
+    courses = place.courses(*messages)
+    assert courses is not None
+    found = dict(shares(courses))
+    assert {face.zid.value for face in found} == {2, 4}
+    for face, share in found.items():
+        first, second = (13, NO_LANE) if face.zid.value == 2 else (NO_LANE, 13)
+        assert list(share.lanes) == [first, second, NO_LANE, first]
+        assert list(share.blocking) == [NO_LANE, NO_LANE, NO_LANE, first]
+        columns = columns_of(*messages)
+        relay = Relay(columns, 0, 4, bytes(share.lanes), share.heads, OWN.to_bytes())
+        assert decode_network(relay.message()) == messages[0 if first == 13 else 1]

@@ -1,0 +1,48 @@
+"""Who declared what, by key."""
+
+from __future__ import annotations
+
+from zenspark.router.face import Face, Region
+from zenspark.router.routing.tables import Table, is_complete_for, merge
+from zenspark.wire.values import QueryableInfo, WhatAmI, ZenohId
+
+ONE = Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
+TWO = Face(2, ZenohId(2), WhatAmI.CLIENT, Region.CLIENT)
+NONE = QueryableInfo.NONE
+COMPLETE = QueryableInfo(True, 3)
+
+
+def test_a_key_stays_until_its_last_holder_lets_go() -> None:
+    table = Table()
+    table.add("a/*", ONE, 1, NONE)
+    table.add("a/*", ONE, 2, NONE)
+    table.add("a/*", TWO, 1, NONE)
+    table.discard("a/*", ONE, 1)
+    table.discard("a/*", TWO, 1)
+    entry = table.get("a/*")
+    assert entry is not None
+    assert list(entry.holders) == [ONE]
+    table.discard("a/*", ONE, 2)
+    table.discard("a/*", ONE, 2)
+    assert table.get("a/*") is None
+
+
+def test_matching_is_by_intersection() -> None:
+    table = Table()
+    for key in ("a/*", "a/b", "c"):
+        table.add(key, ONE, 1, NONE)
+    assert {entry.key for entry in table.matching("a/b")} == {"a/*", "a/b"}
+    assert {entry.key for entry in table.matching(None)} == {"a/*", "a/b", "c"}
+
+
+def test_offers_merge_to_the_nearest_of_the_most_complete() -> None:
+    assert merge([QueryableInfo(False, 1), QueryableInfo(True, 9), COMPLETE]) == COMPLETE
+    assert merge([QueryableInfo(False, 2), QueryableInfo(False, 1)]) == QueryableInfo(False, 1)
+
+
+def test_complete_means_complete_for_the_whole_question() -> None:
+    table = Table()
+    entry = table.add("q/*", ONE, 1, COMPLETE)
+    assert is_complete_for(entry, entry.info(ONE), "q/a")
+    assert not is_complete_for(entry, entry.info(ONE), "q/**")
+    assert not is_complete_for(entry, NONE, "q/a")

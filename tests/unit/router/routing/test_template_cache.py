@@ -1,0 +1,53 @@
+"""What is remembered of publications."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from zenspark.router.face import Face, Region
+from zenspark.router.routing import template_cache
+from zenspark.router.routing.template_cache import Memory
+from zenspark.wire.values import WhatAmI, ZenohId
+
+
+def face() -> Face:
+    return Face(1, ZenohId(1), WhatAmI.PEER, Region.PEER)
+
+
+def test_it_is_remembered_until_the_version_changes() -> None:
+    known: Memory[bool] = Memory()
+    one, other = face(), face()
+    known.of(one, 1)[("a",)] = True
+    assert known.of(one, 1) == {("a",): True}
+    assert known.of(other, 1) == {}
+    assert known.of(one, 2) == {}
+
+
+def test_ever_new_shapes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_cache, "MOST", 3)
+    known: Memory[bool] = Memory()
+    one = face()
+    for number in range(20):
+        known.of(one, 1)[(number,)] = True
+    assert len(known.of(one, 1)) <= 4
+
+
+def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_cache, "MOST_BYTES", 10)
+    known: Memory[bool] = Memory()
+    one = face()
+    for key in ("long" * 3, None):
+        found = known.of(one, 1)
+        found["a",] = True
+        found.grow(key)
+    assert known.of(one, 1) == {("a",): True}
+    assert known.of(one, 1).bytes == 0
+
+
+def test_a_face_that_is_gone_is_forgotten() -> None:
+    known: Memory[bool] = Memory()
+    known.of(face(), 1)[("a",)] = True
+    gc.collect()
+    assert len(known._faces) == 0

@@ -1,0 +1,257 @@
+"""How a state follows `samples`: in steps, once per row, and anew; without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import Field, write_deltalake
+from deltalake.schema import PrimitiveType
+from pyspark.sql import SparkSession
+
+from tests.lake_model import Row
+from tests.lake_samples import RandomSamples, numbered
+from tests.lake_tables import assert_published, put_in
+from tests.rows import EPOCH
+from tests.unit.spark.ingest.workers import no_spark
+from zenspark.lake import levels
+from zenspark.lake.delta_table import Change
+from zenspark.lake.offset_marks import recorders
+from zenspark.lake.parquet_files import File
+from zenspark.lake.pending import SAMPLES_VERSION, Extent
+from zenspark.lake.quarantine import ASIDE, RETRIED, Quarantined
+from zenspark.lake.specs import JOURNAL, SAMPLES
+from zenspark.spark.ingest import derived
+from zenspark.spark.ingest.derived import DRIVER_ROWS, ERASED_VERSION, GRACE, REBUILT, Derived, _are_few
+from zenspark.spark.ingest.publication import STATE_VERSION
+from zenspark.spark.lake import Lake
+
+A_DAY = 86_400_000_000
+
+
+@pytest.fixture
+def spark() -> Iterator[SparkSession]:
+    with no_spark() as session:
+        yield session
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def messages(lake: Lake) -> int:
+    """How many messages the state of `traffic` has counted."""
+    state = lake.state_table("traffic")
+    rows = [pq.read_table(state.folder.open(file.path)) for file in state.files]
+    return sum(sum(table["messages"].to_pylist()) for table in rows)
+
+
+def refresh(lake: Lake, spark: SparkSession, name: str = "traffic") -> bool:
+    return lake.derived(name).refresh(spark)
+
+
+def test_it_takes_in_every_row_once(lake: Lake, spark: SparkSession) -> None:
+    put_in(lake, numbered([{}] * 10, 0, "r"))
+    assert refresh(lake, spark)
+    assert not refresh(lake, spark)
+    put_in(lake, numbered([{}] * 5, 10, "r") + numbered([{}] * 7, 0, "s"))
+    assert refresh(lake, spark)
+    assert messages(lake) == 22
+    assert lake.state_table("traffic").mark(SAMPLES_VERSION) == lake.table("samples").version
+
+
+def test_it_looks_only_at_files_that_are_newer(lake: Lake, spark: SparkSession) -> None:
+    put_in(lake, numbered([{}] * 10, 0, "r"))
+    refresh(lake, spark)
+    put_in(lake, numbered([{}] * 5, 10, "r"))
+    looked: list[str] = []
+    may_hold = Extent.may_hold
+
+    def noting(extent: Extent, file: File) -> bool:
+        looked.append(file.path)
+        return may_hold(extent, file)
+
+    with patch.object(Extent, "may_hold", noting):
+        refresh(lake, spark)
+    assert len(looked) == 1
+    assert messages(lake) == 15
+
+
+def test_a_backlog_is_taken_in_by_steps_and_what_was_done_stays_done(lake: Lake, spark: SparkSession) -> None:
+    rows = RandomSamples(1).batch(100)
+    put_in(lake, rows[:60])
+    put_in(lake, rows[60:])
+    with patch.object(derived, "STEP_ROWS", 7):
+        for name in ("latest", "gaps", "traffic"):
+            of = lake.derived(name)
+            assert of._take_in(spark)
+            assert of.state.mark(SAMPLES_VERSION) is None
+            assert refresh(lake, spark, name)
+    assert messages(lake) == 100
+    lake.publish(spark)
+    assert_published(lake, rows)
+
+
+def aside(start: int, end: int) -> str:
+    """The mark of rows in quarantine."""
+    said: dict[str, object] = {"path": "", "segment": 0, "reason": "", "version": "", "time": "", "has_bytes": False}
+    return Quarantined(recorder="r", start=start, end=end, **said).mark  # type: ignore[arg-type]
+
+
+def test_rows_that_leave_quarantine_count_once_and_the_others_too(lake: Lake, spark: SparkSession) -> None:
+    rows = numbered([{"key": f"k/{at}"} for at in range(20)], 0, "r")
+    put_in(lake, rows[:5] + rows[8:12], {aside(5, 8): ASIDE})
+    lake.refresh(spark)
+    lake.publish(spark)
+    assert_published(lake, rows[:5] + rows[8:12])
+    put_in(lake, rows[12:15] + rows[18:], {aside(15, 18): ASIDE})
+    put_in(lake, rows[5:8], {aside(5, 8): RETRIED}, reached=False)
+    put_in(lake, rows[15:18], {aside(15, 18): RETRIED}, reached=False)  # before the others were taken in
+    lake.table("samples").delta().optimize.compact()
+    batches, _ = lake.newest()
+    assert sorted(key for batch in batches for key in batch["key"].to_pylist()) == sorted(row["key"] for row in rows)
+    for _ in range(2):
+        lake.refresh(spark)
+        lake.publish(spark)
+        assert_published(lake, rows)
+    lake.rebuild(spark, "traffic")
+    assert_published(lake, rows)
+
+
+def test_rows_that_another_tool_put_together_count_once(lake: Lake, spark: SparkSession) -> None:
+    put_in(lake, numbered([{}] * 10, 0, "r") + numbered([{}] * 10, 0, "s"))
+    refresh(lake, spark)
+    put_in(lake, numbered([{}] * 10, 10, "r"))
+    lake.table("samples").delta().optimize.compact()
+    lake.table("samples").delta().optimize.z_order(["key"])
+    refresh(lake, spark)
+    put_in(lake, numbered([{}] * 10, 10, "s"))
+    refresh(lake, spark)
+    assert messages(lake) == 40
+
+
+def test_rows_that_another_tool_inserted_are_ignored(lake: Lake, spark: SparkSession) -> None:
+    put_in(lake, numbered([{}] * 10, 0, "r"))
+    foreign: Row = {"key": "fleet/foreign", "received_at": EPOCH, "day": 19675, "prefix": "fleet"}
+    rows = pa.Table.from_pylist([foreign | {"recorder": name} for name in (None, "x")], schema=SAMPLES.schema)
+    write_deltalake(lake.table("samples").delta(), rows, mode="append")
+    for name in ("latest", "gaps", "traffic"):
+        refresh(lake, spark, name)
+    lake.publish(spark)
+    assert_published(lake, numbered([{}] * 10, 0, "r"))
+
+
+def test_a_column_that_another_tool_added_does_no_harm(lake: Lake, spark: SparkSession) -> None:
+    put_in(lake, numbered([{}] * 10, 0, "r"))
+    lake.refresh(spark)
+    lake.publish(spark)
+    for name in ("samples", "latest", "gaps", "traffic"):
+        lake.table(name).delta().alter.add_columns([Field("extra", PrimitiveType("string"))])
+    put_in(lake, numbered([{}] * 10, 10, "r"))
+    lake.refresh(spark)
+    lake.publish(spark)
+    assert lake.table("latest").delta().to_pyarrow_table(columns=["extra"]).num_rows > 0
+    assert messages(lake) == 20
+
+
+def test_a_merge_leaves_the_content_as_it_is(lake: Lake, spark: SparkSession) -> None:
+    samples = RandomSamples(2)
+    with patch.object(levels, "FEW_FILES", 4):
+        for _ in range(6):
+            put_in(lake, samples.batch(20))
+            lake.refresh(spark)
+            lake.publish(spark)
+        lake.refresh(spark)
+    assert len(lake.state_table("traffic").files) <= 4
+    assert messages(lake) == 120
+    lake.rebuild(spark, "gaps")
+    lake.folder.remove("latest")
+    again = Lake(lake.folder.address)
+    again.publish(spark)
+    assert_published(again, samples.rows)
+
+
+def test_what_is_not_published_is_not_merged(lake: Lake, spark: SparkSession) -> None:
+    put_in(lake, numbered([{}], 0, "r"))
+    refresh(lake, spark)
+    with patch.object(levels, "FEW_FILES", 1):
+        assert not lake.derived("traffic").merge(spark, None)
+        assert not lake.derived("traffic").merge(spark, 0)
+        lake.publication("traffic").publish(spark)
+        assert lake.derived("traffic").merge(spark, lake.table("traffic").mark(STATE_VERSION))
+
+
+def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -> None:
+    rows = numbered([{"key": "a"}, {"key": "b"}], 0, "r")
+    put_in(lake, rows[:1])
+    lake.refresh(spark)
+    samples = lake.table("samples")
+    samples.commit(Change(remove=samples.files))  # as retention does
+    put_in(lake, rows[1:])
+    lake.refresh(spark)
+    lake.publish(spark)
+    assert_published(lake, rows)
+    for name in ("latest", "gaps", "traffic"):
+        lake.rebuild(spark, name)
+    assert_published(lake, rows[1:])
+    assert lake.state_table("latest").mark(REBUILT) == 1
+    assert not refresh(lake, spark)
+
+
+def test_deletes_are_forgotten_a_day_later_by_a_merge_of_everything(lake: Lake, spark: SparkSession) -> None:
+    assert GRACE.days == 1
+
+    def delete(key: str, at: int) -> Row:
+        return {"key": key, "kind": "DELETE", "payload": None, "received_at": at, "timestamp_ntp64": 5}
+
+    rows = numbered(
+        [delete("late", EPOCH), delete("old", EPOCH - A_DAY - 1), delete("old/*", EPOCH - A_DAY - 1)], 0, "r"
+    )
+    put_in(lake, rows + numbered([delete("behind", EPOCH - 9 * A_DAY)], 0, "backlog"))
+    lake.refresh(spark)
+    lake.publish(spark)
+    with patch.object(levels, "FEW_FILES", 1):
+        lake.refresh(spark)
+    batches, _ = lake.newest()
+    assert sorted(key for batch in batches for key in batch["key"].to_pylist()) == ["behind", "late"]
+
+
+def test_marks_of_a_state_are_no_recorders(lake: Lake, spark: SparkSession) -> None:
+    put_in(lake, numbered([{}], 0, "r"))
+    lake.refresh(spark)
+    lake.publish(spark)
+    assert recorders(lake.state_table("latest")) == recorders(lake.table("latest")) == ["r"]
+    assert lake.state_table("latest").mark(ERASED_VERSION) == lake.table("samples").version
+    assert lake.state_table("traffic").mark(ERASED_VERSION) is None
+
+
+def test_what_decides_the_newest_sample_is_there_without_spark(lake: Lake, spark: SparkSession) -> None:
+    put_in(lake, numbered([{"key": "a"}, {"key": "b"}], 0, "r"))
+    lake.refresh(spark)
+    put_in(lake, numbered([{"key": "b"}], 2, "r"))
+    batches, offsets = lake.newest()
+    found = [row for batch in batches for row in batch.to_pylist()]
+    assert sorted((row["key"], row["offset"]) for row in found) == [("a", 0), ("b", 1), ("b", 2)]
+    assert all(list(row) == JOURNAL.names for row in found)
+    assert offsets == {"r": 3}
+
+
+def test_the_driver_takes_in_few_rows_itself() -> None:
+    assert _are_few([[File("f", 1 << 40, DRIVER_ROWS, {})]])
+    assert not _are_few([[File("f", 1, DRIVER_ROWS, {})], [File("g", 1, 1, {})]])
+    assert not _are_few([[File("f", 1 << 40, 0, {})]])  # without a count of its rows
+
+
+def test_a_state_is_opened_before_samples(lake: Lake) -> None:
+    opened: list[str] = []
+    with (
+        patch.object(Lake, "_table", lambda self, place, shape: opened.append(place)),
+        patch.object(Lake, "version", "2"),
+    ):
+        assert isinstance(lake.derived("latest"), Derived)
+    assert opened == ["_state/latest", "samples"]

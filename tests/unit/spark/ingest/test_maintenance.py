@@ -1,0 +1,223 @@
+"""Which files are put together, and what expires."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.lake.tables import file, samples_at, written
+from zenspark.lake.delta_table import Change
+from zenspark.lake.parquet_files import File
+from zenspark.lake.specs import SAMPLES
+from zenspark.lake.storage_path import Folder
+from zenspark.spark.ingest import maintenance
+from zenspark.spark.ingest.maintenance import (
+    EXPIRED_TAG,
+    MIN_FILES_TO_COMPACT,
+    MIN_TIER_BYTES,
+    TARGET_FILE_BYTES,
+    TIER_FACTOR,
+    Compaction,
+    Retention,
+    Rule,
+    compaction_groups,
+    divided,
+    expire,
+    extended,
+    key_order,
+    shares,
+    size_tier,
+    write_together,
+)
+
+TODAY = date(2026, 11, 16)
+YESTERDAY = "2026-11-15"
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
+MIB = 1 << 20
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (0, 0),
+        (MIN_TIER_BYTES, 0),
+        (MIN_TIER_BYTES + 1, 1),
+        (MIN_TIER_BYTES * TIER_FACTOR, 1),
+        (MIN_TIER_BYTES * TIER_FACTOR + 1, 2),
+    ],
+)
+def test_a_tier_holds_files_of_about_the_same_size(size: int, expected: int) -> None:
+    assert size_tier(size) == expected
+
+
+def test_enough_files_of_one_tier_are_put_together_in_order() -> None:
+    small = [file(f"s{number:02}", 10) for number in reversed(range(MIN_FILES_TO_COMPACT))]
+    (found,) = compaction_groups([*small, file("more", MIN_TIER_BYTES * 2), file("large", TARGET_FILE_BYTES)], False)
+    assert [each.path for each in found] == [f"s{number:02}" for number in range(MIN_FILES_TO_COMPACT)]
+    assert compaction_groups(small[1:], False) == []
+
+
+@pytest.mark.parametrize("size", [9, 10, 20, 40, 63])
+def test_files_of_any_size_become_large_ones_on_their_own_day(size: int) -> None:
+    files = [file(f"f{number:03}", size * MIB) for number in range(100)]
+    groups = compaction_groups(files, False)
+    assert sum(len(group) for group in groups) >= 90
+    assert all(sum(each.size for each in group) <= TARGET_FILE_BYTES for group in groups)
+
+
+def test_many_small_groups_are_for_one_task_and_large_ones_each_for_their_own() -> None:
+    small = [[file(f"s{number}", 10), file(f"t{number}", 10)] for number in range(600)]
+    large = [[file(f"l{number}", TARGET_FILE_BYTES // 2), file(f"m{number}", 10)] for number in range(3)]
+    assert [len(share) for share in shares(small)] == [256, 256, 88]
+    assert [len(share) for share in shares(large)] == [1, 1, 1]
+    assert shares([]) == []
+
+
+def test_when_a_day_is_over_everything_small_in_it_is_put_together() -> None:
+    (found,) = compaction_groups([file("a", 10), file("b", MIN_TIER_BYTES * 2)], True)
+    assert [each.path for each in found] == ["a", "b"]
+    assert compaction_groups([file("alone", 10)], True) == []
+
+
+def test_a_row_is_rewritten_once_per_tier() -> None:
+    """Simulated: files of one second each for a day; how often each byte is written again."""
+    live: list[File] = []
+    rewritten = 0
+    for second in range(6_000):
+        live.append(file(f"{second:05}", 100_000))
+        if second % 60 == 0:
+            for group in compaction_groups(live, False):
+                size = sum(each.size for each in group)
+                rewritten += size
+                live = [each for each in live if each not in group] + [file(f"c{second}-{group[0].path}", size)]
+    assert rewritten <= 5 * 6_000 * 100_000
+    assert len(live) < 200
+
+
+def test_partitions_that_have_not_changed_are_not_looked_at_again(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    for _ in range(2):
+        table.commit(Change(add=written(table, "x", [{"key": "a"}])))
+    compaction = Compaction()
+    assert compaction.groups(table, TODAY) == []
+    assert len(compaction._seen) == 1
+    assert compaction.groups(table.refresh(), TODAY) == []
+    assert len(compaction.groups(table, TODAY + DAY)[0]) == 2
+
+
+def test_files_put_together_are_in_the_order_of_keys_and_keep_the_columns_of_others(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    one = written(table, "a", [{"key": "b", "offset": 1}, {"key": "a", "offset": 2}])
+    two = written(table, "b", [{"key": "b", "offset": 3}, {"key": "a", "offset": 4}])
+    table.commit(Change(add=[*one, *two]))
+    (added,) = write_together(table.folder, extended(table), table.files)
+    rows = pq.ParquetFile(tmp_path / "t" / added.path).read()
+    assert (rows["key"].to_pylist(), rows["offset"].to_pylist()) == (["a", "a", "b", "b"], [2, 4, 1, 3])
+    table.commit(Change(add=[added], remove=table.files, rearranges=True))
+    assert table.delta().to_pyarrow_dataset().count_rows() == 4
+
+
+PIECE_BYTES = 16 << 20
+FILE_ROWS, PAYLOAD_BYTES = 4_000, 1_000
+
+
+def compaction_peak(path: Path, files: list[File]) -> int:
+    """The most bytes that Arrow has at once in this process, which compacts files in pieces of `PIECE_BYTES`."""
+    with patch.object(maintenance, "SORT_BYTES", PIECE_BYTES):
+        write_together(Folder.at(path), SAMPLES, files)
+    return int(pa.default_memory_pool().max_memory())
+
+
+def test_memory_of_a_compaction_does_not_grow_with_its_files(tmp_path: Path) -> None:
+    table = samples_at(tmp_path)
+    rows: list[dict[str, object]] = [
+        {"key": f"a/{each % 7}", "payload": bytes(PAYLOAD_BYTES)} for each in range(FILE_ROWS)
+    ]
+    files = [file for label in range(40) for file in written(table, str(label), rows)]
+    few, many = (in_new_process(compaction_peak, tmp_path, files[:count]) for count in (10, 40))
+    assert PIECE_BYTES < many <= few * 1.05
+    assert many < 2.5 * PIECE_BYTES, "a piece, and its largest column once more while it is put together"
+
+
+def in_new_process(function: Callable[..., int], *arguments: object) -> int:
+    """What a function gives in a process that has done nothing before."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def test_rows_without_a_key_come_first() -> None:
+    order = key_order(pa.array(["b", None, "a"]).dictionary_encode())
+    assert order is not None
+    assert order.tolist() == [1, 2, 0]
+    assert key_order(pa.array([None, "a", "a", "b"]).dictionary_encode()) is None
+
+
+# --- retention
+
+
+def test_days_expire_by_age_and_the_oldest_by_size() -> None:
+    files = [file(day, 10, day) for day in ("2026-11-14", YESTERDAY, "2026-11-16")]
+    assert divided(files, Retention(), NOW) == ([], [])
+    assert divided(files, Retention(age=DAY), NOW) == (files[:1], [])
+    assert divided(files, Retention(max_bytes=20), NOW) == (files[:1], [])
+    assert divided(files, Retention(max_bytes=19), NOW) == (files[:2], [])
+    assert divided(files, Retention(age=DAY, max_bytes=10), NOW) == (files[:2], [])
+
+
+def test_bytes_are_kept_file_by_file_the_newest_of_a_day_longest() -> None:
+    times = [datetime(2026, 11, 16, hour, tzinfo=UTC) for hour in (3, 1, 2)]
+    files = [file(f"at{at.hour}", 10, received_at=at) for at in times]
+    whole, partly = divided(files, Retention(max_bytes=15), NOW)
+    assert ([each.path for each in whole], partly) == (["at1", "at2"], [])
+
+
+def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    keys = ["fleet/a/pose", "fleet/a/camera", "fleet/b/log", "fleet/b/camera"]
+    rows: list[dict[str, object]] = [{"key": key, "recorder": "r", "offset": number} for number, key in enumerate(keys)]
+    table.commit(Change(add=written(table, "old", rows, "2026-11-01"), marks={"offset:r": 4}))
+    table.commit(Change(add=written(table, "new", rows, "2026-11-15")))
+    retention = Retention(age=timedelta(days=60), rules=(Rule("fleet/*/pose", None), Rule("**/camera", 7 * DAY)))
+    assert expire(None, table, [{"r": 4}], retention, NOW) == 1
+    found = table.delta().to_pyarrow_dataset().to_table(columns=["key", "day"]).to_pylist()
+    old = sorted(row["key"] for row in found if row["day"] == date(2026, 11, 1))
+    assert (old, len(found)) == (["fleet/a/pose", "fleet/b/log"], 6)
+    assert [file.tags.get(EXPIRED_TAG) is not None for file in table.files if "2026-11-01" in file.path] == [True]
+    assert expire(None, table, [{"r": 4}], retention, NOW) == 0  # once is enough
+    assert expire(None, table, [{"r": 4}], retention, NOW + 60 * DAY) == 2
+    left = table.delta().to_pyarrow_dataset().to_table(columns=["key"])["key"].to_pylist()
+    assert left == ["fleet/a/pose", "fleet/a/pose"]
+
+
+def test_what_the_derived_tables_have_not_taken_in_stays(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "t")
+    table.commit(Change(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}], "2026-01-01")))
+    assert expire(None, table, [{"r": 0}], Retention(age=DAY), NOW) == 0
+    assert expire(None, table, [{"r": 1}], Retention(age=DAY), NOW) == 1
+    assert table.files == []
+
+
+def test_rows_of_several_recorders_that_another_tool_put_together_expire(tmp_path: Path) -> None:
+    """Their statistics do not say how far each recorder is; they stayed for ever."""
+    table = samples_at(tmp_path / "t")
+    for recorder, offset in (("a", 3), ("b", 100)):
+        row = {"key": "k", "recorder": recorder, "offset": offset}
+        table.commit(Change(add=written(table, recorder, [row], "2026-01-01")))
+    table.delta().optimize.compact()
+    assert len(table.refresh().files) == 1
+    assert expire(None, table, [{"a": 4, "b": 100}], Retention(age=DAY), NOW) == 0
+    assert expire(None, table, [{"a": 4, "b": 101}], Retention(age=DAY), NOW) == 1
+    assert table.files == []
+
+
+def test_nothing_to_expire_looks_at_nothing() -> None:
+    assert Retention(rules=(Rule("**", None),)).is_empty
+    assert not Retention(max_bytes=1).is_empty

@@ -1,0 +1,217 @@
+"""The threads that do what is due; tests/spark/test_lake_landing.py runs them with Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from zenspark.errors import LakeError
+from zenspark.lake.maintenance_config import MaintenanceConfig
+from zenspark.spark.ingest import maintenance_thread as upkeep_module
+from zenspark.spark.ingest.maintenance import Retention, Rule
+from zenspark.spark.ingest.maintenance_thread import PeriodicTask, Upkeep, key_expression, retention_of
+from zenspark.spark.ingest.publication import Published
+
+
+class Context:
+    """As much of Spark as the threads themselves use."""
+
+    def __init__(self) -> None:
+        self.sparkContext: Any = self
+        self.cancelled: list[str] = []
+        self.on_cancel: Callable[[], None] = self.cancelled.clear
+
+    def setJobGroup(self, group: str, description: str, interruptOnCancel: bool) -> None:
+        assert interruptOnCancel
+
+    def cancelJobGroup(self, group: str) -> None:
+        self.cancelled.append(group)
+        self.on_cancel()
+
+
+class Leases:
+    """A lease that is held, or not."""
+
+    def __init__(self, maintains: bool = True, refusals: int = 1_000_000) -> None:
+        self.maintains = maintains
+        self.refusals = refusals
+        """How often it is held by another process yet, when it is asked for."""
+
+    def maintain_now(self) -> bool:
+        self.refusals -= 1
+        self.maintains = self.maintains or self.refusals == -1
+        return self.maintains
+
+
+class Tables:
+    """As much of a lake: it says what is called, and fails the first time."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.rounds = threading.Semaphore(0)
+        self.compacted = threading.Semaphore(0)
+        self.retention: Retention | None = None
+        self.publishing = 0.0
+        """The seconds that a publication says it took."""
+        self.folder: Any = self
+        self.place: str | None = None
+        """What is wrong with the place."""
+        self.unrefreshed = 0
+        """How often derived tables lack rows yet, when that is asked."""
+
+    def is_refreshed(self) -> bool:
+        self.unrefreshed -= 1
+        return self.unrefreshed < 0
+
+    def check(self) -> None:
+        if self.place is not None:
+            raise LakeError("s3://b/lake", self.place)
+
+    def observe(self, journals: object, reader: str) -> None:
+        self.calls.append("observe")
+
+    def refresh(self, spark: object) -> None:
+        self.calls.append("refresh")
+        self.rounds.release()
+        if self.calls.count("refresh") == 1:
+            raise LakeError("latest", "not now")
+
+    def publish(self, spark: object) -> Published:
+        self.calls.append("publish")
+        return Published(self.publishing, 1)
+
+    def compact(self, spark: object) -> None:
+        self.calls.append("compact")
+
+    def expire(self, retention: Retention, spark: object) -> None:
+        self.retention = retention
+        self.calls.append("expire")
+
+    def set_history(self, history: timedelta) -> None:
+        self.calls.append("set_history")
+
+    def vacuum(self, retention: timedelta | None = None, *, full: bool = False) -> None:
+        self.calls.append(f"vacuum {retention} {full}")
+
+    def checkpoint(self) -> None:
+        self.calls.append("checkpoint")
+        self.compacted.release()
+
+
+def upkeep(lake: Any, spark: Any, config: MaintenanceConfig, maintains: bool = True) -> Upkeep:  # noqa: ANN401 - fakes
+    leases: Any = Leases(maintains)
+    return Upkeep(spark, lake, [], "me", config, leases)
+
+
+def test_what_fails_is_tried_again_and_the_last_is_brought_in_at_the_end() -> None:
+    lake, spark = Tables(), Context()
+    found = upkeep(lake, spark, MaintenanceConfig(refresh_interval=0.001, compact_interval=1000.0))
+    found.start()
+    for _ in range(3):
+        assert lake.rounds.acquire(timeout=30)
+    found.stop()
+    assert found.problem is None
+    assert lake.calls[:5] == ["observe", "refresh", "observe", "refresh", "publish"]
+    lake.calls.clear()
+    found.finish()
+    assert lake.calls == ["observe", "refresh", "publish"] or found.problem == "refresh: latest: not now"
+
+
+def test_the_last_to_end_takes_over_from_one_that_ends_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two pipelines that ended one after the other, none refreshed the tables with the last rows of the second."""
+    monkeypatch.setattr(upkeep_module, "HANDOVER_POLL_SECONDS", 0.0)
+    lake = Tables()
+    lake.calls.append("refresh")  # so that none fails
+    lake.unrefreshed = 100
+    leases: Any = Leases(maintains=False, refusals=3)
+    Upkeep(Context(), lake, [], "me", MaintenanceConfig(), leases).finish()  # type: ignore[arg-type]
+    assert lake.calls[1:] == ["observe", "refresh", "publish"]
+
+
+def test_another_process_that_goes_on_has_taken_in_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep_module, "HANDOVER_POLL_SECONDS", 0.0)
+    lake = Tables()
+    lake.unrefreshed = 3
+    leases: Any = Leases(maintains=False, refusals=100)
+    Upkeep(Context(), lake, [], "me", MaintenanceConfig(), leases).finish()  # type: ignore[arg-type]
+    assert lake.calls == ["observe"]
+
+
+def test_what_is_wrong_is_told_in_one_line() -> None:
+    lake = Tables()
+    found = upkeep(lake, Context(), MaintenanceConfig())
+    found.finish()
+    assert found.problem == "refresh: latest: not now"
+    found.finish()
+    assert found.problem is None
+
+
+def test_publications_take_a_small_part_of_the_time_and_the_last_is_never_left_out() -> None:
+    lake = Tables()
+    lake.calls.append("refresh")  # so that none fails
+    lake.publishing = 1000.0
+    found = upkeep(lake, Context(), MaintenanceConfig())
+    for _ in range(3):
+        found._refresh()
+    assert lake.calls.count("publish") == 1
+    found.finish()
+    assert lake.calls[-1] == "publish"
+
+
+def test_what_is_wrong_with_the_place_is_told_instead_of_what_follows_from_it() -> None:
+    lake = Tables()
+    lake.place = "http://127.0.0.1:9 cannot be reached"
+    found = upkeep(lake, Context(), MaintenanceConfig())
+    found.finish()
+    assert found.problem == "refresh: s3://b/lake: http://127.0.0.1:9 cannot be reached"
+
+
+def test_compaction_is_done_beside_refreshes() -> None:
+    lake = Tables()
+    found = upkeep(lake, Context(), MaintenanceConfig(refresh_interval=1000.0, compact_interval=0.001, retain_bytes=5))
+    found.start()
+    for _ in range(2):
+        assert lake.compacted.acquire(timeout=30)
+    found.stop()
+    assert lake.calls[:11] == [
+        *("compact", "expire", "set_history", "vacuum None False", "vacuum 1:00:00 True", "checkpoint"),
+        *("compact", "expire", "set_history", "vacuum None False", "checkpoint"),
+    ]
+    assert lake.retention == Retention(None, 5)
+
+
+def test_of_several_landings_one_maintains_the_tables() -> None:
+    lake = Tables()
+    found = upkeep(lake, Context(), MaintenanceConfig(), maintains=False)
+    found.finish()
+    found._compact()
+    assert lake.calls == ["observe"]
+
+
+def test_what_does_not_end_by_itself_is_cancelled_and_that_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep_module, "END_SECONDS", 0.0)
+    spark, began, cancelled = Context(), threading.Event(), threading.Event()
+    spark.on_cancel = cancelled.set
+
+    def work() -> None:
+        began.set()
+        assert cancelled.wait(30)
+        raise LakeError("latest", "cancelled")
+
+    task = PeriodicTask(spark, "refresh", 0.0, work)  # type: ignore[arg-type]
+    task.start()
+    assert began.wait(30)
+    task.stop()
+    assert (task.problem, spark.cancelled[0]) == (None, "zenspark-refresh")
+
+
+def test_rules_are_key_expressions_or_prefixes() -> None:
+    config = MaintenanceConfig(retain_age=60.0, retain={"fleet/*/camera/**": 7.0, "poses": None})
+    assert retention_of(config) == Retention(
+        timedelta(seconds=60), None, (Rule("fleet/*/camera/**", timedelta(seconds=7)), Rule("poses/**", None))
+    )
+    assert [key_expression(text) for text in ("a", "a/b/", "a/*")] == ["a/**", "a/b/**", "a/*"]

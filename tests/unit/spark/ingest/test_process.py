@@ -1,0 +1,285 @@
+"""The process that drives Spark, without Spark: what it reports, and what orders do. tests/spark runs it as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NoReturn
+
+import msgspec
+import pytest
+
+from tests.waiting import until
+from zenspark.errors import LakeError
+from zenspark.spark.ingest import process
+from zenspark.spark.ingest.process import LandingProcess
+from zenspark.spark.ingest.process_protocol import (
+    Answer,
+    Ask,
+    Drain,
+    Drained,
+    Failed,
+    Land,
+    Landed,
+    Order,
+    Report,
+    Started,
+    Waiting,
+    line_of,
+    report_in,
+)
+from zenspark.spark.ingest.samples import Superseded
+from zenspark.spark.ingest.settings import LandingTask
+from zenspark.spark.ingest.streaming import Progress
+
+PATIENCE = 30.0
+TELLING = (Started, Waiting, Failed, Drained, Answer)
+"""Reports that are not sent again and again."""
+
+
+class Exited(BaseException):
+    """Instead of the end of the process."""
+
+
+class Spark:
+    """As much of Spark as the process itself uses."""
+
+    def __init__(self) -> None:
+        self.sparkContext: Any = self
+        self.uiWebUrl = "http://127.0.0.1:4040"
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Plan:
+    """What landings do, one after the other."""
+
+    def __init__(self) -> None:
+        self.starts: queue.SimpleQueue[Exception | str] = queue.SimpleQueue()
+        """How each of them starts: with an error, by waiting for a reason, or at once."""
+        self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+        """What ends those that have started."""
+        self.made: list[dict[str, Any]] = []
+        self.abandoned = 0
+        self.drained = 0
+
+    def landing(self, *_: object, **given: object) -> FakeLanding:
+        self.made.append(given)
+        return FakeLanding(self)
+
+
+class FakeLanding:
+    """A landing that does as it is planned."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def start(self, on_wait: Callable[[str], None], on_batch: Callable[[], None]) -> None:
+        act = self._plan.starts.get(timeout=PATIENCE)
+        if isinstance(act, Exception):
+            raise act
+        if act != "land":
+            on_wait(act)
+        on_batch()
+
+    def wait(self, timeout: float) -> bool:
+        try:
+            failure = self._plan.failures.get(timeout=0.01)
+        except queue.Empty:
+            return False
+        raise failure
+
+    def stop(self, timeout: float) -> bool:
+        self._plan.drained += 1
+        return True
+
+    def abandon(self) -> None:
+        self._plan.abandoned += 1
+
+    def progress(self) -> Progress:
+        return Progress(7, 100, 2, 0.5, None, None, {"robot": 10}, 3, 1, 1, 1, None)
+
+
+class Running:
+    """The process in a thread, and both ends of its pipes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.plan = Plan()
+        self.spark = Spark()
+        self.code: int | None = None
+        self.has_java = True
+        orders, self.orders = os.pipe()
+        reports, written = os.pipe()
+        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        monkeypatch.setattr(process, "Landing", self.plan.landing)
+        monkeypatch.setattr(process, "_exit", self._exit)
+        monkeypatch.setattr(LandingProcess, "_started", lambda _: self.spark)
+        monkeypatch.setattr(LandingProcess, "_has_java", lambda _: self.has_java)
+        task = LandingTask(lake="lake", journals=("j",), instance="x")
+        self._written: IO[bytes] = os.fdopen(written, "wb")
+        self._read_orders = os.fdopen(orders, "rb")
+        self.process = LandingProcess(task, self._read_orders, self._written)
+        self._threads = [
+            threading.Thread(target=self._run),
+            threading.Thread(target=self._read, args=(os.fdopen(reports, "rb"),)),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def _exit(self, code: int) -> NoReturn:
+        self.code = code if self.code is None else self.code
+        raise Exited
+
+    def _run(self) -> None:
+        with contextlib.suppress(Exited):
+            self.process.run()
+
+    def _read(self, reports: IO[bytes]) -> None:
+        with reports:
+            for line in reports:
+                report = report_in(line)
+                assert report is not None
+                self._reports.put(report)
+
+    def order(self, order: Order) -> None:
+        os.write(self.orders, line_of(order))
+
+    def report(self, *wanted: type[Report]) -> Report:
+        """The next report of some kinds."""
+        while not isinstance(found := self._reports.get(timeout=PATIENCE), wanted or TELLING):
+            pass
+        return found
+
+    def join(self) -> None:
+        self._threads[0].join(PATIENCE)
+        assert not self._threads[0].is_alive()
+
+    def close(self) -> None:
+        self.join()
+        os.close(self.orders)
+        until(lambda: self._read_orders.closed)
+        self._written.close()
+        self._threads[1].join(PATIENCE)
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the thread of orders ends as the process would
+    monkeypatch.setattr(process, "REPORT_SECONDS", 0.01)
+    found = Running(monkeypatch)
+    found.start()
+    assert found.report() == Started("http://127.0.0.1:4040")
+    yield found
+    found.order(Drain())
+    found.plan.starts.put("land")
+    found.close()
+
+
+def test_it_lands_reports_and_drains(running: Running) -> None:
+    running.plan.starts.put("land")
+    assert running.report(Landed) == Landed(
+        reached={"robot": 10}, rows=7, bytes=100, batches=2, batch_seconds=0.5, quarantined=1, duplicates=1, lost=1
+    )
+    running.order(Drain())
+    assert running.report() == Drained()
+    running.join()
+    assert running.plan.drained == 1
+    assert running.spark.stopped
+    (made,) = running.plan.made
+    assert (made["trigger"], made["instance"]) == (1.0, "x")
+    assert made["options"] == {"maxOffsetsPerTrigger": "2000000", "maxBytesPerTrigger": str(1 << 30)}
+
+
+def test_a_failure_is_reported_in_one_line_and_tried_again_when_told_so(running: Running) -> None:
+    running.plan.starts.put("land")
+    running.report(Landed)
+    running.plan.failures.put(LakeError("lake", "No space left on device"))
+    assert running.report() == Failed("lake: No space left on device")
+    assert running.plan.abandoned == 1
+    running.plan.starts.put("land")
+    running.order(Land())
+    running.report(Landed)
+    assert len(running.plan.made) == 2
+
+
+def test_a_failure_before_the_query_runs_is_reported_too(running: Running) -> None:
+    running.plan.starts.put(OSError(30, "Read-only file system", "/lake/samples"))
+    assert running.report() == Failed("/lake/samples: Read-only file system")
+    running.plan.starts.put("land")
+    running.order(Drain())  # also an order to drain makes it try again
+    assert running.report() == Drained()
+
+
+def test_it_ends_when_java_has(running: Running) -> None:
+    running.has_java = False
+    running.plan.starts.put(ConnectionRefusedError(111, "Connection refused"))
+    assert running.report() == Failed("Spark's Java process has ended")
+    running.join()
+    assert running.code == 1
+
+
+def test_it_waits_for_another_process_and_when_that_takes_over(running: Running) -> None:
+    running.plan.starts.put("recorder robot is being landed by pid 7")
+    assert running.report() == Waiting("recorder robot is being landed by pid 7")
+    running.report(Landed)
+    running.plan.failures.put(Superseded("lake", "another process lands recorder 'robot'"))
+    running.plan.starts.put("again")
+    assert running.report() == Waiting("again")
+    assert running.plan.abandoned == 1
+
+
+def test_a_query_that_fails_is_an_answer(running: Running) -> None:
+    running.order(Ask(5, "select 1"))
+    answer = running.report()
+    assert isinstance(answer, Answer)
+    assert (answer.number, answer.error) == (5, answer.error)
+    assert answer.error
+
+
+def test_what_is_no_order_is_left_out(running: Running) -> None:
+    os.write(running.orders, b"nonsense\n")
+    running.plan.starts.put("land")
+    running.order(Drain())
+    assert running.report() == Drained()
+
+
+def test_spark_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: LandingProcess) -> NoReturn:
+        raise LakeError("Spark", "needs Java 17 or newer")
+
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    running = Running(monkeypatch)
+    monkeypatch.setattr(LandingProcess, "_started", fail)
+    running.start()
+    assert running.report() == Failed("Spark: needs Java 17 or newer")
+    running.close()
+    assert running.code == 1
+
+
+def test_reports_have_standard_output_for_themselves() -> None:
+    """Everything that is printed goes to standard error, also by processes that are started."""
+    code = """
+import os, sys
+from zenspark.spark.ingest.process import _own_output
+own = _own_output()
+print("printed", flush=True)
+os.system("echo by a child")
+own.write(b"a report\\n"); own.flush()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "a report\n"
+    assert done.stderr == "printed\nby a child\n"
+
+
+def test_a_task_that_is_none_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(b"{}", type=LandingTask)

@@ -1,0 +1,240 @@
+"""Public tables without Spark: which files are written anew, and that they equal a model whatever happens before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from unittest.mock import patch
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.lake_model import Row
+from tests.lake_samples import KEYS, RandomSamples, numbered
+from tests.lake_tables import PUBLIC, assert_published, published, put_in
+from tests.unit.spark.ingest.workers import no_spark
+from zenspark.lake import key_ranges, levels
+from zenspark.lake.delta_table import Change
+from zenspark.lake.key_ranges import Range
+from zenspark.lake.parquet_files import File
+from zenspark.spark.ingest import publication
+from zenspark.spark.ingest.publication import Segment, find_segments, join_runs
+from zenspark.spark.lake import Lake
+
+
+@pytest.fixture
+def spark() -> Iterator[SparkSession]:
+    with no_spark() as session:
+        yield session
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def named(name: str, least: object = None, greatest: object = None, size: int = publication.SMALL_BYTES) -> File:
+    return File(name, size, 1, {}, {"key": least} if least else {}, {"key": greatest} if greatest else {})
+
+
+def segments(*files: File) -> list[tuple[object, list[str]]]:
+    return [(start, [file.path for file in own]) for start, own in find_segments(files, "key")]
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_file_is_a_segment_and_the_first_begins_before_everything() -> None:
+    assert segments(named("2", "c", "d"), named("1", "a", "b"), named("3", "e", "e")) == [
+        (None, ["1"]),
+        ("c", ["2"]),
+        ("e", ["3"]),
+    ]
+
+
+def test_files_that_overlap_are_one_segment() -> None:
+    files = [named("1", "a", "m"), named("2", "b", "c"), named("3", "m", "n"), named("4", "o", "p")]
+    assert segments(*files) == [(None, ["1", "2", "3"]), ("o", ["4"])]
+
+
+def test_a_file_without_statistics_can_have_any_row() -> None:
+    assert segments(named("1", "a", "b"), named("2"), named("3", "c", "d")) == [(None, ["1", "2", "3"])]
+
+
+def test_a_table_without_files_is_one_segment() -> None:
+    assert segments() == [(None, [])]
+
+
+def runs(touched: set[int], sizes: list[int]) -> list[tuple[Range, list[str]]]:
+    found = [
+        Segment(None if at == 0 else f"k{at}", [named(str(at), size=size * publication.SMALL_BYTES)])
+        for at, size in enumerate(sizes)
+    ]
+    return [(run.range, [file.path for file in run.files]) for run in join_runs(found, touched)]
+
+
+def test_touched_segments_that_are_neighbours_are_one_run() -> None:
+    assert runs({0, 1, 3}, [1, 1, 1, 1, 1]) == [(Range(None, "k2"), ["0", "1"]), (Range("k3", "k4"), ["3"])]
+    assert runs({4}, [1, 1, 1, 1, 1]) == [(Range("k4", None), ["4"])]
+    assert runs(set(), [1, 1]) == []
+
+
+def test_small_segments_beside_a_touched_one_are_written_with_it() -> None:
+    assert runs({1}, [0, 1, 0, 0]) == [(Range(None, "k3"), ["0", "1", "2"])]
+
+
+# --- publications -----------------------------------------------------------------------------------------------------
+
+
+def put(key: str, stamp: int, **more: object) -> Row:
+    return {"key": key, "kind": "PUT", "payload": b"x" * 50, "timestamp_ntp64": stamp} | more
+
+
+def keys(lake: Lake) -> list[str]:
+    return sorted(published(lake, "latest")["key"].to_pylist())
+
+
+def paths(lake: Lake, name: str = "latest") -> set[str]:
+    return {file.path for file in lake.table(name).files}
+
+
+def bring(lake: Lake, spark: SparkSession, rows: list[Row]) -> int:
+    """Lands rows, refreshes and publishes; how many rows were written."""
+    put_in(lake, rows)
+    lake.refresh(spark)
+    return lake.publish(spark).rows
+
+
+def test_only_files_whose_keys_changed_are_written_anew(lake: Lake, spark: SparkSession) -> None:
+    with patch.object(key_ranges, "FILE_BYTES", 2000), patch.object(publication, "SMALL_BYTES", 0):
+        rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
+        bring(lake, spark, rows)
+        before = paths(lake)
+        assert len(before) > 5
+        rows += numbered([put("k/050", 2), put("k/0505", 2)], 100, "r")
+        bring(lake, spark, rows[100:])
+        assert len(before - paths(lake)) == 1
+        assert_published(lake, rows)
+        bring(lake, spark, numbered([put("k/05$*", 3)], 102, "r"))
+        assert 1 <= len(before - paths(lake)) < 5
+        assert_published(lake, [*rows, *numbered([put("k/05$*", 3)], 102, "r")])
+
+
+def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSession) -> None:
+    with patch.object(key_ranges, "FILE_BYTES", 2000), patch.object(publication, "SMALL_BYTES", 0):
+        rows = numbered([put("a", 1, received_at=number * 60_000_000) for number in range(100)], 0, "r")
+        bring(lake, spark, rows)
+        before = paths(lake, "traffic")
+        bring(lake, spark, numbered([put("a", 1, received_at=99 * 60_000_000)], 100, "r"))
+        assert len(before - paths(lake, "traffic")) == 1
+
+
+def test_one_key_is_found_by_statistics(lake: Lake, spark: SparkSession) -> None:
+    with patch.object(key_ranges, "FILE_BYTES", 2000):
+        bring(lake, spark, numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r"))
+    limits = sorted((file.least["key"], file.greatest["key"]) for file in lake.table("latest").files)
+    assert len(limits) > 5
+    assert all(greatest < least for (_, greatest), (least, _) in pairwise(limits))
+
+
+def test_nothing_is_committed_when_nothing_changed(lake: Lake, spark: SparkSession) -> None:
+    assert bring(lake, spark, numbered([put("a", 1)], 0, "r")) > 0
+    versions = [lake.table(name).version for name in PUBLIC]
+    lake.refresh(spark)
+    assert lake.publish(spark).rows == 0
+    assert [lake.table(name).version for name in PUBLIC] == versions
+
+
+def test_nothing_is_published_of_a_lake_without_samples(lake: Lake, spark: SparkSession) -> None:
+    lake.create()
+    versions = [lake.table(name).version for name in PUBLIC]
+    lake.refresh(spark)
+    assert lake.publish(spark).rows == 0
+    assert [lake.table(name).version for name in PUBLIC] == versions
+
+
+def test_marks_say_up_to_which_offsets_it_is_right(lake: Lake, spark: SparkSession) -> None:
+    bring(lake, spark, numbered([put("a", 1)], 0, "r"))
+    put_in(lake, numbered([put("b", 1)], 1, "r"))
+    lake.refresh(spark)
+    assert lake.snapshot("latest").offsets == {"r": 1}
+    lake.publish(spark)
+    assert {name: lake.snapshot(name).offsets for name in PUBLIC} == {name: {"r": 2} for name in PUBLIC}
+
+
+def test_another_tool_may_read_and_rearrange_it(lake: Lake, spark: SparkSession) -> None:
+    with patch.object(key_ranges, "FILE_BYTES", 2000):
+        rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
+        bring(lake, spark, rows)
+        for name in PUBLIC:
+            lake.table(name).delta().optimize.z_order([PUBLIC[name].names[0]])
+        lake.table("latest").delta().vacuum(0, dry_run=False, enforce_retention_duration=False)
+        rows += numbered([put("k/050", 2), put("l", 2)], 100, "r")
+        bring(lake, spark, rows[100:])
+    assert_published(lake, rows)
+    assert pl.read_delta(lake.table("latest").folder.address).height == 101
+
+
+def test_a_public_table_that_was_removed_is_made_again(lake: Lake, spark: SparkSession) -> None:
+    rows = numbered([put(f"k/{number}", 1) for number in range(10)], 0, "r")
+    bring(lake, spark, rows)
+    lake.folder.remove("latest")
+    again = Lake(lake.folder.address)
+    again.publish(spark)
+    assert_published(again, rows)
+
+
+def test_a_state_that_is_being_made_anew_is_not_published(lake: Lake, spark: SparkSession) -> None:
+    rows = numbered([put(f"k/{number}", 1) for number in range(10)], 0, "r")
+    bring(lake, spark, rows)
+    lake.derived("latest")._begin_rebuilding()
+    lake.publish(spark)
+    assert_published(lake, rows)
+    lake.refresh(spark)  # goes on after a crash
+    lake.publish(spark)
+    assert_published(lake, rows)
+
+
+def test_after_a_rebuild_keys_that_are_gone_are_in_no_file(lake: Lake, spark: SparkSession) -> None:
+    with patch.object(key_ranges, "FILE_BYTES", 2000), patch.object(publication, "SMALL_BYTES", 0):
+        rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
+        bring(lake, spark, rows)
+        samples = lake.table("samples")
+        samples.commit(Change(remove=samples.files))
+        put_in(lake, later := numbered([put("k/000", 2)], 100, "r"))
+        for name in PUBLIC:
+            lake.rebuild(spark, name)
+    assert_published(lake, later)
+
+
+def test_times_of_the_log_can_be_compared_with_those_of_rows(lake: Lake, spark: SparkSession) -> None:
+    bring(lake, spark, numbered([put("a", 1, received_at=90_000_000)], 0, "r"))
+    (file,) = Lake(lake.folder.address).table("traffic").files
+    assert file.least["minute"] == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_equals_a_model_whatever_happens_before(lake: Lake, spark: SparkSession, seed: int) -> None:
+    samples, dice = RandomSamples(seed), random.Random(-seed)
+    with (
+        patch.object(key_ranges, "FILE_BYTES", dice.choice([1500, 4000, 32 << 20])),
+        patch.object(publication, "SMALL_BYTES", dice.choice([0, 3000])),
+        patch.object(levels, "FEW_FILES", dice.choice([1, 2, 5])),
+        patch.object(levels, "MANY_FILES", dice.choice([4, 256])),
+    ):
+        for _ in range(dice.randrange(2, 12)):
+            put_in(lake, samples.batch(dice.randrange(1, 60)))
+            if dice.random() < 0.2:
+                lake.table("samples").delta().optimize.compact()
+            if dice.random() < 0.7:
+                lake.refresh(spark)
+            if dice.random() < 0.6:
+                lake.publish(spark)
+        lake.refresh(spark)
+        lake.publish(spark)
+        assert_published(lake, samples.rows)
+    assert set(keys(lake)) <= set(KEYS)

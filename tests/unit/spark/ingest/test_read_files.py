@@ -1,0 +1,65 @@
+"""Columns for Spark, and files for its tasks where it cannot read by itself."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from tests.unit.lake.tables import file, samples_at, written
+from zenspark.lake.network_tables import SHAPES
+from zenspark.lake.specs import JOURNAL, SAMPLES
+from zenspark.spark.ingest.read_files import branches, reading, shared, spark_columns, spark_schema, write_file_log
+
+
+def test_columns_have_the_types_that_spark_gives_them() -> None:
+    types = dict(spark_columns(SAMPLES.schema))
+    assert list(types) == SAMPLES.schema.names
+    assert {types[name] for name in ("offset", "timestamp_ntp64", "source_sn")} == {"bigint"}
+    assert (types["received_at"], types["payload"], types["day"]) == ("timestamp", "binary", "date")
+    assert all(field.nullable for field in spark_schema(JOURNAL))
+
+
+def test_each_day_is_a_branch_but_the_oldest_are_one() -> None:
+    days = [datetime.date(2026, 1, 1) + datetime.timedelta(days=number) for number in range(40)]
+    files = [file(f"{day}/{name}", day=str(day)) for day in reversed(days) for name in "ab"]
+    found = branches(SAMPLES, files)
+    assert [value for value, _ in found] == [*(str(day) for day in days[8:]), None]
+    assert [len(own) for _, own in found] == [2] * 32 + [16]
+    assert [value for value, _ in branches(SAMPLES, files[:2])] == ["2026-02-09"]
+    assert branches(SHAPES["sessions"], files) == [(None, files)]
+
+
+def test_tasks_have_about_as_much_to_read_each() -> None:
+    files = [file(name, size=10) for name in "abcdef"]
+    assert [len(share) for share in shared(files, 2)] == [4, 2]
+    assert [len(share) for share in shared(files, 100)] == [1] * 6
+    large = [file(name, size=200 << 20) for name in "ab"]
+    assert [len(share) for share in shared(large, 1)] == [1, 1]
+
+
+def test_a_task_gives_the_rows_of_its_files_with_their_partitions(tmp_path: Path) -> None:
+    table = samples_at(tmp_path)
+    rows: list[dict[str, object]] = [{"key": "a:b/1", "offset": 1}, {"key": "a:b/2", "offset": 2}]
+    files = [*written(table, "one", rows[:1]), *written(table, "two", rows[1:])]
+    read = reading(table.folder, SAMPLES, [[], files])
+    found = pa.Table.from_batches(read(iter([pa.record_batch({"id": [0, 1]})])))
+    assert found.schema == SAMPLES.schema
+    day = datetime.date(2026, 11, 16)
+    told = [{"key": row["key"], "offset": row["offset"], "day": day, "prefix": "a:b"} for row in rows]
+    assert found.select(["key", "offset", "day", "prefix"]).to_pylist() == told
+
+
+def test_files_are_written_down_as_spark_writes_down_its_own(tmp_path: Path) -> None:
+    table = samples_at(tmp_path / "my lake")
+    files = written(table, "one", [{"key": "a:b/1"}])
+    write_file_log(tmp_path, table.folder, files)
+    first, entry = (tmp_path / "_spark_metadata" / "0").read_text().splitlines()
+    told = json.loads(entry)
+    assert " " not in told["path"]
+    assert first == "v1"
+    assert (told["size"], told["action"], told["isDir"]) == (files[0].size, "add", False)
+    assert unquote(urlsplit(told["path"]).path) == f"{table.folder.address}/{files[0].path}"

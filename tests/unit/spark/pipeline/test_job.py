@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.interop.reference import eventually, ours
+from tests.unit.spark.pipeline.test_status import landing
+from zenspark.journal import Journal
+from zenspark.lake.reader_name import reader_name
+from zenspark.spark.ingest.supervision import State
+from zenspark.spark.ingest.supervisor import LandingStatus
+from zenspark.spark.pipeline.job import Job, JobEnded
+from zenspark.storage.settings import StorageSettings
+
+
+class Lands:
+    """A landing that does as it is told."""
+
+    def __init__(self, status: LandingStatus, drains: bool = True) -> None:
+        self.told = status
+        self.drains = drains
+        self.drained = self.stopped = 0
+
+    def status(self) -> LandingStatus:
+        return self.told
+
+    def drain(self, timeout: float) -> bool:
+        self.drained += 1
+        if self.drains:
+            self.told = msgspec.structs.replace(self.told, reached=dict.fromkeys(self.told.reached, 100))
+        return self.drains
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    lake, other = str(tmp_path / "lake"), str(tmp_path / "other")
+    settings = [
+        StorageSettings(name="a", key_exprs=("a/**",), journal=tmp_path / "j", lake=lake),
+        StorageSettings(name="b", key_exprs=("b/**",), journal=tmp_path / "j", lake=lake),
+        StorageSettings(name="c", key_exprs=("c/**",), journal=tmp_path / "k"),
+        StorageSettings(name="d", key_exprs=("d/**",), journal=tmp_path / "l", lake=other, record=False),
+    ]
+    made = Job(ours(mode="peer"), settings)
+    yield made
+    made.close()
+
+
+def recorded(job: Job, rows: int) -> str:
+    """The recorder of the journal that lands, when it has so many rows."""
+    job.record()
+    for number in range(rows):
+        job.session.put(f"a/{number % 10}", str(number))
+    journal = Journal(job.storages.settings[0].journal)
+    assert eventually(lambda: journal.latest() == rows)
+    return journal.recorder
+
+
+def test_each_lake_gets_the_journals_that_are_recorded_for_it(job: Job, tmp_path: Path) -> None:
+    assert job._journals() == {str(tmp_path / "lake"): [tmp_path / "j"]}
+
+
+def test_it_records_answers_and_drains(job: Job) -> None:
+    recorded(job, 100)
+    job.check()
+    assert eventually(lambda: job.status().keys == 10)
+    assert len(list(job.session.get("a/*"))) == 10
+    assert not job.drain(0.0)  # nothing lands it
+    assert job.status().recorded == job.status().waiting.rows == 100
+    with pytest.raises(JobEnded, match="recording"):
+        job.check()
+
+
+def test_the_journal_keeps_what_has_not_landed(job: Job, tmp_path: Path) -> None:
+    recorded(job, 10)
+    reader = reader_name(str(tmp_path / "lake"))
+    assert Journal(tmp_path / "j").committed(reader) == 0
+    Journal(tmp_path / "j").commit(reader, 7)
+    job._attach()
+    assert Journal(tmp_path / "j").committed(reader) == 7
+
+
+def test_waiting_and_lag_are_those_of_now_whatever_the_landing_does(job: Job, tmp_path: Path) -> None:
+    name = recorded(job, 100)
+    lake = str(tmp_path / "lake")
+    job.landings = {lake: Lands(landing(lake=lake, state=State.STARTING, reached={}))}  # type: ignore[dict-item]
+    waiting = job.status().waiting
+    assert waiting.rows == 100
+    assert eventually(lambda: job.status().waiting.seconds > waiting.seconds)
+    job.landings = {lake: Lands(landing(lake=lake, reached={name: 60}))}  # type: ignore[dict-item]
+    assert job.status().waiting.rows == 40
+    job.landings = {lake: Lands(landing(lake=lake, reached={name: 100}))}  # type: ignore[dict-item]
+    assert (job.status().waiting.rows, job.status().waiting.seconds) == (0, 0.0)
+    assert job.settle(0.0)
+
+
+def test_a_landing_that_fails_does_not_end_the_job(job: Job, tmp_path: Path) -> None:
+    name = recorded(job, 100)
+    lake = str(tmp_path / "lake")
+    failed = landing(lake=lake, state=State.FAILED, cause="no space", retry_seconds=5.0, reached={name: 60}, lost=3)
+    found = Lands(failed, drains=False)
+    job.landings = {lake: found}  # type: ignore[dict-item]
+    job.check()
+    status = job.status()
+    assert (status.problem, status.lost.trimmed) == ("landing failed: no space; retry in 5 s", 3)
+    assert not job.settle(0.0)
+    assert not job.drain(0.0)
+    assert found.drained == 1
+
+
+def test_draining_is_done_when_everything_has_landed(job: Job, tmp_path: Path) -> None:
+    name = recorded(job, 100)
+    lake = str(tmp_path / "lake")
+    found = Lands(landing(lake=lake, reached={name: 60}))
+    job.landings = {lake: found}  # type: ignore[dict-item]
+    assert job.drain(1.0)
+    assert found.drained == 1
+
+
+def test_spark_that_has_not_started_is_not_waited_for_if_nothing_has_to_land(job: Job, tmp_path: Path) -> None:
+    recorded(job, 0)
+    lake = str(tmp_path / "lake")
+    found = Lands(landing(lake=lake, state=State.STARTING, reached={}))
+    job.landings = {lake: found}  # type: ignore[dict-item]
+    assert job.drain(60.0)
+    assert found.drained == 0
+
+
+def test_the_log_of_a_landing_is_beside_its_journal(job: Job, tmp_path: Path) -> None:
+    assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "landing.log"
+    first = str(tmp_path / "j" / "_logs" / "landing.log")
+    job.landings = {"x": Lands(landing(log=first))}  # type: ignore[dict-item]
+    assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "landing-2.log"
+
+
+def test_the_status_is_in_the_admin_space(job: Job) -> None:
+    recorded(job, 10)
+    root = f"@/{job.session.zid()}/peer/zenspark"
+    (reply,) = job.session.get(f"{root}/status")
+    assert reply.ok is not None
+    assert json.loads(reply.ok.payload.to_bytes())["recorded"] == 10
+
+
+def test_neither_pyspark_nor_java_is_loaded_where_it_records() -> None:
+    code = "import sys, zenspark.cli.up; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from zenspark.spark.pipeline.rotating_log import TAIL_BYTES, RotatingLog
+
+
+def test_a_log_keeps_what_came_last_in_bounded_space(tmp_path: Path) -> None:
+    log = RotatingLog(tmp_path / "_logs" / "landing.log", max_bytes=100)
+    for number in range(50):
+        log.write(b"%09d\n" % number)
+    kept = log.path.with_name("landing.log.1").read_bytes() + log.path.read_bytes()
+    assert kept.endswith(b"000000049\n")
+    assert len(kept) <= 200
+    assert [int(line) for line in kept.splitlines()] == list(range(50 - len(kept) // 10, 50))
+
+
+def test_what_a_pipe_brings_is_copied_until_it_ends(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"one\ntwo")
+    os.close(writer)
+    log = RotatingLog(tmp_path / "log")
+    log.copy(os.fdopen(reader, "rb"))
+    assert log.path.read_bytes() == b"one\ntwo"
+
+
+def test_what_cannot_be_written_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    log = RotatingLog(tmp_path / "file" / "landing.log")
+    log.write(b"lost")
+    assert not log.path.exists()
+    assert log.tail == "lost"
+
+
+def test_the_end_is_kept_in_memory(tmp_path: Path) -> None:
+    log = RotatingLog(tmp_path / "log")
+    for number in range(10_000):
+        log.write(b"%d\n" % number)
+    assert log.tail.endswith("9998\n9999\n")
+    assert len(log.tail) == TAIL_BYTES
+
+
+def test_a_log_is_not_for_every_user(tmp_path: Path) -> None:
+    log = RotatingLog(tmp_path / "_logs" / "landing.log")
+    log.write(b"x")
+    assert log.path.stat().st_mode & 0o007 == 0
+    assert log.path.parent.stat().st_mode & 0o007 == 0

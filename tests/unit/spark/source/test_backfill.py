@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.interop.reference import ours, unused
+from tests.unit.spark.journaled import journal
+from zenspark.api.open import open as open_session
+from zenspark.journal import Journal
+from zenspark.spark.source import backfill as module
+from zenspark.spark.source.backfill import backfill, newest_stamp, since_of
+from zenspark.types.query import Query
+from zenspark.types.sample import Sample
+
+
+def test_since_when(tmp_path: Path) -> None:
+    empty, full = Journal(journal(tmp_path / "a", 0)), Journal(journal(tmp_path / "b", 250))
+    assert newest_stamp(empty) is None
+    assert since_of(empty, "true") == "[..]"
+    assert since_of(empty, "now(-1h)") == "[now(-1h)..]"
+    assert newest_stamp(full) == 1_700_000_000_249_000
+    assert since_of(full, "now(-1h)") == "[2023-11-14T22:13:20.249001Z..]"
+
+
+def test_replies_reach_the_subscribers_of_this_session(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "ROWS", 2)
+    endpoint, heard, asked = unused(), list[Sample](), list[str]()
+
+    with open_session(ours(mode="router", listen__endpoints=[endpoint])) as network:
+        stamps = [network.new_timestamp() for _ in range(5)]
+
+        def answer(query: Query) -> None:
+            asked.append(str(query.selector))
+            for number, stamp in enumerate(stamps):
+                query.reply("a/x", f"value {number}", timestamp=stamp, attachment="note")
+            query.reply_err("no more")
+
+        network.declare_queryable("a/**", answer)
+        network.declare_subscriber("a/**", lambda sample: pytest.fail(f"{sample} left the session"))
+        with open_session(ours(mode="client", connect__endpoints=[endpoint])) as session:
+            session.declare_subscriber("a/*", heard.append)
+            with caplog.at_level(logging.WARNING):
+                assert backfill(session, ["a/*", "b/*"], "[now(-1h)..]") == 5
+    assert asked == ["a/*?_time=[now(-1h)..]"]
+    assert [(each.payload.to_string(), each.timestamp) for each in heard] == [
+        (f"value {number}", stamp) for number, stamp in enumerate(stamps)
+    ]
+    assert all(each.attachment is not None for each in heard)
+    assert len([record for record in caplog.records if record.name == "zenspark.spark"]) == 1

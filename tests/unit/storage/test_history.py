@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.storage.made import EPOCH, recorded, row
+from tests.unit.storage.tables import Landed, append
+from zenspark.errors import LakeError
+from zenspark.journal import Journal, JournalWriter, Policy
+from zenspark.journal.retention import trim
+from zenspark.key.match import intersects
+from zenspark.lake.delta_table import Change
+from zenspark.lake.parquet_files import ARRIVAL, CLUSTERED, File, Files
+from zenspark.lake.scan import Scanner, Wanted
+from zenspark.lake.storage_path import Folder
+from zenspark.storage import history
+from zenspark.storage.history import Asked, History
+from zenspark.storage.inputs import Sources
+from zenspark.storage.key_scope import Scope
+from zenspark.types.time_range import TimeRange
+from zenspark.wire.messages import Del, Put
+
+ALWAYS = TimeRange()
+DAY = 86_400.0
+
+
+class Past:
+    """A history of rows, some landed, the rest in the journal."""
+
+    def __init__(self, path: Path) -> None:
+        self.files = Landed(path / "lake")
+        self.path = path / "journal"
+
+    def history(self, scope: Scope | None = None) -> History:
+        return History(scope or Scope(["**"]), Sources(self.files, [Journal(self.path)]))
+
+    def samples(
+        self, key: str, times: TimeRange = ALWAYS, limit: int | None = None, scope: Scope | None = None
+    ) -> list[Any]:
+        found = self.history(scope).samples(Asked(key, times, limit))
+        return [(key, body.payload if isinstance(body, Put) else None) for key, body in found]
+
+    def record(self, rows: list[dict[str, Any]], landed: int = 0) -> None:
+        with JournalWriter(self.path, recorder="r") as writer:
+            first = writer.end
+            append(writer, rows)
+        if landed:
+            self.files.land(recorded(rows[:landed], first))
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Past:
+    return Past(tmp_path)
+
+
+def test_landed_and_not_landed_rows_are_each_told_once_in_order(past: Past) -> None:
+    past.record([row("a", b"1", 1), row("a", b"3", 3), row("b", b"2", 2), row("a", b"2", 2)], landed=2)
+    assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
+    assert past.samples("**") == [("a", b"1"), ("b", b"2"), ("a", b"2"), ("a", b"3")]
+    past.files.land(recorded([row("b", b"2", 2), row("a", b"2", 2)], first=2))
+    assert past.samples("a") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
+
+
+@pytest.mark.parametrize("landed", [0, 5])
+def test_ranges_of_time(past: Past, landed: int) -> None:
+    rows = [row("a", b"%d" % second, second * DAY, received=second * DAY + 1) for second in range(1, 4)]
+    past.record([*rows, row("a", b"u", received=2.5 * DAY), row("a", None, 4 * DAY)], landed)
+    assert past.samples("a", TimeRange(2 * DAY, 3 * DAY)) == [("a", b"2"), ("a", b"u"), ("a", b"3")]
+    assert past.samples("a", TimeRange(2 * DAY, 3 * DAY, False, False)) == [("a", b"u")]
+    assert past.samples("a", TimeRange(2.7 * DAY)) == [("a", b"3"), ("a", None)]
+    assert past.samples("a", TimeRange(end=1 * DAY)) == [("a", b"1")]
+    assert past.samples("a", TimeRange(-math.inf, -1.0)) == []
+    assert past.samples("a", TimeRange(1e300)) == []
+
+
+@pytest.mark.parametrize("landed", [0, 4])
+def test_wildcards_are_told_where_they_reach(past: Past, landed: int) -> None:
+    past.record([row("a/1", b"1", 1), row("b/1", b"2", 2), row("*/1", None, 3), row("a/*", b"4", 4)], landed)
+    assert past.samples("a/1") == [("a/1", b"1"), ("*/1", None), ("a/*", b"4")]
+    assert past.samples("b/*") == [("b/1", b"2"), ("*/1", None)]
+
+
+def test_the_newest_of_each_key(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row(key, b"%d" % second, second) for second in (3, 1, 2) for key in ("a", "b")]
+    past.record(rows, landed=3)
+    assert past.samples("**", limit=1) == [("a", b"3"), ("b", b"3")]
+    assert past.samples("*", limit=2) == [("a", b"2"), ("b", b"2"), ("a", b"3"), ("b", b"3")]
+    monkeypatch.setattr(history, "SORTED_ROWS", 2)
+    assert past.samples("*", limit=2) == [("a", b"2"), ("b", b"2"), ("a", b"3"), ("b", b"3")]
+
+
+def test_a_limit_for_one_key_counts_the_wildcards_that_reach_it(past: Past) -> None:
+    rows = [row("a/1", b"1", 1), row("a/*", b"2", 2), row("a/2", b"3", 3), row("a/1", b"4", 4), row("**", b"5", 5)]
+    past.record(rows, landed=4)
+    assert past.samples("a/1", limit=2) == [("a/1", b"4"), ("**", b"5")]
+    assert past.samples("a/1", limit=3) == [("a/*", b"2"), ("a/1", b"4"), ("**", b"5")]
+    assert past.samples("a/1", limit=9) == [("a/1", b"1"), ("a/*", b"2"), ("a/1", b"4"), ("**", b"5")]
+    assert past.samples("a/1", TimeRange(end=3), limit=1) == [("a/*", b"2")]
+    assert past.samples("a/3", limit=1) == [("**", b"5")]
+    assert past.samples("b", TimeRange(end=3), limit=1) == []
+
+
+def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    for hour in range(5):
+        past.record([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], landed=10)
+    opened: list[str] = []
+    open_file = Folder.open
+
+    def counted(folder: Folder, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+        opened.append(path)
+        return open_file(folder, path)
+
+    monkeypatch.setattr(Folder, "open", counted)
+    assert past.samples("a", limit=3) == [("a", b"47"), ("a", b"48"), ("a", b"49")]
+    assert len(opened) == 1
+    opened.clear()
+    past.record([row("a", b"new", 20_000)])
+    assert past.samples("a", limit=1) == [("a", b"new")]
+    assert opened == []
+
+
+def test_very_many_are_told_as_they_come(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    past.record([row("a", b"%d" % second, second) for second in (3, 1)], landed=2)
+    past.record([row("a", b"%d" % second, second) for second in (2, 4, 0)])
+    for limit in ("SORTED_ROWS", "SORTED_BYTES"):
+        with monkeypatch.context() as changed:
+            changed.setattr(history, limit, 1)
+            assert past.samples("a") == [("a", b"3"), ("a", b"1"), ("a", b"2"), ("a", b"4"), ("a", b"0")]
+
+
+def test_a_sample_is_as_it_was(past: Past) -> None:
+    stamped = row("a", b"{}", 2_209_000_000.0, encoding="application/json", attachment=b"x")
+    past.record([stamped, row("a", None, received=2_209_000_001.0, attachment=b"y")])
+    found = list(History(Scope(["**"]), Sources(None, [Journal(past.path)])).samples(Asked("a", ALWAYS)))
+    (_, put), (_, deleted) = found
+    assert isinstance(put, Put)
+    assert put.timestamp is not None
+    assert (put.timestamp.ntp64, str(put.timestamp.id)) == (2_209_000_000 << 32, "a1")
+    assert (str(put.encoding), put.attachment, put.payload) == ("application/json", b"x", b"{}")
+    assert deleted == Del(attachment=b"y")
+
+
+@pytest.mark.parametrize("landed", [0, 2])
+def test_with_a_prefix(past: Past, landed: int) -> None:
+    past.record([row("a/1", b"1", 1), row("b", b"2", 2)], landed)
+    scope = Scope(["old/a/**"], "old")
+    assert past.samples("old/**", scope=scope) == [("old/a/1", b"1")]
+    assert past.samples("old/a/1", scope=scope) == [("old/a/1", b"1")]
+    assert past.samples("a/1", scope=scope) == []
+
+
+# --- files that are removed -------------------------------------------------------------------------------------------
+
+
+def compact(past: Past, rows: list[dict[str, Any]]) -> None:
+    """Put all files together, as compaction does, and remove them from disk, as a vacuum without mercy does."""
+    table = past.files.table("samples")
+    old = table.files
+    writer = Files(table.folder, table.shape, "compact")
+    writer.write(pa.Table.from_batches([recorded(rows)]), {"day": "1970-01-01", "prefix": "a"})
+    table.commit(Change(add=writer.close(), remove=old, rearranges=True))
+    for file in old:
+        table.folder.remove(file.path)
+
+
+def test_files_removed_between_the_log_and_the_reading_are_looked_for_anew(
+    past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row("a", b"%d" % at, at) for at in range(4)]
+    past.record(rows[:2], landed=2)
+    past.record(rows[2:], landed=2)
+    asked = past.history()
+    scan_rows = Scanner.rows
+
+    def overtaken(scanner: Scanner, files: list[File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        monkeypatch.setattr(Scanner, "rows", scan_rows)
+        compact(past, rows)
+        return scan_rows(scanner, files, wanted)
+
+    monkeypatch.setattr(Scanner, "rows", overtaken)
+    assert [body for _, body in asked.samples(Asked("a", ALWAYS))] == [
+        body for _, body in past.history().samples(Asked("a", ALWAYS))
+    ]
+    assert past.samples("a") == [("a", b"%d" % at) for at in range(4)]
+
+
+def test_files_that_stay_away_are_named(past: Past) -> None:
+    past.record([row("a", b"1", 1)], landed=1)
+    table = past.files.table("samples")
+    (file,) = table.files
+    table.folder.remove(file.path)
+    for limit in (None, 1):
+        with pytest.raises(LakeError, match="removed while it was read") as refused:
+            past.samples("a", limit=limit)
+        assert file.path in str(refused.value)
+
+
+def test_after_an_answer_has_begun_it_is_not_begun_anew(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "SORTED_ROWS", 1)
+    for at in (1, 2):
+        past.record([row("a", b"%d" % (at + n), at + n) for n in range(2)], landed=2)
+    files = past.files.table("samples").files
+    past.files.table("samples").folder.remove(files[1].path)
+    answers = past.history().samples(Asked("a", ALWAYS))
+    assert next(answers)[0] == "a"
+    with pytest.raises(LakeError, match="removed while it was read"):
+        list(answers)
+
+
+def test_rows_trimmed_while_they_are_read_are_looked_for_anew(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row("a", b"%d" % at, at) for at in range(3)]
+    with JournalWriter(past.path, Policy(segment_bytes=1), recorder="r") as writer:
+        for each in rows:
+            append(writer, [each])
+    tail = Sources.tail
+
+    def overtaken(sources: Sources, *given: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `tail` has them
+        monkeypatch.setattr(Sources, "tail", tail)
+        past.files.land(recorded(rows[:2]))
+        trim(past.path, Policy(retain_bytes=1), 0)
+        return tail(sources, *given)
+
+    monkeypatch.setattr(Sources, "tail", overtaken)
+    assert past.samples("a") == [("a", b"0"), ("a", b"1"), ("a", b"2")]
+    monkeypatch.setattr(Sources, "tail", lambda *_: Journal(past.path).read(0, 1))
+    with pytest.raises(LakeError, match="trimmed away"):
+        past.samples("a")
+
+
+# --- what other tools leave -------------------------------------------------------------------------------------------
+
+
+def test_rows_of_another_tool_without_key_offset_or_times(past: Past) -> None:
+    past.record([row("a", b"1", 1)], landed=1)
+    table = past.files.table("samples")
+    foreign = [
+        {"key": "a", "kind": "PUT", "payload": b"2", "timestamp": EPOCH + timedelta(seconds=2)},
+        {"key": "a", "kind": "PUT", "payload": b"3", "received_at": EPOCH + timedelta(seconds=3)},
+        {"key": "a", "kind": "PUT", "payload": b"never"},
+        {"key": None, "kind": "PUT", "payload": b"4", "received_at": EPOCH},
+        {"key": "a//b", "kind": "PUT", "payload": b"5", "received_at": EPOCH},
+    ]
+    writer = Files(table.folder, table.shape, "foreign")
+    writer.write(pa.Table.from_pylist(foreign, schema=table.shape.columns), {"day": "1970-01-01", "prefix": "a"})
+    table.commit(Change(add=writer.close()))
+    assert past.samples("**") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
+    assert past.samples("a/**", limit=2) == [("a", b"2"), ("a", b"3")]
+    assert past.samples("a", limit=2) == [("a", b"2"), ("a", b"3")]
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+NAMES = ["a", "a/1", "a/2", "b/1", "é/1", "*/1", "a/*", "**", "x" * 70 + "/1", "x" * 70 + "/2"]
+ROWS = st.builds(
+    lambda key, second, received, at: row(key, b"%d" % at, second, received=received),
+    st.sampled_from(NAMES),
+    st.none() | st.integers(0, 9).map(float),
+    st.integers(0, 3).map(lambda day: day * DAY / 2),
+    st.integers(0, 10**6),
+)
+QUESTIONS = [*NAMES, "*", "b/*", "a/**", "x" * 70 + "/*", "q"]
+
+
+def expected(rows: list[dict[str, Any]], asked: Asked) -> list[tuple[str, bytes]]:
+    """What a storage without a lake would answer that looks at everything."""
+
+    def second(each: dict[str, Any]) -> float:
+        return float(((each.get("timestamp") or each["received_at"]) - EPOCH).total_seconds())
+
+    wanted = [
+        (second(each), each.get("timestamp_ntp64") or 0, at, each)
+        for at, each in enumerate(rows)
+        if intersects(asked.key_expr, each["key"]) and second(each) in asked.times
+    ]
+    wanted.sort(key=lambda each: each[:3])
+    found: list[tuple[str, bytes]] = []
+    counts: dict[str, int] = {}
+    for *_, each in reversed(wanted):
+        group = each["key"] if "*" in asked.key_expr else ""
+        counts[group] = counts.get(group, 0) + 1
+        if asked.limit is None or counts[group] <= asked.limit:
+            found.append((each["key"], each["payload"]))
+    return found[::-1]
+
+
+@given(
+    st.lists(st.tuples(st.lists(ROWS, min_size=1, max_size=8), st.booleans()), max_size=5),
+    st.sampled_from(QUESTIONS),
+    st.none() | st.integers(-1, 100_000),
+    st.none() | st.integers(-1, 100_000),
+    st.none() | st.integers(1, 4),
+)
+def test_answers_are_those_of_a_search_of_all_rows(
+    batches: list[tuple[list[dict[str, Any]], bool]],
+    question: str,
+    start: int | None,
+    end: int | None,
+    limit: int | None,
+) -> None:
+    times = TimeRange(-math.inf if start is None else start, math.inf if end is None else end, start != 5, end != 5)
+    rows = [each for batch, _ in batches for each in batch]
+    asked = Asked(question, times, limit)
+    with TemporaryDirectory() as root:
+        past = Past(Path(root))
+        landed = 0
+        with JournalWriter(past.path, recorder="r") as writer:
+            for batch, lands in batches:
+                first = writer.end
+                append(writer, batch)
+                if lands and first == landed:  # a landing leaves nothing out
+                    past.files.land(recorded(batch, first), CLUSTERED if first % 2 else ARRIVAL)
+                    landed = writer.end
+        assert past.samples(question, times, limit) == expected(rows, asked)
+
+
+def test_many_threads_ask_while_rows_land(past: Past) -> None:
+    rows = [row("a", b"%d" % at, at) for at in range(60)]
+    past.record(rows[:10], landed=10)
+    asked = past.history()
+    stopped = threading.Event()
+    wrong: list[Any] = []
+
+    def ask() -> None:
+        while not stopped.is_set():
+            found = [body.payload for _, body in asked.samples(Asked("a", ALWAYS)) if isinstance(body, Put)]
+            if found != [b"%d" % at for at in range(len(found))] or len(found) < 10:
+                wrong.append(found)
+            newest = [body.payload for _, body in asked.samples(Asked("a", ALWAYS, 1)) if isinstance(body, Put)]
+            if len(newest) != 1 or int(newest[0]) < 9:
+                wrong.append(newest)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for start in range(10, 60, 5):
+        past.record(rows[start : start + 5])
+        past.files.land(recorded(rows[start : start + 5], start))
+    stopped.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

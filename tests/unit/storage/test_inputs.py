@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.s3 import serving
+from tests.unit.storage.made import recorded, row
+from tests.unit.storage.tables import Landed, append
+from zenspark.errors import OffsetOutOfRange
+from zenspark.journal import Journal, JournalWriter, Policy
+from zenspark.journal.retention import trim
+from zenspark.lake.delta_table import Table
+from zenspark.lake.predicates import Flags, Keys, Times
+from zenspark.lake.scan import Newest, Wanted
+from zenspark.storage.inputs import Sources
+
+DAY = 86_400.0
+
+
+def everything(names: pa.Array) -> Flags:
+    return np.ones(len(names), bool)
+
+
+ALL = Wanted(Keys(everything), Times(), ("key", "payload"))
+
+
+def test_without_a_lake_nothing_has_landed() -> None:
+    sources = Sources(None, [])
+    landed, past = sources.newest(), sources.past()
+    assert (list(landed.batches), landed.offsets) == ([], {})
+    assert (list(past.rows(ALL)), list(past.newest(ALL, Newest(1))), past.offsets) == ([], [], {})
+    assert list(sources.tail({})) == []
+
+
+def test_a_lake_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
+    lake = Landed(tmp_path)
+    sources = Sources(lake, [])
+    assert list(sources.past().rows(ALL)) == []
+    lake.land(recorded([row("a", b"1", 1)]))
+    assert [batch.to_pylist() for batch in sources.past().rows(ALL)] == [[{"key": "a", "payload": b"1"}]]
+
+
+def test_rows_of_tables(tmp_path: Path) -> None:
+    lake = Landed(tmp_path)
+    lake.land(recorded([row("a", b"1", 1), row("b", b"2", 1), row("a", b"3", DAY)]))
+    sources = Sources(lake, [])
+    assert sorted(each["payload"] for batch in sources.past().rows(ALL) for each in batch.to_pylist()) == [
+        b"1",
+        b"2",
+        b"3",
+    ]
+    (found,) = sources.past(date(1970, 1, 2)).rows(ALL)
+    assert found.to_pylist() == [{"key": "a", "payload": b"3"}]
+    (found,) = sources.past(prefix="b").rows(ALL)
+    assert found.to_pylist() == [{"key": "b", "payload": b"2"}]
+    newest = sources.newest()
+    assert [each["payload"] for batch in newest.batches for each in batch.to_pylist()] == [b"1", b"2", b"3"]
+    assert newest.offsets == {"r": 3}
+
+
+def test_a_journal_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
+    sources = Sources(None, [Journal(tmp_path / "j")])
+    assert list(sources.tail({})) == []
+    assert sources.ends() == {}
+    with JournalWriter(tmp_path / "j", recorder="r") as writer:
+        append(writer, [row("a", b"1", 1), row("a", b"2", 9), row("a", b"3", 10)])
+        assert sources.ends() == {"r": 3}
+        assert [batch.column("offset").to_pylist() for batch in sources.tail({"r": 1})] == [[1, 2]]
+        assert list(sources.tail({"r": 3})) == []
+        assert list(sources.tail({}, received_after=11_000_000)) == []
+
+
+class Overtaken(Landed):
+    """A lake into which rows land, and are trimmed from the journal, right after it was looked at."""
+
+    def __init__(self, path: Path, journal: Path) -> None:
+        super().__init__(path)
+        self.journal = journal
+        self.is_due = False
+
+    def table(self, name: str) -> Table:
+        found = super().table(name)
+        if self.is_due:
+            self.is_due = False
+            self.land(recorded([row("a", b"%d" % at, at) for at in range(2)]))
+            trim(self.journal, Policy(retain_bytes=1), 0)
+        return found
+
+
+def segments(path: Path, count: int) -> None:
+    with JournalWriter(path, Policy(segment_bytes=1), recorder="r") as writer:
+        for at in range(count):
+            append(writer, [row("a", b"%d" % at, at)])
+
+
+def test_rows_that_landed_and_were_trimmed_meanwhile_are_not_missed(tmp_path: Path) -> None:
+    segments(tmp_path / "j", 3)
+    lake = Overtaken(tmp_path / "lake", tmp_path / "j")
+    sources = Sources(lake, [Journal(tmp_path / "j")])
+    lake.is_due = True
+    past = sources.past()
+    found = [each["payload"] for batch in past.rows(ALL) for each in batch.to_pylist()]
+    found += [each["payload"] for batch in sources.tail(past.offsets) for each in batch.to_pylist()]
+    assert found == [b"0", b"1", b"2"]
+
+
+def test_rows_that_are_trimmed_while_they_are_read_are_said_to_be(tmp_path: Path) -> None:
+    segments(tmp_path / "j", 3)
+    sources = Sources(None, [Journal(tmp_path / "j")])
+    past = sources.past()
+    trim(tmp_path / "j", Policy(retain_bytes=1), 0)
+    with pytest.raises(OffsetOutOfRange):
+        list(sources.tail(past.offsets))
+    assert sources.past().offsets == {"r": 2}
+
+
+def test_a_lake_on_s3_is_read_alike() -> None:
+    with serving() as server:
+        lake = Landed(f"s3://{server.bucket()}/lake", server.options)
+        for hour in range(3):
+            lake.land(recorded([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], 10 * hour))
+        sources = Sources(lake, [])
+        past = sources.past(prefix="a")
+        found = [each["payload"] for batch in past.rows(ALL) for each in batch.to_pylist()]
+        assert sorted(found, key=int) == [b"%d" % at for at in range(30)]
+        newest = [each["payload"] for batch in past.newest(ALL, Newest(2)) for each in batch.to_pylist()]
+        assert newest == [b"28", b"29"]
+        lake.table("samples").folder.remove(past.files[0].path)
+        with pytest.raises(FileNotFoundError):
+            list(past.rows(ALL))

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import time
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.unit.storage.made import recorded, row
+from zenspark.key.match import intersects
+from zenspark.storage import value_pages
+from zenspark.storage.latest_store import TIDY_EVERY, Newest
+
+Rows = list[dict[str, Any]]
+
+
+def take_in(newest: Newest, rows: Rows, first: int = 0, recorder: str = "r") -> None:
+    batch = recorded(rows, first, recorder)
+    newest.apply(batch.column("key").dictionary_encode(), batch)
+
+
+def values(newest: Newest) -> dict[str, bytes]:
+    found = {key: newest.find(key) for key in newest.matching("**")}
+    return {key: put.payload for key, put in found.items() if put is not None}
+
+
+def test_what_was_made_later_counts_not_what_came_later() -> None:
+    newest = Newest()
+    take_in(newest, [row("a", b"1", 1), row("a", b"3", 3), row("b", b"1", 1), row("a", b"2", 2)])
+    take_in(newest, [row("a", b"0", 0.5), row("b", b"2", 2)], first=4)
+    assert values(newest) == {"a": b"3", "b": b"2"}
+    assert len(newest) == 2
+
+
+def test_a_value_comes_back_as_it_was_recorded() -> None:
+    newest = Newest()
+    take_in(
+        newest, [row("a", b"{}", 1.5, encoding="application/json;x", attachment=b"\x00"), row("b", b"", received=7)]
+    )
+    found = newest.find("a")
+    assert found is not None
+    assert (str(found.encoding), found.attachment, found.payload) == ("application/json;x", b"\x00", b"{}")
+    assert found.timestamp is not None
+    assert (found.timestamp.ntp64, str(found.timestamp.id)) == (3 << 31, "a1")
+    unstamped = newest.find("b")
+    assert unstamped is not None
+    assert (unstamped.timestamp, unstamped.attachment, unstamped.payload) == (None, None, b"")
+    assert newest.find("c") is None
+
+
+def test_clock_readings_are_unsigned() -> None:
+    newest = Newest()
+    take_in(newest, [row("a", b"2040", 2_209_000_000.0), row("a", b"2030", 1_900_000_000.0)])
+    assert values(newest) == {"a": b"2040"}
+    found = newest.find("a")
+    assert found is not None
+    assert found.timestamp is not None
+    assert found.timestamp.ntp64 == 2_209_000_000 << 32
+
+
+def test_of_equal_times_the_clock_decides_by_its_lowest_byte_then_who_was_last() -> None:
+    newest = Newest()
+    take_in(newest, [row("a", b"low", 1, timestamp_id="1ff"), row("a", b"high", 1, timestamp_id="201")])
+    take_in(newest, [row("a", b"higher", 1, timestamp_id="ff02")], first=2)
+    assert values(newest) == {"a": b"low"}
+    take_in(newest, [row("a", b"again", 1, timestamp_id="1ff")], first=3)
+    assert values(newest) == {"a": b"again"}
+
+
+def test_a_deleted_key_stays_deleted_until_something_newer_comes() -> None:
+    newest = Newest()
+    take_in(newest, [row("a", b"1", 1), row("a", None, 3)])
+    assert len(newest) == 0
+    take_in(newest, [row("a", b"2", 2)], first=2)
+    assert values(newest) == {}
+    take_in(newest, [row("a", b"4", 4)], first=3)
+    assert values(newest) == {"a": b"4"}
+    assert len(newest) == 1
+
+
+def test_a_del_without_stamp_deletes_what_came_before_even_if_its_clock_is_ahead() -> None:
+    newest = Newest()
+    take_in(newest, [row("a", b"ahead", 9, received=5), row("a", None, received=5), row("b", b"ahead", 9, received=5)])
+    take_in(newest, [row("b", None, received=6)], first=3)
+    assert values(newest) == {}
+    take_in(newest, [row("a", b"older", 8, received=7), row("b", b"newer", 10, received=10)], first=4)
+    assert values(newest) == {"b": b"newer"}
+
+
+def test_rows_seen_before_change_nothing() -> None:
+    newest = Newest()
+    rows = [row("a", None, received=5), row("a", b"6", 6), row("b", b"7", received=7), row("b", None, received=8)]
+    take_in(newest, rows)
+    before = values(newest)
+    take_in(newest, rows)
+    take_in(newest, rows[:1])
+    assert values(newest) == before == {"a": b"6"}
+
+
+def test_unstamped_samples_of_several_recorders_are_ordered_by_when_they_came() -> None:
+    newest = Newest()
+    take_in(newest, [row("a", b"second", received=2)], recorder="one")
+    take_in(newest, [row("a", b"first", received=1)], recorder="two", first=7)
+    assert values(newest) == {"a": b"second"}
+
+
+def test_wildcards_change_the_keys_that_are_there() -> None:
+    newest = Newest()
+    take_in(
+        newest,
+        [row("a/1", b"1", 1), row("a/2", b"9", 9), row("b", b"1", 1), row("a/*", b"all", 5, encoding="text/plain")],
+    )
+    assert values(newest) == {"a/1": b"all", "a/2": b"9", "b": b"1"}
+    found = newest.find("a/1")
+    assert found is not None
+    assert str(found.encoding) == "text/plain"
+    take_in(newest, [row("a/**", None, received=6)], first=4)
+    assert values(newest) == {"b": b"1"}
+    take_in(newest, [row("a/3", b"early", 4), row("a/4", b"late", 10)], first=5)
+    assert values(newest) == {"b": b"1", "a/4": b"late"}
+
+
+def test_rows_of_a_table_come_in_any_order() -> None:
+    rows = [
+        row("a/1", b"1", 8),
+        row("a/*", None, 6),
+        row("a/2", b"2", 5),
+        row("a/1", b"3", 7),
+        row("b", b"4", 2),
+        row("b", None, 3),
+    ]
+    for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 2, 0, 5, 1, 4]):
+        newest = Newest()
+        for at in order:
+            take_in(newest, [rows[at]], first=at)
+        assert values(newest) == {"a/1": b"1"}
+
+
+def test_what_was_made_before_a_put_on_many_gets_its_value() -> None:
+    newest = Newest()
+    take_in(newest, [row("a/*", b"all", 5), row("a/1", b"early", 4), row("a/2", b"late", 6)])
+    take_in(newest, [row("a/3", b"early", 4)], first=3)
+    assert values(newest) == {"a/1": b"all", "a/2": b"late", "a/3": b"all"}
+
+
+def test_a_star_in_a_verbatim_chunk_is_no_wildcard() -> None:
+    newest = Newest()
+    take_in(newest, [row("@x$*/1", b"1", 1), row("@xy/1", b"2", 1)])
+    assert newest.find("@x$*/1") is not None
+    found = newest.find("@xy/1")
+    assert found is not None
+    assert found.payload == b"2"
+
+
+def test_what_was_deleted_is_forgotten_after_its_lifespan() -> None:
+    newest = Newest(lifespan=60)
+    take_in(newest, [row("a", b"1", 1), row("a", None, 3), row("b/**", None, 3)])
+    newest.forget()
+    assert newest.matching("**") == ["a"]
+    newest.forget(time.monotonic() + 61)
+    assert newest.matching("**") == []
+    take_in(newest, [row("a", b"2", 2), row("b/1", b"2", 2)], first=3)
+    assert values(newest) == {"a": b"2", "b/1": b"2"}
+
+
+def test_a_key_that_comes_again_is_no_longer_among_the_deleted() -> None:
+    newest = Newest(lifespan=60)
+    take_in(newest, [row("a", b"1", 1), row("a", None, 2)])
+    take_in(newest, [row("a", b"3", 3)], first=2)
+    newest.forget(time.monotonic() + 61)
+    assert values(newest) == {"a": b"3"}
+
+
+def test_more_keys_than_there_was_room_for() -> None:
+    newest = Newest()
+    for first in range(0, 10_000, 2_500):
+        take_in(newest, [row(f"k/{at}", b"%d" % at, 1) for at in range(first, first + 2_500)], first)
+    assert values(newest) == {f"k/{at}": b"%d" % at for at in range(10_000)}
+
+
+def test_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_pages, "WASTE", 0)
+    newest = Newest()
+    keep = [row(f"keep/{at}", b"x" * 1000, 1) for at in range(10)]
+    go = [row(f"go/{at}", b"x" * 100_000, 1) for at in range(20)]
+    take_in(newest, [*keep, *go])
+    assert newest.nbytes > 2_000_000
+    for turn in range(TIDY_EVERY):
+        take_in(newest, [row(f"go/{at}", b"y", 2 + turn) for at in range(20)], 30 + 20 * turn)
+    assert newest.nbytes < 200_000
+    assert values(newest) == {f"keep/{at}": b"x" * 1000 for at in range(10)} | {f"go/{at}": b"y" for at in range(20)}
+
+
+def test_many_small_pages_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_pages, "MANY", 8)
+    newest = Newest()
+    for at in range(TIDY_EVERY):
+        take_in(newest, [row(f"k/{at}", b"%d" % at, 1), row("all/*", b"x", at)], 2 * at)
+    assert len(newest._pages) <= 8
+    assert values(newest) == {f"k/{at}": b"%d" % at for at in range(TIDY_EVERY)}
+
+
+# --- against a model that takes one row at a time -------------------------------------------------------------------
+
+KEYS = ["a/1", "a/2", "b/1"]
+SECONDS = st.integers(1, 6)
+
+
+class Model:
+    """What one would write without thinking of speed."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[float, bool, bytes | None]] = {}
+        self.wild: dict[str, tuple[float, bool, bytes | None]] = {}
+
+    def take_in(self, sample: dict[str, Any]) -> None:
+        stamped = "timestamp" in sample
+        time = (sample["timestamp"] if stamped else sample["received_at"]).timestamp()
+        key, payload = sample["key"], sample["payload"]
+        if "*" in key:
+            hit = {name: known for name, known in self.known.items() if intersects(name, key)}
+            if not stamped:
+                time = max([time, *(known[0] for known in hit.values())])
+            if key not in self.wild or (time, not stamped) >= self.wild[key][:2]:
+                self.wild[key] = (time, not stamped, payload)
+            for name, known in hit.items():
+                if known[2] is not None and (time, not stamped) >= known[:2]:
+                    self.known[name] = (time, not stamped, payload)
+            return
+        known = self.known.get(key, (0.0, False, None))
+        if not stamped:
+            time = max(time, known[0])
+        if (time, not stamped) < known[:2]:
+            return
+        over = [wild for name, wild in self.wild.items() if stamped and intersects(name, key) and wild[0] >= time]
+        if any(wild[2] is None for wild in over):
+            return
+        self.known[key] = (time, not stamped, payload)
+        if over and payload is not None:
+            self.known[key] = max(over)
+
+
+Made = tuple[str, bytes | None, float, bool]
+
+
+def samples(keys: list[str], stamped: st.SearchStrategy[bool]) -> st.SearchStrategy[list[list[Made]]]:
+    payloads = st.none() | st.integers(0, 9).map(lambda number: b"%d" % number)
+    sample = st.tuples(st.sampled_from(keys), payloads, SECONDS, stamped)
+    return st.lists(st.lists(sample, max_size=6), max_size=6)
+
+
+def agree(batches: list[list[Made]]) -> None:
+    newest, model = Newest(), Model()
+    first = 0
+    for made in batches:
+        rows = [
+            row(key, payload, second) if is_stamped else row(key, payload, received=second)
+            for key, payload, second, is_stamped in made
+        ]
+        take_in(newest, rows, first)
+        first += len(rows)
+        for sample in rows:
+            model.take_in(sample)
+    assert values(newest) == {key: known[2] for key, known in model.known.items() if known[2] is not None}
+
+
+@given(samples(KEYS, st.booleans()))
+def test_batches_give_what_single_rows_give(batches: list[list[Made]]) -> None:
+    agree(batches)
+
+
+@given(samples([*KEYS, "a/*", "**"], st.just(True)))
+@example([[("a/*", b"0", 2, True), ("a/2", b"0", 1, True), ("a/2", None, 1, True)]])
+@example([[("a/*", b"0", 2, True), ("a/2", None, 1.01, True), ("a/2", b"0", 1, True)]])
+def test_wildcards_in_batches_give_what_single_rows_give(batches: list[list[Made]]) -> None:
+    order = count()
+    agree(
+        [
+            [(key, payload, second + next(order) / 1000, stamped) for key, payload, second, stamped in made]
+            for made in batches
+        ]
+    )
+
+
+def test_an_empty_batch_is_nothing() -> None:
+    newest = Newest()
+    take_in(newest, [])
+    assert newest.matching("**") == []
+    assert isinstance(recorded([]), pa.RecordBatch)

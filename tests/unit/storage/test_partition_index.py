@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.unit.storage.made import recorded, row
+from tests.unit.storage.tables import Landed
+from zenspark.lake.delta_table import Change, Table
+from zenspark.lake.parquet_files import File
+from zenspark.storage.partition_index import PartitionIndex
+
+DAY = 86_400.0
+SECOND_DAY = date(1970, 1, 2)
+
+
+def partitions(files: list[File]) -> list[tuple[str | None, str | None]]:
+    return sorted((file.partition["day"], file.partition["prefix"]) for file in files)
+
+
+def logged(table: Table, day: str | None, prefix: str | None) -> None:
+    """A file that is in the log only."""
+    values = {"day": day, "prefix": prefix}
+    table.commit(Change(add=[File(f"{day}-{prefix}", 1, 1, values)]))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    lake = Landed(tmp_path)
+    lake.land(recorded([row(key, b"", second) for second in (1, DAY) for key in ("a/1", "b/1", "*/1", "a$*")]))
+    return lake.table("samples")
+
+
+def test_files_by_day_and_prefix(table: Table) -> None:
+    index = PartitionIndex()
+    days = ("1970-01-01", "1970-01-02")
+    assert partitions(index.files(table)) == [(day, each) for day in days for each in ("*", "a", "a$*", "b")]
+    assert partitions(index.files(table, prefix="a")) == [(day, each) for day in days for each in ("*", "a", "a$*")]
+    assert partitions(index.files(table, SECOND_DAY, "b")) == [(days[1], each) for each in ("*", "a$*", "b")]
+    assert partitions(index.files(table, SECOND_DAY, "a$*")) == [(days[1], each) for each in ("*", "a$*")]
+    assert partitions(index.files(table, SECOND_DAY, "c")) == [(days[1], each) for each in ("*", "a$*")]
+    assert index.files(table, date(1970, 1, 3)) == []
+
+
+def test_it_follows_the_table(table: Table) -> None:
+    index = PartitionIndex()
+    assert index.files(table, SECOND_DAY, "new") == index.files(table, SECOND_DAY, "other")
+    logged(table, "1970-01-02", "new")
+    logged(table, "1970-02-02", "new")
+    assert partitions(index.files(table, SECOND_DAY, "new"))[-2:] == [("1970-01-02", "new"), ("1970-02-02", "new")]
+    table.commit(Change(remove=[file for file in table.files if file.partition["prefix"] == "new"]))
+    assert index.files(table, SECOND_DAY, "new") == index.files(table, SECOND_DAY, "other")
+
+
+def test_an_older_snapshot_has_its_own_files(tmp_path: Path) -> None:
+    lake = Landed(tmp_path)
+    lake.land(recorded([row("a", b"", 1)]))
+    before = lake.table("samples")
+    lake.land(recorded([row("b", b"", 1)]))
+    index = PartitionIndex()
+    assert partitions(index.files(lake.table("samples"))) == [("1970-01-01", "a"), ("1970-01-01", "b")]
+    assert partitions(index.files(before)) == [("1970-01-01", "a")]
+
+
+def test_rows_without_a_partition_may_have_any_key_and_day(tmp_path: Path) -> None:
+    table = Landed(tmp_path).table("samples")
+    logged(table, None, None)
+    logged(table, None, "a")
+    logged(table, "1970-01-02", None)
+    found = PartitionIndex().files(table, SECOND_DAY, "a")
+    assert {(file.partition["day"], file.partition["prefix"]) for file in found} == {
+        (None, None),
+        (None, "a"),
+        ("1970-01-02", None),
+    }
+
+
+def test_the_table_is_not_searched_for_every_query(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = PartitionIndex()
+    index.files(table)
+    asked: list[int] = []
+    since = table.files_since
+
+    def files_since(version: int) -> list[File]:
+        asked.append(version)
+        return since(version)
+
+    monkeypatch.setattr(table, "files_since", files_since)
+    version = table.version
+    index.files(table, prefix="a")
+    logged(table, "1970-01-02", "new")
+    index.files(table, prefix="a")
+    index.files(table, prefix="a")
+    assert asked == [version]

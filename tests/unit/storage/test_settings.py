@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zenspark.config.config import Config
+from zenspark.config.schema import ConfigError
+from zenspark.storage.settings import StorageSettings, storages_of
+
+
+def storages(manager: Any) -> list[StorageSettings]:  # noqa: ANN401 - JSON
+    config = Config.from_json5(json.dumps({"plugins": {"storage_manager": manager}}))
+    return storages_of(config)[0]
+
+
+def test_a_storage_as_in_a_file_of_zenohd() -> None:
+    (found,) = storages(
+        {
+            "__required__": True,
+            "volumes": {"zenspark": {"__path__": "/lib", "lake": "lake"}},
+            "storages": {
+                "fleet": {
+                    "key_expr": "fleet/**",
+                    "complete": "true",
+                    "volume": {"id": "zenspark", "journal": "j"},
+                    "garbage_collection": {"period": 30, "lifespan": 60},
+                }
+            },
+        }
+    )
+    assert found == StorageSettings(
+        name="fleet", key_exprs=("fleet/**",), complete=True, lake="lake", journal=Path("j"), lifespan=60
+    )
+
+
+def test_what_is_not_said_is_as_the_volume_says_or_the_default() -> None:
+    volumes = {"mine": {"backend": "zenspark", "lake": "a", "journal": "aj"}}
+    given = {
+        "one": {"key_expr": "a/**", "volume": "mine"},
+        "two": {"key_expr": "b/**", "volume": {"id": "mine", "lake": "b"}},
+        "far": {"key_expr": "d/**", "volume": {"id": "mine", "lake": "s3://bucket/lake"}},
+        "three": {"key_expr": "c/**", "volume": {"id": "zenspark", "journal": "cj"}, "complete": False},
+    }
+    found = {each.name: each for each in storages({"volumes": volumes, "storages": given})}
+    assert (found["one"].lake, found["one"].journal, found["one"].record) == ("a", Path("aj"), True)
+    assert (found["two"].lake, found["two"].journal) == ("b", Path("b/_journal"))
+    assert (found["far"].lake, found["far"].journal) == ("s3://bucket/lake", Path("journal"))
+    assert (found["three"].lake, found["three"].journal, found["three"].complete) == (None, Path("cj"), False)
+    assert found["one"].lifespan == 86_400
+
+
+def test_a_volume_says_how_rows_land_in_its_lake() -> None:
+    volumes = {"zenspark": {"lake": "a", "landing": {"trigger": "5s", "conf": {"spark.x": "y"}}}}
+    (found,) = storages({"volumes": volumes, "storages": {"one": {"key_expr": "a/**", "volume": "zenspark"}}})
+    assert found.landing == {"trigger": "5s", "conf": {"spark.x": "y"}}
+
+
+def test_the_rest_of_the_configuration_stays() -> None:
+    manager = {"storages": {"a": {"key_expr": "a/**", "volume": {"id": "zenspark", "lake": "l"}}}}
+    config = Config.from_json5(
+        json.dumps({"mode": "router", "plugins": {"storage_manager": manager, "rest": {"port": 1}}})
+    )
+    _, rest = storages_of(config)
+    assert json.loads(rest.get_json("plugins")) == {"rest": {"port": 1}}
+    assert rest.get_json("mode") == '"router"'
+    assert "storage_manager" in config.get_json("plugins")
+
+
+def test_no_storages() -> None:
+    config = Config.from_json5("{plugins: {rest: {}}}")
+    assert storages_of(config) == ([], config)
+    assert storages_of(Config())[0] == []
+
+
+VOLUME = {"id": "zenspark", "lake": "l"}
+
+
+@pytest.mark.parametrize(
+    ("manager", "key"),
+    [
+        ({"storage": {}}, "storage"),
+        ({"volumes": {"rocksdb": {}}}, "volumes/rocksdb"),
+        ({"volumes": {"v": {"backend": "s3"}}}, "volumes/v"),
+        ({"volumes": {"v": 1}}, "volumes/v"),
+        ({"volumes": {"zenspark": {"lakes": "l"}}}, "volumes/zenspark/lakes"),
+        ({"storages": {"s": {"volume": VOLUME}}}, "storages/s/key_expr"),
+        ({"storages": {"s": {"key_expr": "a//b", "volume": VOLUME}}}, "storages/s"),
+        ({"storages": {"s": {"key_expr": "a/**", "volume": VOLUME, "replication": {}}}}, "storages/s/replication"),
+        ({"storages": {"s": {"key_expr": "a/**", "volume": {"id": "memory"}}}}, "storages/s/volume"),
+        ({"storages": {"s": {"key_expr": "a/**", "volume": {"lake": "l"}}}}, "storages/s/volume"),
+        ({"storages": {"s": {"key_expr": "a/**"}}}, "storages/s/volume"),
+        ({"storages": {"s": {"key_expr": "a/**", "volume": "zenspark"}}}, "storages/s/volume"),
+        ({"storages": {"s": {"key_expr": "a/**", "volume": {**VOLUME, "dir": "x"}}}}, "storages/s/volume/dir"),
+        ({"storages": {"s": {"key_expr": "a/**", "complete": "maybe", "volume": VOLUME}}}, "storages/s/complete"),
+        ({"storages": {"s": {"key_expr": "a/**", "strip_prefix": "b", "volume": VOLUME}}}, "storages/s"),
+        ({"storages": {"s": {"key_expr": "a/**", "strip_prefix": "a", "volume": VOLUME}}}, "storages/s/volume/record"),
+    ],
+)
+def test_what_is_not_known_is_an_error_that_names_the_key(manager: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        storages(manager)
+    assert caught.value.key == f"plugins/storage_manager/{key}"
+
+
+def test_a_prefix_is_stripped_from_what_others_recorded() -> None:
+    volume = {"id": "zenspark", "lake": "l", "record": False}
+    (found,) = storages({"storages": {"s": {"key_expr": "old/**", "strip_prefix": "old", "volume": volume}}})
+    assert (found.strip_prefix, found.record) == ("old", False)

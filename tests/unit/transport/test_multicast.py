@@ -1,0 +1,456 @@
+"""A group without a network: who is understood, and what of it is heard."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gathering import Node, carry, gathered
+from zenspark.errors import CloseReason
+from zenspark.transport import multicast as module
+from zenspark.transport.counters import LossReason
+from zenspark.transport.framing import compress
+from zenspark.transport.handshake import Identity
+from zenspark.transport.multicast import (
+    ANSWER_PAUSE,
+    DEFAULT_BATCH_SIZE,
+    Announce,
+    Arrived,
+    Departed,
+    Group,
+    Heard,
+    Refused,
+    Rules,
+)
+from zenspark.wire.codec import decode_transport, encode
+from zenspark.wire.columns import Columns
+from zenspark.wire.declare import replace
+from zenspark.wire.messages import (
+    Close,
+    Declare,
+    DeclareFinal,
+    Fragment,
+    Frame,
+    InitSyn,
+    Join,
+    KeepAlive,
+    NetworkMessage,
+    OpenSyn,
+    Push,
+    Put,
+    TransportOam,
+)
+from zenspark.wire.values import NextSns, Priority, TimeUnit, WhatAmI, WireExpr, ZenohId
+
+RULES = {
+    "plain": Rules(),
+    "priorities": Rules(qos=True),
+    "compressed": Rules(compression=True),
+    "small batches": Rules(batch_size=256),
+    "8 bit numbers": Rules(resolution=0x08),
+}
+STRANGER = "udp/10.9.9.9:9"
+JOIN = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(0xF), unit=TimeUnit.S, lease=10, sn_re=7, sn_be=9, patch=1)
+
+
+def push(payload: bytes = b"x", key: str = "demo/k") -> Push:
+    return Push(wire_expr=WireExpr(0, key), body=Put(payload=payload))
+
+
+def frame(*messages: NetworkMessage, sn: int = 7, priority: Priority = Priority.DATA) -> bytes:
+    return encode(Frame(reliable=True, sn=sn, priority=priority, msgs=messages))
+
+
+def payloads(node: Node) -> list[bytes]:
+    return [message.body.payload for _, message in node.messages if isinstance(message, Push)]  # type: ignore[union-attr]
+
+
+def refusals(node: Node) -> list[str]:
+    return [event.why for event in node.events if isinstance(event, Refused)]
+
+
+def departures(node: Node) -> list[tuple[int, CloseReason]]:
+    return [
+        (event.member.identity.zid.value, event.closed.reason) for event in node.events if isinstance(event, Departed)
+    ]
+
+
+@pytest.mark.parametrize("name", RULES)
+class TestTalk:
+    """Members that speak on the same terms."""
+
+    def test_everybody_understands_everybody(self, name: str) -> None:
+        nodes = gathered(4, RULES[name])
+        assert [node.others for node in nodes] == [[2, 3, 4], [1, 3, 4], [1, 2, 4], [1, 2, 3]]
+
+    @pytest.mark.parametrize("reliable", [True, False])
+    def test_what_one_says_all_others_hear_once(self, name: str, reliable: bool) -> None:
+        first, *others = gathered(3, RULES[name])
+        said = [push(b"1"), Declare(body=DeclareFinal()), push(bytes(range(256)) * 100), push(b"2")]
+        for message in said:
+            first.say(message, 1.0, reliable)
+        carry([first, *others], 1.0)
+        assert [node.messages for node in others] == [[(1, message) for message in said]] * 2
+        assert first.messages == []
+
+    def test_repetitions_are_not_heard(self, name: str) -> None:
+        first, second = gathered(2, RULES[name])
+        for number in range(3):
+            first.say(push(b"%d" % number), 1.0)
+        carry([first, second], 1.0, lambda said: [*said, *said])
+        assert payloads(second) == [b"0", b"1", b"2"]
+
+    def test_no_datagram_is_larger_than_announced(self, name: str) -> None:
+        (node,) = gathered(1, RULES[name])
+        node.say(push(bytes(range(256)) * 100), 1.0)
+        assert max(len(datagram) for _, datagram in node.said) <= RULES[name].batch_size
+
+    def test_who_leaves_says_so(self, name: str) -> None:
+        first, second, third = gathered(3, RULES[name])
+        closed = first.leave(1.0)
+        assert (closed.reason, closed.by_peer) == (CloseReason.GENERIC, False)
+        carry([first, second, third], 1.0)
+        assert second.others == [3]
+        assert departures(second) == departures(third) == [(1, CloseReason.GENERIC)]
+        assert first.group.is_over
+        assert first.group.close().farewell == b""
+
+
+def test_priorities_have_numbers_of_their_own() -> None:
+    first, second = gathered(2, RULES["priorities"])
+    for priority in Priority:
+        first.say(push(bytes([priority])), 1.0, priority=priority)
+    newcomer = Node(3, RULES["priorities"], 1.0)
+    newcomer.tick(1.0)
+    carry([first, second, newcomer], 1.0)
+    assert payloads(second) == [bytes([priority]) for priority in Priority]
+    for priority in Priority:
+        first.say(push(bytes([priority])), 2.0, priority=priority)
+    carry([first, second, newcomer], 2.0)
+    assert payloads(newcomer) == [bytes([priority]) for priority in Priority]
+    assert second.group.qos
+
+
+@pytest.mark.parametrize("priority", Priority)
+@pytest.mark.parametrize("reliable", [True, False])
+def test_numbers_of_priorities_count_and_not_those_of_the_body(priority: Priority, reliable: bool) -> None:
+    announced = NextSns(tuple((100 + 10 * number, 105 + 10 * number) for number in range(8)))
+    first = announced.pairs[priority][0 if reliable else 1]
+    node = Node(1, Rules(qos=True))
+    node.receive(STRANGER, encode(replace(JOIN, sn_re=0, sn_be=0, qos=announced)), 0.0)
+    for sn in (first - 1, first):
+        said = Frame(reliable=reliable, sn=sn, priority=priority, msgs=(push(b"%d" % sn),))
+        node.receive(STRANGER, encode(said), 0.0)
+    assert payloads(node) == [b"%d" % first], "the number before it is an old one"
+
+
+def test_a_join_announces_the_number_of_each_priority() -> None:
+    node = Node(1, Rules(qos=True), first_sn=0x5462F1)
+    for priority in Priority:
+        for _ in range(priority):
+            node.say(push(), 0.0, priority=priority)
+    join = decode_transport(node.group.announcement(0.0)[2:])
+    assert isinstance(join, Join)
+    assert join.qos == NextSns(tuple((0x5462F1 + priority, 0x5462F1) for priority in Priority))
+    assert (join.sn_re, join.sn_be) == (0, 0)
+
+
+class TestJoin:
+    """Protocol.md section 5.8."""
+
+    def test_its_bytes(self) -> None:
+        node = Node(0xA0A1, first_sn=0x5462F1)
+        node.tick(0.0)
+        assert node.said == [(node.address, bytes.fromhex("a70911a1a00a f1c5d102 f1c5d102 2701"))]
+
+    def test_it_is_said_at_once_and_again_and_again(self) -> None:
+        node = Node(1, Rules(join_interval=2.0, lease_ms=1_000_000))
+        said = []
+        for now in range(7):
+            node.tick(float(now))
+            said.append([type(decode_transport(datagram)) for _, datagram in node.said])
+            node.said.clear()
+        assert said == [[Join], [], [Join], [], [Join], [], [Join]]
+
+    def test_sizes_are_said_where_they_are_not_the_usual_ones(self) -> None:
+        for rules, expected in [
+            (Rules(), (None, None)),
+            (Rules(batch_size=2048), (0x0A, 2048)),
+            (Rules(resolution=0x09), (0x09, DEFAULT_BATCH_SIZE)),
+        ]:
+            node = Node(1, rules)
+            node.tick(0.0)
+            join = decode_transport(node.said[0][1])
+            assert isinstance(join, Join)
+            assert (join.resolution, join.batch_size) == expected
+
+    def test_it_tells_the_next_numbers(self) -> None:
+        node = Node(1, Rules(lease_ms=1500), first_sn=0x7F)
+        node.say(push(), 0.0)
+        node.say(push(), 0.0, reliable=False)
+        node.say(push(), 0.0, reliable=False)
+        join = decode_transport(node.group.announcement(0.0)[2:])
+        assert isinstance(join, Join)
+        assert (join.sn_re, join.sn_be, join.lease, join.unit) == (0x80, 0x81, 1500, TimeUnit.MS)
+
+    def test_what_comes_before_it_is_not_heard(self) -> None:
+        first, second = Node(1), Node(2)
+        first.say(push(b"early"), 0.0)
+        carry([first, second], 0.0)
+        first.tick(0.0)
+        first.say(push(b"late"), 0.0)
+        carry([first, second], 0.0)
+        assert payloads(second) == [b"late"]
+
+    def test_it_may_stand_anywhere_in_a_datagram(self) -> None:
+        node = Node(1)
+        node.receive(STRANGER, frame(push(b"1"), sn=6) + encode(KeepAlive()) + encode(JOIN) + frame(push(b"2")), 0.0)
+        assert payloads(node) == [b"2"]
+        node.receive(STRANGER, frame(push(b"3"), sn=8) + encode(JOIN) + frame(push(b"4"), sn=9), 0.0)
+        assert payloads(node) == [b"2", b"3", b"4"]
+
+    def test_a_newcomer_is_answered_before_it_is_known_but_many_only_once_more(self) -> None:
+        node = Node(1, now=-1.0)
+        node.tick(-1.0)
+        node.said.clear()
+        order: list[object] = []
+        for number in range(5):
+            raw = encode(replace(JOIN, zid=ZenohId(0x10 + number)))
+            node.group.buffer()[: len(raw)] = raw
+            for event in node.group.receive(f"udp/10.0.1.{number}:1", len(raw), 0.0):
+                order.append(type(event))
+                node.handle([event], 0.0)
+        assert order == [Announce, *[Arrived] * 5]
+        node.said.clear()
+        assert node.group.next_timeout() == ANSWER_PAUSE
+        node.tick(ANSWER_PAUSE)
+        assert len(node.said) == 1
+        assert node.group.next_timeout() > ANSWER_PAUSE
+
+    def test_an_old_one_does_not_make_repetitions_new(self) -> None:
+        node = Node(1)
+        for datagram in [encode(JOIN), frame(push(b"1")), encode(JOIN), frame(push(b"1"))]:
+            node.receive(STRANGER, datagram, 0.0)
+        assert payloads(node) == [b"1"]
+
+    def test_a_lease_may_change(self) -> None:
+        node = Node(1)
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        node.receive(STRANGER, encode(replace(JOIN, lease=3)), 0.0)
+        node.tick(3.0)
+        assert departures(node) == [(0xF, CloseReason.EXPIRED)]
+
+    def test_reserved_bits_of_the_resolution_mean_nothing(self) -> None:
+        for reserved in (0x10, 0x80, 0xF0):
+            node = Node(1)
+            node.receive(STRANGER, encode(replace(JOIN, resolution=reserved | 0x0A, batch_size=8192)), 0.0)
+            node.receive(STRANGER, frame(push(b"1")), 0.0)
+            assert (node.others, payloads(node), refusals(node)) == ([0xF], [b"1"], [])
+
+    @pytest.mark.parametrize(
+        ("changes", "why"),
+        [
+            ({"version": 8}, "it speaks version 8, not 9"),
+            ({"zid": ZenohId(1)}, "it has our own id"),
+            ({"whatami": WhatAmI.CLIENT}, "it is a client, and clients have one session only"),
+            ({"resolution": 0x09, "batch_size": 8192}, "its resolution is 0x09, not 0x0a"),
+            ({"resolution": 0x0A, "batch_size": 2048}, "its batch size is 2048, not 8192"),
+            ({"qos": NextSns(((1, 2),) * 8)}, "it speaks with priorities"),
+            ({"lease": 0}, "its lease is 0"),
+            ({"sn_be": 1 << 28}, "its sequence numbers are above its resolution"),
+        ],
+    )
+    def test_who_speaks_otherwise_is_refused_and_that_is_told_once(self, changes: dict[str, object], why: str) -> None:
+        node = Node(1)
+        for _ in range(3):
+            node.receive(STRANGER, encode(replace(JOIN, **changes)), 0.0)
+            node.receive(STRANGER, frame(push()), 0.0)
+        assert refusals(node) == [why]
+        assert node.others == []
+        assert node.messages == []
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        assert node.others == [0xF]
+
+    def test_without_priorities_is_otherwise_too(self) -> None:
+        node = Node(1, Rules(qos=True))
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        assert refusals(node) == ["it speaks without priorities"]
+
+    def test_a_member_that_begins_to_speak_otherwise_is_dropped(self) -> None:
+        node = Node(1)
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        node.receive(STRANGER, encode(replace(JOIN, version=10)) + frame(push()), 0.0)
+        assert departures(node) == [(0xF, CloseReason.INVALID)]
+        assert refusals(node) == ["it speaks version 10, not 9"]
+        assert node.messages == []
+
+    def test_there_is_a_limit(self) -> None:
+        node = Node(1, Rules(max_members=2))
+        for number in range(4):
+            node.receive(f"udp/10.0.1.{number}:1", encode(replace(JOIN, zid=ZenohId(0x10 + number))), 0.0)
+        assert node.others == [0x10, 0x11]
+        assert refusals(node) == ["2 members are the limit"] * 2
+        node.receive("udp/10.0.1.0:1", encode(replace(JOIN, zid=ZenohId(0x10))), 0.0)
+        assert node.others == [0x10, 0x11]
+
+    def test_refused_senders_are_not_remembered_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "MAX_REFUSED", 2)
+        node = Node(1)
+        for number in (0, 1, 2, 0):
+            node.receive(f"udp/10.0.1.{number}:1", encode(replace(JOIN, version=8)), 0.0)
+        assert len(refusals(node)) == 4
+
+    def test_a_node_that_is_heard_from_elsewhere_has_moved(self) -> None:
+        node = Node(1)
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        node.receive("udp/10.8.8.8:8", encode(replace(JOIN, sn_re=3)), 0.0)
+        node.receive(STRANGER, frame(push(b"old")), 0.0)
+        node.receive("udp/10.8.8.8:8", frame(push(b"new"), sn=3), 0.0)
+        assert payloads(node) == [b"new"]
+        assert departures(node) == [(0xF, CloseReason.GENERIC)]
+
+    def test_another_node_at_the_same_address_replaces_the_first(self) -> None:
+        node = Node(1)
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        node.receive(STRANGER, encode(replace(JOIN, zid=ZenohId(0xE), sn_re=3)) + frame(push(b"lost"), sn=3), 0.0)
+        node.receive(STRANGER, frame(push(b"new"), sn=4), 0.0)
+        assert payloads(node) == [b"new"]
+        assert node.others == [0xE]
+        assert departures(node) == [(0xF, CloseReason.GENERIC)]
+
+
+def test_messages_of_sessions_are_understood_in_groups_except_for_handshakes() -> None:
+    node = Node(1)
+    init = InitSyn(version=9, whatami=WhatAmI.PEER, zid=ZenohId(0xE))
+    opening = OpenSyn(lease=10, unit=TimeUnit.S, initial_sn=0, cookie=b"")
+    handshake = encode(init) + encode(opening)
+    node.receive(STRANGER, handshake, 0.0)
+    assert node.others == []
+    raw = encode(push(b"2"))
+    node.receive(
+        STRANGER,
+        encode(JOIN) + encode(TransportOam(id=5)) + handshake + encode(KeepAlive()) + frame(push(b"1")),
+        0.0,
+    )
+    assert [type(event) for event in node.events] == [Arrived], "a handshake is no event"
+    node.receive(STRANGER, encode(Fragment(more=True, reliable=True, sn=8, first=True, payload=raw[:3])), 0.0)
+    node.receive(STRANGER, encode(Fragment(more=False, reliable=True, sn=9, payload=raw[3:])), 0.0)
+    assert payloads(node) == [b"1", b"2"]
+    assert node.others == [0xF]
+    node.receive(STRANGER, encode(Close(session=False, reason=0)), 0.0)
+    assert node.others == []
+
+
+class TestTime:
+    def test_who_is_silent_is_missed(self) -> None:
+        first, second, third = gathered(3, Rules(lease_ms=4000, join_interval=100.0))
+        for now in (1.5, 2.5, 3.5, 4.5, 5.5):
+            for node in (first, second):
+                node.tick(now)
+            carry([first, second], now)
+        assert first.others == [2]
+        assert second.others == [1]
+        assert departures(first) == [(3, CloseReason.EXPIRED)]
+        assert third.group.members
+
+    def test_who_has_nothing_to_say_says_that(self) -> None:
+        (node,) = gathered(1, Rules(lease_ms=4000, keep_alives=4, join_interval=100.0))
+        node.said.clear()
+        assert node.group.next_timeout() == 1.0
+        node.tick(0.9)
+        assert node.said == []
+        node.tick(1.0)
+        assert [decode_transport(datagram) for _, datagram in node.said] == [KeepAlive()]
+        assert node.group.next_timeout() == 2.0
+
+    def test_nobody_is_missed_while_we_do_not_listen(self) -> None:
+        first, _ = gathered(2)
+        first.group.heard(100.0)
+        first.tick(105.0)
+        assert first.others == [2]
+
+    def test_afterwards_there_is_nothing_to_do(self) -> None:
+        first, _ = gathered(2)
+        first.leave(1.0)
+        assert first.group.next_timeout() == float("inf")
+        assert first.group.handle_timeout(1000.0) == []
+
+
+class TestBadBytes:
+    """What one says wrong is its own affair."""
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            bytes.fromhex("1fffff"),
+            bytes.fromhex("2507ffffff"),
+            frame(push(), priority=Priority.REAL_TIME),
+            encode(Frame(reliable=True, sn=1 << 30, msgs=(push(),))),
+        ],
+        ids=["no message", "no network message", "a priority", "a number above the mask"],
+    )
+    def test_only_the_member_that_says_it_is_dropped_and_may_come_back(self, bad: bytes) -> None:
+        node = Node(1)
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        node.receive("udp/10.8.8.8:8", encode(replace(JOIN, zid=ZenohId(0xE))), 0.0)
+        node.receive(STRANGER, bad, 0.0)
+        assert node.others == [0xE]
+        assert [number for number, _ in departures(node)] == [0xF]
+        node.receive(STRANGER, frame(push(b"unheard")), 0.0)
+        node.receive("udp/10.8.8.8:8", frame(push(b"heard")), 0.0)
+        assert payloads(node) == [b"heard"]
+        node.receive(STRANGER, encode(JOIN), 1.0)
+        assert node.others == [0xE, 0xF]
+
+    def test_strangers_are_refused(self) -> None:
+        node = Node(1)
+        for _ in range(2):
+            node.receive(STRANGER, bytes.fromhex("1fffff"), 0.0)
+        assert len(refusals(node)) == 1
+
+    def test_compression_must_be_spoken_by_all(self) -> None:
+        node = Node(1, Rules(compression=True))
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        assert len(refusals(node)) == 1
+        node.receive(STRANGER, compress(encode(JOIN)), 0.0)
+        node.receive(STRANGER, bytes([1]) + b"\xff" * 40, 0.0)
+        assert departures(node) == [(0xF, CloseReason.INVALID)]
+        plain = Node(2)
+        plain.receive(STRANGER, compress(encode(JOIN)), 0.0)
+        assert plain.others == []
+
+    def test_a_message_without_its_beginning_is_lost_and_counted(self) -> None:
+        node = Node(1)
+        node.receive(STRANGER, encode(JOIN) + encode(Fragment(more=False, reliable=True, sn=7, payload=b"x")), 0.0)
+        assert node.others == [0xF]
+        assert not [event for event in node.events if isinstance(event, Heard)]
+        (member,) = node.group.members
+        assert member.hearing.arrivals.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
+
+    def test_what_comes_after_a_close_is_not_heard(self) -> None:
+        node = Node(1)
+        node.receive(STRANGER, encode(JOIN) + encode(Close(session=False, reason=0)) + frame(push()), 0.0)
+        assert node.others == []
+        assert node.messages == []
+
+    def test_nothing_is_heard_after_leaving(self) -> None:
+        node = Node(1)
+        raw = encode(JOIN) + frame(push(), Declare(body=DeclareFinal()), push())
+        node.group.buffer()[: len(raw)] = raw
+        heard = 0
+        for event in node.group.receive(STRANGER, len(raw), 0.0):
+            if isinstance(event, Heard):
+                heard += 1
+                node.group.close()
+        assert heard == 1
+
+    def test_members_are_shown_with_their_address(self) -> None:
+        node = Node(1)
+        node.receive(STRANGER, encode(JOIN), 0.0)
+        assert repr(node.group.members) == f"[<Member f at {STRANGER}>]"
+
+
+def test_more_from_a_stranger_than_the_columns_hold_is_passed_over() -> None:
+    node = Node(1)
+    node.group = Group(Identity(ZenohId(1), WhatAmI.PEER), Rules(), 0.0, columns=Columns(2))
+    node.receive(STRANGER, frame(*[push()] * 9) + encode(JOIN) + frame(*[push()] * 9), 0.0)
+    assert len(node.messages) == 9

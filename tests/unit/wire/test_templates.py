@@ -1,0 +1,96 @@
+"""Messages that are like the one before are read as the codec reads them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import strategies
+from zenspark.errors import DecodeError
+from zenspark.wire import messages
+from zenspark.wire import values as wire
+from zenspark.wire.codec import encode
+from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
+from zenspark.wire.declare import Message, replace
+from zenspark.wire.templates import LONGEST, Repeats
+
+REQUEST = messages.Request(
+    request_id=7, wire_expr=wire.WireExpr(0, "a/b"), timeout_ms=10_000, body=messages.Query(parameters="x=1")
+)
+REPLY = messages.Reply(body=messages.Put(payload=b"12345678", encoding=wire.Encoding(5)))
+RESPONSE = messages.Response(
+    request_id=7, wire_expr=wire.WireExpr(3, "b"), responder=wire.EntityId(wire.ZenohId(5), 6), body=REPLY
+)
+GONE = replace(RESPONSE, body=messages.Reply(body=messages.Del(timestamp=wire.Timestamp(1, wire.ZenohId(1)))))
+ERROR = replace(RESPONSE, body=messages.Err(payload=b"no"))
+FINAL = messages.ResponseFinal(request_id=7)
+NUMBERS = [0, 127, 128, (1 << 28) - 1, 1 << 28, (1 << 32) - 1]
+
+
+def read_all(repeats: Repeats, batch: bytes) -> list[Message]:
+    """All messages of one batch, none of which is a publication."""
+    cursor, columns, found = Cursor(batch, Framing.BATCH), Columns(16), []
+    while cursor.decode(columns) is Outcome.MESSAGE:
+        found.append(repeats.read(cursor))
+        columns.clear()
+    return found
+
+
+def framed(*told: bytes) -> bytes:
+    return b"\x25\x01" + b"".join(told)
+
+
+@pytest.mark.parametrize("message", [REQUEST, RESPONSE, GONE, ERROR, FINAL])
+def test_only_the_number_differs(message: messages.NetworkMessage) -> None:
+    told = [replace(message, request_id=number) for number in [*NUMBERS, *NUMBERS]]
+    assert read_all(Repeats(), framed(*map(encode, told))) == told
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, LONGEST, 20_000])
+def test_only_the_payload_differs(size: int) -> None:
+    other = replace(RESPONSE, body=replace(REPLY, body=messages.Put(payload=bytes(size), encoding=wire.Encoding(5))))
+    told = [RESPONSE, other, RESPONSE, replace(other, request_id=8), other]
+    assert read_all(Repeats(), framed(*map(encode, told))) == told
+
+
+@strategies.examples(50)
+@given(st.lists(strategies.messages(messages.Request) | strategies.messages(messages.Response), max_size=4))
+def test_whatever_comes_in_between(told: list[messages.NetworkMessage]) -> None:
+    again = [*told, *told, FINAL, *reversed(told), REQUEST, RESPONSE]
+    assert read_all(Repeats(), framed(*map(encode, again))) == again
+
+
+def test_other_messages_are_left_alone() -> None:
+    interest = messages.Interest(id=1, mode=wire.InterestMode.FINAL)
+    told = [interest, REQUEST, interest]
+    batch = framed(*map(encode, told)) + encode(messages.KeepAlive()) + framed(encode(REQUEST))
+    assert read_all(Repeats(), batch) == [*told, messages.KeepAlive(), REQUEST]
+
+
+def test_an_unusual_spelling_is_not_taken_for_the_usual_one() -> None:
+    """A length may have more bytes than it needs."""
+    usual = encode(RESPONSE)
+    unusual = usual[:-9] + b"\x88\x00" + usual[-8:]
+    assert read_all(Repeats(), framed(unusual, usual, unusual, usual)) == [RESPONSE] * 4
+
+
+def test_what_is_cut_off_is_an_error_as_ever() -> None:
+    for told in (REQUEST, RESPONSE):
+        whole = encode(told)
+        for stop in range(1, len(whole)):
+            repeats = Repeats()
+            read_all(repeats, framed(whole))
+            with pytest.raises(DecodeError):
+                read_all(repeats, framed(whole, whole[:stop]))
+
+
+def test_a_cursor_moves_within_its_batch_only() -> None:
+    cursor = Cursor(framed(encode(REQUEST)), Framing.BATCH)
+    cursor.decode(Columns(16))
+    cursor.skip(cursor.pos)
+    for pos in (cursor.pos - 1, cursor.batch_end + 1):
+        with pytest.raises(IndexError):
+            cursor.skip(pos)
+    cursor.skip(cursor.batch_end)
+    assert cursor.decode(Columns(16)) is Outcome.END
