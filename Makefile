@@ -98,12 +98,14 @@ clean: ## remove what was built, and caches; .venv stays
 # --- to change it ---------------------------------------------------------------------------------
 
 .PHONY: check
-check: setup ## format, lint, types, import contracts, test map, fresh codec, conformance rows
+check: setup ## format, lint, types, import contracts, vocabulary, test map, fresh codec, conformance rows
 	$(BIN)/ruff format --check setup.py $(CODE)
 	$(BIN)/ruff check setup.py $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_tests.py
+	$(BIN)/python -m tools.check_words
+	$(BIN)/python -m tools.render_map --check
 	$(BIN)/python tools/generate_codec.py --check
 	$(BIN)/python tools/generate_configuration.py --check
 	$(BIN)/python -m tools.check_conformance
@@ -117,6 +119,10 @@ codec: $(LINKED) ## write src/zenspark/wire/codec.py from the declarations
 .PHONY: configuration
 configuration: $(LINKED) ## write the table of keys in docs/configuration.md from the declarations
 	$(BIN)/python tools/generate_configuration.py
+
+.PHONY: map
+map: $(LINKED) ## write the map of the packages in CONTRIBUTING.md from their docstrings
+	$(BIN)/python -m tools.render_map
 
 .PHONY: conformance
 conformance: $(LINKED) ## write docs/conformance.md from the rows in tests/conformance

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from zenspark.config.schema import Field, leaves
+from zenspark.config.schema import ConfigField, leaf_keys
 from zenspark.config.settings import Settings
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
@@ -15,14 +15,14 @@ BEGIN, END = "<!-- keys: written by tools/generate_configuration.py -->\n", "<!-
 USED, WARNED, REFUSED = "used", "named in a warning", "**refused**"
 
 
-def effect(field: Field, used: bool) -> str:
+def effect(field: ConfigField, used: bool) -> str:
     """What becomes of a value of a key."""
     if used:
         return USED
     return REFUSED if field.key.protects else WARNED
 
 
-def default(field: Field) -> str:
+def default(field: ConfigField) -> str:
     """What counts while a key is not set."""
     if field.key.defaults is not None:
         return ", ".join(f"{mode}: `{json.dumps(value)}`" for mode, value in field.key.defaults.items())
@@ -31,7 +31,7 @@ def default(field: Field) -> str:
 
 def table() -> str:
     """Every key, its default, and what becomes of a value."""
-    rows = [f"| `{path}` | {default(field)} | {effect(field, used)} |" for path, field, used in leaves(Settings)]
+    rows = [f"| `{path}` | {default(field)} | {effect(field, used)} |" for path, field, used in leaf_keys(Settings)]
     return "\n".join(["| key | default | a value is |", "|---|---|---|", *rows]) + "\n"
 
 

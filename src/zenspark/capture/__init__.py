@@ -1,1 +1,1 @@
-"""Recorded traffic: the bytes of a link, and what was said on it."""
+"""Recorded traffic: follows both directions of a captured connection and decodes what was sent."""

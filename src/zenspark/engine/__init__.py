@@ -1,1 +1,3 @@
-"""The runtime of one session: its subscribers, queryables, pending queries and interests, between API and node."""
+"""The runtime of one session: subscribers, queryables, pending queries, interests, back-pressure; between API and
+node.
+"""

@@ -1,4 +1,4 @@
-"""`zenspark.handlers`: how users receive, where scripts for eclipse-zenoh import it."""
+"""Delivery of samples, queries and replies to users: channels, callbacks, Arrow batches; `zenspark.handlers`."""
 
 from zenspark.handlers.handler import Callback, DefaultHandler, FifoChannel, Handler, RingChannel
 

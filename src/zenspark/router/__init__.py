@@ -1,1 +1,1 @@
-"""Who receives what: declarations in, routes out. A pure state machine, the same for client, peer and router."""
+"""Routing: declarations in, next hops out. A pure state machine, the same for client, peer and router."""

@@ -1,1 +1,3 @@
-"""The data pipeline on Spark: sources and sinks of format "zenoh", SQL functions, the key-expression join."""
+"""The data pipeline on Spark: sources and sinks of format "zenoh", the lake with Spark, SQL functions, the key-
+expression join.
+"""

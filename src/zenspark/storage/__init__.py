@@ -1,4 +1,4 @@
-"""Answers Zenoh queries from the journal and the lake, as a storage of zenohd would; it needs no Spark."""
+"""Storages: Zenoh queries answered from the journal and the lake, as a storage of zenohd would; without Spark."""
 
 from zenspark.storage.queryable import Storage
 

@@ -1,1 +1,3 @@
-"""Between two ends of a link: opening a session, batches, lanes. Pure machines: bytes in, messages and bytes out."""
+"""One session between two nodes: handshake, batches, lanes, fragments, leases. A pure state machine: bytes in, events
+and bytes out.
+"""

@@ -1,1 +1,1 @@
-"""Zenoh over HTTP: what zenohd's REST plugin offers, at the same paths and in the same documents."""
+"""Zenoh over HTTP: the REST plugin of zenohd, with the same paths and documents."""

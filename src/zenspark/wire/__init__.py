@@ -1,1 +1,3 @@
-"""Bytes and messages: every message of the protocol, declared once in `messages.py`."""
+"""Bytes and messages: every message of the protocol is declared once in `messages.py`; codec, columns of publications,
+templates.
+"""

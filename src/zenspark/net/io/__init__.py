@@ -1,1 +1,3 @@
-"""What moves bytes between a link and a session: reading, writing, back-pressure, counters."""
+"""Bytes between a link and its session: `driver.py` reads and closes idle links, `writer.py` sends, blocks and drops,
+`relay_backpressure.py` pauses sources of slow targets.
+"""

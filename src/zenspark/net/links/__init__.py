@@ -1,1 +1,3 @@
-"""Links: sockets that carry batches, one module for each protocol, and what they share."""
+"""Links and listeners: one module for each protocol (TCP, TLS, UDP, WebSocket, Unix sockets, multicast), and what they
+share.
+"""

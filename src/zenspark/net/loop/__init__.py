@@ -1,1 +1,1 @@
-"""The event loop: polling, timers, and running callbacks of users on its thread."""
+"""The event loop: polling, timers, busy polling, read coalescing, and callbacks of users run on its thread."""

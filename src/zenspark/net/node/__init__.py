@@ -1,1 +1,3 @@
-"""A node: its listeners, connections, sessions and groups, and its place in the network."""
+"""A node: listeners, connections, sessions and multicast groups; received messages dispatched to the router and the
+session.
+"""

@@ -1,1 +1,3 @@
-"""What the configuration does to messages that enter from a neighbour or leave to one: some are kept, some changed."""
+"""Interceptors: access control, downsampling, low-pass filter and QoS overwrite, on messages received from or sent to
+a neighbour.
+"""

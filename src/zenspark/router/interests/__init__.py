@@ -1,1 +1,1 @@
-"""Interests: which faces asked for declarations, and the handling of INTEREST."""
+"""Interests: which face wants which declarations; a late joiner's INTEREST is answered with the current ones."""

@@ -1,1 +1,1 @@
-"""Queries on their way: pending requests, and the handling of REQUEST and RESPONSE."""
+"""Queries in transit: pending requests, their targets, replies and time-outs."""

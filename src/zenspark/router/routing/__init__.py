@@ -1,1 +1,1 @@
-"""Where messages go: tables of keys, routes, and forwarding plans for rows."""
+"""Next hops: tables of declared keys, routes per key, and forwarding plans for runs of publications."""

@@ -1,1 +1,1 @@
-"""Ingestion: journals to tables, exactly once, and the maintenance of the tables."""
+"""Ingestion: journals to tables, each batch exactly once; derived tables, compaction and retention."""

@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+
+from tools.check_words import find_violations
+
+
+def write(file: Path, text: str = "") -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def test_plain_sources_have_no_violations(tmp_path: Path) -> None:
+    write(tmp_path / "net/driver.py", '"""Reads a link for its session."""\n\nclass Driver:\n    pass\n')
+    write(tmp_path / "engine/matching.py")
+    assert find_violations(tmp_path) == []
+
+
+def test_a_class_name_of_two_classes_is_a_violation(tmp_path: Path) -> None:
+    write(tmp_path / "net/driver.py", "class Known: ...\n")
+    write(tmp_path / "router/face.py", "class Known: ...\n")
+    assert find_violations(tmp_path) == ["class Known is defined in net/driver.py, router/face.py"]
+
+
+def test_a_class_of_aio_may_be_called_like_its_synchronous_form(tmp_path: Path) -> None:
+    write(tmp_path / "api/session.py", "class Session: ...\n")
+    write(tmp_path / "aio/session.py", "class Session: ...\n")
+    assert find_violations(tmp_path) == []
+
+
+def test_two_classes_of_one_package_are_no_twins(tmp_path: Path) -> None:
+    write(tmp_path / "aio/session.py", "class Session: ...\n")
+    write(tmp_path / "aio/query.py", "class Session: ...\n")
+    assert find_violations(tmp_path) == ["class Session is defined in aio/query.py, aio/session.py"]
+
+
+@pytest.mark.parametrize("file", ["net/speaking.py", "speaking/__init__.py", "net/_speaking.py"])
+def test_a_module_named_by_a_gerund_is_a_violation(tmp_path: Path, file: str) -> None:
+    write(tmp_path / file)
+    assert find_violations(tmp_path) == [f"{file} is named by a gerund"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [('"""Reads a link.\n\nWhoever wrote it.\n"""\n', 3), ("x = 1  # somebody needs it\n", 1), ('log("nobody")\n', 1)],
+)
+def test_an_actor_that_is_none_is_a_violation(tmp_path: Path, text: str, line: int) -> None:
+    write(tmp_path / "net/driver.py", text)
+    (violation,) = find_violations(tmp_path)
+    assert violation.startswith(f"net/driver.py:{line} says")
+
+
+def test_long_files_are_violations_unless_generated(tmp_path: Path) -> None:
+    write(tmp_path / "wire/codec.py", "x = 1\n" * 801)
+    write(tmp_path / "wire/columns.py", "x = 1\n" * 801)
+    write(tmp_path / "wire/values.py", "x = 1\n" * 800)
+    assert find_violations(tmp_path) == ["wire/columns.py has 801 lines, more than 800"]

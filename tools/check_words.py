@@ -1,0 +1,110 @@
+"""Checks the vocabulary of the sources: one class name for one class, module names, wording, file sizes.
+
+    python -m tools.check_words
+
+Prints each violation with its place and exits 1 if there is one:
+
+- a class name that two classes have, unless the name is listed in `TWINS`;
+- a module named by a bare gerund (`speaking.py`), unless it is a term of the field listed in `TERMS`;
+- a string or comment with an actor that is none ("somebody", "whoever"): docstrings, logs and help texts name the
+  peer, the caller, the reader;
+- a file of more than `MAX_LINES` lines that is not generated.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "zenspark"
+GENERATED = frozenset({"wire/codec.py"})
+MAX_LINES = 800
+
+TWINS = {
+    "aio": "the asyncio form of a class of the synchronous API",
+    "wire": "the message or value on the wire beside the one that users hold",
+    "config": "a section of the configuration named as zenohd names it",
+    "spark": "the same object with the methods that need Spark",
+}
+"""Packages whose classes may share their name with one of another package, and why."""
+
+TERMS = {
+    "downsampling": "zenohd's name of the interceptor",
+    "framing": "the networking term",
+    "matching": "Zenoh's matching status",
+    "partitioning": "the database term",
+    "routing": "the networking term",
+    "scouting": "Zenoh's SCOUT and HELLO",
+    "streaming": "Spark's Structured Streaming",
+    "timestamping": "zenohd's configuration key",
+}
+"""Gerunds that modules may be called, and why."""
+
+VAGUE = re.compile(
+    r"\b(somebody|someone|anybody|anyone|everybody|everyone|nobody|no one|whoever|whomever|what is said|gets on)\b",
+    re.IGNORECASE,
+)
+
+
+def find_shared_names(sources: Path) -> Iterator[str]:
+    """Name every class name that several classes have, where they are not twins."""
+    places = defaultdict(list)
+    for file in sorted(sources.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(file.relative_to(sources))
+    for name, files in sorted(places.items()):
+        originals = [file for file in files if file.parts[0] not in TWINS]
+        packages = {file.parts[0] for file in files}
+        if len(originals) > 1 or len(packages) < len(files):
+            yield f"class {name} is defined in {', '.join(map(str, files))}"
+
+
+def find_gerunds(sources: Path) -> Iterator[str]:
+    """Name every module whose name is a bare gerund."""
+    for file in sorted(sources.rglob("*.py")):
+        name = file.parent.name if file.name == "__init__.py" else file.stem
+        if re.fullmatch(r"_?[a-z]+ing", name) and name not in TERMS and name != "string":
+            yield f"{file.relative_to(sources)} is named by a gerund"
+
+
+def find_vague_actors(sources: Path) -> Iterator[str]:
+    """Name every string and comment with an actor that is none."""
+    for file in sorted(sources.rglob("*.py")):
+        with io.StringIO(file.read_text()) as text:
+            for token in tokenize.generate_tokens(text.readline):
+                if token.type in (tokenize.STRING, tokenize.COMMENT):
+                    for found in VAGUE.finditer(token.string):
+                        line = token.start[0] + token.string[: found.start()].count("\n")
+                        yield f"{file.relative_to(sources)}:{line} says {found[0]!r}: name the actor"
+
+
+def find_long_files(sources: Path) -> Iterator[str]:
+    """Name every file that is too long to be read in one go."""
+    for file in sorted(sources.rglob("*.py")):
+        lines = len(file.read_text().splitlines())
+        name = str(file.relative_to(sources))
+        if lines > MAX_LINES and name not in GENERATED:
+            yield f"{name} has {lines} lines, more than {MAX_LINES}"
+
+
+def find_violations(sources: Path) -> list[str]:
+    """Name everything that the vocabulary forbids."""
+    checks = (find_shared_names, find_gerunds, find_vague_actors, find_long_files)
+    return [violation for check in checks for violation in check(sources)]
+
+
+def main() -> int:
+    violations = find_violations(SOURCES)
+    for violation in violations:
+        print(violation)
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
