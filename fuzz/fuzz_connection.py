@@ -11,27 +11,27 @@ from collections.abc import Iterator
 import msgspec
 
 from fuzz.harness import run
-from zenspark.transport.connection import Asked, Connection, Event, Say, State
-from zenspark.transport.handshake import Accepting, Identity, Offer, Opening
-from zenspark.transport.receiver import Closed, Pushes
+from zenspark.transport.connection import SessionRequested, Connection, Event, Send, ConnectionState
+from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Initiator
+from zenspark.transport.receiver import Closed, PushRun
 from zenspark.wire.declare import Message
 from zenspark.wire.values import WhatAmI, ZenohId
 
 OFFERS = [
-    Offer(),
-    Offer(qos=False),
-    Offer(resolution=0),
-    Offer(batch_size=256),
-    Offer(compression=True),
-    Offer(low_latency=True),
+    Capabilities(),
+    Capabilities(qos=False),
+    Capabilities(resolution=0),
+    Capabilities(batch_size=256),
+    Capabilities(compression=True),
+    Capabilities(low_latency=True),
 ]
 
 
 def prepared(choice: int) -> Connection:
     """A connection that has just been made, on either side, or one with an open session."""
     offer = OFFERS[choice % len(OFFERS)]
-    alice = Connection(Opening(Identity(ZenohId(0xA1), WhatAmI.CLIENT), offer), 0.0)
-    bob = Connection(Accepting(Identity(ZenohId(0xB0B), WhatAmI.ROUTER), offer, b"key", 7), 0.0)
+    alice = Connection(Initiator(Identity(ZenohId(0xA1), WhatAmI.CLIENT), offer), 0.0)
+    bob = Connection(Acceptor(Identity(ZenohId(0xB0B), WhatAmI.ROUTER), offer, b"key", 7), 0.0)
     progress = choice // len(OFFERS) % 3
     if progress == 0:
         return bob
@@ -39,8 +39,8 @@ def prepared(choice: int) -> Connection:
     if progress == 1:
         return alice
     listener, speaker = bob, alice
-    while listener.state is not State.OPEN or speaker.state is not State.OPEN:
-        batch = b"".join(event.batch for event in said if isinstance(event, Say))
+    while listener.state is not ConnectionState.OPEN or speaker.state is not ConnectionState.OPEN:
+        batch = b"".join(event.batch for event in said if isinstance(event, Send))
         said = [event for event in fed(listener, batch, len(batch)) if not isinstance(event, Message)]
         listener, speaker = speaker, listener
     return alice
@@ -54,12 +54,12 @@ def fed(connection: Connection, data: bytes, cut: int) -> Iterator[Event | Messa
         room[: len(piece)] = piece
         for event in connection.receive(len(piece), 0.0):
             match event:
-                case Pushes(columns, first, stop):
+                case PushRun(columns, first, stop):
                     yield from map(columns.push, range(first, stop))
                 case Closed():  # its text may tell a position in the buffer, which depends on the cut
                     yield msgspec.structs.replace(event, text="")
                     return
-                case Asked():
+                case SessionRequested():
                     yield event
                     yield from connection.admit()
                 case _:

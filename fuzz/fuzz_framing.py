@@ -9,12 +9,12 @@ from contextlib import suppress
 
 from fuzz.harness import run
 from zenspark.errors import DecodeError, LimitExceeded
-from zenspark.transport.framing import Deframer, Framing, compress, decompress
+from zenspark.transport.framing import Deframer, LengthPrefix, compress, decompress
 
 LIMIT = 1000
 
 
-def batches(data: bytes, framing: Framing, cut: int) -> tuple[list[bytes], int, str]:
+def batches(data: bytes, framing: LengthPrefix, cut: int) -> tuple[list[bytes], int, str]:
     """The batches of a stream that arrives in pieces of this size, what is left, and why reading stopped."""
     deframer = Deframer(framing, LIMIT)
     found = []
@@ -30,7 +30,7 @@ def batches(data: bytes, framing: Framing, cut: int) -> tuple[list[bytes], int, 
 
 
 def check(data: bytes) -> None:
-    framing = (Framing.U16, Framing.U32)[data[0] % 2 if data else 0]
+    framing = (LengthPrefix.U16, LengthPrefix.U32)[data[0] % 2 if data else 0]
     cut = data[1] + 1 if len(data) > 1 else 1
     stream = data[2:]
     whole = batches(stream, framing, max(1, len(stream)))

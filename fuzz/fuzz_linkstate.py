@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from fuzz.drawing import RAW_BYTES, Draws, link_state_oam, zenoh_id
 from fuzz.harness import run
-from zenspark.router.face import REGIONS, Face, Out, Region
-from zenspark.router.linkstate.gossip import Gossip
-from zenspark.router.linkstate.network import Network
+from zenspark.router.face import REGIONS, Face, Outgoing, Region
+from zenspark.router.linkstate.gossip import GossipProtocol
+from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.router import Router
 from zenspark.wire.codec import decode_link_states, encode
 from zenspark.wire.messages import NetworkOam
@@ -31,7 +31,7 @@ class Node:
 
     def __init__(self, whatami: WhatAmI, multihop: bool) -> None:
         self.router = Router(OWN, whatami)
-        self.gossip = Gossip(OWN, whatami, EVERYBODY, multihop)
+        self.gossip = GossipProtocol(OWN, whatami, EVERYBODY, multihop)
         self.faces: list[Face] = []
         self.now = 0.0
 
@@ -75,7 +75,7 @@ class Node:
         assert all(one.zid != OWN and one.locators for one in found), found
         self.check(out + self.router.receive(face, message, self.now))
 
-    def check(self, out: Out) -> None:
+    def check(self, out: Outgoing) -> None:
         for face, message in out:
             assert face in self.faces, message
             assert encode(message)
@@ -91,7 +91,7 @@ class Node:
                 assert network.root(psid) == zid
                 self.check_tree(network, zid)
 
-    def check_tree(self, network: Network, root: ZenohId) -> None:
+    def check_tree(self, network: RouterNetwork, root: ZenohId) -> None:
         """A root has no parent; nobody is both above and below us; every way leads to a child."""
         tree = network.tree(root)
         assert tree is not None

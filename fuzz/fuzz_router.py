@@ -14,8 +14,8 @@ import msgspec
 from fuzz.drawing import Draws, network_message, zenoh_id
 from fuzz.harness import run
 from zenspark.key.tree import KeyTree
-from zenspark.router.face import REGIONS, Face, Out
-from zenspark.router.linkstate.network import FORGET_AFTER
+from zenspark.router.face import REGIONS, Face, Outgoing
+from zenspark.router.linkstate.network import FORGET_AFTER_SECONDS
 from zenspark.router.router import Router
 from zenspark.wire.codec import encode
 from zenspark.wire.declare import replace
@@ -87,7 +87,7 @@ class Node:
         self.requested[face] += isinstance(message, Request)
         self.check(self.router.receive(face, message, self.now), face)
 
-    def check(self, out: Out, speaker: Face | None = None) -> None:
+    def check(self, out: Outgoing, speaker: Face | None = None) -> None:
         """What is sent goes to neighbours that are there, can be encoded, and is understood."""
         for face, message in out:
             assert face is self.local or face in self.faces, message
@@ -154,14 +154,14 @@ def meet_another_router(node: Node) -> None:
     """Make the graph change twice: routers that went are forgotten when it does, and not before."""
     for _ in range(2):
         node.settle()
-        node.wait(FORGET_AFTER)
+        node.wait(FORGET_AFTER_SECONDS)
         face, out = node.router.add_face(ZenohId(15), WhatAmI.ROUTER, node.now)
         node.faces.append(face)
         node.check(out)
         node.settle()
         node.remove(face)
     node.settle()
-    node.wait(FORGET_AFTER)
+    node.wait(FORGET_AFTER_SECONDS)
 
 
 def check(data: bytes) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from zenspark.transport.connection import Say
+from zenspark.transport.connection import Send
 from zenspark.transport.handshake import Identity
-from zenspark.transport.multicast import Announce, Group, GroupEvent, Heard, Rules
-from zenspark.transport.receiver import Closed, Pushes, Received
+from zenspark.transport.multicast import JoinDue, GroupSession, GroupEvent, MemberEvent, GroupSettings
+from zenspark.transport.receiver import Closed, PushRun, MessageReceived
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import Priority, WhatAmI, ZenohId
@@ -18,10 +18,10 @@ Datagram = tuple[str, bytes]
 class Node:
     """One machine, what it has said, and what it has heard and from whom."""
 
-    def __init__(self, number: int, rules: Rules | None = None, now: float = 0.0, first_sn: int = 100) -> None:
+    def __init__(self, number: int, rules: GroupSettings | None = None, now: float = 0.0, first_sn: int = 100) -> None:
         self.number = number
         self.address = f"udp/10.0.0.{number}:1"
-        self.group = Group(Identity(ZenohId(number), WhatAmI.PEER), rules or Rules(), now, first_sn)
+        self.group = GroupSession(Identity(ZenohId(number), WhatAmI.PEER), rules or GroupSettings(), now, first_sn)
         self.said: list[Datagram] = []
         self.events: list[GroupEvent] = []
         self.messages: list[tuple[int, NetworkMessage]] = []
@@ -32,14 +32,14 @@ class Node:
 
     def _handle(self, event: GroupEvent, now: float) -> None:
         match event:
-            case Say(batch):
+            case Send(batch):
                 self._write([batch], now)
-            case Announce():
+            case JoinDue():
                 self._write([*self.group.outbox.take(), self.group.announcement(now)], now)
-            case Heard(member, Pushes(columns, start, stop)):
+            case MemberEvent(member, PushRun(columns, start, stop)):
                 for row in range(start, stop):
                     self.messages.append((member.identity.zid.value, columns.push(row)))
-            case Heard(member, Received(message)):
+            case MemberEvent(member, MessageReceived(message)):
                 self.messages.append((member.identity.zid.value, message))
             case _:
                 self.events.append(event)
@@ -86,7 +86,7 @@ def carry(nodes: list[Node], now: float, fate: Fate = lambda said: said) -> None
                 node.receive(sender, datagram, now)
 
 
-def gathered(count: int, rules: Rules | None = None) -> list[Node]:
+def gathered(count: int, rules: GroupSettings | None = None) -> list[Node]:
     """Nodes that understand each other."""
     nodes = [Node(number, rules) for number in range(1, count + 1)]
     for node in nodes:

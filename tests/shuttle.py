@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from zenspark.transport.connection import Answered, Asked, Connection, Event, Say, State
-from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
-from zenspark.transport.receiver import Closed, Pushes, Received
+from zenspark.transport.connection import PeerIdentified, SessionRequested, Connection, Event, Send, ConnectionState
+from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator
+from zenspark.transport.receiver import Closed, PushRun, MessageReceived
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import WhatAmI, ZenohId
@@ -23,15 +23,15 @@ def feed(connection: Connection, data: bytes, cut: int = 0, now: float = 0.0) ->
         data = data[len(piece) :]
         room[: len(piece)] = piece
         for event in connection.receive(len(piece), now):
-            events += rows(event) if isinstance(event, Pushes) else [event]
+            events += rows(event) if isinstance(event, PushRun) else [event]
     return events
 
 
-def rows(pushes: Pushes) -> list[Event]:
+def rows(pushes: PushRun) -> list[Event]:
     """Publications as messages."""
     columns = pushes.columns
     numbers = range(pushes.start, pushes.stop)
-    return [Received(columns.push(row), columns.shape_at(columns.shape[row]).reliable) for row in numbers]
+    return [MessageReceived(columns.push(row), columns.shape_at(columns.shape[row]).reliable) for row in numbers]
 
 
 def written(connection: Connection) -> bytes:
@@ -55,11 +55,11 @@ def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]
         target, event = moving.pop(0)
         other = alice if target is bob else bob
         match event:
-            case Say(batch):
+            case Send(batch):
                 moving += [(other, answer) for answer in feed(target, batch, cut)]
-            case Asked():
+            case SessionRequested():
                 moving += [(target, answer) for answer in other.admit()]
-            case Answered():
+            case PeerIdentified():
                 pass
             case Closed(farewell=farewell) if farewell:
                 found.append(event)
@@ -69,13 +69,13 @@ def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]
     raise AssertionError("the handshake does not end")
 
 
-def opened_pair(ours: Offer | None = None, theirs: Offer | None = None, cut: int = 0) -> tuple[Connection, Connection]:
+def opened_pair(ours: Capabilities | None = None, theirs: Capabilities | None = None, cut: int = 0) -> tuple[Connection, Connection]:
     """Two connections with an open session between them."""
-    alice = Connection(Opening(ALICE, ours or Offer()), 0.0)
-    bob = Connection(Accepting(BOB, theirs or Offer(), b"key", 7), 0.0)
+    alice = Connection(Initiator(ALICE, ours or Capabilities()), 0.0)
+    bob = Connection(Acceptor(BOB, theirs or Capabilities(), b"key", 7), 0.0)
     events = shake_hands(alice, bob, cut)
     assert all(isinstance(event, Opened) for event in events), events
-    assert alice.state is bob.state is State.OPEN
+    assert alice.state is bob.state is ConnectionState.OPEN
     return alice, bob
 
 

@@ -25,7 +25,7 @@ from tests.conformance.drawn import (
     vle,
 )
 from zenspark.errors import DecodeError, UnknownExtension
-from zenspark.transport.framing import Deframer, Framing
+from zenspark.transport.framing import Deframer, LengthPrefix
 from zenspark.wire import messages
 from zenspark.wire.codec import decode_bare_batch, decode_batch, decode_network, decode_transport, encode
 from zenspark.wire.declare import replace
@@ -144,8 +144,8 @@ def test_stream_length_prefix() -> None:
     batch = drawn("25 05") + drawn(IN_PUSH + "01 ac 02") + bytes(300)
     stream = drawn("33 01") + batch
     assert len(batch) == 0x133
-    assert Framing.U16.wrap(batch) == stream
-    deframer = Deframer(Framing.U16)
+    assert LengthPrefix.U16.wrap(batch) == stream
+    deframer = Deframer(LengthPrefix.U16)
     deframer.receive_data(stream + b"\x01")
     assert deframer.next_batch() == batch
     assert deframer.next_batch() is None
@@ -171,7 +171,7 @@ def test_a_batch_holds_several_transport_messages() -> None:
     assert isinstance(reliable, Frame)
     assert (best_effort.reliable, len(best_effort.msgs)) == (False, 3)
     assert (reliable.reliable, len(reliable.msgs)) == (True, 1)
-    assert Framing.U16.wrap(encode(best_effort) + encode(reliable)) == stream
+    assert LengthPrefix.U16.wrap(encode(best_effort) + encode(reliable)) == stream
 
 
 def test_low_latency_messages_stand_bare() -> None:
@@ -179,13 +179,13 @@ def test_low_latency_messages_stand_bare() -> None:
     bytes before it.
     """
     stream = drawn("0d000000 9e 21 08 20 01 00 06 64656d6f2f6b")  # captured: the first message after OPEN
-    deframer = Deframer(Framing.U32)
+    deframer = Deframer(LengthPrefix.U32)
     deframer.receive_data(stream)
     batch = deframer.next_batch()
     assert batch is not None
     [declare] = decode_bare_batch(batch)
     assert isinstance(declare, Declare)
-    assert Framing.U32.wrap(encode(declare)) == stream
+    assert LengthPrefix.U32.wrap(encode(declare)) == stream
 
 
 # -- OAM of both layers ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.drawn import IN_PUSH, IN_REPLY, STAMP, STAMP_BYTES, accepted, drawn, exact, push, refused
 from zenspark.errors import UnknownExtension
-from zenspark.transport.framing import Deframer, Framing
+from zenspark.transport.framing import Deframer, LengthPrefix
 from zenspark.wire.codec import decode_bare_batch, decode_batch, encode
 from zenspark.wire.messages import Del, Frame, Push, Put
 from zenspark.wire.values import (
@@ -318,7 +318,7 @@ def test_publication_as_laid_out() -> None:
             ),
         ),
     )
-    assert Framing.U16.wrap(encode(frame)) == stream
+    assert LengthPrefix.U16.wrap(encode(frame)) == stream
 
 
 def test_publication_at_its_least() -> None:
@@ -329,13 +329,13 @@ def test_publication_at_its_least() -> None:
 def test_publication_on_a_low_latency_session() -> None:
     """PU-4: captured without FRAME, behind a length of four bytes."""
     stream = drawn("0d000000 7d 00 03 6f2f6b 01 05 000102feff")
-    deframer = Deframer(Framing.U32)
+    deframer = Deframer(LengthPrefix.U32)
     deframer.receive_data(stream)
     batch = deframer.next_batch()
     assert batch is not None
     [message] = decode_bare_batch(batch)
     assert message == Push(wire_expr=WireExpr(0, "o/k"), body=Put(payload=b"\x00\x01\x02\xfe\xff"))
-    assert Framing.U32.wrap(encode(message)) == stream
+    assert LengthPrefix.U32.wrap(encode(message)) == stream
 
 
 def test_qos_holds_no_timestamp() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.drawn import IN_REQUEST, STAMP, STAMP_BYTES, accepted, drawn, exact, refused, request
 from zenspark.errors import EncodeError, UnknownExtension
-from zenspark.transport.framing import Framing
+from zenspark.transport.framing import LengthPrefix
 from zenspark.wire.codec import decode_bare_batch, decode_batch, encode
 from zenspark.wire.messages import Frame, Query, Request
 from zenspark.wire.values import (
@@ -279,7 +279,7 @@ def test_query_as_laid_out() -> None:
             ),
         ),
     )
-    assert Framing.U16.wrap(encode(frame)) == bytes([len(batch), 0]) + batch
+    assert LengthPrefix.U16.wrap(encode(frame)) == bytes([len(batch), 0]) + batch
 
 
 def test_request_on_a_low_latency_session() -> None:

@@ -16,7 +16,7 @@ from tests.conformance.drawn import (
     response,
 )
 from zenspark.errors import UnknownExtension
-from zenspark.transport.framing import Framing
+from zenspark.transport.framing import LengthPrefix
 from zenspark.wire.codec import decode_bare_batch, decode_batch, encode
 from zenspark.wire.messages import Del, Err, Frame, Put, Reply, Response, ResponseFinal
 from zenspark.wire.values import (
@@ -231,7 +231,7 @@ def test_answer_as_laid_out() -> None:
             ),
         ),
     )
-    assert Framing.U16.wrap(encode(frame)) == bytes([len(batch), 0]) + batch
+    assert LengthPrefix.U16.wrap(encode(frame)) == bytes([len(batch), 0]) + batch
 
 
 def test_final_as_laid_out() -> None:

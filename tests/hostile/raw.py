@@ -15,9 +15,9 @@ from typing import Self
 
 from tests.waiting import PATIENCE
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.transport.connection import Connection, Event, Say
-from zenspark.transport.handshake import Identity, Offer, Opened, Opening
-from zenspark.transport.receiver import Closed, Pushes, Received
+from zenspark.transport.connection import Connection, Event, Send
+from zenspark.transport.handshake import Identity, Capabilities, Opened, Initiator
+from zenspark.transport.receiver import Closed, PushRun, MessageReceived
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Frame, NetworkMessage, TransportMessage
 from zenspark.wire.values import WhatAmI, ZenohId
@@ -45,7 +45,7 @@ class RawPeer:
         """What was read so far."""
         self.closed: Closed | None = None
         """How the session ended, as far as that was read."""
-        self._opening = Opening(Identity(self.zid, whatami), Offer(lease_ms=lease_ms, relays=relays))
+        self._opening = Initiator(Identity(self.zid, whatami), Capabilities(lease_ms=lease_ms, relays=relays))
         self._connection = Connection(self._opening, time.monotonic())
         self._unsent = bytearray()
         self._sn = 0
@@ -141,11 +141,11 @@ class RawPeer:
 
     def _handle(self, event: Event) -> None:
         match event:
-            case Say(batch):
+            case Send(batch):
                 assert self.send_bytes(batch)
-            case Received(message):
+            case MessageReceived(message):
                 self.received.append(message)
-            case Pushes(columns, start, stop):
+            case PushRun(columns, start, stop):
                 self.received += [columns.push(row) for row in range(start, stop)]
             case Opened(terms):
                 self._sn = terms.initial_sn

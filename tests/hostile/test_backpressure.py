@@ -17,7 +17,7 @@ from tests.hostile.raw import RawPeer
 from tests.hostile.routers import MIB, RouterProcess, router
 from tests.unit.api.sessions import address, connected, listening
 from tests.waiting import PATIENCE, until
-from zenspark.transport.connection import State
+from zenspark.transport.connection import ConnectionState
 from zenspark.wire.messages import (
     Declare,
     DeclareQueryable,
@@ -158,7 +158,7 @@ def settle(declarer: RawPeer) -> None:
 @pytest.mark.parametrize("mode", [InterestMode.CURRENT, InterestMode.CURRENT_FUTURE])
 def test_interests_of_an_asker_that_never_reads(mode: InterestMode, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer is small, as keys have numbers by then: here a link is behind sooner than it would be."""
-    monkeypatch.setattr("zenspark.net.io.writer.BEHIND", 100_000)
+    monkeypatch.setattr("zenspark.net.io.writer.BACKLOG_LIMIT_BYTES", 100_000)
     wait = "transport__link__tx__queue__congestion_control__block__wait_before_close"
     with (
         listening("router", **{wait: int(WAIT_SECONDS * 1e6)}) as session,
@@ -176,7 +176,7 @@ def test_interests_of_an_asker_that_never_reads(mode: InterestMode, monkeypatch:
             deaf.send(asked, timeout=0.01)
             most = max(most, driver.backlog)
         assert most < 500_000
-        assert driver.connection.state is State.CLOSED
+        assert driver.connection.state is ConnectionState.CLOSED
 
 
 def test_declarations_for_a_neighbour_that_never_reads() -> None:
@@ -255,7 +255,7 @@ def ask_each_other(one: Any, other: Any, payload: Any) -> None:  # noqa: ANN401 
 
 
 def test_two_sessions_that_flood_each_other_are_both_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.net.io.writer.BEHIND", 100_000)
+    monkeypatch.setattr("zenspark.net.io.writer.BACKLOG_LIMIT_BYTES", 100_000)
     with listening("router") as middle, connected("client", middle) as one, connected("client", middle) as other:
         ask_each_other(one, other, bytes(200_000))
         assert len(middle.info.transports()) == 2

@@ -17,7 +17,7 @@ from tests.unit.api.sessions import address, config, listening
 from tests.waiting import until
 from zenspark.api.session import Session
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.router.linkstate.states import RELAY_STATE
+from zenspark.router.linkstate.states import RELAY_STATE_OAM_ID
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import Declare, DeclareSubscriber, Fragment, LinkState, NetworkOam, Push, Put
 from zenspark.wire.values import WhatAmI, WireExpr, ZenohId
@@ -133,7 +133,7 @@ def test_others_may_not_be_routers_but_clients(subject: dict[str, list[str]]) ->
             assert not router.info.routers_zid()
 
 
-@pytest.mark.parametrize(("whatami", "oam_id"), [(WhatAmI.ROUTER, NetworkOam.LINK_STATE), (WhatAmI.PEER, RELAY_STATE)])
+@pytest.mark.parametrize(("whatami", "oam_id"), [(WhatAmI.ROUTER, NetworkOam.LINK_STATE), (WhatAmI.PEER, RELAY_STATE_OAM_ID)])
 def test_invented_nodes_keep_nobody_waiting(router: Session, whatami: WhatAmI, oam_id: int) -> None:
     """700 of them that all know each other, then changes of one link, each of which was 2.8 s of work."""
     states = partial(states_in, oam_id)

@@ -23,14 +23,14 @@ from tests.unit.net.ends import Certificates, accept, free_group, readable, rece
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net.links import registry
-from zenspark.net.links.base import NOTHING, Link, Listener
+from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 from zenspark.net.links.multicast import join
 from zenspark.net.links.udp import UdpListener
 from zenspark.net.node.scouting import Responder, Scouter, ScoutingSettings, open_responders
-from zenspark.transport.framing import Deframer, Framing
-from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
+from zenspark.transport.framing import Deframer, LengthPrefix
+from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.messages import InitSyn, Join, TransportMessage
 from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId
@@ -41,7 +41,7 @@ pytestmark = [
 ]
 
 PROTOCOLS = ["tcp", "tls", "udp", "ws", "unixsock-stream"]
-LO = interface_named("127.0.0.1").name
+LO = find_interface("127.0.0.1").name
 OWN = Identity(ZenohId(0xC0C1C2C3), WhatAmI.CLIENT)
 
 NODE = """
@@ -156,7 +156,7 @@ class Talk:
 
     def say(self, message: TransportMessage) -> None:
         batch = encode(message)
-        send(self.link, Framing.U16.wrap(batch) if self.link.is_streamed else batch)
+        send(self.link, LengthPrefix.U16.wrap(batch) if self.link.is_streamed else batch)
 
     def hear(self) -> TransportMessage:
         if isinstance(self.listener, UdpListener):  # which receives for its links
@@ -179,7 +179,7 @@ def test_we_connect(protocol: str, certificates: dict[str, str], tmp_path: Path)
     with eclipse_zenoh(NODE, config) as node:
         zid = node.line().removeprefix("open ")
         with contextlib.closing(registry.connect(ours(there, certificates), PATIENCE)) as link:
-            opening = Opening(OWN, Offer(batch_size=link.mtu))
+            opening = Initiator(OWN, Capabilities(batch_size=link.mtu))
             talk = Talk(link)
             talk.say(opening.start())
             answer = opening.receive(talk.hear())
@@ -198,7 +198,7 @@ def test_they_connect(protocol: str, certificates: dict[str, str], tmp_path: Pat
     with contextlib.closing(registry.listen(ours(text, certificates))) as listener:
         config = their_config("client", certificates, connect__endpoints=[listener.locator.text])
         with eclipse_zenoh(NODE, config) as node, contextlib.closing(accept(listener)) as link:
-            accepting = Accepting(Identity(OWN.zid, WhatAmI.ROUTER), Offer(batch_size=link.mtu), bytes(32), 7)
+            accepting = Acceptor(Identity(OWN.zid, WhatAmI.ROUTER), Capabilities(batch_size=link.mtu), bytes(32), 7)
             talk = Talk(link, listener)
             ack = accepting.receive(talk.hear())
             assert isinstance(ack, TransportMessage)
@@ -310,7 +310,7 @@ def test_we_hear_them_in_a_group() -> None:
     with contextlib.closing(join(Endpoint.parse(text))) as group, eclipse_zenoh(NODE, config) as node:
         zid = node.line().removeprefix("open ")
         buffer = memoryview(bytearray(1 << 16))
-        while (heard := group.recv_from(buffer))[0] == NOTHING:
+        while (heard := group.recv_from(buffer))[0] == WOULD_BLOCK:
             assert readable(group)
         message = decode_transport(bytes(buffer[: heard[0]]))
         assert isinstance(message, Join)

@@ -20,14 +20,14 @@ from tests.unit.net.nodes import KEY, QUICK, TestNode, call, nodes, push
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.node import Limits
-from zenspark.transport.framing import Framing
-from zenspark.transport.handshake import Identity, Offer, Opened, Opening
+from zenspark.net.node.node import NodeLimits
+from zenspark.transport.framing import LengthPrefix
+from zenspark.transport.handshake import Capabilities, Identity, Initiator, Opened
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.messages import Close, Declare, DeclareKeyexpr, Fragment, Frame, InitAck, KeepAlive, TransportMessage
 from zenspark.wire.values import BoundExpr, WhatAmI, ZenohId
 
-LIMITS = Limits(accept_timeout=0.3, patience=QUICK, message_size=1 << 20)
+LIMITS = NodeLimits(accept_timeout=0.3, patience=QUICK, message_size=1 << 20)
 
 
 class World:
@@ -71,14 +71,14 @@ class Bad:
 
     numbers = iter(range(0xBAD0, 0xFFFF))
 
-    def __init__(self, endpoint: Endpoint, offer: Offer | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, offer: Capabilities | None = None) -> None:
         self.zid = ZenohId(next(self.numbers))
         self.socket = socket.create_connection(endpoint.host_port, PATIENCE)
-        self.opening = Opening(Identity(self.zid, WhatAmI.CLIENT), offer or Offer())
+        self.opening = Initiator(Identity(self.zid, WhatAmI.CLIENT), offer or Capabilities())
         self.got = b""
 
     def say(self, message: TransportMessage) -> None:
-        self.socket.sendall(Framing.U16.wrap(encode(message)))
+        self.socket.sendall(LengthPrefix.U16.wrap(encode(message)))
 
     def send(self, data: bytes) -> None:
         with contextlib.suppress(ConnectionError):  # the node may have had enough already
@@ -119,7 +119,7 @@ class Bad:
 
 
 @contextlib.contextmanager
-def bad(world: World, offer: Offer | None = None) -> Iterator[Bad]:
+def bad(world: World, offer: Capabilities | None = None) -> Iterator[Bad]:
     peer = Bad(world.there, offer)
     try:
         yield peer
@@ -129,7 +129,7 @@ def bad(world: World, offer: Offer | None = None) -> Iterator[Bad]:
 
 
 def batch(data: bytes) -> bytes:
-    return Framing.U16.wrap(data)
+    return LengthPrefix.U16.wrap(data)
 
 
 # -- in the handshake ---------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_instead_of_open_it_is_refused_with_2(world: World) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 16, 63])
 def test_batches_in_which_nothing_fits_are_refused(world: World, size: int) -> None:
-    with bad(world, Offer(batch_size=size)) as peer:
+    with bad(world, Capabilities(batch_size=size)) as peer:
         peer.say(peer.opening.start())
         with contextlib.suppress(AssertionError):
             peer.answer_cookie()
@@ -240,7 +240,7 @@ def test_what_is_no_message_ends_the_session(world: World, name: str) -> None:
 
 
 def test_oversized_low_latency_messages_end_the_session() -> None:
-    node, limits = TestNode(0xA1, limits=LIMITS, offer=Offer(low_latency=True)), Offer(low_latency=True)
+    node, limits = TestNode(0xA1, limits=LIMITS, offer=Capabilities(low_latency=True)), Capabilities(low_latency=True)
     with nodes(node):
         peer = Bad(node.place(), limits)
         with contextlib.closing(peer.socket):
@@ -282,7 +282,7 @@ def test_who_leaves_in_the_middle_of_a_batch_is_gone(world: World) -> None:
 
 
 def test_who_says_nothing_is_given_up_after_its_lease(world: World) -> None:
-    with bad(world, Offer(lease_ms=200)) as peer:
+    with bad(world, Capabilities(lease_ms=200)) as peer:
         peer.shake_hands()
         assert peer.end() is CloseReason.EXPIRED
 

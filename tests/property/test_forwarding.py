@@ -14,13 +14,13 @@ from tests.strategies import examples
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.errors import LimitExceeded
 from zenspark.router.face import Face
-from zenspark.router.linkstate.network import TREES_DELAY
-from zenspark.router.router import Policy, Router
-from zenspark.router.routing.forwarding import Forwarding, shares
-from zenspark.router.timestamping import Stamping
+from zenspark.router.linkstate.network import TREES_DELAY_SECONDS
+from zenspark.router.router import Router, RouterPolicy
+from zenspark.router.routing.forwarding import ForwardingPlanner, plans_by_peer
+from zenspark.router.timestamping import TimestampPolicy
 from zenspark.transport.framing import decompress
 from zenspark.transport.outbox import Outbox
-from zenspark.transport.receiver import Hearing, Lanes, Pushes, Received
+from zenspark.transport.receiver import FrameReceiver, LaneParameters, MessageReceived, PushRun
 from zenspark.wire.codec import encode, encode_link_states
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Relay
 from zenspark.wire.declare import replace
@@ -89,8 +89,8 @@ class World:
     """One router, its neighbours, and what each of them is sent."""
 
     def __init__(self, stamps: bool, drops: bool, guarded: str | None, links: dict[str, Link]) -> None:
-        stamping = Stamping(OWN, HybridClock(), lambda: NOW, drops) if stamps else None
-        self.router = Router(OWN, WhatAmI.ROUTER, Policy(stamping=stamping))
+        stamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW, drops) if stamps else None
+        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(stamping=stamping))
         self.local = self.router.add_local()
         self.heard: list[tuple[Push, bool]] = []
         group = self.router.add_group()
@@ -117,7 +117,7 @@ class World:
         ]
         told = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(states))
         self.router.receive(self.faces["far"], told, 0.0)
-        self.router.handle_timeout(TREES_DELAY)
+        self.router.handle_timeout(TREES_DELAY_SECONDS)
         self.outboxes = {
             face: Outbox(link.batch_size, 7, SN_MASK, link.qos, link.compression, link.low_latency)
             for face, link in ((self.faces[name], link) for name, link in links.items())
@@ -155,7 +155,7 @@ class InColumns(World):
 
     def __init__(self, *arguments: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments)
-        self.forwarding = Forwarding(self.router, self.local)
+        self.forwarding = ForwardingPlanner(self.router, self.local)
         self.columns = Columns(5, 4, 3)
 
     def run(self, run: Run) -> None:
@@ -177,11 +177,11 @@ class InColumns(World):
             for row in range(len(columns)):
                 self.receive(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
             return
-        pushes = Pushes(columns, 0, len(columns), stamped_by=None if self.router.stamping is None else OWN)
+        pushes = PushRun(columns, 0, len(columns), stamped_by=None if self.router.stamping is None else OWN)
         for row in range(len(columns)):
             if courses[columns.shape[row]].is_local:
                 self.heard.append(local_row(pushes, row))
-        for target, share in shares(courses):
+        for target, share in plans_by_peer(courses):
             relay = Relay(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
             while relay.lane >= 0:
                 try:
@@ -190,7 +190,7 @@ class InColumns(World):
                     continue
 
 
-def local_row(pushes: Pushes, row: int) -> tuple[Push, bool]:
+def local_row(pushes: PushRun, row: int) -> tuple[Push, bool]:
     """What the session makes of a row."""
     shape = pushes.shape_at(pushes.columns.shape[row])
     push = replace(pushes.columns.push(row), wire_expr=WireExpr(0, "local"), node_id=0)
@@ -211,8 +211,8 @@ def batches(run: Run) -> Iterator[bytes]:
 
 def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
     """The messages in what was written to a neighbour."""
-    lanes = Lanes(link.qos, SN_MASK, PATCH, NextSns(((7, 7),) * len(Priority)), 1 << 20)
-    hearing = Hearing(lanes, Columns(64))
+    lanes = LaneParameters(link.qos, SN_MASK, PATCH, NextSns(((7, 7),) * len(Priority)), 1 << 20)
+    hearing = FrameReceiver(lanes, Columns(64))
     found: list[tuple[Push, bool]] = []
     for batch in written:
         if link.low_latency:
@@ -222,12 +222,12 @@ def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
         else:
             cursor = Cursor(batch, Framing.STREAM, link.batch_size - 2)
         for event in hearing.walk(cursor):
-            if isinstance(event, Pushes):
+            if isinstance(event, PushRun):
                 columns = event.columns
                 for row in range(event.start, event.stop):
                     found.append((columns.push(row), columns.shape_at(columns.shape[row]).reliable))
             else:
-                assert isinstance(event, Received), event
+                assert isinstance(event, MessageReceived), event
                 assert isinstance(event.message, Push)
                 found.append((event.message, event.reliable))
     return found

@@ -8,11 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gathering import Datagram, Node, carry
-from zenspark.transport.multicast import Rules
+from zenspark.transport.multicast import GroupSettings
 from zenspark.wire.messages import Declare, DeclareFinal, NetworkMessage, Push, Put
 from zenspark.wire.values import Priority, WireExpr
 
-RULES = [Rules(), Rules(qos=True), Rules(batch_size=256), Rules(compression=True, qos=True), Rules(resolution=0x08)]
+RULES = [
+    GroupSettings(),
+    GroupSettings(qos=True),
+    GroupSettings(batch_size=256),
+    GroupSettings(compression=True, qos=True),
+    GroupSettings(resolution=0x08),
+]
 SECONDS = 60
 
 
@@ -49,7 +55,7 @@ def message(sender: int, number: int, size: int) -> NetworkMessage:
     trouble=st.sampled_from([0.0, 0.3]),
 )
 def test_nothing_is_heard_twice_or_changed_whatever_the_network_does(
-    seed: int, count: int, rules: Rules, loss: float, trouble: float
+    seed: int, count: int, rules: GroupSettings, loss: float, trouble: float
 ) -> None:
     dice = random.Random(seed)
     weather = Weather(dice, loss, trouble)
@@ -73,7 +79,7 @@ def test_nothing_is_heard_twice_or_changed_whatever_the_network_does(
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(2, 8), rules=st.sampled_from(RULES))
-def test_in_a_good_network_everybody_hears_everything_in_order(seed: int, count: int, rules: Rules) -> None:
+def test_in_a_good_network_everybody_hears_everything_in_order(seed: int, count: int, rules: GroupSettings) -> None:
     dice = random.Random(seed)
     nodes = [Node(number, rules, first_sn=dice.getrandbits(32)) for number in range(1, count + 1)]
     dice.shuffle(nodes)
@@ -109,7 +115,7 @@ def test_in_a_good_network_everybody_hears_everything_in_order(seed: int, count:
 def test_whoever_is_there_is_known_to_all_after_a_while_and_nobody_else(seed: int, count: int, gone: set[int]) -> None:
     dice = random.Random(seed)
     weather = Weather(dice, 0.2, 0.2)
-    nodes = [Node(number, Rules(lease_ms=8000)) for number in range(1, count + 1)]
+    nodes = [Node(number, GroupSettings(lease_ms=8000)) for number in range(1, count + 1)]
     for step in range(10):
         for node in nodes:
             node.tick(float(step))
@@ -126,7 +132,7 @@ def test_whoever_is_there_is_known_to_all_after_a_while_and_nobody_else(seed: in
 @settings(max_examples=100)
 @given(datagrams=st.lists(st.tuples(st.integers(1, 3), st.binary(max_size=80)), max_size=10), compression=st.booleans())
 def test_any_bytes_leave_the_others_alone(datagrams: list[tuple[int, bytes]], compression: bool) -> None:
-    node, good = Node(1, Rules(compression=compression)), Node(9, Rules(compression=compression))
+    node, good = Node(1, GroupSettings(compression=compression)), Node(9, GroupSettings(compression=compression))
     good.tick(0.0)
     node.tick(0.0)
     carry([node, good], 0.0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.decode import INDEX, NTP64, SN, Common, Piece, batch_of
+from zenspark.arrow.decode import INDEX, NTP64, SN, RowChunk, SharedValues, concat_chunks
 from zenspark.journal.block_codec import TEXT, WORDS, encoded, packed, packed_pieces, spelled, unpacked
 from zenspark.journal.format import read_schema
 
@@ -17,7 +17,7 @@ SAMPLES = read_schema("samples")
 START = 1_700_000_000_000_000
 TEXTS = st.none() | st.sampled_from(["a", "b/c", "é", ""])
 HEADS = st.builds(
-    Common,
+    SharedValues,
     key=st.sampled_from(["a", "b", "c/d"]),
     kind=st.sampled_from(["PUT", "DELETE"]),
     encoding=st.sampled_from(["zenoh/bytes", "text/plain"]),
@@ -35,18 +35,18 @@ ROWS = st.fixed_dictionaries({"received_at": st.integers(START, START + 3), **di
 
 
 @st.composite
-def pieces(draw: st.DrawFn) -> list[Piece]:
+def pieces(draw: st.DrawFn) -> list[RowChunk]:
     """What a few reads bring: some heads, each of which many rows have or only one."""
     return [draw(piece()) for _ in range(draw(st.integers(1, 4)))]
 
 
 @st.composite
-def piece(draw: st.DrawFn) -> Piece:
+def piece(draw: st.DrawFn) -> RowChunk:
     commons = tuple(draw(st.lists(HEADS, min_size=1, max_size=4, unique=True)))
     once = list(range(len(commons)))
     index = once + draw(st.lists(st.sampled_from(once), max_size=30))
     rows = len(index)
-    return Piece(
+    return RowChunk(
         commons,
         None if len(commons) == 1 else pa.array(index, INDEX),
         pa.array([b"%d" % place for place in range(rows)], pa.binary()),
@@ -76,8 +76,8 @@ def check(blocks: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
 
 
 @given(st.lists(pieces(), min_size=1, max_size=3))
-def test_what_was_received(blocks: list[list[Piece]]) -> None:
-    check([packed_pieces(block) for block in blocks], [batch_of(block) for block in blocks])
+def test_what_was_received(blocks: list[list[RowChunk]]) -> None:
+    check([packed_pieces(block) for block in blocks], [concat_chunks(block) for block in blocks])
 
 
 @given(st.lists(st.lists(ROWS, min_size=1, max_size=40), min_size=1, max_size=3))

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from tests.property.law import CLIENT, PEER, ROUTER, Law
 from tests.property.world import Node, World
-from zenspark.router.face import Kind
-from zenspark.router.router import Policy
+from zenspark.router.face import DeclarationKind
+from zenspark.router.router import RouterPolicy
 from zenspark.wire.messages import Declare, NetworkMessage
 from zenspark.wire.values import InterestMode, QueryTarget, WhatAmI
 
 KEYS = ["a", "b", "a/b", "a/*", "**", "a/**"]
-KINDS = list(Kind)
+KINDS = list(DeclarationKind)
 
 Step = tuple[str, int, int, int]
 
@@ -43,7 +43,7 @@ class Both:
 
     def __init__(self, roles: list[WhatAmI], is_broker: bool = True, relays: Callable[[], bool] | None = None) -> None:
         """With `relays`, the routers relay, and so do the peers for which it says so."""
-        self.world = World(Policy(is_broker=is_broker))
+        self.world = World(RouterPolicy(is_broker=is_broker))
         self.law = Law(is_broker)
         self.interests: dict[tuple[int, int], str | None] = {}
         for role in roles:
@@ -84,7 +84,7 @@ class Both:
         if held:
             kind, number = held[second % len(held)]
             del self.law.declared[node.number, kind, number]
-            self.world.undeclare(node, Kind[kind], number)
+            self.world.undeclare(node, DeclarationKind[kind], number)
 
     def do_deliver(self, node: Node, second: int, third: int) -> None:
         for offset in range(second + 1):
@@ -219,9 +219,9 @@ def test_hundreds_of_nodes_keep_the_law() -> None:
     for at in range(30, 300):
         both.do(("join", at, at % 30 if at < 120 or at % 2 else 30 + at % 90, 0))
     for at in range(300):
-        both.world.declare(both.world.nodes[at], Kind.SUBSCRIBER, 1, f"part/{at % 50}/**")
+        both.world.declare(both.world.nodes[at], DeclarationKind.SUBSCRIBER, 1, f"part/{at % 50}/**")
         both.law.declared[at + 1, "SUBSCRIBER", 1] = (f"part/{at % 50}/**", False)
-        both.world.declare(both.world.nodes[at], Kind.QUERYABLE, 1, f"part/{at % 50}/*")
+        both.world.declare(both.world.nodes[at], DeclarationKind.QUERYABLE, 1, f"part/{at % 50}/*")
         both.law.declared[at + 1, "QUERYABLE", 1] = (f"part/{at % 50}/*", False)
     both.world.settle()
     for cut in (False, True):
@@ -268,7 +268,7 @@ def test_hundreds_of_nodes_with_relays_keep_the_law() -> None:
     for one, other in [*pairs, *((at, at % 70) for at in range(70, 210))]:
         both.do(("join", one, other, 0))
     for at in range(210):
-        for kind in (Kind.SUBSCRIBER, Kind.QUERYABLE):
+        for kind in (DeclarationKind.SUBSCRIBER, DeclarationKind.QUERYABLE):
             both.world.declare(both.world.nodes[at], kind, 1, f"part/{at % 50}/**")
             both.law.declared[at + 1, kind.name, 1] = (f"part/{at % 50}/**", False)
     both.world.settle()
@@ -298,7 +298,7 @@ def messages_of_a_mesh(is_relay: bool, size: int = 12) -> dict[str, int]:
             both.do(("join", one, other, 0))
             both.world.settle()
     for node in both.world.nodes:
-        both.world.declare(node, Kind.SUBSCRIBER, 1, "a")
+        both.world.declare(node, DeclarationKind.SUBSCRIBER, 1, "a")
     both.world.settle()
     for node in both.world.nodes:
         both.world.put(node, "a")

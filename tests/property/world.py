@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from zenspark.router.declarations.announcements import declaration, undeclaration
-from zenspark.router.face import DECLARE, UNDECLARE, Face, Kind, Out
-from zenspark.router.linkstate.gossip import Gossip
-from zenspark.router.router import Policy, Router
+from zenspark.router.declarations.announcements import make_declare_body, make_undeclare_body
+from zenspark.router.face import DECLARE, UNDECLARE, DeclarationKind, Face, Outgoing
+from zenspark.router.linkstate.gossip import GossipProtocol
+from zenspark.router.router import Router, RouterPolicy
 from zenspark.wire.messages import (
     Declare,
     Interest,
@@ -35,19 +35,19 @@ PEERS_AND_ROUTERS = Roles(WhatAmI.ROUTER.bit | WhatAmI.PEER.bit)
 class Node:
     """One node: its router, its gossip, and a session that answers queries with its own number."""
 
-    def __init__(self, number: int, whatami: WhatAmI, policy: Policy) -> None:
+    def __init__(self, number: int, whatami: WhatAmI, policy: RouterPolicy) -> None:
         self.number = number
         self.whatami = whatami
         self.router = Router(ZenohId(number), whatami, policy)
         is_client = whatami is WhatAmI.CLIENT
-        self.gossip = None if is_client else Gossip(ZenohId(number), whatami, PEERS_AND_ROUTERS)
+        self.gossip = None if is_client else GossipProtocol(ZenohId(number), whatami, PEERS_AND_ROUTERS)
         self.local = self.router.add_local()
         self.links: dict[Face, tuple[Node, Face]] = {}
         self.pushes: list[tuple[str, bytes]] = []
         self.asked: list[tuple[str, int]] = []
         self.answers: dict[int, list[bytes]] = {}
         self.finals: dict[int, int] = {}
-        self.known: dict[tuple[Kind, int], str] = {}
+        self.known: dict[tuple[DeclarationKind, int], str] = {}
         self.answers_queries = True
         self.number_of_requests = 0
 
@@ -89,8 +89,8 @@ class Node:
 class World:
     """Nodes, links and what is on its way over them, in order on each link."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self.policy = policy or Policy()
+    def __init__(self, policy: RouterPolicy | None = None) -> None:
+        self.policy = policy or RouterPolicy()
         self.now = 0.0
         self.nodes: list[Node] = []
         self.on_message: Callable[[NetworkMessage], None] = lambda _: None
@@ -132,7 +132,7 @@ class World:
 
     # -- messages
 
-    def emit(self, node: Node, out: Out) -> None:
+    def emit(self, node: Node, out: Outgoing) -> None:
         for face, message in out:
             if face is node.local:
                 for said in node.hear(message):
@@ -197,11 +197,11 @@ class World:
 
     # -- what sessions do
 
-    def declare(self, node: Node, kind: Kind, number: int, key: str, complete: bool = False) -> None:
-        self.say(node, Declare(body=declaration(kind, number, WireExpr(0, key), QueryableInfo(complete))))
+    def declare(self, node: Node, kind: DeclarationKind, number: int, key: str, complete: bool = False) -> None:
+        self.say(node, Declare(body=make_declare_body(kind, number, WireExpr(0, key), QueryableInfo(complete))))
 
-    def undeclare(self, node: Node, kind: Kind, number: int) -> None:
-        self.say(node, Declare(body=undeclaration(kind, number)))
+    def undeclare(self, node: Node, kind: DeclarationKind, number: int) -> None:
+        self.say(node, Declare(body=make_undeclare_body(kind, number)))
 
     def put(self, node: Node, key: str, payload: bytes = b"x") -> None:
         self.say(node, Push(wire_expr=WireExpr(0, key), body=Put(payload=payload)))

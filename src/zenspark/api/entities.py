@@ -11,15 +11,15 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from zenspark.api.cancellation import CancellationToken, Cancelling
-from zenspark.engine.direct_queries import Question
-from zenspark.engine.matching import Matching
-from zenspark.engine.publisher import Publication, Publishing
-from zenspark.engine.runtime import Hub, Offered, Watching
-from zenspark.engine.subscriptions import Subscription, TakesColumns
+from zenspark.engine.direct_queries import QueryRequest
+from zenspark.engine.matching import MatchingTracker
+from zenspark.engine.publisher import CachedPublisher, PublishSettings
+from zenspark.engine.runtime import SessionRuntime, LocalQueryable, LocalInterest
+from zenspark.engine.subscriptions import Subscription, ColumnSink
 from zenspark.errors import UsageError
-from zenspark.handlers.handler import Attached, Handler
+from zenspark.handlers.handler import BoundHandler, Handler
 from zenspark.key import KeyExpr
-from zenspark.router.face import Kind
+from zenspark.router.face import DeclarationKind
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
 from zenspark.types.ids import EntityGlobalId, SourceInfo
@@ -33,7 +33,7 @@ from zenspark.wire import messages
 from zenspark.wire import values as wire
 
 if TYPE_CHECKING:
-    from zenspark.engine.batch_publisher import Batches
+    from zenspark.engine.batch_publisher import BatchOrTable
 
 H = TypeVar("H")
 
@@ -46,7 +46,7 @@ class Entity:
 
     _NAME = "entity"
 
-    def __init__(self, hub: Hub, number: int, end: Callable[[], None]) -> None:
+    def __init__(self, hub: SessionRuntime, number: int, end: Callable[[], None]) -> None:
         self._hub = hub
         self._number = number
         self._is_live = True
@@ -105,7 +105,7 @@ class NoChannel(UsageError, AttributeError, TypeError):
 class Receiver(Entity, Generic[H]):
     """Something that delivers to a handler."""
 
-    def __init__(self, hub: Hub, number: int, end: Callable[[], None], attached: Attached) -> None:
+    def __init__(self, hub: SessionRuntime, number: int, end: Callable[[], None], attached: BoundHandler) -> None:
         self._attached = attached
         super().__init__(hub, number, end)
 
@@ -147,8 +147,8 @@ class Subscriber(Receiver[H]):
 
     _NAME = "subscriber"
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr, origin: Locality, attached: Attached) -> None:
-        columns = attached.inlet if isinstance(attached.inlet, TakesColumns) else None
+    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, origin: Locality, attached: BoundHandler) -> None:
+        columns = attached.inlet if isinstance(attached.inlet, ColumnSink) else None
         subscription = Subscription(hub.next_id(), key_expr, origin, attached.inlet, columns)
         super().__init__(hub, subscription.id, lambda: hub.unsubscribe(subscription), attached)
         self._key_expr = key_expr
@@ -165,7 +165,7 @@ class LivelinessSubscriber(Subscriber[H]):
 
     _NAME = "liveliness subscriber"
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr, history: bool, attached: Attached) -> None:
+    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, history: bool, attached: BoundHandler) -> None:
         inlet = attached.inlet
 
         def tell(change: SampleKind, key: str) -> None:
@@ -177,7 +177,7 @@ class LivelinessSubscriber(Subscriber[H]):
             hub.room.forget(inlet)
             inlet.close()
 
-        watching = Watching(hub.next_id(), Kind.TOKEN, key_expr, tell, lambda: None)
+        watching = LocalInterest(hub.next_id(), DeclarationKind.TOKEN, key_expr, tell, lambda: None)
         Receiver.__init__(self, hub, watching.id, end, attached)
         self._key_expr = key_expr
         hub.watch(watching, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
@@ -188,9 +188,9 @@ class Queryable(Receiver[H]):
 
     _NAME = "queryable"
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr, complete: bool, origin: Locality, attached: Attached) -> None:
+    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, complete: bool, origin: Locality, attached: BoundHandler) -> None:
         number = hub.next_id()
-        offered = Offered(number, key_expr, complete, origin, attached.inlet, hub.entity(number))
+        offered = LocalQueryable(number, key_expr, complete, origin, attached.inlet, hub.entity(number))
         super().__init__(hub, offered.id, lambda: hub.withdraw(offered), attached)
         self._key_expr = key_expr
         hub.offer(offered)
@@ -206,7 +206,7 @@ class LivelinessToken(Entity):
 
     _NAME = "liveliness token"
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr) -> None:
+    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr) -> None:
         number = hub.next_id()
         super().__init__(hub, number, lambda: hub.declare(messages.UndeclareToken(id=number)))
         hub.declare(messages.DeclareToken(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
@@ -217,7 +217,7 @@ class MatchingListener(Receiver[H]):
 
     _NAME = "matching listener"
 
-    def __init__(self, hub: Hub, matching: Matching, attached: Attached) -> None:
+    def __init__(self, hub: SessionRuntime, matching: MatchingTracker, attached: BoundHandler) -> None:
         number = hub.next_id()
         super().__init__(hub, number, lambda: matching.unlisten(number), attached)
         matching.listen(number, attached.inlet)
@@ -226,7 +226,7 @@ class MatchingListener(Receiver[H]):
 class Matcher(Entity):
     """A publisher or querier: it knows whether there is anybody at the other end."""
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr, matching: Matching) -> None:
+    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker) -> None:
         super().__init__(hub, hub.next_id(), matching.end)
         self._key_expr = key_expr
         self._matching = matching
@@ -253,10 +253,10 @@ class Publisher(Matcher):
 
     _NAME = "publisher"
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr, publishing: Publishing) -> None:
-        super().__init__(hub, key_expr, Matching(hub, Kind.SUBSCRIBER, key_expr, publishing.destination))
+    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings) -> None:
+        super().__init__(hub, key_expr, MatchingTracker(hub, DeclarationKind.SUBSCRIBER, key_expr, publishing.destination))
         self._publishing = publishing
-        self._publication = Publication(hub, key_expr, publishing, is_declared=True)
+        self._publication = CachedPublisher(hub, key_expr, publishing, is_declared=True)
 
     @property
     def encoding(self) -> Encoding:
@@ -293,15 +293,15 @@ class Publisher(Matcher):
             self._check()
         self._publication.put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
 
-    def put_batch(self, batch: Batches) -> int:
+    def put_batch(self, batch: BatchOrTable) -> int:
         """Write a value for each row of a record batch or table, which may have any columns of the sample schema.
 
         Returns how many rows were dropped because of congestion, counted for each neighbour.
         """
-        from zenspark.engine.batch_publisher import Bulk  # here, as it loads pyarrow, which other programs do without
+        from zenspark.engine.batch_publisher import BatchPublisher  # here, as it loads pyarrow, which other programs do without
 
         self._check_open()
-        return Bulk(self._hub, self._publishing, self._key_expr).put(batch)
+        return BatchPublisher(self._hub, self._publishing, self._key_expr).put(batch)
 
     def delete(
         self,
@@ -326,7 +326,7 @@ class Querier(Matcher):
         return GenericAlias(cls, handler)
 
     def __init__(
-        self, hub: Hub, key_expr: KeyExpr, matching: Matching, accept: ReplyKeyExpr, question: Callable[..., Question]
+        self, hub: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker, accept: ReplyKeyExpr, question: Callable[..., QueryRequest]
     ) -> None:
         super().__init__(hub, key_expr, matching)
         self._accept = accept
@@ -369,7 +369,7 @@ class Querier(Matcher):
         return pose(self._hub, question, handler, cancellation_token)
 
 
-def pose(hub: Hub, question: Question, handler: object, token: CancellationToken | None) -> Any:  # noqa: ANN401 - as above
+def pose(hub: SessionRuntime, question: QueryRequest, handler: object, token: CancellationToken | None) -> Any:  # noqa: ANN401 - as above
     """Ask a question: a channel of replies, or whatever was given with a callback."""
     hub.check()
     if token is None:

@@ -7,8 +7,8 @@ A guest has no zid, user or certificate: subjects name it by the interface it ca
 from __future__ import annotations
 
 from zenspark.api.session import Session
-from zenspark.net.links.interfaces import names_at
-from zenspark.router.interceptors.rules import Action, Flow, Party
+from zenspark.net.links.interfaces import interface_names_with
+from zenspark.router.interceptors.rules import Action, Flow, PeerAttributes
 
 PROTOCOL = "http"
 
@@ -19,7 +19,7 @@ class Guest:
     def __init__(self, session: Session, local_address: str) -> None:
         self._node = session._hub.node
         self._namespace = session._hub.namespace
-        self._party = Party(None, names_at(local_address) if self._node.has_access_control else (), PROTOCOL)
+        self._party = PeerAttributes(None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL)
 
     def may(self, flow: Flow, action: Action, key: str) -> bool:
         """Whether access control lets it do that to a key, or be sent it."""

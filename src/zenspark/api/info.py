@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from zenspark.api.entities import Receiver
-from zenspark.engine.runtime import Hub
-from zenspark.handlers.handler import Attached
-from zenspark.net.io.driver import Driver
-from zenspark.net.node.multicast import Seat
+from zenspark.engine.runtime import SessionRuntime
+from zenspark.handlers.handler import BoundHandler
+from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.node.multicast import GroupMemberInfo
 from zenspark.net.node.node import Neighbour
-from zenspark.router.face import Face, Holder, Kind
-from zenspark.types.arguments import flag
+from zenspark.router.face import Face, DeclarationOwner, DeclarationKind
+from zenspark.types.arguments import to_bool
 from zenspark.types.enums import Reliability, SampleKind, WhatAmI
 from zenspark.types.ids import ZenohId
 from zenspark.types.network_info import (
@@ -34,19 +34,19 @@ ALL_PRIORITIES = (0, 7)
 def transport_of(face: Face, neighbour: Neighbour) -> Transport:
     """A session with another node, as users see it."""
     zid, whatami = ZenohId.from_wire(face.zid), WhatAmI.from_wire(face.whatami)
-    if isinstance(neighbour, Seat):
+    if isinstance(neighbour, GroupMemberInfo):
         return Transport(zid, whatami, neighbour.is_qos, is_multicast=True)
     return Transport(zid, whatami, _is_qos(neighbour))
 
 
-def _is_qos(driver: Driver) -> bool:
+def _is_qos(driver: ConnectionDriver) -> bool:
     terms = driver.connection.terms
     return terms is not None and terms.qos
 
 
 def link_of(face: Face, neighbour: Neighbour) -> Link:
     """The link below such a session."""
-    if isinstance(neighbour, Seat):
+    if isinstance(neighbour, GroupMemberInfo):
         zid, seat = ZenohId.from_wire(face.zid), neighbour
         return Link(zid, seat.src, seat.dst, seat.group, seat.mtu, is_streamed=False)
     link = neighbour.link
@@ -63,7 +63,7 @@ def link_of(face: Face, neighbour: Neighbour) -> Link:
     )
 
 
-def _role(holder: Holder) -> WhatAmI:
+def _role(holder: DeclarationOwner) -> WhatAmI:
     """Only routers are known without being neighbours."""
     return WhatAmI.from_wire(holder.whatami) if isinstance(holder, Face) else WhatAmI.ROUTER
 
@@ -73,7 +73,7 @@ class EventsListener(Receiver[H]):
 
     _NAME = "events listener"
 
-    def __init__(self, hub: Hub, attached: Attached, history: bool) -> None:
+    def __init__(self, hub: SessionRuntime, attached: BoundHandler, history: bool) -> None:
         number, inlet, event = hub.next_id(), attached.inlet, self._event
 
         def tell(kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
@@ -129,7 +129,7 @@ class NeighbourEventsListener(EventsListener[H]):
 class SessionInfo:
     """What a session knows about its place in the network."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: SessionRuntime) -> None:
         self._hub = hub
 
     def zid(self) -> ZenohId:
@@ -184,7 +184,7 @@ class SessionInfo:
         with self._hub.lock:
             return [
                 Declaration(kind.name.lower(), entry.key, ZenohId.from_wire(holder.zid), _role(holder))
-                for kind in Kind
+                for kind in DeclarationKind
                 for entry in tables[kind].matching(None)
                 for holder in entry.holders
                 if holder.zid != self._hub.node.identity.zid
@@ -195,18 +195,18 @@ class SessionInfo:
     ) -> NeighbourEventsListener[Any]:
         """Be told when neighbours come and go; with `history` also of those that are there. Not in eclipse-zenoh."""
         self._hub.check()
-        return NeighbourEventsListener(self._hub, self._hub.attach(handler), flag(history))
+        return NeighbourEventsListener(self._hub, self._hub.attach(handler), to_bool(history))
 
     def declare_transport_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> TransportEventsListener[Any]:
         """Be told when sessions open and close; with `history` also of those that are open."""
         self._hub.check()
-        return TransportEventsListener(self._hub, self._hub.attach(handler), flag(history))
+        return TransportEventsListener(self._hub, self._hub.attach(handler), to_bool(history))
 
     def declare_link_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> LinkEventsListener[Any]:
         """Be told when links are added and removed; with `history` also of those that are there."""
         self._hub.check()
-        return LinkEventsListener(self._hub, self._hub.attach(handler), flag(history))
+        return LinkEventsListener(self._hub, self._hub.attach(handler), to_bool(history))

@@ -14,20 +14,20 @@ from zenspark.api.adminspace.transports import Neighbours
 from zenspark.api.session import Session
 from zenspark.clock import HybridClock
 from zenspark.config.config import Config
-from zenspark.config.interceptors import interception_of
+from zenspark.config.interceptors import make_interceptor_config
 from zenspark.config.settings import Settings
 from zenspark.config.user_dictionary import read_users
-from zenspark.engine.connectivity import Reach, roles
-from zenspark.engine.qos_overrides import Overrides
-from zenspark.engine.runtime import Hub, StampMaker
-from zenspark.net.io.writer import Patience
-from zenspark.net.node.node import Limits, Node, identity
-from zenspark.router.linkstate.gossip import Gossip
-from zenspark.router.router import Policy
-from zenspark.router.timestamping import Stamping
-from zenspark.transport.handshake import Credentials, Offer
-from zenspark.transport.multicast import DEFAULT_BATCH_SIZE, Rules
-from zenspark.types.arguments import expect
+from zenspark.engine.connectivity import Connectivity, parse_roles
+from zenspark.engine.qos_overrides import QosOverrides
+from zenspark.engine.runtime import SessionRuntime, TimestampCallback
+from zenspark.net.io.writer import WriterSettings
+from zenspark.net.node.node import NodeLimits, Node, make_identity
+from zenspark.router.linkstate.gossip import GossipProtocol
+from zenspark.router.router import RouterPolicy
+from zenspark.router.timestamping import TimestampPolicy
+from zenspark.transport.handshake import Credentials, Capabilities
+from zenspark.transport.multicast import DEFAULT_BATCH_SIZE, GroupSettings
+from zenspark.types.arguments import require_type
 from zenspark.wire import values as wire
 
 logger = logging.getLogger("zenspark.api")
@@ -41,7 +41,7 @@ class Running:
 
     _all: ClassVar[set[Running]] = set()
 
-    def __init__(self, hub: Hub, reach: Reach) -> None:
+    def __init__(self, hub: SessionRuntime, reach: Connectivity) -> None:
         self._hub = hub
         self._reach = reach
         self._lock = threading.RLock()
@@ -98,12 +98,12 @@ if hasattr(os, "register_at_fork"):
 class Opening:
     """A session on its way: `finish` waits for the network, `give_up` in another thread ends that."""
 
-    def __init__(self, config: Config | None, timestamp_callback: StampMaker | None) -> None:
-        self._settings = (Config() if config is None else expect(Config, config)).settings()
+    def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
+        self._settings = (Config() if config is None else require_type(Config, config)).settings()
         node = _node(self._settings)
         logger.info("Using ZID: %s", node.identity.zid)
-        self._hub = Hub(node, self._settings, timestamp_callback)
-        self._reach = Reach(node, self._settings)
+        self._hub = SessionRuntime(node, self._settings, timestamp_callback)
+        self._reach = Connectivity(node, self._settings)
         self._running = Running(self._hub, self._reach)
         node.start(self._hub)
         if self._settings.adminspace.enabled:
@@ -117,7 +117,7 @@ class Opening:
             self.give_up()
             raise
         settings = self._settings
-        overrides = Overrides(settings.qos.publication)
+        overrides = QosOverrides(settings.qos.publication)
         session = Session(self._hub, settings.queries_default_timeout / 1000, self._running.end, overrides)
         Neighbours(self._hub)
         return session
@@ -127,7 +127,7 @@ class Opening:
         self._running.end()
 
 
-def open(config: Config | None = None, *, timestamp_callback: StampMaker | None = None) -> Session:
+def open(config: Config | None = None, *, timestamp_callback: TimestampCallback | None = None) -> Session:
     """Open a session: listen and connect as configured, and return when the network is reached."""
     return Opening(config, timestamp_callback).finish()
 
@@ -138,7 +138,7 @@ def _node(settings: Settings) -> Node:
     unicast = settings.transport.unicast
     queue = settings.transport.link.tx.queue
     congestion = queue.congestion_control
-    limits = Limits(
+    limits = NodeLimits(
         open_timeout=unicast.open_timeout / 1000,
         accept_timeout=unicast.accept_timeout / 1000,
         callers=settings.limits.for_callers(unicast.accept_pending, unicast.max_sessions),
@@ -146,25 +146,25 @@ def _node(settings: Settings) -> Node:
         session_reassembly=settings.limits.reassembly.session(settings.transport.link.rx.max_message_size),
         total_reassembly=settings.limits.reassembly.total(settings.transport.link.rx.max_message_size),
         keep_alives=settings.transport.link.tx.keep_alive,
-        patience=Patience(
+        patience=WriterSettings(
             drop_after=congestion.drop.wait_before_drop / 1e6,
             block=congestion.block.wait_before_close / 1e6,
             flow=queue.batching.time_limit / 1000,
             max_backlog=queue.max_backlog,
         ),
     )
-    own = identity(zid, whatami)
+    own = make_identity(zid, whatami)
     told = settings.scouting.gossip
-    gossip = Gossip(own.zid, whatami, roles(told.target), told.multihop) if told.enabled else None
-    policy, rules, interception = _policy(settings, own.zid), _rules(settings), interception_of(settings)
+    gossip = GossipProtocol(own.zid, whatami, parse_roles(told.target), told.multihop) if told.enabled else None
+    policy, rules, interception = _policy(settings, own.zid), _rules(settings), make_interceptor_config(settings)
     return Node(own, _offer(settings), limits, policy, gossip, rules, interception)
 
 
-def _policy(settings: Settings, zid: wire.ZenohId) -> Policy:
+def _policy(settings: Settings, zid: wire.ZenohId) -> RouterPolicy:
     timestamping = settings.timestamping
-    stamping = Stamping(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
+    stamping = TimestampPolicy(zid, HybridClock(), time.time_ns, timestamping.drop_future_timestamp)
     weights = settings.routing.router.linkstate.transport_weights
-    return Policy(
+    return RouterPolicy(
         query_timeout=settings.queries_default_timeout / 1000,
         max_query_timeout=settings.queries_max_timeout / 1000,
         answer_timeout=settings.routing.interests.timeout / 1000,
@@ -184,13 +184,13 @@ def _relays(settings: Settings) -> bool:
     return settings.routing.peers == "relay" and settings.routing.router.accept is None and settings.mode != "client"
 
 
-def _offer(settings: Settings) -> Offer:
+def _offer(settings: Settings) -> Capabilities:
     transport = settings.transport
     login = transport.auth.usrpwd
     credentials = None
     if login.user is not None and login.password is not None:
         credentials = Credentials(login.user.encode(), login.password.encode())
-    return Offer(
+    return Capabilities(
         resolution=RESOLUTIONS[transport.link.tx.sequence_number_resolution],
         batch_size=transport.link.tx.batch_size,
         lease_ms=transport.link.tx.lease,
@@ -204,10 +204,10 @@ def _offer(settings: Settings) -> Offer:
     )
 
 
-def _rules(settings: Settings) -> Rules:
+def _rules(settings: Settings) -> GroupSettings:
     """How this node speaks in multicast groups."""
     multicast, link = settings.transport.multicast, settings.transport.link
-    return Rules(
+    return GroupSettings(
         resolution=RESOLUTIONS[link.tx.sequence_number_resolution],
         batch_size=min(link.tx.batch_size, DEFAULT_BATCH_SIZE),
         lease_ms=link.tx.lease,

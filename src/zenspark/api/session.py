@@ -24,15 +24,15 @@ from zenspark.api.entities import (
     pose,
 )
 from zenspark.api.info import SessionInfo
-from zenspark.engine.direct_queries import Question
-from zenspark.engine.matching import Matching
-from zenspark.engine.publisher import Publication, Publishing
-from zenspark.engine.qos_overrides import Overrides
-from zenspark.engine.runtime import Hub
+from zenspark.engine.direct_queries import QueryRequest
+from zenspark.engine.matching import MatchingTracker
+from zenspark.engine.publisher import CachedPublisher, PublishSettings
+from zenspark.engine.qos_overrides import QosOverrides
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
-from zenspark.router.face import Kind
-from zenspark.types.arguments import choice, expect, flag, quantity, seconds
+from zenspark.router.face import DeclarationKind
+from zenspark.types.arguments import require_type_or_default, require_type, to_bool, to_count, to_timeout
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import (
     CongestionControl,
@@ -45,17 +45,17 @@ from zenspark.types.enums import (
     ReplyKeyExpr,
 )
 from zenspark.types.ids import EntityGlobalId, SourceInfo, ZenohId
-from zenspark.types.query import ANY_KEY
+from zenspark.types.query import ANY_KEY_PARAMETER
 from zenspark.types.selector import Parameters, Selector
 from zenspark.types.timestamp_stack import TimestampInstrumentation
 from zenspark.types.timestamps import Timestamp
-from zenspark.types.wire_value import describe
+from zenspark.types.wire_value import rust_repr
 from zenspark.types.zbytes import IntoZBytes, ZBytes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
 if TYPE_CHECKING:
-    from zenspark.engine.batch_publisher import Batches
+    from zenspark.engine.batch_publisher import BatchOrTable
 
 IntoKeyExpr = KeyExpr | str
 
@@ -74,13 +74,13 @@ class Session:
     `end` closes what is behind it; it can be called again, from any thread, and must not refer to the session.
     """
 
-    def __init__(self, hub: Hub, query_timeout: float, end: Callable[[], None], overrides: Overrides) -> None:
+    def __init__(self, hub: SessionRuntime, query_timeout: float, end: Callable[[], None], overrides: QosOverrides) -> None:
         self._hub = hub
         self._query_timeout = query_timeout
         self._end = end
         self._overrides = overrides
         self._entity_id = hub.next_id()
-        self._publications: dict[tuple[object, ...], Publication] = {}
+        self._publications: dict[tuple[object, ...], CachedPublisher] = {}
         self._info = SessionInfo(hub)
         self._declared: set[str] = set()
         """The key expressions that were declared here: only these can be undeclared."""
@@ -100,7 +100,7 @@ class Session:
             self._hub.later(lambda: threading.Thread(target=end, name="zenspark-close", daemon=True).start())
 
     def __repr__(self) -> str:
-        return describe(self, zid=self.zid(), closed=self.is_closed())
+        return rust_repr(self, zid=self.zid(), closed=self.is_closed())
 
     def close(self) -> None:
         """End the session with all its entities, when what it published is written; a second time does nothing."""
@@ -192,7 +192,7 @@ class Session:
 
     def put_batch(
         self,
-        batch: Batches,
+        batch: BatchOrTable,
         *,
         encoding: Encoding | str | None = None,
         congestion_control: CongestionControl | None = None,
@@ -205,20 +205,20 @@ class Session:
         Where a row says nothing, the arguments count, with the defaults of `put`: a full link drops rows, unless
         `congestion_control` or a column says BLOCK. Returns how many rows were dropped, counted for each neighbour.
         """
-        from zenspark.engine.batch_publisher import Bulk  # here, as it loads pyarrow, which other programs do without
+        from zenspark.engine.batch_publisher import BatchPublisher  # here, as it loads pyarrow, which other programs do without
 
         self._hub.check()
         publishing = _publishing(encoding, congestion_control, priority, express, None, allowed_destination)
-        return Bulk(self._hub, publishing, treat=self._overrides.of if self._overrides else None).put(batch)
+        return BatchPublisher(self._hub, publishing, treat=self._overrides.of if self._overrides else None).put(batch)
 
-    def _publication(self, settings: tuple[Any, ...]) -> Publication:
+    def _publication(self, settings: tuple[Any, ...]) -> CachedPublisher:
         """Get ready to publish, and remember how."""
         key_expr, encoding, congestion, priority, express, destination = settings
         publishing = _publishing(encoding, congestion, priority, express, None, destination)
         if len(self._publications) >= MAX_PUBLICATIONS:
             self._publications.clear()
         key = self._hub.key(key_expr)
-        publication = Publication(self._hub, key, self._overrides.of(key, publishing))
+        publication = CachedPublisher(self._hub, key, self._overrides.of(key, publishing))
         self._publications[settings] = publication
         return publication
 
@@ -244,7 +244,7 @@ class Session:
         self._hub.await_links()
         publishing = _publishing(encoding, congestion_control, priority, express, reliability, allowed_destination)
         if timestamping is not None:
-            publishing = msgspec.structs.replace(publishing, stamps=flag(timestamping))
+            publishing = msgspec.structs.replace(publishing, stamps=to_bool(timestamping))
         key = self._hub.key(key_expr)
         return Publisher(self._hub, key, self._overrides.of(key, publishing))
 
@@ -256,7 +256,7 @@ class Session:
         """Receive what is published on the keys that match."""
         self._hub.check()
         self._hub.await_links()
-        key, origin = self._hub.key(key_expr), choice(Locality, allowed_origin, Locality.ANY)
+        key, origin = self._hub.key(key_expr), require_type_or_default(Locality, allowed_origin, Locality.ANY)
         return Subscriber(self._hub, key, origin, self._hub.attach(handler))
 
     def declare_queryable(
@@ -270,8 +270,8 @@ class Session:
         """Answer queries on the keys that match."""
         self._hub.check()
         self._hub.await_links()
-        key, origin = self._hub.key(key_expr), choice(Locality, allowed_origin, Locality.ANY)
-        return Queryable(self._hub, key, flag(complete), origin, self._hub.attach(handler))
+        key, origin = self._hub.key(key_expr), require_type_or_default(Locality, allowed_origin, Locality.ANY)
+        return Queryable(self._hub, key, to_bool(complete), origin, self._hub.attach(handler))
 
     # -- ask
 
@@ -321,7 +321,7 @@ class Session:
         question = _question(
             self._hub,
             chosen,
-            timeout=seconds(timeout, self._query_timeout, endless=True),
+            timeout=to_timeout(timeout, self._query_timeout, endless=True),
             target=target,
             consolidation=consolidation,
             accept_replies=accept_replies,
@@ -360,7 +360,7 @@ class Session:
         question = partial(
             _question,
             self._hub,
-            timeout=seconds(timeout, self._query_timeout, endless=True),
+            timeout=to_timeout(timeout, self._query_timeout, endless=True),
             target=target,
             consolidation=consolidation,
             accept_replies=accept_replies,
@@ -370,20 +370,20 @@ class Session:
             allowed_destination=allowed_destination,
             budget=budget,
         )
-        matching = Matching(
+        matching = MatchingTracker(
             self._hub,
-            Kind.QUERYABLE,
+            DeclarationKind.QUERYABLE,
             key,
-            choice(Locality, allowed_destination, Locality.ANY),
+            require_type_or_default(Locality, allowed_destination, Locality.ANY),
             only_complete=target is QueryTarget.ALL_COMPLETE,
         )
-        return Querier(self._hub, key, matching, choice(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT), question)
+        return Querier(self._hub, key, matching, require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT), question)
 
 
 class Liveliness:
     """Tokens of a session: declare them, ask for them, be told of them."""
 
-    def __init__(self, hub: Hub, query_timeout: float) -> None:
+    def __init__(self, hub: SessionRuntime, query_timeout: float) -> None:
         self._hub = hub
         self._query_timeout = query_timeout
 
@@ -399,7 +399,7 @@ class Liveliness:
         """Be told of tokens that appear and disappear; with `history` also of those that are there."""
         self._hub.check()
         self._hub.await_links()
-        return LivelinessSubscriber(self._hub, self._hub.key(key_expr), flag(history), self._hub.attach(handler))
+        return LivelinessSubscriber(self._hub, self._hub.key(key_expr), to_bool(history), self._hub.attach(handler))
 
     def get(
         self,
@@ -411,7 +411,7 @@ class Liveliness:
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask for the tokens there are."""
         self._hub.check()
-        limit = seconds(timeout, self._query_timeout)
+        limit = to_timeout(timeout, self._query_timeout)
         key = self._hub.key(key_expr)
         cancelling = Cancelling(self._hub, cancellation_token, handler)
         attached = self._hub.attach(cancelling.handler)
@@ -420,7 +420,7 @@ class Liveliness:
 
 
 def _question(
-    hub: Hub,
+    hub: SessionRuntime,
     selector: Selector,
     *,
     timeout: float,
@@ -438,31 +438,31 @@ def _question(
     attachment: IntoZBytes | None = None,
     source_info: SourceInfo | None = None,
     timestamp_instrumentation: TimestampInstrumentation | None = None,
-) -> Question:
+) -> QueryRequest:
     """What a query asks for, from what users say."""
     parameters = selector.parameters
     chosen = _mode(consolidation)
-    any_key = choice(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT) is ReplyKeyExpr.ANY or ANY_KEY in parameters
-    if any_key and ANY_KEY not in parameters:
-        parameters.insert(ANY_KEY, "")
+    any_key = require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT) is ReplyKeyExpr.ANY or ANY_KEY_PARAMETER in parameters
+    if any_key and ANY_KEY_PARAMETER not in parameters:
+        parameters.insert(ANY_KEY_PARAMETER, "")
     query = messages.Query(
         consolidation=chosen.to_wire(),
         parameters=_checked(str(parameters)),
-        source_info=None if source_info is None else expect(SourceInfo, source_info).to_wire(),
+        source_info=None if source_info is None else require_type(SourceInfo, source_info).to_wire(),
         body=_query_body(payload, encoding),
         attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
     )
-    return Question(
+    return QueryRequest(
         key_expr=selector.key_expr,
         query=query,
-        target=choice(QueryTarget, target, QueryTarget.DEFAULT).to_wire(),
+        target=require_type_or_default(QueryTarget, target, QueryTarget.DEFAULT).to_wire(),
         qos=_qos(congestion_control or CongestionControl.BLOCK, priority, express),
         timeout=timeout,
         mode=_resolved(chosen, parameters),
         any_key=any_key,
-        destination=choice(Locality, allowed_destination, Locality.ANY),
-        budget=quantity(budget),
-        timestamp=None if timestamp is None else expect(Timestamp, timestamp).to_wire(),
+        destination=require_type_or_default(Locality, allowed_destination, Locality.ANY),
+        budget=to_count(budget),
+        timestamp=None if timestamp is None else require_type(Timestamp, timestamp).to_wire(),
         stack=hub.stack(timestamp_instrumentation),
     )
 
@@ -484,9 +484,9 @@ def _query_body(payload: IntoZBytes | None, encoding: Encoding | str | None) -> 
 
 def _qos(congestion: CongestionControl | None, priority: Priority | None, express: bool | None) -> wire.QoS:
     return wire.QoS(
-        choice(Priority, priority, Priority.DEFAULT).to_wire(),
-        choice(CongestionControl, congestion, CongestionControl.DEFAULT).to_wire(),
-        flag(express),
+        require_type_or_default(Priority, priority, Priority.DEFAULT).to_wire(),
+        require_type_or_default(CongestionControl, congestion, CongestionControl.DEFAULT).to_wire(),
+        to_bool(express),
     )
 
 
@@ -497,18 +497,18 @@ def _publishing(
     express: bool | None,
     reliability: Reliability | None,
     destination: Locality | None,
-) -> Publishing:
-    return Publishing(
+) -> PublishSettings:
+    return PublishSettings(
         wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire(),
         _qos(congestion, priority, express),
-        choice(Reliability, reliability, Reliability.RELIABLE) is Reliability.RELIABLE,
-        choice(Locality, destination, Locality.ANY),
+        require_type_or_default(Reliability, reliability, Reliability.RELIABLE) is Reliability.RELIABLE,
+        require_type_or_default(Locality, destination, Locality.ANY),
     )
 
 
 def _mode(consolidation: ConsolidationMode | QueryConsolidation | None) -> ConsolidationMode:
     chosen = consolidation.mode if isinstance(consolidation, QueryConsolidation) else consolidation
-    return choice(ConsolidationMode, chosen, ConsolidationMode.AUTO)
+    return require_type_or_default(ConsolidationMode, chosen, ConsolidationMode.AUTO)
 
 
 def _resolved(mode: ConsolidationMode, parameters: Parameters) -> ConsolidationMode:

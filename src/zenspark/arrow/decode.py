@@ -1,7 +1,7 @@
 """Columns of the wire as record batches, in two steps.
 
-`piece_of` copies what differs from row to row out of the receive buffer, once, and notes what the rows have in common:
-this is all that whoever reads the network waits for. `batch_of` makes one record batch of many pieces: payloads stay
+`chunk_from_rows` copies what differs from row to row out of the receive buffer, once, and notes what the rows have in common:
+this is all that whoever reads the network waits for. `concat_chunks` makes one record batch of many pieces: payloads stay
 where they are, one behind the other on a board, and columns in which all rows are alike, as most are, are slices of
 those of a batch made before. There is no Python object per sample.
 """
@@ -20,19 +20,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.arrow.schema import SCHEMA, UTC
-from zenspark.transport.receiver import Pushes
+from zenspark.transport.receiver import PushRun
 from zenspark.wire.columns import Columns, Kind, Shape, Spans, room
 from zenspark.wire.values import Encoding, EntityId, QoS, ZenohId
 
-SPREAD = 65536
+MAX_CACHED_ROWS = 65536
 """How many rows of one value are made at most to be used again and again."""
-MOST = 100_000
+MAX_CACHED_TEMPLATES = 100_000
 """How many shapes are remembered, each with its key: more would let whoever publishes ever new keys fill the memory."""
-LONGEST = 64
+MAX_CACHED_TEXT_CHARACTERS = 64
 """The longest text of which so many are kept."""
-PLACES = {name: place for place, name in enumerate(SCHEMA.names)}
+COLUMN_INDEX = {name: place for place, name in enumerate(SCHEMA.names)}
 FIELDS = {field.name: field for field in SCHEMA}
-KINDS = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
+KIND_NAMES = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
 INDEX, NTP64, SN, OFFSET, ENDS = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32(), pa.int32()
 SMALLEST_BOARD, LARGEST_BOARD = 1 << 16, 1 << 22
 """Bytes of memory that several pieces share;"""
@@ -42,7 +42,7 @@ SHORT, LONG = 0.1, 1.0
 Value: TypeAlias = str | int | bool | None
 
 
-class Common(NamedTuple):
+class SharedValues(NamedTuple):
     """What rows have in common: the columns of the schema that do not differ from one to the next."""
 
     key: str | None
@@ -67,11 +67,11 @@ class Common(NamedTuple):
         timestamp_id: ZenohId | None,
         source: EntityId | None,
         via: str | None,
-    ) -> Common:
+    ) -> SharedValues:
         """The values as the schema has them."""
-        return Common(
+        return SharedValues(
             key,
-            KINDS[kind],
+            KIND_NAMES[kind],
             str(encoding),
             None if timestamp_id is None else str(timestamp_id),
             None if source is None else str(source.zid),
@@ -84,10 +84,10 @@ class Common(NamedTuple):
         )
 
 
-class Piece(msgspec.Struct, frozen=True):
+class RowChunk(msgspec.Struct, frozen=True):
     """Rows that came together. A column that no row has anything in is None, as is the index where all are alike."""
 
-    commons: tuple[Common, ...]
+    commons: tuple[SharedValues, ...]
     index: pa.Array | None
     """For each row the place of what it has in common with others."""
     payload: pa.Array
@@ -99,10 +99,10 @@ class Piece(msgspec.Struct, frozen=True):
     received_at: int
     size: int
     """How many bytes of payload it brings, more or less."""
-    board: Board | None = None
+    board: PayloadArena | None = None
     """Where its payload lies, if with those of others."""
 
-    def is_followed_by(self, other: Piece) -> bool:
+    def is_followed_by(self, other: RowChunk) -> bool:
         """Whether the payload of another lies right behind, so that both are one without a copy."""
         payload = self.payload
         return other.board is self.board is not None and other.payload.offset == payload.offset + len(payload)
@@ -111,11 +111,11 @@ class Piece(msgspec.Struct, frozen=True):
     def num_rows(self) -> int:
         return len(self.payload)
 
-    def split(self, rows: int) -> tuple[Piece, Piece]:
+    def split(self, rows: int) -> tuple[RowChunk, RowChunk]:
         """The first so many rows, and the others."""
         return self._with(lambda array: array[:rows], self.board), self._with(lambda array: array[rows:], self.board)
 
-    def wanted(self) -> Piece:
+    def wanted(self) -> RowChunk:
         """Only the rows that have a key."""
         if None not in (common.key for common in self.commons):
             return self
@@ -123,51 +123,51 @@ class Piece(msgspec.Struct, frozen=True):
         mask = pa.repeat(has_key[0], self.num_rows) if self.index is None else has_key.take(self.index)
         return self._with(lambda array: array.filter(mask))
 
-    def _with(self, change: Callable[[pa.Array], pa.Array], board: Board | None = None) -> Piece:
+    def _with(self, change: Callable[[pa.Array], pa.Array], board: PayloadArena | None = None) -> RowChunk:
         columns = (self.index, self.payload, self.attachment, self.ntp64, self.sn)
         index, payload, attachment, ntp64, sn = (None if one is None else change(one) for one in columns)
-        return Piece(self.commons, index, payload, attachment, ntp64, sn, self.received_at, self.size, board)
+        return RowChunk(self.commons, index, payload, attachment, ntp64, sn, self.received_at, self.size, board)
 
 
 # -- from the wire -------------------------------------------------------------------------------------------------
 
 
-class Template:
+class ChunkTemplate:
     """Shapes that differ only in their keys, as far as pieces are concerned."""
 
     __slots__ = ("_common", "commons", "has_attachment", "has_source", "has_stamp", "is_put")
 
     def __init__(self, shape: Shape, via: str) -> None:
         one = shape
-        self._common = Common.of(
+        self._common = SharedValues.of(
             None, one.kind, one.encoding, one.qos, one.reliable, one.timestamp_id, one.source, via
         )[1:]
-        self.commons: dict[str | None, Common] = {}
+        self.commons: dict[str | None, SharedValues] = {}
         """By key what rows have in common."""
         self.is_put = one.kind is Kind.PUT
         self.has_attachment = one.has_attachment
         self.has_stamp = one.timestamp_id is not None
         self.has_source = one.source is not None
 
-    def on(self, key: str | None) -> Common:
+    def on(self, key: str | None) -> SharedValues:
         """What rows on a key have in common; from then on it is known."""
-        common = self.commons[key] = Common(key, *self._common)
+        common = self.commons[key] = SharedValues(key, *self._common)
         return common
 
 
-class Memory:
+class TemplateCache:
     """What was found out about the shapes that came from some neighbours, by all but their keys."""
 
     __slots__ = ("_templates", "size")
 
     def __init__(self) -> None:
-        self._templates: dict[tuple[str, ZenohId | None], dict[object, Template]] = {}
+        self._templates: dict[tuple[str, ZenohId | None], dict[object, ChunkTemplate]] = {}
         self.size = 0
         """How many keys are known, again for each template."""
 
-    def templates(self, pushes: Pushes, via: str) -> list[Template]:
+    def templates(self, pushes: PushRun, via: str) -> list[ChunkTemplate]:
         """Those of the shapes of some publications."""
-        if self.size >= MOST:
+        if self.size >= MAX_CACHED_TEMPLATES:
             self._templates.clear()
             self.size = 0
         known = self._templates.setdefault((via, pushes.stamped_by), {})
@@ -178,11 +178,11 @@ class Memory:
             template = known.get(keyless)
             if template is None:
                 # Publications on ever new keys are mostly of a few shapes but for the key; to decode one takes long.
-                template = known[keyless] = Template(pushes.shape_at(index), via)
+                template = known[keyless] = ChunkTemplate(pushes.shape_at(index), via)
             found.append(template)
         return found
 
-    def common(self, template: Template, key: str | None) -> Common:
+    def common(self, template: ChunkTemplate, key: str | None) -> SharedValues:
         """What rows of a shape have in common."""
         common = template.commons.get(key)
         if common is None:
@@ -191,7 +191,7 @@ class Memory:
         return common
 
 
-class Board:
+class PayloadArena:
     """Memory for the payloads of several pieces, one behind the other: so they are one column without a copy."""
 
     __slots__ = ("_data", "_offsets", "_views", "rows")
@@ -223,14 +223,14 @@ class Board:
         return pa.Array.from_buffers(pa.binary(), count, [None, offsets, self._data.slice(start, stop - start)], 0)
 
 
-class Shelf:
+class ArenaPool:
     """Has boards, one after the other, each as large as what comes within a fraction of a second.
 
     That is what somebody keeps who keeps one piece.
     """
 
     def __init__(self) -> None:
-        self.board = Board(0, 0)
+        self.board = PayloadArena(0, 0)
         self._size = SMALLEST_BOARD
         self._begun = 0.0
 
@@ -251,25 +251,25 @@ class Shelf:
         elif lasted > LONG:
             self._size = max(self._size // 2, SMALLEST_BOARD)
         times = max(self._size // max(size, rows), 1)
-        self.board = Board(rows * times, max(size, self._size))
+        self.board = PayloadArena(rows * times, max(size, self._size))
 
 
-def piece_of(
-    pushes: Pushes, keys: list[str | None], via: str, now_us: int, memory: Memory, shelf: Shelf | None = None
-) -> Piece:
+def chunk_from_rows(
+    pushes: PushRun, keys: list[str | None], via: str, now_us: int, memory: TemplateCache, shelf: ArenaPool | None = None
+) -> RowChunk:
     """The rows whose shape has a key, copied unless they last, onto a shelf; the others are for somebody else."""
     columns = pushes.columns
     where = slice(pushes.start, pushes.stop)
     templates = memory.templates(pushes, via)
     shapes = set(templates)
-    payload, size, board = _payload_of(pushes, shelf, all_put=all(one.is_put for one in shapes))
-    piece = Piece(
+    payload, size, board = _payload_column(pushes, shelf, all_put=all(one.is_put for one in shapes))
+    piece = RowChunk(
         tuple(map(memory.common, templates, keys)),
-        None if len(keys) == 1 else _copied(columns.shape[where], INDEX),
+        None if len(keys) == 1 else _copy_column(columns.shape[where], INDEX),
         payload,
-        _gathered(columns.attachments(), where) if any(one.has_attachment for one in shapes) else None,
-        _copied(columns.timestamp[where], NTP64) if any(one.has_stamp for one in shapes) else None,
-        _copied(columns.source_sns()[where], SN) if any(one.has_source for one in shapes) else None,
+        _pack_binary(columns.attachments(), where) if any(one.has_attachment for one in shapes) else None,
+        _copy_column(columns.timestamp[where], NTP64) if any(one.has_stamp for one in shapes) else None,
+        _copy_column(columns.source_sns()[where], SN) if any(one.has_source for one in shapes) else None,
         now_us,
         size,
         board,
@@ -277,32 +277,32 @@ def piece_of(
     return piece.wanted()
 
 
-def _payload_of(pushes: Pushes, shelf: Shelf | None, *, all_put: bool) -> tuple[pa.Array, int, Board | None]:
+def _payload_column(pushes: PushRun, shelf: ArenaPool | None, *, all_put: bool) -> tuple[pa.Array, int, PayloadArena | None]:
     """The payloads, their bytes, and where they lie with others, if they do."""
     columns = pushes.columns
     if pushes.is_lasting and all_put:
-        return _lasting(columns), len(columns.data), None
+        return _zero_copy_payload(columns), len(columns.data), None
     spans = columns.payloads()
     if shelf is None or not all_put:
-        payload = _gathered(spans, slice(pushes.start, pushes.stop))
+        payload = _pack_binary(spans, slice(pushes.start, pushes.stop))
         return payload, payload.buffers()[2].size, None
     size = shelf.add(spans)
     board = shelf.board
     return board.payload(board.rows - spans.count + pushes.start, pushes.stop - pushes.start), size, board
 
 
-def _copied(view: memoryview, kind: pa.DataType) -> pa.Array:
+def _copy_column(view: memoryview, kind: pa.DataType) -> pa.Array:
     """A copy of a column of the wire: its memory is used again for the next rows."""
     return pa.Array.from_buffers(kind, len(view), [None, pa.py_buffer(view.tobytes())])
 
 
-def _lasting(columns: Columns) -> pa.Array:
+def _zero_copy_payload(columns: Columns) -> pa.Array:
     """The payload of the one row there is, where it lies."""
     bounds = pa.py_buffer(columns.payload_start.tobytes() + columns.payload_stop.tobytes())
     return pa.Array.from_buffers(pa.binary(), 1, [None, bounds, pa.py_buffer(columns.data)])
 
 
-def _gathered(spans: Spans, where: slice) -> pa.Array:
+def _pack_binary(spans: Spans, where: slice) -> pa.Array:
     found = spans.gather()
     validity = None if found.validity is None else pa.py_buffer(found.validity)
     buffers = [validity, pa.py_buffer(found.offsets), pa.py_buffer(found.data)]
@@ -312,14 +312,14 @@ def _gathered(spans: Spans, where: slice) -> pa.Array:
 # -- to a record batch ---------------------------------------------------------------------------------------------
 
 
-class Gathered(msgspec.Struct, frozen=True):
+class ConcatenatedColumns(msgspec.Struct, frozen=True):
     """Many pieces as one: a value for each row where rows differ, and what they have in common only once.
 
     A column that no row has anything in is None.
     """
 
     rows: int
-    commons: tuple[Common, ...]
+    commons: tuple[SharedValues, ...]
     """What rows have in common,"""
     index: pa.Array | None
     """and for each row the place of its values there; None where all are alike."""
@@ -332,7 +332,7 @@ class Gathered(msgspec.Struct, frozen=True):
     @property
     def values(self) -> dict[str, tuple[Value, ...]]:
         """By column what rows have in common."""
-        return dict(zip(Common._fields, zip(*self.commons, strict=True), strict=True))
+        return dict(zip(SharedValues._fields, zip(*self.commons, strict=True), strict=True))
 
     def named(self, names: str, column: pa.Array | None) -> pa.Array | None:
         """A column only where rows have a value of that name."""
@@ -344,72 +344,72 @@ class Gathered(msgspec.Struct, frozen=True):
         return pc.if_else(pa.array(has_name).take(self.index), column, None)
 
 
-def gathered(pieces: Sequence[Piece]) -> Gathered:
+def concat_columns(pieces: Sequence[RowChunk]) -> ConcatenatedColumns:
     """The rows of pieces, none of them empty, behind one another."""
-    places: dict[Common, int] = {}
+    places: dict[SharedValues, int] = {}
     known = {id(common): common for piece in pieces for common in piece.commons}  # to compare them takes longer
     numbers = {number: places.setdefault(common, len(places)) for number, common in known.items()}
-    return Gathered(
+    return ConcatenatedColumns(
         sum(piece.num_rows for piece in pieces),
         tuple(places),
         None if len(places) == 1 else pa.concat_arrays([_index(piece, numbers) for piece in pieces]),
-        _payload(pieces),
-        _joined(pieces, [piece.attachment for piece in pieces]),
-        _joined(pieces, [piece.ntp64 for piece in pieces]),
-        _joined(pieces, [piece.sn for piece in pieces]),
-        _times(pieces),
+        _concat_payloads(pieces),
+        _concat_optional(pieces, [piece.attachment for piece in pieces]),
+        _concat_optional(pieces, [piece.ntp64 for piece in pieces]),
+        _concat_optional(pieces, [piece.sn for piece in pieces]),
+        _received_at_column(pieces),
     )
 
 
-def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:
+def concat_chunks(pieces: Sequence[RowChunk]) -> pa.RecordBatch:
     """One record batch of the schema from pieces, none of them empty."""
-    all_rows = gathered(pieces)
-    batch = _common_columns(all_rows)
-    for name, column in _own_columns(all_rows):
+    all_rows = concat_columns(pieces)
+    batch = _shared_batch(all_rows)
+    for name, column in _row_columns(all_rows):
         if column is not None:
-            batch = batch.set_column(PLACES[name], FIELDS[name], column)
+            batch = batch.set_column(COLUMN_INDEX[name], FIELDS[name], column)
     return batch
 
 
-def _own_columns(all_rows: Gathered) -> Iterator[tuple[str, pa.Array | None]]:
+def _row_columns(all_rows: ConcatenatedColumns) -> Iterator[tuple[str, pa.Array | None]]:
     """The columns in which rows differ, None where no row has anything."""
     yield "payload", all_rows.payload
     yield "attachment", all_rows.attachment
     ntp64 = all_rows.named("timestamp_id", all_rows.ntp64)
     if ntp64 is not None:
         yield "timestamp_ntp64", ntp64.view(pa.int64())
-        yield "timestamp", microseconds(ntp64)
+        yield "timestamp", ntp64_to_microseconds(ntp64)
     sn = all_rows.named("source_zid", all_rows.sn)
     yield "source_sn", None if sn is None else sn.cast(pa.int64())
     yield "received_at", pc.run_end_decode(all_rows.received_at)
 
 
-def _common_columns(all_rows: Gathered) -> pa.RecordBatch:
+def _shared_batch(all_rows: ConcatenatedColumns) -> pa.RecordBatch:
     """What rows have in common, with nothing in the other columns."""
     first, rows = all_rows.commons[0], all_rows.rows
-    if all_rows.index is None and rows <= SPREAD and not any(map(_is_long, first)):
-        return _alike_batch(first, _rounded(rows)).slice(0, rows)
-    return _batch_of_common(all_rows.values, all_rows.index, rows)
+    if all_rows.index is None and rows <= MAX_CACHED_ROWS and not any(map(_is_too_long_to_cache, first)):
+        return _cached_constant_batch(first, _round_up_to_power_of_two(rows)).slice(0, rows)
+    return _batch_from_shared(all_rows.values, all_rows.index, rows)
 
 
 @lru_cache(maxsize=16)
-def _alike_batch(common: Common, rows: int) -> pa.RecordBatch:
-    return _batch_of_common({name: (value,) for name, value in common._asdict().items()}, None, rows)
+def _cached_constant_batch(common: SharedValues, rows: int) -> pa.RecordBatch:
+    return _batch_from_shared({name: (value,) for name, value in common._asdict().items()}, None, rows)
 
 
-def _batch_of_common(values: dict[str, tuple[Value, ...]], index: pa.Array | None, rows: int) -> pa.RecordBatch:
+def _batch_from_shared(values: dict[str, tuple[Value, ...]], index: pa.Array | None, rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
-        [_spread(field.type, values.get(field.name, (None,)), index, rows) for field in SCHEMA], schema=SCHEMA
+        [_take_shared(field.type, values.get(field.name, (None,)), index, rows) for field in SCHEMA], schema=SCHEMA
     )
 
 
-def _index(piece: Piece, numbers: dict[int, int]) -> pa.Array:
+def _index(piece: RowChunk, numbers: dict[int, int]) -> pa.Array:
     """For each row of a piece the place of what it has in common, among those of all pieces, given by their ids."""
     own = pa.array([numbers[id(common)] for common in piece.commons], INDEX)
     return pa.repeat(own[0], piece.num_rows) if piece.index is None else own.take(piece.index)
 
 
-def _joined(pieces: Sequence[Piece], arrays: list[pa.Array | None]) -> pa.Array | None:
+def _concat_optional(pieces: Sequence[RowChunk], arrays: list[pa.Array | None]) -> pa.Array | None:
     """The arrays of the pieces behind one another, null where one has none; None if none of them has one."""
     there = [array for array in arrays if array is not None]
     if len(arrays) == 1 or not there:
@@ -420,57 +420,57 @@ def _joined(pieces: Sequence[Piece], arrays: list[pa.Array | None]) -> pa.Array 
     )
 
 
-def _payload(pieces: Sequence[Piece]) -> pa.Array:
+def _concat_payloads(pieces: Sequence[RowChunk]) -> pa.Array:
     """The payloads of the pieces behind one another: where they lie, if they do so, else copied."""
     first, last = pieces[0], pieces[-1]
-    if first.board is not None and all(starmap(Piece.is_followed_by, pairwise(pieces))):  # and so of one board
+    if first.board is not None and all(starmap(RowChunk.is_followed_by, pairwise(pieces))):  # and so of one board
         start = first.payload.offset
         return first.board.column(start, last.payload.offset + last.num_rows - start)
-    return _joined(pieces, [piece.payload for piece in pieces])
+    return _concat_optional(pieces, [piece.payload for piece in pieces])
 
 
-def _times(pieces: Sequence[Piece]) -> pa.RunEndEncodedArray:
+def _received_at_column(pieces: Sequence[RowChunk]) -> pa.RunEndEncodedArray:
     """For each row when its piece came."""
-    ends = _numbers(ENDS, "i", accumulate(piece.num_rows for piece in pieces))
-    return pa.RunEndEncodedArray.from_arrays(ends, _numbers(UTC, "q", (piece.received_at for piece in pieces)))
+    ends = _number_column(ENDS, "i", accumulate(piece.num_rows for piece in pieces))
+    return pa.RunEndEncodedArray.from_arrays(ends, _number_column(UTC, "q", (piece.received_at for piece in pieces)))
 
 
-def _numbers(kind: pa.DataType, form: str, values: Iterable[int]) -> pa.Array:
+def _number_column(kind: pa.DataType, form: str, values: Iterable[int]) -> pa.Array:
     """A few numbers that are there: quicker than what looks for others."""
     numbers = array(form, values)
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
-def _spread(kind: pa.DataType, values: tuple[Value, ...], index: pa.Array | None, rows: int) -> pa.Array:
+def _take_shared(kind: pa.DataType, values: tuple[Value, ...], index: pa.Array | None, rows: int) -> pa.Array:
     """A column from the values rows have in common."""
     if index is None or len(set(values)) == 1:
-        return alike(kind, values[0], rows)
+        return constant_column(kind, values[0], rows)
     return pa.array(values, kind).take(index)
 
 
-def alike(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
+def constant_column(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
     """A column of one value, part of one made before if that is not too much to keep."""
-    if rows > SPREAD or _is_long(value):
+    if rows > MAX_CACHED_ROWS or _is_too_long_to_cache(value):
         return pa.repeat(pa.scalar(value, kind), rows)
-    return _made_before(kind, value, _rounded(rows))[:rows]
+    return _cached_constant_column(kind, value, _round_up_to_power_of_two(rows))[:rows]
 
 
-def _is_long(value: Value) -> bool:
+def _is_too_long_to_cache(value: Value) -> bool:
     """Whether so many of a value are too much to keep."""
-    return isinstance(value, str) and len(value) > LONGEST
+    return isinstance(value, str) and len(value) > MAX_CACHED_TEXT_CHARACTERS
 
 
-def _rounded(rows: int) -> int:
+def _round_up_to_power_of_two(rows: int) -> int:
     """A power of two from so many on."""
     return 1 << (rows - 1).bit_length() if rows else 0
 
 
 @lru_cache(maxsize=256)
-def _made_before(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
+def _cached_constant_column(kind: pa.DataType, value: Value, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
-def microseconds(ntp64: pa.Array) -> pa.Array:
+def ntp64_to_microseconds(ntp64: pa.Array) -> pa.Array:
     """Clock readings as Unix time in microseconds, rounded."""
     seconds = pc.cast(pc.shift_right(ntp64, pa.scalar(32, pa.uint64())), pa.int64())
     fraction = pc.bit_wise_and(ntp64, pa.scalar(0xFFFF_FFFF, pa.uint64()))

@@ -15,7 +15,7 @@ import msgspec
 
 from zenspark.capture import lz4flex
 from zenspark.errors import DecodeError, LimitExceeded, UsageError
-from zenspark.transport.framing import COMPRESSED, Bytes, Deframer, Framing, decompress
+from zenspark.transport.framing import COMPRESSED, Bytes, Deframer, LengthPrefix, decompress
 from zenspark.wire import json_fields
 from zenspark.wire.codec import decode_bare_batch, decode_batch, encode
 from zenspark.wire.declare import Message
@@ -30,11 +30,11 @@ HANDSHAKE = ("INIT_SYN", "INIT_ACK", "OPEN_SYN", "OPEN_ACK")
 class Manner(NamedTuple):
     """How the batches of a link are to be read."""
 
-    framing: Framing = Framing.U16
+    framing: LengthPrefix = LengthPrefix.U16
     compression: bool = False
 
 
-MANNERS = (Manner(), Manner(Framing.U32), Manner(compression=True))
+MANNERS = (Manner(), Manner(LengthPrefix.U32), Manner(compression=True))
 """In the order they are tried."""
 
 
@@ -66,7 +66,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     def messages(self, manner: Manner) -> tuple[Message, ...]:
         """What is in it."""
-        decode = decode_bare_batch if manner.framing is Framing.U32 else decode_batch
+        decode = decode_bare_batch if manner.framing is LengthPrefix.U32 else decode_batch
         try:
             return decode(self.content)
         except DecodeError as error:
@@ -77,7 +77,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def read(
-    data: bytes, framing: Framing | None = None, compression: bool | None = None
+    data: bytes, framing: LengthPrefix | None = None, compression: bool | None = None
 ) -> tuple[Manner, list[tuple[Batch, tuple[Message, ...]]]]:
     """The batches of a link and what is in them, and how they had to be read; what is known narrows the guess.
 
@@ -144,7 +144,7 @@ class PushFields(msgspec.Struct, forbid_unknown_fields=True):
 class StreamFields(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A stream as fields; a batch inside `batches` is the same without `framing`."""
 
-    framing: Framing | None = None
+    framing: LengthPrefix | None = None
     batch_len: int | None = None
     compression_header: Literal[0, 1] | None = None
     decompressed: str | None = None
@@ -153,7 +153,7 @@ class StreamFields(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
     batches: list[StreamFields] | None = None
 
 
-def to_fields(data: bytes, framing: Framing | None = None, compression: bool | None = None) -> json_fields.Fields:
+def to_fields(data: bytes, framing: LengthPrefix | None = None, compression: bool | None = None) -> json_fields.Fields:
     """What the bytes of a link say."""
     manner, found = read(data, framing, compression)
     shown = [_batch_fields(batch, messages, manner) for batch, messages in found]
@@ -205,7 +205,7 @@ def from_fields(fields: object) -> bytes:
     return b"".join(_encode_batch(batch, stream.framing, f"fields.batches[{i}]") for i, batch in enumerate(batches))
 
 
-def _encode_batch(fields: StreamFields, framing: Framing, path: str) -> bytes:
+def _encode_batch(fields: StreamFields, framing: LengthPrefix, path: str) -> bytes:
     content = _content(fields, framing, path)
     if fields.compression_header == COMPRESSED:
         content = lz4flex.compress(content)
@@ -216,7 +216,7 @@ def _encode_batch(fields: StreamFields, framing: Framing, path: str) -> bytes:
     return framing.wrap(content)
 
 
-def _content(fields: StreamFields, framing: Framing, path: str) -> bytes:
+def _content(fields: StreamFields, framing: LengthPrefix, path: str) -> bytes:
     if fields.decompressed is not None:
         try:
             return bytes.fromhex(fields.decompressed)
@@ -232,6 +232,6 @@ def _content(fields: StreamFields, framing: Framing, path: str) -> bytes:
     return b"".join(map(encode, found))
 
 
-def _family(message: dict[str, Any], framing: Framing) -> type[Message]:
-    bare = framing is Framing.U32 and message.get("msg") not in (KeepAlive.NAME, Close.NAME)
+def _family(message: dict[str, Any], framing: LengthPrefix) -> type[Message]:
+    bare = framing is LengthPrefix.U32 and message.get("msg") not in (KeepAlive.NAME, Close.NAME)
     return NetworkMessage if bare else TransportMessage

@@ -21,8 +21,8 @@ import msgspec
 
 from zenspark.capture.byte_stream import Manner
 from zenspark.capture.direction import Broken, Direction, Found, Lost, Rules, Said, Side
-from zenspark.transport.framing import Bytes, Framing
-from zenspark.transport.handshake import Identity, Offer, Terms, negotiate
+from zenspark.transport.framing import Bytes, LengthPrefix
+from zenspark.transport.handshake import Capabilities, Identity, SessionParameters, negotiate
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import (
     Close,
@@ -99,12 +99,12 @@ def references(message: Message) -> Iterator[Reference]:
             yield "interest", interest
 
 
-def agreed(syn: InitSyn | None, ack: InitAck) -> Terms:
+def agreed(syn: InitSyn | None, ack: InitAck) -> SessionParameters:
     """The terms of a session; without the InitSyn, what the acceptor said."""
     said = syn or ack
-    offer = Offer(
-        resolution=Offer().resolution if said.resolution is None else said.resolution,
-        batch_size=Offer().batch_size if said.batch_size is None else said.batch_size,
+    offer = Capabilities(
+        resolution=Capabilities().resolution if said.resolution is None else said.resolution,
+        batch_size=Capabilities().batch_size if said.batch_size is None else said.batch_size,
         qos=said.qos or said.qos_link is not None,
         low_latency=said.low_latency,
         compression=said.compression,
@@ -188,7 +188,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self.speakers = {side: Speaker(side) for side in Side}
-        self.terms: Terms | None = None
+        self.terms: SessionParameters | None = None
         """What both sides agreed on, if the handshake was recorded."""
         self._syn: InitSyn | None = None
         self._last = Side.S2C
@@ -307,9 +307,9 @@ class Conversation:
                 speaker.direction.stopped = True
 
 
-def rules_of(terms: Terms, initial_sn: int) -> Rules:
+def rules_of(terms: SessionParameters, initial_sn: int) -> Rules:
     """How a direction is read once it is open."""
-    framing = Framing.U32 if terms.low_latency else Framing.U16
+    framing = LengthPrefix.U32 if terms.low_latency else LengthPrefix.U16
     manner = Manner(framing, terms.compression and not terms.low_latency)
     return Rules(manner, terms.sn_mask, terms.patch, initial_sn)
 

@@ -15,8 +15,8 @@ import msgspec
 
 from zenspark.capture.byte_stream import MANNERS, MAX_LENGTH, Batch, Manner, next_batch, unpacked
 from zenspark.errors import DecodeError, LimitExceeded
-from zenspark.transport.framing import Bytes, Deframer, Framing
-from zenspark.transport.lane import Abandoned, Defragmenter, Joined, Received, ReceivingLane, Skipped
+from zenspark.transport.framing import Bytes, Deframer, LengthPrefix
+from zenspark.transport.lane import Defragmenter, LaneEvent, OutOfOrder, Reassembled, ReassemblyAborted, ReceivingLane
 from zenspark.wire.buffer import Reader
 from zenspark.wire.codec import decode_network, decode_transport, read_network_message, read_transport_message
 from zenspark.wire.declare import Message
@@ -185,7 +185,7 @@ class Direction:
         if rules is not self._rules:
             self._apply(rules)
         if self._ends_with_short_close():
-            self._deframer.switch(Framing.U16, MAX_LENGTH)
+            self._deframer.switch(LengthPrefix.U16, MAX_LENGTH)
         return next_batch(self._deframer)
 
     def _ends_with_short_close(self) -> bool:
@@ -244,7 +244,7 @@ class Direction:
             yield from self._receive(message, batch, begin, reader)
 
     def _read_one(self, reader: MarkingReader) -> Message:
-        bare = self._rules.manner.framing is Framing.U32 and reader.peek() & 0x1F > MAX_TRANSPORT_ID
+        bare = self._rules.manner.framing is LengthPrefix.U32 and reader.peek() & 0x1F > MAX_TRANSPORT_ID
         reader.marks.clear()
         return read_network_message(reader) if bare else read_transport_message(reader)
 
@@ -271,7 +271,7 @@ class Direction:
     def _told(
         self,
         message: Frame | Fragment,
-        received: list[Received],
+        received: list[LaneEvent],
         whole: tuple[int, int],
         places: Iterator[tuple[int, int]],
     ) -> Iterator[Found]:
@@ -281,19 +281,19 @@ class Direction:
         begun = self._begun.pop(key, start)
         for event in received:
             match event:
-                case Joined():
+                case Reassembled():
                     yield self._joined(event, message, begun, end)
-                case Abandoned():
+                case ReassemblyAborted():
                     yield Lost(self.side, begun, end, _abandoned(event))
                     begun = start
-                case Skipped():
+                case OutOfOrder():
                     yield Lost(self.side, start, end, _skipped(event, message))
                 case _:
                     yield Said(self.side, *next(places), event, Carrier(message.reliable, message.priority, message.sn))
         if self._lanes[key].defragmenter.pending:
             self._begun[key] = begun
 
-    def _joined(self, joined: Joined, last: Frame | Fragment, start: int, end: int) -> Found:
+    def _joined(self, joined: Reassembled, last: Frame | Fragment, start: int, end: int) -> Found:
         carrier = Carrier(last.reliable, last.priority, last.sn, joined.pieces)
         try:
             return Said(self.side, start, end, decode_network(joined.data), carrier)
@@ -311,11 +311,11 @@ class Direction:
         return self._lanes[key]
 
 
-def _abandoned(event: Abandoned) -> str:
+def _abandoned(event: ReassemblyAborted) -> str:
     return f"{_counted(event.pieces, 'fragment')} of a message, {_counted(event.size, 'byte')}: {event.why}"
 
 
-def _skipped(event: Skipped, message: Frame | Fragment) -> str:
+def _skipped(event: OutOfOrder, message: Frame | Fragment) -> str:
     what = (
         f"{message.NAME} with {_counted(len(message.msgs), 'message')}" if isinstance(message, Frame) else message.NAME
     )

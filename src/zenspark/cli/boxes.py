@@ -16,7 +16,7 @@ from zenspark.capture import byte_stream
 from zenspark.cli.formatting import counted, spelled
 from zenspark.cli.screen import Screen
 from zenspark.errors import DecodeError, UsageError
-from zenspark.transport.framing import Framing
+from zenspark.transport.framing import LengthPrefix
 from zenspark.wire import json_fields
 from zenspark.wire.declare import Message
 from zenspark.wire.trace import MAX_TRANSPORT_ID, Row, Trace, box, trace
@@ -85,7 +85,7 @@ def show_boxes(data: bytes, layer: str, remark: str) -> None:
 def draw_stream(screen: Screen, data: bytes) -> None:
     """Print the batches of a stream and what is in them."""
     manner, found = byte_stream.read(data)
-    layer = "bare" if manner.framing is Framing.U32 else "transport"
+    layer = "bare" if manner.framing is LengthPrefix.U32 else "transport"
     for batch, messages in found:
         width = manner.framing.width
         size = f"{counted(len(batch.sent), 'byte')} behind a {manner.framing} length"

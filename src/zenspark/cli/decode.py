@@ -11,7 +11,7 @@ import msgspec
 from zenspark.capture import byte_stream
 from zenspark.cli import Parser, jsonl
 from zenspark.errors import DecodeError, UsageError
-from zenspark.transport.framing import Framing
+from zenspark.transport.framing import LengthPrefix
 from zenspark.wire import json_fields
 
 DESCRIPTION = """\
@@ -67,7 +67,7 @@ class Line(msgspec.Struct):
 
     layer: str
     hex: str
-    framing: Framing | None = None
+    framing: LengthPrefix | None = None
     compression: bool | None = None
 
 

@@ -17,7 +17,7 @@ from zenspark.capture.direction import Broken, Lost, Said, Side
 from zenspark.cli import FAILED
 from zenspark.cli.formatting import counted, details, printable, title
 from zenspark.cli.screen import Screen, wrapped
-from zenspark.transport.handshake import Terms
+from zenspark.transport.handshake import SessionParameters
 from zenspark.wire import json_fields
 
 ARROWS = {Side.C2S: "→", Side.S2C: "←"}
@@ -130,7 +130,7 @@ def _heading(screen: Screen, conversation: Conversation, told: Sequence[Said | L
     yield from _remarks(conversation, told)
 
 
-def _agreed(terms: Terms) -> Iterator[str]:
+def _agreed(terms: SessionParameters) -> Iterator[str]:
     yield f"batches of up to {terms.batch_size} bytes"
     yield f"sequence numbers of {terms.sn_mask.bit_length()} bits"
     yield from ["qos"] * terms.qos + ["low latency"] * terms.low_latency + ["compression"] * terms.compression

@@ -12,27 +12,27 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from zenspark.config.schema import ConfigError
-from zenspark.config.settings import AccessControl, Settings
+from zenspark.config.settings import AccessControlSettings, Settings
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.router.interceptors.access_control import Access
-from zenspark.router.interceptors.chain import Interception
+from zenspark.router.interceptors.access_control import AccessRules
+from zenspark.router.interceptors.chain import InterceptorConfig
 from zenspark.router.interceptors.rules import AccessSubject
 
 logger = logging.getLogger("zenspark.api")
 
 
-def interception_of(settings: Settings) -> Interception | None:
+def make_interceptor_config(settings: Settings) -> InterceptorConfig | None:
     """The interceptors of a node; None if there are none."""
     _check_ids("downsampling", settings.downsampling)
     _check_ids("low_pass_filter", settings.low_pass_filter)
     _check_ids("qos/network", settings.qos.network)
-    access = _access(settings.access_control)
+    access = _make_access(settings.access_control)
     _check_groups(settings)
     if settings.access_control.enabled:
         _check_users(settings)
     if not (access or settings.downsampling or settings.low_pass_filter or settings.qos.network):
         return None
-    return Interception(settings.downsampling, access, settings.qos.network, settings.low_pass_filter)
+    return InterceptorConfig(settings.downsampling, access, settings.qos.network, settings.low_pass_filter)
 
 
 def _check_groups(settings: Settings) -> None:
@@ -59,7 +59,7 @@ def _check_users(settings: Settings) -> None:
             raise ConfigError(f"access_control/subjects/{number}/usernames", expected, found)
 
 
-def _access(control: AccessControl) -> Access | None:
+def _make_access(control: AccessControlSettings) -> AccessRules | None:
     if not control.enabled:
         return None
     lists = {"rules": control.rules, "subjects": control.subjects, "policies": control.policies}
@@ -72,11 +72,11 @@ def _access(control: AccessControl) -> Access | None:
         logger.warning(
             "access_control has no %s: the default, %s, counts for everything", " and no ".join(empty), default
         )
-        return Access(default)
-    return _checked(control)
+        return AccessRules(default)
+    return _validate_access_control(control)
 
 
-def _checked(control: AccessControl) -> Access:
+def _validate_access_control(control: AccessControlSettings) -> AccessRules:
     rules, subjects, policies = control.rules or (), control.subjects or (), control.policies or ()
     _check_ids("access_control/rules", rules, is_needed=True)
     _check_ids("access_control/subjects", subjects, is_needed=True)
@@ -87,7 +87,7 @@ def _checked(control: AccessControl) -> Access:
         place = f"access_control/policies/{number}"
         _check_names(f"{place}/rules", policy.rules, [rule.id for rule in rules])
         _check_names(f"{place}/subjects", policy.subjects, [subject.id for subject in subjects])
-    return Access(control.default_permission, rules, subjects, policies)
+    return AccessRules(control.default_permission, rules, subjects, policies)
 
 
 class _Named(Protocol):

@@ -11,15 +11,15 @@ from msgspec import Meta
 
 from zenspark.config.schema import UNSET, Section
 from zenspark.key.limits import KeyLimits
-from zenspark.net.node.pending_links import CallerLimits
+from zenspark.net.node.pending_links import InboundLimits
 from zenspark.router.limits import RouterLimits
-from zenspark.transport.reassembly import LARGEST_MESSAGES
+from zenspark.transport.reassembly import MAX_LARGEST_MESSAGES
 
 Count = Annotated[int, Meta(ge=1, description="a number from 1 on")]
 Bytes = Annotated[int, Meta(ge=1024, description="a number of bytes, at least 1024")]
 
 _KEY = KeyLimits()
-_CALLERS = CallerLimits()
+_CALLERS = InboundLimits()
 _ROUTER = RouterLimits()
 
 
@@ -66,7 +66,7 @@ class ReassemblySettings(Section, frozen=True):
 
     def total(self, max_message_size: int) -> int:
         """Bytes for all neighbours."""
-        return LARGEST_MESSAGES * max_message_size if self.total_bytes is None else self.total_bytes
+        return MAX_LARGEST_MESSAGES * max_message_size if self.total_bytes is None else self.total_bytes
 
 
 class NetworkSettings(Section, frozen=True):
@@ -86,9 +86,9 @@ class LimitSettings(Section, frozen=True):
     reassembly: ReassemblySettings = ReassemblySettings()
     network: NetworkSettings = NetworkSettings()
 
-    def for_callers(self, pending: int, sessions: int) -> CallerLimits:
+    def for_callers(self, pending: int, sessions: int) -> InboundLimits:
         """What the node needs of them besides the numbers in all, which are zenohd's own keys."""
-        return CallerLimits(pending, self.address.pending, sessions, self.address.sessions)
+        return InboundLimits(pending, self.address.pending, sessions, self.address.sessions)
 
     def for_router(self) -> RouterLimits:
         """What the router needs of them."""

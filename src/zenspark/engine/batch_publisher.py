@@ -13,51 +13,51 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.arrow.encode import Run, checked, rows_of, runs_of, stamped
-from zenspark.engine.publisher import Publishing, admitted, encode_for, targets_of
-from zenspark.engine.runtime import Hub
+from zenspark.arrow.encode import QosRun, validate_batch, to_wire_rows, split_by_qos, fill_timestamps
+from zenspark.engine.publisher import PublishSettings, intercept_egress, encode_for, publish_targets
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import RowError, UsageError
-from zenspark.handlers.handler import Inlet
+from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
-from zenspark.net.io.driver import Pump
-from zenspark.router.face import Guard
+from zenspark.net.io.driver import LinkDriver
+from zenspark.router.face import Interceptor
 from zenspark.types.enums import Locality
 from zenspark.types.sample import Sample, sample_from_body
 from zenspark.wire.columns import Rows
 from zenspark.wire.values import WireExpr
 
-Batches: TypeAlias = "pa.RecordBatch | pa.Table"
-Treat: TypeAlias = Callable[[KeyExpr, Publishing], Publishing]
+BatchOrTable: TypeAlias = "pa.RecordBatch | pa.Table"
+SettingsOverride: TypeAlias = Callable[[KeyExpr, PublishSettings], PublishSettings]
 """How a key is published, given how the others are."""
 
 
-class Wanted(msgspec.Struct):
+class TargetKeys(msgspec.Struct):
     """The keys somebody behind a link wants, how to say them there, and who decides what may be said."""
 
-    guard: Guard | None
+    guard: Interceptor | None
     exprs: dict[str, WireExpr] = msgspec.field(default_factory=dict)
 
 
-class Part(msgspec.Struct):
+class BatchSlice(msgspec.Struct):
     """Rows that are published with the same settings."""
 
-    publishing: Publishing
+    publishing: PublishSettings
     keys: list[str]
-    runs: list[Run]
+    runs: list[QosRun]
 
 
-class Bulk:
+class BatchPublisher:
     """Publishes record batches, under one key or under the keys they bring; some keys may be treated by themselves."""
 
     def __init__(
-        self, hub: Hub, publishing: Publishing, key_expr: KeyExpr | None = None, treat: Treat | None = None
+        self, hub: SessionRuntime, publishing: PublishSettings, key_expr: KeyExpr | None = None, treat: SettingsOverride | None = None
     ) -> None:
         self._hub = hub
         self._publishing = publishing
         self._key_expr = key_expr
         self._treat = treat
 
-    def put(self, batches: Batches) -> int:
+    def put(self, batches: BatchOrTable) -> int:
         """Publish every row; how many deliveries to a neighbour were dropped because of congestion."""
         if not isinstance(batches, pa.RecordBatch | pa.Table):
             raise TypeError(f"expected a pyarrow.RecordBatch or Table, found {type(batches).__name__!r}")
@@ -65,33 +65,33 @@ class Bulk:
         ready = [part for batch in given if batch.num_rows for part in self._prepared(batch)]
         return sum(self._publish(part, run) for part in ready for run in part.runs)
 
-    def _prepared(self, batch: pa.RecordBatch) -> list[Part]:
+    def _prepared(self, batch: pa.RecordBatch) -> list[BatchSlice]:
         """What a batch brings: everything that may be refused is refused here."""
         zid = self._hub.node.identity.zid
-        exact = checked(batch, zid)
+        exact = validate_batch(batch, zid)
         keys = self._keys(exact)
         stamps = self._publishing.stamps
         if self._hub.stamps if stamps is None else stamps:
-            exact = stamped(exact, zid, self._hub.stamps_for)
-        rows_of(exact, WireExpr(0, keys[0]), encoding=self._publishing.encoding)
+            exact = fill_timestamps(exact, zid, self._hub.stamps_for)
+        to_wire_rows(exact, WireExpr(0, keys[0]), encoding=self._publishing.encoding)
         treated = self._treated(keys)
         return [
-            self._part(exact if len(treated) == 1 else _only(exact, mine), publishing, mine)
+            self._part(exact if len(treated) == 1 else _select_keys(exact, mine), publishing, mine)
             for publishing, mine in treated.items()
         ]
 
-    def _treated(self, keys: list[str]) -> dict[Publishing, list[str]]:
+    def _treated(self, keys: list[str]) -> dict[PublishSettings, list[str]]:
         """The keys that are published alike."""
         if self._treat is None:
             return {self._publishing: keys}
-        found: dict[Publishing, list[str]] = {}
+        found: dict[PublishSettings, list[str]] = {}
         for key in keys:
             found.setdefault(self._treat(KeyExpr(key), self._publishing), []).append(key)
         return found
 
-    def _part(self, batch: pa.RecordBatch, publishing: Publishing, keys: list[str]) -> Part:
+    def _part(self, batch: pa.RecordBatch, publishing: PublishSettings, keys: list[str]) -> BatchSlice:
         said = batch.select([name for name in batch.schema.names if name not in publishing.fixed])
-        return Part(publishing, keys, list(runs_of(said, publishing.qos, publishing.reliable)))
+        return BatchSlice(publishing, keys, list(split_by_qos(said, publishing.qos, publishing.reliable)))
 
     def _keys(self, batch: pa.RecordBatch) -> list[str]:
         if "key" not in batch.schema.names:
@@ -111,7 +111,7 @@ class Bulk:
         except UsageError as error:
             raise RowError(pc.index(column, key).as_py(), f"has the key {key!r}: {error}") from error
 
-    def _publish(self, part: Part, run: Run) -> int:
+    def _publish(self, part: BatchSlice, run: QosRun) -> int:
         destination, keys = part.publishing.destination, part.keys
         if destination is not Locality.REMOTE:
             self._deliver_here(run, keys)
@@ -119,34 +119,34 @@ class Bulk:
             return 0
         return sum(self._send(run, driver, wanted, len(keys)) for driver, wanted in self._wanted(keys).items())
 
-    def _wanted(self, keys: list[str]) -> dict[Pump, Wanted]:
+    def _wanted(self, keys: list[str]) -> dict[LinkDriver, TargetKeys]:
         """What is wanted behind each link."""
-        found: dict[Pump, Wanted] = {}
+        found: dict[LinkDriver, TargetKeys] = {}
         with self._hub.lock:
             for key in keys:
-                for driver, expr, guard in targets_of(self._hub, key, self._key_expr is not None):
-                    found.setdefault(driver, Wanted(guard)).exprs[key] = expr
+                for driver, expr, guard in publish_targets(self._hub, key, self._key_expr is not None):
+                    found.setdefault(driver, TargetKeys(guard)).exprs[key] = expr
         return found
 
-    def _send(self, run: Run, driver: Pump, wanted: Wanted, key_count: int) -> int:
+    def _send(self, run: QosRun, driver: LinkDriver, wanted: TargetKeys, key_count: int) -> int:
         batch, exprs = run.batch, wanted.exprs
         if len(exprs) < key_count:
-            batch = _only(batch, list(exprs))
+            batch = _select_keys(batch, list(exprs))
         expr = next(iter(exprs.values())) if len(exprs) == 1 else None
         if not batch.num_rows:
             return 0
         outward, qos = batch if expr is not None else self._outward(batch), run.qos.for_patch(driver.patch)
-        rows = rows_of(outward, expr, qos, self._publishing.encoding)
+        rows = to_wire_rows(outward, expr, qos, self._publishing.encoding)
         if wanted.guard is not None:
             return self._send_each(rows, run.reliable, driver, wanted.guard)
         driver.put_rows(rows, run.qos, run.reliable)
         return int(rows.count) - int(rows.row)
 
-    def _send_each(self, rows: Rows, reliable: bool, driver: Pump, guard: Guard) -> int:
+    def _send_each(self, rows: Rows, reliable: bool, driver: LinkDriver, guard: Interceptor) -> int:
         """Row by row, where somebody decides about each."""
         dropped = 0
         for row in range(rows.count):
-            push = admitted(self._hub, guard, rows.push(row), reliable)
+            push = intercept_egress(self._hub, guard, rows.push(row), reliable)
             if push is not None:
                 dropped += not driver.put(encode_for(push, driver), None, push.qos, reliable)
         return dropped
@@ -159,15 +159,15 @@ class Bulk:
         outward = pa.array([namespace.outward(key) for key in batch.column("key").to_pylist()])
         return batch.set_column(batch.schema.get_field_index("key"), "key", outward)
 
-    def _deliver_here(self, run: Run, keys: list[str]) -> None:
+    def _deliver_here(self, run: QosRun, keys: list[str]) -> None:
         """To the subscribers of this very session, who get samples."""
         subscriptions = self._hub.subscriptions
-        full: list[Inlet[Sample]] = []
+        full: list[DeliverySink[Sample]] = []
         with self._hub.lock:
             if not any(subscriptions.route(key, True) for key in keys):
                 return
             expr = WireExpr(0, keys[0]) if len(keys) == 1 else None
-            rows = rows_of(run.batch, expr, run.qos, self._publishing.encoding)
+            rows = to_wire_rows(run.batch, expr, run.qos, self._publishing.encoding)
             key_exprs = {key: KeyExpr(key) for key in keys}
             for row in range(rows.count):
                 push = rows.push(row)
@@ -176,6 +176,6 @@ class Bulk:
         self._hub.room.wait(full)
 
 
-def _only(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:
+def _select_keys(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:
     """The rows with some keys."""
     return batch.filter(pc.is_in(batch.column("key"), pa.array(keys)))

@@ -16,46 +16,46 @@ from functools import partial
 
 import msgspec
 
-from zenspark.engine.backpressure import Room
+from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.namespace import Namespace
-from zenspark.engine.reply_collector import Gathering, reply_of
+from zenspark.engine.reply_collector import ReplyCollector, make_reply
 from zenspark.key import KeyExpr
 from zenspark.net.io.counters import DropReason
-from zenspark.net.io.driver import Pump
+from zenspark.net.io.driver import LinkDriver
 from zenspark.net.node import event_log
 from zenspark.net.node.node import Node
 from zenspark.router.face import Face, Region
 from zenspark.router.limits import is_key_expression
-from zenspark.router.queries.handler import TOO_MANY, seconds_for, timeout_error
+from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT, query_timeout_seconds, make_timeout_response
 from zenspark.transport.outbox import vle
 from zenspark.types.arguments import INFINITY
 from zenspark.types.enums import ConsolidationMode, Locality
 from zenspark.types.ids import EntityGlobalId
-from zenspark.types.sample import Head, Reply, Sample
+from zenspark.types.sample import SampleHeader, Reply, Sample
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
 from zenspark.wire.declare import replace
 
 
-class End(msgspec.Struct, eq=False, frozen=True):
+class DirectTarget(msgspec.Struct, eq=False, frozen=True):
     """A neighbour that a question goes to, and the bytes of the question before and behind its number."""
 
     face: Face
-    pump: Pump
+    pump: LinkDriver
     vocabulary: int
     header: bytes
     rest: bytes
 
 
-class Way(msgspec.Struct, eq=False, frozen=True):
+class DirectRoute(msgspec.Struct, eq=False, frozen=True):
     """Where a question goes, as long as the routes are the same."""
 
     version: tuple[int, int]
-    ends: Sequence[End]
+    ends: Sequence[DirectTarget]
 
 
-class Question(msgspec.Struct, eq=False):
+class QueryRequest(msgspec.Struct, eq=False):
     """What a query asks for, and how."""
 
     key_expr: KeyExpr
@@ -72,7 +72,7 @@ class Question(msgspec.Struct, eq=False):
     """How many RESPONSEs the querier accepts; 0 for any number."""
     timestamp: wire.Timestamp | None = None
     stack: wire.TimestampStack | None = None
-    way: Way | None = None
+    way: DirectRoute | None = None
     """The way it went the last time."""
 
     def request(self, number: int, expr: wire.WireExpr) -> messages.Request:
@@ -90,14 +90,14 @@ class Question(msgspec.Struct, eq=False):
         )
 
 
-class Known(msgspec.Struct, eq=False, frozen=True):
+class RequestTemplate(msgspec.Struct, eq=False, frozen=True):
     """A question of a neighbour that only this session is asked."""
 
     face: Face
     vocabulary: int
     version: int
     request: messages.Request
-    pump: Pump
+    pump: LinkDriver
     key_expr: KeyExpr
 
     def is_like(self, face: Face, request: messages.Request, version: int) -> bool:
@@ -113,7 +113,7 @@ class Known(msgspec.Struct, eq=False, frozen=True):
         )
 
 
-class Heard(msgspec.Struct, eq=False, frozen=True):
+class ReplyTemplate(msgspec.Struct, eq=False, frozen=True):
     """What answers with values have in common, and what that means."""
 
     face: Face
@@ -122,7 +122,7 @@ class Heard(msgspec.Struct, eq=False, frozen=True):
     responder: wire.EntityId | None
     encoding: wire.Encoding
     qos: wire.QoS
-    head: Head
+    head: SampleHeader
     replier: EntityGlobalId | None
 
     def is_like(self, face: Face, response: messages.Response, put: messages.Put, qos: wire.QoS) -> bool:
@@ -137,7 +137,7 @@ class Heard(msgspec.Struct, eq=False, frozen=True):
         )
 
 
-class Spoken(msgspec.Struct, eq=False, frozen=True):
+class ResponseTemplate(msgspec.Struct, eq=False, frozen=True):
     """The bytes of an answer before and behind its number, up to its payload, and what they depend on."""
 
     key: str
@@ -148,12 +148,12 @@ class Spoken(msgspec.Struct, eq=False, frozen=True):
     rest: bytes
 
 
-class Served:
+class DirectReplyHandle:
     """A question of a neighbour that queryables of this session answer."""
 
     __slots__ = ("_direct", "_face", "_final_qos", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
 
-    def __init__(self, direct: Direct, known: Known, request: messages.Request, timeout: float) -> None:
+    def __init__(self, direct: DirectQueries, known: RequestTemplate, request: messages.Request, timeout: float) -> None:
         self.key_expr = known.key_expr
         self._direct = direct
         self._face = known.face
@@ -193,7 +193,7 @@ class Served:
     ) -> None:
         qos = qos.for_patch(self._pump.patch)
         self._final_qos = self._final_qos.not_before(qos)
-        put = _bare_value(body)
+        put = _put_without_metadata(body)
         if put is not None:  # a value has its timestamp, if any, in itself
             spoken = self._direct.spoken(key, responder, qos, put.encoding)
             head = spoken.header + vle(self._number) + spoken.rest
@@ -234,16 +234,16 @@ class Served:
         """Wait no longer for the queryables."""
         with self._direct.lock:
             if not self._is_over:
-                late = timeout_error(self._number, self._qos, self._direct.zid, str(self.key_expr))
+                late = make_timeout_response(self._number, self._qos, self._direct.zid, str(self.key_expr))
                 self._pump.say(late, self._qos)
         self.finish()
 
 
-class Direct:
+class DirectQueries:
     """The questions of one session that go past the router. `is_offered` tells whether the session itself answers."""
 
     def __init__(
-        self, node: Node, room: Room, namespace: Namespace, is_offered: Callable[[str, wire.QueryTarget], bool]
+        self, node: Node, room: ReceiveBackpressure, namespace: Namespace, is_offered: Callable[[str, wire.QueryTarget], bool]
     ) -> None:
         self.lock = node.lock
         self.zid = node.identity.zid
@@ -255,28 +255,28 @@ class Direct:
         self._timeout = node.router.policy.query_timeout
         self._max_timeout = node.router.policy.max_query_timeout
         self._max_queries = node.router.policy.limits.queries
-        self._asked: dict[Face, dict[int, tuple[Gathering, wire.QoS]]] = {}
-        self._serving: dict[Face, set[Served]] = {}
+        self._asked: dict[Face, dict[int, tuple[ReplyCollector, wire.QoS]]] = {}
+        self._serving: dict[Face, set[DirectReplyHandle]] = {}
         """The questions of each neighbour that are not answered yet."""
-        self._spoken = Spoken("", None, wire.QoS.DEFAULT, wire.Encoding.BYTES, b"", b"")
-        self._final = (wire.QoS.DEFAULT, *_around_number(messages.ResponseFinal(request_id=0)))
-        self._known: Known | None = None
-        self._heard: Heard | None = None
+        self._spoken = ResponseTemplate("", None, wire.QoS.DEFAULT, wire.Encoding.BYTES, b"", b"")
+        self._final = (wire.QoS.DEFAULT, *_split_at_request_id(messages.ResponseFinal(request_id=0)))
+        self._known: RequestTemplate | None = None
+        self._heard: ReplyTemplate | None = None
         self.offers = 0
         """Changes whenever a queryable of this session comes or goes."""
 
     # -- questions of this session
 
-    def way(self, question: Question) -> Way | None:
+    def way(self, question: QueryRequest) -> DirectRoute | None:
         """How a question goes past the router; None if it may not."""
         way = question.way
         version = (self._routes.request_version, self.offers)
         if way is None or way.version != version or any(end.vocabulary != end.face.vocabulary for end in way.ends):
             ends = self._ends(question)
-            way = question.way = None if None in ends else Way(version, [end for end in ends if end is not None])
+            way = question.way = None if None in ends else DirectRoute(version, [end for end in ends if end is not None])
         return way
 
-    def _ends(self, question: Question) -> list[End | None]:
+    def _ends(self, question: QueryRequest) -> list[DirectTarget | None]:
         key, destination = str(question.key_expr), question.destination
         if self._namespace.is_used or question.stack is not None or destination is Locality.SESSION_LOCAL:
             return [None]
@@ -285,25 +285,25 @@ class Direct:
         faces = self._routes.request(self._node.local_face, key, question.target)
         return [self._end(face, key, question) for face in faces]
 
-    def _end(self, face: Face, key: str, question: Question) -> End | None:
+    def _end(self, face: Face, key: str, question: QueryRequest) -> DirectTarget | None:
         pump = self.pump(face)
         if pump is None:
             return None
         request = question.request(0, face.express(key))
         written = replace(request, qos=request.qos.for_patch(pump.patch))
-        return End(face, pump, face.vocabulary, *_around_number(written))
+        return DirectTarget(face, pump, face.vocabulary, *_split_at_request_id(written))
 
-    def pump(self, face: Face) -> Pump | None:
+    def pump(self, face: Face) -> LinkDriver | None:
         """How to speak to a neighbour, if nobody looks at what is said there and heard from there."""
         is_plain = face.egress is None and face.ingress is None and face.region is not Region.GROUP
         return self._node.driver(face) if is_plain else None
 
-    def ask(self, way: Way, question: Question, gathering: Gathering) -> list[Pump]:
+    def ask(self, way: DirectRoute, question: QueryRequest, gathering: ReplyCollector) -> list[LinkDriver]:
         """Ask; the links to write to."""
         for end in way.ends:
             number = end.face.next_request_id()
             if number is None:
-                _refuse(end.face, question, gathering)
+                _reply_too_many_queries(end.face, question, gathering)
                 continue
             asked = self._asked_of(end.face)
             asked[number] = gathering, question.qos
@@ -313,7 +313,7 @@ class Direct:
             end.pump.tell(end.header + vle(number) + end.rest, None, question.qos)
         return [end.pump for end in way.ends]
 
-    def _asked_of(self, face: Face) -> dict[int, tuple[Gathering, wire.QoS]]:
+    def _asked_of(self, face: Face) -> dict[int, tuple[ReplyCollector, wire.QoS]]:
         """The questions of this session that a neighbour has not answered, by request id."""
         asked = self._asked.get(face)
         if asked is None:
@@ -339,19 +339,19 @@ class Direct:
 
     def _reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:
         """What an answer says; None if the key it is about is unknown, or none."""
-        put = _plain_value(response)
+        put = _templatable_put(response)
         if put is not None and self._heard is not None and self._heard.is_like(face, response, put, qos):
             return Reply(Sample(self._heard.head, put.payload, 0, put.attachment), self._heard.replier)
         key = face.resolve(response.wire_expr)
         if key is None or (isinstance(response.body, messages.Reply) and not is_key_expression(key)):
             return None
         if put is not None:
-            head = Head(KeyExpr(key), encoding=put.encoding, qos=qos)
+            head = SampleHeader(KeyExpr(key), encoding=put.encoding, qos=qos)
             replier = None if response.responder is None else EntityGlobalId.from_wire(response.responder)
-            self._heard = Heard(
+            self._heard = ReplyTemplate(
                 face, face.vocabulary, response.wire_expr, response.responder, put.encoding, qos, head, replier
             )
-        return reply_of(key, response.body, response.responder, qos, response.ts_stack, response.timestamp)
+        return make_reply(key, response.body, response.responder, qos, response.ts_stack, response.timestamp)
 
     def closed(self, face: Face) -> None:
         """A neighbour is gone: it will answer nothing, and wants no more answers."""
@@ -360,14 +360,14 @@ class Direct:
         for served in self._serving.pop(face, ()):
             served.abandon()
 
-    def end(self, face: Face, served: Served) -> None:
+    def end(self, face: Face, served: DirectReplyHandle) -> None:
         """A question of a neighbour was answered to the end."""
         self._serving[face].discard(served)
         face.direct_queries -= 1
 
     # -- questions of neighbours
 
-    def served(self, face: Face, request: messages.Request) -> Served | None:
+    def served(self, face: Face, request: messages.Request) -> DirectReplyHandle | None:
         """A question that only this session is asked, as it goes past the router; None if it may not."""
         known = self._known
         if known is None or not known.is_like(face, request, self._routes.request_version):
@@ -375,11 +375,11 @@ class Direct:
         if known is None or request.ts_stack is not None or request.budget or face.direct_queries >= self._max_queries:
             return None
         face.direct_queries += 1
-        served = Served(self, known, request, seconds_for(request, self._timeout, self._max_timeout))
+        served = DirectReplyHandle(self, known, request, query_timeout_seconds(request, self._timeout, self._max_timeout))
         self._serving.setdefault(face, set()).add(served)
         return served
 
-    def _find(self, face: Face, request: messages.Request) -> Known | None:
+    def _find(self, face: Face, request: messages.Request) -> RequestTemplate | None:
         pump = self.pump(face)
         key, tree = face.resolve(request.wire_expr), self._node.router.tree(face, request.node_id)
         if pump is None or key is None or tree is None or self._namespace.is_used:
@@ -387,50 +387,50 @@ class Direct:
         version = self._routes.request_version
         if self._routes.request(face, key, request.target, tree) != (self._node.local_face,):
             return None
-        return Known(face, face.vocabulary, version, request, pump, KeyExpr(key))
+        return RequestTemplate(face, face.vocabulary, version, request, pump, KeyExpr(key))
 
-    def spoken(self, key: str, responder: wire.EntityId, qos: wire.QoS, encoding: wire.Encoding) -> Spoken:
+    def spoken(self, key: str, responder: wire.EntityId, qos: wire.QoS, encoding: wire.Encoding) -> ResponseTemplate:
         """An answer up to its payload: most often it is the same as the last time."""
         last = self._spoken
         if key != last.key or responder != last.responder or qos != last.qos or encoding != last.encoding:
             body = messages.Reply(body=messages.Put(encoding=encoding, payload=b""))
             expr = wire.WireExpr(0, key)
             response = messages.Response(request_id=0, wire_expr=expr, qos=qos, responder=responder, body=body)
-            header, rest = _around_number(response)
-            last = self._spoken = Spoken(key, responder, qos, encoding, header, rest[:-1])  # the payload's length
+            header, rest = _split_at_request_id(response)
+            last = self._spoken = ResponseTemplate(key, responder, qos, encoding, header, rest[:-1])  # the payload's length
         return last
 
     def final(self, qos: wire.QoS) -> tuple[bytes, bytes]:
         """The end of answers, before and behind its number."""
         if qos != self._final[0]:
-            self._final = (qos, *_around_number(messages.ResponseFinal(request_id=0, qos=qos)))
+            self._final = (qos, *_split_at_request_id(messages.ResponseFinal(request_id=0, qos=qos)))
         return self._final[1:]
 
 
-def _refuse(face: Face, question: Question, gathering: Gathering) -> None:
+def _reply_too_many_queries(face: Face, question: QueryRequest, gathering: ReplyCollector) -> None:
     """Answer a question in the place of a neighbour with no request id left: all are in flight."""
-    error = messages.Err(payload=TOO_MANY)
-    gathering.add(reply_of(str(question.key_expr), error, wire.EntityId(face.zid, 0), question.qos))
+    error = messages.Err(payload=TOO_MANY_QUERIES_TEXT)
+    gathering.add(make_reply(str(question.key_expr), error, wire.EntityId(face.zid, 0), question.qos))
     gathering.source_done()
 
 
-def _around_number(message: messages.NetworkMessage) -> tuple[bytes, bytes]:
+def _split_at_request_id(message: messages.NetworkMessage) -> tuple[bytes, bytes]:
     """The bytes of a message before and behind its number, which is 0."""
     whole = encode(message)
     return whole[:1], whole[2:]
 
 
-def _plain_value(response: messages.Response) -> messages.Put | None:
+def _templatable_put(response: messages.Response) -> messages.Put | None:
     """The value in an answer, if all answers with such a value may have the same head."""
-    put = _indifferent_value(response.body)
+    put = _put_without_consolidation(response.body)
     if put is None or response.ts_stack is not None or response.timestamp is not None:
         return None
     return put if put.timestamp is None and put.source_info is None else None
 
 
-def _bare_value(body: messages.Reply | messages.Err) -> messages.Put | None:
+def _put_without_metadata(body: messages.Reply | messages.Err) -> messages.Put | None:
     """The value in an answer, if it comes with nothing but its encoding."""
-    put = _indifferent_value(body)
+    put = _put_without_consolidation(body)
     if (
         put is None
         or put.timestamp is not None
@@ -442,7 +442,7 @@ def _bare_value(body: messages.Reply | messages.Err) -> messages.Put | None:
     return put
 
 
-def _indifferent_value(body: messages.Reply | messages.Err) -> messages.Put | None:
+def _put_without_consolidation(body: messages.Reply | messages.Err) -> messages.Put | None:
     """The value in an answer that prefers no consolidation."""
     if not isinstance(body, messages.Reply) or body.consolidation is not wire.Consolidation.AUTO:
         return None

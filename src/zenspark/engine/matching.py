@@ -7,35 +7,35 @@ from __future__ import annotations
 
 import msgspec
 
-from zenspark.engine.runtime import Hub, Watching
-from zenspark.handlers.handler import Inlet
+from zenspark.engine.runtime import SessionRuntime, LocalInterest
+from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
-from zenspark.router.face import Kind
+from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import Locality
 from zenspark.types.network_info import MatchingStatus
 from zenspark.wire.values import InterestMode
 
 
-class Listening(msgspec.Struct, eq=False):
+class ListenerState(msgspec.Struct, eq=False):
     """Somebody who wants to be told, and what they were told last."""
 
-    inlet: Inlet[MatchingStatus]
+    inlet: DeliverySink[MatchingStatus]
     last: bool = False
 
 
-class Matching:
+class MatchingTracker:
     """The other end of one publisher or querier."""
 
     def __init__(
-        self, hub: Hub, kind: Kind, key_expr: KeyExpr, destination: Locality, only_complete: bool = False
+        self, hub: SessionRuntime, kind: DeclarationKind, key_expr: KeyExpr, destination: Locality, only_complete: bool = False
     ) -> None:
         self._hub = hub
         self._kind = kind
         self._key_expr = key_expr
         self._destination = destination
         self._only_complete = only_complete
-        self._listening: dict[int, Listening] = {}
-        self._watching = Watching(hub.next_id(), kind, key_expr, lambda *_: self.look(), lambda: None)
+        self._listening: dict[int, ListenerState] = {}
+        self._watching = LocalInterest(hub.next_id(), kind, key_expr, lambda *_: self.look(), lambda: None)
         with hub.lock:
             hub.on_change[kind].add(self)
             if destination is not Locality.SESSION_LOCAL:
@@ -58,10 +58,10 @@ class Matching:
                     listening.last = status
                     listening.inlet.push(MatchingStatus(status))
 
-    def listen(self, number: int, inlet: Inlet[MatchingStatus]) -> None:
+    def listen(self, number: int, inlet: DeliverySink[MatchingStatus]) -> None:
         """Be told of changes, and at once if there is somebody."""
         with self._hub.lock:
-            self._listening[number] = Listening(inlet)
+            self._listening[number] = ListenerState(inlet)
             self.look()
 
     def unlisten(self, number: int) -> None:

@@ -11,28 +11,28 @@ from __future__ import annotations
 import cython
 import msgspec
 
-from zenspark.engine.runtime import Hub
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.engine.subscriptions import Subscriptions
 from zenspark.key import KeyExpr
-from zenspark.net.io.driver import Pump
-from zenspark.router.face import Guard
+from zenspark.net.io.driver import LinkDriver
+from zenspark.router.face import Interceptor
 from zenspark.router.routing.routes import Routes
 from zenspark.transport.outbox import FULL, REFUSED, Outbox
-from zenspark.types.arguments import expect
+from zenspark.types.arguments import require_type
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import InterceptionPoint, Locality
 from zenspark.types.ids import SourceInfo
 from zenspark.types.sample import sample_from_body
 from zenspark.types.timestamp_stack import TimestampInstrumentation
 from zenspark.types.timestamps import Timestamp
-from zenspark.types.zbytes import IntoZBytes, ZBytes, buffer_of
+from zenspark.types.zbytes import IntoZBytes, ZBytes, as_buffer
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import Declare, Del, Push, Put
 
 
-class Publishing(msgspec.Struct, frozen=True):
+class PublishSettings(msgspec.Struct, frozen=True):
     """The settings of a publication."""
 
     encoding: wire.Encoding = wire.Encoding.BYTES
@@ -46,12 +46,12 @@ class Publishing(msgspec.Struct, frozen=True):
 
 
 @cython.cclass
-class Publication:
+class CachedPublisher:
     """One key and its settings, ready to publish."""
 
-    _hub: Hub
+    _hub: SessionRuntime
     _key_expr: KeyExpr
-    _publishing: Publishing
+    _publishing: PublishSettings
     _is_declared: cython.bint
     _routes: Routes
     _subscriptions: Subscriptions
@@ -62,9 +62,9 @@ class Publication:
     _reliable: cython.bint
     _express: cython.bint
     _stamps: cython.bint
-    _heads: list[tuple[Pump, Outbox, bytes]]
+    _heads: list[tuple[LinkDriver, Outbox, bytes]]
 
-    def __init__(self, hub: Hub, key_expr: KeyExpr, publishing: Publishing, is_declared: bool = False) -> None:
+    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings, is_declared: bool = False) -> None:
         self._hub = hub
         self._key_expr = key_expr
         self._publishing = publishing
@@ -91,7 +91,7 @@ class Publication:
         """Write a value."""
         if self._routes.version != self._seen_routes or self._subscriptions.version != self._seen_subscriptions:
             self._look_again()
-        raw: bytes | memoryview = payload if type(payload) is bytes else buffer_of(payload)
+        raw: bytes | memoryview = payload if type(payload) is bytes else as_buffer(payload)
         if (
             self._is_plain
             and encoding is None
@@ -105,7 +105,7 @@ class Publication:
         body = Put(
             timestamp=self._stamp(timestamp),
             encoding=self._publishing.encoding if encoding is None else Encoding.of(encoding).to_wire(),
-            source_info=None if source is None else expect(SourceInfo, source).to_wire(),
+            source_info=None if source is None else require_type(SourceInfo, source).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
             payload=bytes(raw),
         )
@@ -121,14 +121,14 @@ class Publication:
         """Remove the key."""
         body = Del(
             timestamp=self._stamp(timestamp),
-            source_info=None if source is None else expect(SourceInfo, source).to_wire(),
+            source_info=None if source is None else require_type(SourceInfo, source).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
         )
         self._publish(body, instrumentation)
 
     def _stamp(self, timestamp: Timestamp | None) -> wire.Timestamp | None:
         if timestamp is not None:
-            return expect(Timestamp, timestamp).to_wire()
+            return require_type(Timestamp, timestamp).to_wire()
         return self._hub.stamp() if self._stamps else None
 
     def _look_again(self) -> None:
@@ -161,10 +161,10 @@ class Publication:
             elif answer == REFUSED:
                 driver.put(head, payload, self._publishing.qos, self._reliable)
 
-    def _targets(self) -> list[tuple[Pump, wire.WireExpr, Guard | None]]:
+    def _targets(self) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return []
-        return targets_of(self._hub, str(self._key_expr), self._is_declared)
+        return publish_targets(self._hub, str(self._key_expr), self._is_declared)
 
     def _is_wanted_here(self) -> bool:
         if self._publishing.destination is Locality.REMOTE:
@@ -188,12 +188,12 @@ class Publication:
         stamp = body.timestamp if self._hub.stamps_messages else None
         for driver, expr, guard in targets:
             message = Push(wire_expr=expr, qos=qos, timestamp=stamp, ts_stack=stack, body=body)
-            push = admitted(self._hub, guard, message, self._reliable)
+            push = intercept_egress(self._hub, guard, message, self._reliable)
             if push is not None:
                 driver.put(encode_for(push, driver), None, push.qos, self._reliable)
 
 
-def admitted(hub: Hub, guard: Guard | None, push: Push, reliable: bool) -> Push | None:
+def intercept_egress(hub: SessionRuntime, guard: Interceptor | None, push: Push, reliable: bool) -> Push | None:
     """A publication as it may leave to a neighbour; None if it may not."""
     if guard is None:
         return push
@@ -201,13 +201,13 @@ def admitted(hub: Hub, guard: Guard | None, push: Push, reliable: bool) -> Push 
         return guard.admit(push, reliable, hub.node.loop.now())
 
 
-def encode_for(push: Push, driver: Pump) -> bytes:
+def encode_for(push: Push, driver: LinkDriver) -> bytes:
     """A publication as a neighbour is told it, who may not know every congestion control."""
     qos = push.qos.for_patch(driver.patch)
     return encode(push if qos is push.qos else replace(push, qos=qos))
 
 
-def targets_of(hub: Hub, key: str, is_declared: bool) -> list[tuple[Pump, wire.WireExpr, Guard | None]]:
+def publish_targets(hub: SessionRuntime, key: str, is_declared: bool) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
     """The links with somebody who wants a key, how to say it there, and who decides what may be said there.
 
     Guarded by the node's lock. A declared key is worth a number of its own on each.

@@ -19,27 +19,27 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from zenspark.config.settings import Settings
-from zenspark.engine.aggregation import Aggregation
-from zenspark.engine.backpressure import Room
-from zenspark.engine.direct_queries import Direct, Question
+from zenspark.engine.aggregation import DeclarationAggregation
+from zenspark.engine.backpressure import ReceiveBackpressure
+from zenspark.engine.direct_queries import DirectQueries, QueryRequest
 from zenspark.engine.namespace import Namespace
-from zenspark.engine.reply_collector import TIMEOUT, Gathering, reply_of
-from zenspark.engine.subscriptions import MAX_ROUTES, Subscription, Subscriptions
+from zenspark.engine.reply_collector import TIMEOUT_ERROR, ReplyCollector, make_reply
+from zenspark.engine.subscriptions import MAX_CACHED_ROUTES, Subscription, Subscriptions
 from zenspark.errors import KeyLimitExceeded, SessionClosed
-from zenspark.handlers.handler import Attached, Inlet, attach
+from zenspark.handlers.handler import BoundHandler, DeliverySink, bind_handler
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
-from zenspark.net.io.driver import Pump
+from zenspark.net.io.driver import LinkDriver
 from zenspark.net.node.node import Neighbour, Node
-from zenspark.router.face import Face, Kind
-from zenspark.transport.receiver import Pushes
-from zenspark.types.arguments import INFINITY, expect
+from zenspark.router.face import Face, DeclarationKind
+from zenspark.transport.receiver import PushRun
+from zenspark.types.arguments import INFINITY, require_type
 from zenspark.types.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
 from zenspark.types.ids import ZenohId
 from zenspark.types.network_info import ReplyError
-from zenspark.types.query import Answering, Query
-from zenspark.types.sample import Reply, sample_of, token_sample
+from zenspark.types.query import RequestHandle, Query
+from zenspark.types.sample import Reply, sample_from_push, token_sample
 from zenspark.types.timestamp_stack import TimestampContext, TimestampInstrumentation
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -47,37 +47,37 @@ from zenspark.wire.buffer import Writer
 from zenspark.wire.declare import replace
 
 
-class Offered(msgspec.Struct, eq=False, frozen=True):
+class LocalQueryable(msgspec.Struct, eq=False, frozen=True):
     """One queryable of this session."""
 
     id: int
     key_expr: KeyExpr
     complete: bool
     origin: Locality
-    inlet: Inlet[Query]
+    inlet: DeliverySink[Query]
     entity: wire.EntityId
     """Who it is in the whole network."""
 
 
-class Watching(msgspec.Struct, eq=False, frozen=True):
+class LocalInterest(msgspec.Struct, eq=False, frozen=True):
     """One interest of this session: what it wants to know of, and whom to tell."""
 
     id: int
-    kind: Kind
+    kind: DeclarationKind
     key_expr: KeyExpr
     on_change: Callable[[SampleKind, str], object]
     on_final: Callable[[], object]
     is_future: bool = True
 
 
-class Known(msgspec.Struct, frozen=True):
+class RemoteDeclaration(msgspec.Struct, frozen=True):
     """A declaration somebody made elsewhere."""
 
     key: str
     complete: bool = False
 
 
-class Looks(Protocol):
+class MatchObserver(Protocol):
     """Somebody who wants to look again after a change."""
 
     def look(self) -> None: ...
@@ -85,17 +85,17 @@ class Looks(Protocol):
 
 M = TypeVar("M", messages.Push, messages.Request, messages.Response)
 
-StampMaker = Callable[[TimestampContext], bytes]
+TimestampCallback = Callable[[TimestampContext], bytes]
 """An application's own clock readings for timestamp stacks."""
 
-CUSTOM_RECORD = 0x80
+CUSTOM_RECORD_FLAG = 0x80
 """Marks a record of a timestamp stack whose bytes an application made."""
 
 
-class Hub:
+class SessionRuntime:
     """The state of one session."""
 
-    def __init__(self, node: Node, settings: Settings, stamp_maker: StampMaker | None = None) -> None:
+    def __init__(self, node: Node, settings: Settings, stamp_maker: TimestampCallback | None = None) -> None:
         self.node = node
         self._key_limits = node.router.policy.limits.key
         self.lock = node.lock
@@ -112,22 +112,22 @@ class Hub:
         self._clock = node.clock
         self._ids = count(1)
         self._request_ids = count(1)
-        self.room = Room(node)
+        self.room = ReceiveBackpressure(node)
         node.at_route = lambda stack: self.stamped(stack, InterceptionPoint.ROUTE)
         self.subscriptions = Subscriptions(self.room, self.namespace)
-        self._subscriber_keys = Aggregation(settings.aggregation.subscribers)
-        self._publisher_keys = Aggregation(settings.aggregation.publishers)
-        self._queryables: KeyTree[dict[int, Offered]] = KeyTree()
-        self._found: dict[tuple[str, wire.QueryTarget, bool], list[Offered]] = {}
+        self._subscriber_keys = DeclarationAggregation(settings.aggregation.subscribers)
+        self._publisher_keys = DeclarationAggregation(settings.aggregation.publishers)
+        self._queryables: KeyTree[dict[int, LocalQueryable]] = KeyTree()
+        self._found: dict[tuple[str, wire.QueryTarget, bool], list[LocalQueryable]] = {}
         """What was found there since the last change."""
-        self._direct = Direct(
+        self._direct = DirectQueries(
             node, self.room, self.namespace, lambda key, target: bool(self._offers(key, target, True))
         )
-        self._gatherings: dict[int, Gathering] = {}
-        self._watching: dict[int, Watching] = {}
-        self._known: dict[tuple[Kind, int], Known] = {}
+        self._gatherings: dict[int, ReplyCollector] = {}
+        self._watching: dict[int, LocalInterest] = {}
+        self._known: dict[tuple[DeclarationKind, int], RemoteDeclaration] = {}
         """What the router has told of: declarations, by kind and id."""
-        self.on_change: dict[Kind, set[Looks]] = {kind: set() for kind in Kind}
+        self.on_change: dict[DeclarationKind, set[MatchObserver]] = {kind: set() for kind in DeclarationKind}
         """Whom to tell when entities of this session come and go."""
         self.on_transport: dict[int, Callable[[SampleKind, Face, Neighbour], None]] = {}
         """Whom to tell when neighbours come and go, by entity."""
@@ -171,9 +171,9 @@ class Hub:
         for number in list(self._gatherings):
             self._end(number)
 
-    def attach(self, handler: object) -> Attached:
+    def bind_handler(self, handler: object) -> BoundHandler:
         """Make a handler ready to receive."""
-        return attach(handler, self.node.loop, self.room.regained)
+        return bind_handler(handler, self.node.loop, self.room.regained)
 
     def next_id(self) -> int:
         """A number for an entity of this session."""
@@ -197,7 +197,7 @@ class Hub:
         """The timestamp stack of a message that is sent from here."""
         if instrumentation is None:
             return None
-        flags = expect(TimestampInstrumentation, instrumentation).to_wire()
+        flags = require_type(TimestampInstrumentation, instrumentation).to_wire()
         return self.stamped(wire.TimestampStack(flags, ()), InterceptionPoint.SEND)
 
     def stamped(self, stack: wire.TimestampStack | None, *points: InterceptionPoint) -> wire.TimestampStack | None:
@@ -211,7 +211,7 @@ class Hub:
         if self._stamp_maker is not None:
             identity = self.node.identity
             context = TimestampContext(ZenohId.from_wire(identity.zid), WhatAmI.from_wire(identity.whatami))
-            return wire.TimestampRecord(point.bit | CUSTOM_RECORD, bytes(self._stamp_maker(context)))
+            return wire.TimestampRecord(point.bit | CUSTOM_RECORD_FLAG, bytes(self._stamp_maker(context)))
         out = Writer()
         self.stamp().write(out)
         return wire.TimestampRecord(point.bit, bytes(out.data))
@@ -243,7 +243,7 @@ class Hub:
     def _on_push(self, push: messages.Push) -> None:
         push = self._received(push)
         face, reliable = self.node.speaker
-        for full in self.subscriptions.deliver(sample_of(push, KeyExpr(push.wire_expr.suffix), reliable), False):
+        for full in self.subscriptions.deliver(sample_from_push(push, KeyExpr(push.wire_expr.suffix), reliable), False):
             self.room.missing(full, face)
 
     def takes(self, face: Face, message: messages.NetworkMessage) -> bool:
@@ -255,12 +255,12 @@ class Hub:
         served = self._direct.served(face, request)
         if served is None:
             return False
-        answering = Answering(request, served.key_expr, served.answer, served.finish, self.later)
+        answering = RequestHandle(request, served.key_expr, served.answer, served.finish, self.later)
         for full in self._hand_out(answering, self._offers(str(served.key_expr), request.target, False)):
             self.room.missing(full, face)
         return True
 
-    def receive_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+    def receive_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         self.subscriptions.deliver_pushes(face, pushes, keys)
 
     def opened(self, face: Face, neighbour: Neighbour) -> None:
@@ -280,7 +280,7 @@ class Hub:
             self.subscriptions.add(subscription)
             if subscription.origin is not Locality.SESSION_LOCAL:
                 self._declare_subscriber(subscription)
-            self._changed(Kind.SUBSCRIBER)
+            self._changed(DeclarationKind.SUBSCRIBER)
 
     def _declare_subscriber(self, subscription: Subscription) -> None:
         needed = self._subscriber_keys.join(subscription.id, subscription.key_expr)
@@ -296,13 +296,13 @@ class Hub:
                 number = self._subscriber_keys.leave(subscription.id, subscription.key_expr)
                 if number is not None:
                     self.declare(messages.UndeclareSubscriber(id=number))
-            self._changed(Kind.SUBSCRIBER)
+            self._changed(DeclarationKind.SUBSCRIBER)
             self.room.forget(subscription.inlet)
         subscription.inlet.close()
 
     # -- queryables
 
-    def offer(self, offered: Offered) -> None:
+    def offer(self, offered: LocalQueryable) -> None:
         """A queryable is declared."""
         with self.lock:
             key = str(offered.key_expr)
@@ -315,13 +315,13 @@ class Hub:
             if offered.origin is not Locality.SESSION_LOCAL:
                 expr, info = wire.WireExpr(0, key), wire.QueryableInfo(offered.complete)
                 self.declare(messages.DeclareQueryable(id=offered.id, wire_expr=expr, info=info))
-            self._changed(Kind.QUERYABLE)
+            self._changed(DeclarationKind.QUERYABLE)
 
     def _change_offers(self) -> None:
         self._found.clear()
         self._direct.offers += 1
 
-    def withdraw(self, offered: Offered) -> None:
+    def withdraw(self, offered: LocalQueryable) -> None:
         """A queryable is gone."""
         with self.lock:
             key = str(offered.key_expr)
@@ -333,11 +333,11 @@ class Hub:
                 self._queryables.remove(key)
             if offered.origin is not Locality.SESSION_LOCAL:
                 self.declare(messages.UndeclareQueryable(id=offered.id))
-            self._changed(Kind.QUERYABLE)
+            self._changed(DeclarationKind.QUERYABLE)
             self.room.forget(offered.inlet)
         offered.inlet.close()
 
-    def _say(self, message: messages.NetworkMessage) -> list[Pump]:
+    def _say(self, message: messages.NetworkMessage) -> list[LinkDriver]:
         """Tell the router something; the links it goes to."""
         return self.node.say(self.namespace.leaving(message))
 
@@ -346,17 +346,17 @@ class Hub:
         if not self.is_over:  # then the whole node says goodbye
             self._say(messages.Declare(qos=wire.QoS.DECLARE, body=body))
 
-    def _offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[Offered]:
+    def _offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[LocalQueryable]:
         """The queryables of this session that are asked, by itself or by somebody else."""
         name = (key, target, is_local)
         offers = self._found.get(name)
         if offers is None:
-            if len(self._found) >= MAX_ROUTES:
+            if len(self._found) >= MAX_CACHED_ROUTES:
                 self._found.clear()
             offers = self._found[name] = self._find_offers(key, target, is_local)
         return offers
 
-    def _find_offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[Offered]:
+    def _find_offers(self, key: str, target: wire.QueryTarget, is_local: bool) -> list[LocalQueryable]:
         unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
         found = [one for _, entry in self._queryables.intersecting(key) for one in entry.values()]
         only_complete = target is wire.QueryTarget.ALL_COMPLETE
@@ -387,21 +387,21 @@ class Hub:
             self._say(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
 
         key = request.wire_expr.suffix
-        answering = Answering(request, KeyExpr(key), answer, finish, self.later)
+        answering = RequestHandle(request, KeyExpr(key), answer, finish, self.later)
         face, _ = self.node.speaker
         for full in self._hand_out(answering, self._offers(key, request.target, False)):
             self.room.missing(full, face)
 
-    def _hand_out(self, answering: Answering, offers: list[Offered]) -> list[Inlet[Query]]:
+    def _hand_out(self, answering: RequestHandle, offers: list[LocalQueryable]) -> list[DeliverySink[Query]]:
         """Hand a query to queryables; those who have no room for more."""
         answering.begin(len(offers))
         return [offered.inlet for offered in offers if not offered.inlet.push(Query(answering, offered.entity))]
 
     # -- queries of this session
 
-    def ask(self, question: Question, inlet: Inlet[Reply]) -> Gathering:
+    def ask(self, question: QueryRequest, inlet: DeliverySink[Reply]) -> ReplyCollector:
         """Ask, and hand the replies over as they are gathered."""
-        full: list[Inlet[Query]] = []
+        full: list[DeliverySink[Query]] = []
         with self.lock:
             way = self._direct.way(question)
             if way is not None:
@@ -419,7 +419,7 @@ class Hub:
             self.node.wait_for_room(links, wire.Congestion.BLOCK)
         return gathering
 
-    def _ask(self, question: Question, inlet: Inlet[Reply]) -> tuple[Gathering, list[Pump], list[Inlet[Query]]]:
+    def _ask(self, question: QueryRequest, inlet: DeliverySink[Reply]) -> tuple[ReplyCollector, list[LinkDriver], list[DeliverySink[Query]]]:
         """Ask the router and queryables of this session; the links it goes to, and who has no room for more."""
         key = str(question.key_expr)
         is_remote = question.destination is not Locality.SESSION_LOCAL
@@ -432,27 +432,27 @@ class Hub:
             gathering.finish()
         return gathering, links, full
 
-    def _gather(self, question: Question, inlet: Inlet[Reply], sources: int) -> tuple[Gathering, int]:
+    def _gather(self, question: QueryRequest, inlet: DeliverySink[Reply], sources: int) -> tuple[ReplyCollector, int]:
         """Have replies gathered, from so many; with a number."""
         number = next(self._request_ids)
         key_expr = None if question.any_key else question.key_expr
         follows_replies = question.query.consolidation is wire.Consolidation.AUTO
-        gathering = Gathering(key_expr, question.mode, inlet, sources, question.budget, follows_replies)
+        gathering = ReplyCollector(key_expr, question.mode, inlet, sources, question.budget, follows_replies)
         self._gatherings[number] = gathering
         if question.timeout != INFINITY:
             due = self.node.loop.now() + question.timeout
-            gathering.at_end(self.node.loop.call_at(due, partial(self._end, number, TIMEOUT)).cancel)
+            gathering.at_end(self.node.loop.call_at(due, partial(self._end, number, TIMEOUT_ERROR)).cancel)
         self.room.asked()
         gathering.at_end(partial(self._forget, number, inlet))
         return gathering, number
 
-    def _await_replies(self, gathering: Gathering) -> None:
+    def _await_replies(self, gathering: ReplyCollector) -> None:
         """Have room made for replies until there are no more to come."""
         self.room.asked()
         gathering.at_end(self.room.answered)
         gathering.at_end(partial(self.room.forget, gathering.inlet))
 
-    def ask_tokens(self, key_expr: KeyExpr, timeout: float, inlet: Inlet[Reply]) -> Gathering:
+    def ask_tokens(self, key_expr: KeyExpr, timeout: float, inlet: DeliverySink[Reply]) -> ReplyCollector:
         """Ask for the tokens there are, and hand them over as replies."""
 
         def tell(change: SampleKind, key: str) -> None:
@@ -460,12 +460,12 @@ class Hub:
 
         def give_up() -> None:
             with self.lock:
-                gathering.finish(TIMEOUT)
+                gathering.finish(TIMEOUT_ERROR)
 
         with self.lock:
             number = self.next_id()
-            gathering = Gathering(key_expr, ConsolidationMode.NONE, inlet, 1)
-            watching = Watching(number, Kind.TOKEN, key_expr, tell, gathering.source_done, is_future=False)
+            gathering = ReplyCollector(key_expr, ConsolidationMode.NONE, inlet, 1)
+            watching = LocalInterest(number, DeclarationKind.TOKEN, key_expr, tell, gathering.source_done, is_future=False)
             timer = self.node.loop.call_at(self.node.loop.now() + timeout, give_up)
             gathering.at_end(timer.cancel)
             gathering.at_end(lambda: self.unwatch(watching))
@@ -476,8 +476,8 @@ class Hub:
         return gathering
 
     def _ask_here(
-        self, request: messages.Request, question: Question, offers: list[Offered], gathering: Gathering
-    ) -> list[Inlet[Query]]:
+        self, request: messages.Request, question: QueryRequest, offers: list[LocalQueryable], gathering: ReplyCollector
+    ) -> list[DeliverySink[Query]]:
         """Queryables of this very session; those who have no room for more."""
 
         request = self._received(request)
@@ -493,7 +493,7 @@ class Hub:
             with self.lock:
                 if self.room.refuses(gathering.inlet):
                     return
-                has_room = gathering.add(reply_of(key, body, responder, qos or request.qos, stack, timestamp))
+                has_room = gathering.add(make_reply(key, body, responder, qos or request.qos, stack, timestamp))
             if not has_room:
                 self.room.wait([gathering.inlet])
 
@@ -503,7 +503,7 @@ class Hub:
 
         full = []
         for offered in offers:
-            full += self._hand_out(Answering(request, question.key_expr, answer, finish, self.later), [offered])
+            full += self._hand_out(RequestHandle(request, question.key_expr, answer, finish, self.later), [offered])
         return full
 
     def _on_response(self, response: messages.Response) -> None:
@@ -511,7 +511,7 @@ class Hub:
         if gathering is None:
             return
         key = response.wire_expr.suffix  # of a REPLY: the router has dropped those on invalid keys
-        reply = reply_of(key, response.body, response.responder, response.qos, response.ts_stack, response.timestamp)
+        reply = make_reply(key, response.body, response.responder, response.qos, response.ts_stack, response.timestamp)
         if not gathering.add(reply):
             face, _ = self.node.speaker
             self.room.missing(gathering.inlet, face, own_questions=1)
@@ -521,7 +521,7 @@ class Hub:
         if gathering is not None:
             gathering.source_done()
 
-    def _forget(self, number: int, inlet: Inlet[Reply]) -> None:
+    def _forget(self, number: int, inlet: DeliverySink[Reply]) -> None:
         self._gatherings.pop(number, None)
         self.room.answered()
         self.room.forget(inlet)
@@ -534,19 +534,19 @@ class Hub:
 
     # -- interests
 
-    def _changed(self, kind: Kind) -> None:
+    def _changed(self, kind: DeclarationKind) -> None:
         for looking in list(self.on_change[kind]):
             looking.look()
 
-    def is_here(self, kind: Kind, key_expr: KeyExpr, only_complete: bool) -> bool:
+    def is_here(self, kind: DeclarationKind, key_expr: KeyExpr, only_complete: bool) -> bool:
         """Whether this session itself has something that matches."""
         key = str(key_expr)
-        if kind is Kind.SUBSCRIBER:
+        if kind is DeclarationKind.SUBSCRIBER:
             return bool(self.subscriptions.route(key, True))
         target = wire.QueryTarget.ALL_COMPLETE if only_complete else wire.QueryTarget.ALL
         return bool(self._offers(key, target, True))
 
-    def watch(self, watching: Watching, mode: wire.InterestMode) -> None:
+    def watch(self, watching: LocalInterest, mode: wire.InterestMode) -> None:
         """Ask to be told of declarations."""
         with self.lock:
             self._watching[watching.id] = watching
@@ -559,27 +559,27 @@ class Hub:
                     id=number,
                     mode=mode,
                     keyexprs=True,
-                    subscribers=watching.kind is Kind.SUBSCRIBER,
-                    queryables=watching.kind is Kind.QUERYABLE,
-                    tokens=watching.kind is Kind.TOKEN,
+                    subscribers=watching.kind is DeclarationKind.SUBSCRIBER,
+                    queryables=watching.kind is DeclarationKind.QUERYABLE,
+                    tokens=watching.kind is DeclarationKind.TOKEN,
                     wire_expr=wire.WireExpr(0, str(key_expr)),
                     qos=wire.QoS.DECLARE,
                 )
             )
 
-    def _joined(self, watching: Watching) -> tuple[int, KeyExpr] | None:
+    def _joined(self, watching: LocalInterest) -> tuple[int, KeyExpr] | None:
         """The interest to declare; None if that of others will do."""
-        if watching.kind is not Kind.SUBSCRIBER:
+        if watching.kind is not DeclarationKind.SUBSCRIBER:
             return watching.id, watching.key_expr
         return self._publisher_keys.join(watching.id, watching.key_expr)
 
-    def _left(self, watching: Watching) -> int | None:
+    def _left(self, watching: LocalInterest) -> int | None:
         """The interest to end; None if others need it."""
-        if watching.kind is not Kind.SUBSCRIBER:
+        if watching.kind is not DeclarationKind.SUBSCRIBER:
             return watching.id
         return self._publisher_keys.leave(watching.id, watching.key_expr)
 
-    def unwatch(self, watching: Watching) -> None:
+    def unwatch(self, watching: LocalInterest) -> None:
         """Stop being told."""
         with self.lock:
             if self._watching.pop(watching.id, None) is None:
@@ -592,13 +592,13 @@ class Hub:
         body = message.body
         match body:
             case messages.DeclareSubscriber() | messages.DeclareQueryable() | messages.DeclareToken():
-                kind = _KINDS[type(body)]
+                kind = _DECLARATION_KINDS[type(body)]
                 if body.id:
                     complete = isinstance(body, messages.DeclareQueryable) and body.info.complete
-                    self._known[kind, body.id] = Known(body.wire_expr.suffix, complete)
+                    self._known[kind, body.id] = RemoteDeclaration(body.wire_expr.suffix, complete)
                 self._tell(kind, SampleKind.PUT, body.wire_expr.suffix, message.interest_id)
             case messages.UndeclareSubscriber() | messages.UndeclareQueryable() | messages.UndeclareToken():
-                kind = _KINDS[type(body)]
+                kind = _DECLARATION_KINDS[type(body)]
                 known = self._known.pop((kind, body.id), None)
                 if known is not None:
                     self._tell(kind, SampleKind.DELETE, known.key, None)
@@ -607,15 +607,15 @@ class Hub:
                 if watching is not None:
                     watching.on_final()
 
-    def _tell(self, kind: Kind, change: SampleKind, key: str, interest_id: int | None) -> None:
-        is_shared = kind is Kind.SUBSCRIBER and self._publisher_keys.is_used
+    def _tell(self, kind: DeclarationKind, change: SampleKind, key: str, interest_id: int | None) -> None:
+        is_shared = kind is DeclarationKind.SUBSCRIBER and self._publisher_keys.is_used
         asked = self._watching.get(interest_id) if interest_id is not None and not is_shared else None
         told = [asked] if asked is not None else [one for one in self._watching.values() if one.is_future]
         for watching in told:
             if watching.kind is kind and intersects(str(watching.key_expr), key):
                 watching.on_change(change, key)
 
-    def is_elsewhere(self, kind: Kind, key_expr: KeyExpr, only_complete: bool) -> bool:
+    def is_elsewhere(self, kind: DeclarationKind, key_expr: KeyExpr, only_complete: bool) -> bool:
         """Whether somebody elsewhere has declared something that matches."""
         key = str(key_expr)
         matches = includes if only_complete else intersects
@@ -625,11 +625,11 @@ class Hub:
         )
 
 
-_KINDS: dict[type[messages.Declaration], Kind] = {
-    messages.DeclareSubscriber: Kind.SUBSCRIBER,
-    messages.UndeclareSubscriber: Kind.SUBSCRIBER,
-    messages.DeclareQueryable: Kind.QUERYABLE,
-    messages.UndeclareQueryable: Kind.QUERYABLE,
-    messages.DeclareToken: Kind.TOKEN,
-    messages.UndeclareToken: Kind.TOKEN,
+_DECLARATION_KINDS: dict[type[messages.Declaration], DeclarationKind] = {
+    messages.DeclareSubscriber: DeclarationKind.SUBSCRIBER,
+    messages.UndeclareSubscriber: DeclarationKind.SUBSCRIBER,
+    messages.DeclareQueryable: DeclarationKind.QUERYABLE,
+    messages.UndeclareQueryable: DeclarationKind.QUERYABLE,
+    messages.DeclareToken: DeclarationKind.TOKEN,
+    messages.UndeclareToken: DeclarationKind.TOKEN,
 }

@@ -10,28 +10,28 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from zenspark.engine.backpressure import Room
+from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.namespace import Namespace
-from zenspark.handlers.handler import Inlet
+from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
 from zenspark.key.tree import KeyTree
 from zenspark.router.face import Face
-from zenspark.router.routing.template_cache import Memory
-from zenspark.transport.receiver import Pushes
+from zenspark.router.routing.template_cache import FaceTemplateCache
+from zenspark.transport.receiver import PushRun
 from zenspark.types.enums import Locality
-from zenspark.types.sample import Head, Sample, head_of, samples_of
+from zenspark.types.sample import SampleHeader, Sample, header_from_template, samples_from_rows
 
-MAX_ROUTES = 100_000
+MAX_CACHED_ROUTES = 100_000
 """How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
-LONGEST_REMEMBERED = 1024
+MAX_CACHED_KEY_CHARACTERS = 1024
 """Characters of a key up to which it is remembered, for the same reason."""
 
 
 @runtime_checkable
-class TakesColumns(Protocol):
+class ColumnSink(Protocol):
     """An inlet that wants no samples but the columns they would be made from."""
 
-    def push_columns(self, pushes: Pushes, keys: list[str | None], via: str) -> bool:
+    def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
         """Deliver the rows whose shape has a key; whether there is room for more."""
 
 
@@ -41,25 +41,25 @@ class Subscription(msgspec.Struct, eq=False, frozen=True):
     id: int
     key_expr: KeyExpr
     origin: Locality
-    inlet: Inlet[Sample]
-    columns: TakesColumns | None = None
+    inlet: DeliverySink[Sample]
+    columns: ColumnSink | None = None
     """The inlet, if it wants columns."""
 
 
 Route = tuple[Subscription, ...]
 
 
-class Common(msgspec.Struct, eq=False, frozen=True):
+class SampleTemplate(msgspec.Struct, eq=False, frozen=True):
     """What samples of one shape have in common."""
 
-    head: Head
+    head: SampleHeader
     attached: bool
 
 
 class Subscriptions:
     """All subscribers of a session. Guarded by the node's lock."""
 
-    def __init__(self, room: Room, namespace: Namespace) -> None:
+    def __init__(self, room: ReceiveBackpressure, namespace: Namespace) -> None:
         self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
         self._routes: dict[str, Route] = {}
         self._local_routes: dict[str, Route] = {}
@@ -67,7 +67,7 @@ class Subscriptions:
         self._namespace = namespace
         self._shared: dict[Route, Route] = {}
         """The routes there are, each once, so that equal ones are the same."""
-        self._commons: Memory[Common] = Memory()
+        self._commons: FaceTemplateCache[SampleTemplate] = FaceTemplateCache()
         self.version = 0
         """Changes whenever a subscriber comes or goes."""
 
@@ -101,11 +101,11 @@ class Subscriptions:
         routes = self._local_routes if is_local else self._routes
         route = routes.get(key)
         if route is None:
-            if len(routes) >= MAX_ROUTES:
+            if len(routes) >= MAX_CACHED_ROUTES:
                 routes.clear()
             route = self._find(key, is_local)
             route = self._shared.setdefault(route, route)
-            if len(key) <= LONGEST_REMEMBERED:
+            if len(key) <= MAX_CACHED_KEY_CHARACTERS:
                 routes[key] = route
         return route
 
@@ -115,14 +115,14 @@ class Subscriptions:
         found = [one for entry in entries for one in entry.values() if one.origin is not unwanted]
         return tuple(sorted(found, key=lambda one: one.id) if len(found) > 1 else found)
 
-    def deliver(self, sample: Sample, is_local: bool, is_recurring: bool = True) -> list[Inlet[Sample]]:
+    def deliver(self, sample: Sample, is_local: bool, is_recurring: bool = True) -> list[DeliverySink[Sample]]:
         """Hand over one sample; the receivers that are full. The route of a key that is not recurring is not kept."""
         key = str(sample.key_expr)
         route = self.route(key, is_local) if is_recurring else self._find(key, is_local)
         inlets = [subscription.inlet for subscription in route]
         return [inlet for inlet in inlets if not (is_local and self._room.refuses(inlet)) and not inlet.push(sample)]
 
-    def deliver_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+    def deliver_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         """Hand over what a neighbour published; `keys` are those of the shapes that are for this session."""
         if self._namespace.is_used:
             keys = [None if key is None else self._namespace.inward(key) for key in keys]
@@ -140,10 +140,10 @@ class Subscriptions:
             some = [each if is_own else None for each, is_own in zip(commons, is_wanted, strict=False)]
             self._hand_over(one, face, pushes, own, some)
 
-    def _commons_of(self, face: Face, pushes: Pushes, keys: list[str | None]) -> list[Common | None]:
+    def _commons_of(self, face: Face, pushes: PushRun, keys: list[str | None]) -> list[SampleTemplate | None]:
         """What the samples of each shape that has a key have in common."""
         known = self._commons.of(face, face.vocabulary)
-        found: list[Common | None] = []
+        found: list[SampleTemplate | None] = []
         for index, key in enumerate(keys):
             if key is None:
                 found.append(None)
@@ -153,18 +153,18 @@ class Subscriptions:
             if common is None:
                 known.grow(key)
                 shape = pushes.shape_at(index)
-                common = known[signature] = Common(head_of(shape, KeyExpr(key)), shape.has_attachment)
+                common = known[signature] = SampleTemplate(header_from_template(shape, KeyExpr(key)), shape.has_attachment)
             found.append(common)
         return found
 
     def _hand_over(
-        self, one: Subscription, face: Face, pushes: Pushes, keys: list[str | None], commons: list[Common | None]
+        self, one: Subscription, face: Face, pushes: PushRun, keys: list[str | None], commons: list[SampleTemplate | None]
     ) -> None:
         if one.columns is not None:
             has_room = one.columns.push_columns(pushes, keys, str(face.zid))
         else:
             heads = [None if common is None else common.head for common in commons]
             attached = any(common is not None and common.attached for common in commons)
-            has_room = one.inlet.push_many(samples_of(pushes, heads, attached))
+            has_room = one.inlet.push_many(samples_from_rows(pushes, heads, attached))
         if not has_room:
             self._room.missing(one.inlet, face)

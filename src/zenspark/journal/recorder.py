@@ -22,11 +22,11 @@ import msgspec
 
 from zenspark.api.entities import Subscriber
 from zenspark.api.session import Session
-from zenspark.arrow.decode import Piece
+from zenspark.arrow.decode import RowChunk
 from zenspark.errors import JournalError, UsageError
 from zenspark.handlers.arrow import ArrowBatches, BatchChannel
 from zenspark.handlers.channel import ChannelClosed, Resume
-from zenspark.handlers.handler import Attached
+from zenspark.handlers.handler import BoundHandler
 from zenspark.journal.counters import Counters, Counts, own
 from zenspark.journal.disk import DiskAlarm
 from zenspark.journal.network_events import Observer
@@ -35,7 +35,7 @@ from zenspark.journal.segment import Cut
 from zenspark.journal.writer import JournalWriter
 from zenspark.key import KeyExpr
 from zenspark.key.match import intersects
-from zenspark.transport.receiver import Pushes
+from zenspark.transport.receiver import PushRun
 
 logger = logging.getLogger("zenspark.journal")
 
@@ -105,11 +105,11 @@ class Share(ArrowBatches):
         self.before = [str(key) for key in before]
         self.bell = bell
 
-    def attach(self, resume: Resume) -> Attached:
+    def attach(self, resume: Resume) -> BoundHandler:
         """Makes it ready to receive."""
         channel = ShareChannel(self, resume)
         channel.ring_with(self.bell)
-        return Attached(channel, channel)
+        return BoundHandler(channel, channel)
 
 
 class ShareChannel(BatchChannel):
@@ -127,7 +127,7 @@ class ShareChannel(BatchChannel):
 
         self._is_own = is_own if before else None
 
-    def push_columns(self, pushes: Pushes, keys: list[str | None], via: str) -> bool:
+    def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
         is_own = self._is_own
         if is_own is None:
             return super().push_columns(pushes, keys, via)
@@ -280,7 +280,7 @@ class Recorder:
         finally:
             self._has_ended = True
 
-    def _append(self, pieces: list[Piece]) -> None:
+    def _append(self, pieces: list[RowChunk]) -> None:
         self._received += sum(piece.num_rows for piece in pieces)
         if self._write(lambda: self._writer.append_pieces(pieces)):
             self._write(self._writer.flush)
@@ -320,12 +320,12 @@ class Recorder:
 
     # --- what is received
 
-    def _gathered(self) -> list[Piece]:
+    def _gathered(self) -> list[RowChunk]:
         """What comes until there is enough for a block, or the first of it has waited long enough; nothing at the end.
 
         While nothing comes, does what is due in the journal.
         """
-        pieces: list[Piece] = []
+        pieces: list[RowChunk] = []
         rows = size = 0
         policy = self._writer.policy
         until = time.monotonic() + IDLE
@@ -346,7 +346,7 @@ class Recorder:
                 until = time.monotonic() + IDLE
         return pieces
 
-    def _taken(self) -> Piece | None:
+    def _taken(self) -> RowChunk | None:
         """What any of the channels has; those that have ended are left out from then on."""
         for channel in list(self._channels):
             try:

@@ -29,7 +29,7 @@ from zenspark.journal.key_remap import Remapping
 from zenspark.journal.parquet_input import Table
 from zenspark.journal.reader import Journal
 from zenspark.key import KeyExpr
-from zenspark.router.face import Kind
+from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import CongestionControl, Priority
 
 SLICE = 0.001
@@ -188,7 +188,7 @@ class Subscribers:
     def _matches(self, key: str) -> bool:
         found = self._matched.get(key)
         if found is None:
-            asked = (Kind.SUBSCRIBER, KeyExpr(key), False)
+            asked = (DeclarationKind.SUBSCRIBER, KeyExpr(key), False)
             hub = self._session._hub
             with hub.lock:
                 found = self._matched[key] = hub.is_elsewhere(*asked) or hub.is_here(*asked)

@@ -68,7 +68,7 @@ REGIONS = {
 """(own role, neighbour's role) to region; two clients never have a session."""
 
 
-class Kind(Enum):
+class DeclarationKind(Enum):
     """What can be declared under a key."""
 
     SUBSCRIBER = auto()
@@ -76,26 +76,26 @@ class Kind(Enum):
     TOKEN = auto()
 
 
-DECLARE: dict[type[Declaration], Kind] = {
-    DeclareSubscriber: Kind.SUBSCRIBER,
-    DeclareQueryable: Kind.QUERYABLE,
-    DeclareToken: Kind.TOKEN,
+DECLARE: dict[type[Declaration], DeclarationKind] = {
+    DeclareSubscriber: DeclarationKind.SUBSCRIBER,
+    DeclareQueryable: DeclarationKind.QUERYABLE,
+    DeclareToken: DeclarationKind.TOKEN,
 }
-UNDECLARE: dict[type[Declaration], Kind] = {
-    UndeclareSubscriber: Kind.SUBSCRIBER,
-    UndeclareQueryable: Kind.QUERYABLE,
-    UndeclareToken: Kind.TOKEN,
+UNDECLARE: dict[type[Declaration], DeclarationKind] = {
+    UndeclareSubscriber: DeclarationKind.SUBSCRIBER,
+    UndeclareQueryable: DeclarationKind.QUERYABLE,
+    UndeclareToken: DeclarationKind.TOKEN,
 }
 
 
-class Told(msgspec.Struct):
+class AnnouncedDeclaration(msgspec.Struct):
     """A declaration we made to a face: the id it has there, and the info last sent."""
 
     id: int
     info: QueryableInfo = QueryableInfo.NONE
 
 
-class Declared(msgspec.Struct, frozen=True):
+class FaceDeclaration(msgspec.Struct, frozen=True):
     """A declaration a face made."""
 
     key: str
@@ -105,14 +105,14 @@ class Declared(msgspec.Struct, frozen=True):
 M = TypeVar("M", bound=NetworkMessage)
 
 
-class Guard(Protocol):
+class Interceptor(Protocol):
     """Decides what passes one way between a neighbour and this node; see `interceptors/`."""
 
     def admit(self, message: M, reliable: bool, now: float) -> M | None:
         """The message as it goes on; None if it does not."""
 
 
-class Holder:
+class DeclarationOwner:
     """Whoever can hold declarations: a neighbour, or a router somewhere in the network."""
 
     def __init__(self, number: int, zid: ZenohId, region: Region) -> None:
@@ -123,7 +123,7 @@ class Holder:
         """Who belongs to a group: what they say to us elsewhere, they say there themselves."""
 
 
-class Face(Holder):
+class Face(DeclarationOwner):
     """A neighbour and the vocabulary shared with it."""
 
     def __init__(
@@ -137,8 +137,8 @@ class Face(Holder):
     ) -> None:
         super().__init__(number, zid, region)
         self.whatami = whatami
-        self.declared: dict[Kind, dict[int, Declared]] = {kind: {} for kind in Kind}
-        self.told: dict[Kind, dict[str, Told]] = {kind: {} for kind in Kind}
+        self.declared: dict[DeclarationKind, dict[int, FaceDeclaration]] = {kind: {} for kind in DeclarationKind}
+        self.told: dict[DeclarationKind, dict[str, AnnouncedDeclaration]] = {kind: {} for kind in DeclarationKind}
         self.relays = relays
         """Whether it is in our network as a relay, one of us being a peer."""
         self.wants_all = region is Region.PEER or relays
@@ -149,8 +149,8 @@ class Face(Holder):
         """The group a member belongs to."""
         self.is_doubled = False
         """Whether a member is heard in another way too, so that its publications arrive there."""
-        self.ingress: Guard | None = None
-        self.egress: Guard | None = None
+        self.ingress: Interceptor | None = None
+        self.egress: Interceptor | None = None
         """Who decides what comes from it and goes to it, if anybody does."""
         self._ids = count(1)
         self._request_mask = (1 << min(request_bits, MAX_REQUEST_BITS)) - 1
@@ -287,5 +287,5 @@ class Face(Holder):
         return self.bind(str(prefix)) if prefix is not None else None
 
 
-Out = list[tuple[Face, NetworkMessage]]
+Outgoing = list[tuple[Face, NetworkMessage]]
 """What must be said, in this order."""

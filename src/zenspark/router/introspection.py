@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import msgspec
 
-from zenspark.router.face import Holder, Kind, Region
+from zenspark.router.face import DeclarationKind, DeclarationOwner, Region
 from zenspark.router.router import Router
 from zenspark.wire.values import WhatAmI, ZenohId
 
-_BELOW = {Region.LOCAL: WhatAmI.CLIENT, Region.CLIENT: WhatAmI.CLIENT, Region.SOUTH_PEER: WhatAmI.PEER}
+_DOWNSTREAM_ROLES = {Region.LOCAL: WhatAmI.CLIENT, Region.CLIENT: WhatAmI.CLIENT, Region.SOUTH_PEER: WhatAmI.PEER}
 """Those below a node, and as what they are listed."""
 
 
-class Holders(msgspec.Struct):
+class OwnersByRole(msgspec.Struct):
     """The nodes a key belongs to, by their roles."""
 
     routers: list[str] = msgspec.field(default_factory=list)
@@ -30,30 +30,30 @@ class Holders(msgspec.Struct):
             listed.append(str(zid))
 
 
-def declared(router: Router, kind: Kind, key: str) -> dict[str, Holders]:
+def declared_keys(router: Router, kind: DeclarationKind, key: str) -> dict[str, OwnersByRole]:
     """The declared keys that intersect one, and who holds them."""
     found = {}
     for entry in router.tables[kind].matching(key):
-        holders = found[entry.key] = Holders()
+        holders = found[entry.key] = OwnersByRole()
         for holder in entry.holders:
             _place(holders, router, holder)
     return found
 
 
-def _place(holders: Holders, router: Router, holder: Holder) -> None:
-    if holder.region in _BELOW:
-        holders.add(_BELOW[holder.region], holder.zid)
+def _place(holders: OwnersByRole, router: Router, holder: DeclarationOwner) -> None:
+    if holder.region in _DOWNSTREAM_ROLES:
+        holders.add(_DOWNSTREAM_ROLES[holder.region], holder.zid)
         holders.add(router.whatami, router.zid)
     else:
         holders.add(WhatAmI.ROUTER if holder.region is Region.ROUTER else WhatAmI.PEER, holder.zid)
 
 
-def asked(router: Router, kind: Kind, key: str) -> dict[str, Holders]:
+def interested_keys(router: Router, kind: DeclarationKind, key: str) -> dict[str, OwnersByRole]:
     """The keys that nodes below asked about and that intersect one: so publishers and queriers are known."""
-    found: dict[str, Holders] = {}
+    found: dict[str, OwnersByRole] = {}
     for interest in router.interests.about(kind, key):
-        whatami = _BELOW.get(interest.face.region)
+        whatami = _DOWNSTREAM_ROLES.get(interest.face.region)
         if whatami is not None:
             assert interest.key is not None, "it intersects one"
-            found.setdefault(interest.key, Holders()).add(whatami, interest.face.zid)
+            found.setdefault(interest.key, OwnersByRole()).add(whatami, interest.face.zid)
     return found

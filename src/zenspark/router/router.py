@@ -16,32 +16,32 @@ from typing import ClassVar, assert_never
 
 import msgspec
 
-from zenspark.router.declarations.announcements import declare
+from zenspark.router.declarations.announcements import emit_declare
 from zenspark.router.declarations.store import Declarations
 from zenspark.router.face import (
     DECLARE,
     MAX_REQUEST_BITS,
     REGIONS,
     UNDECLARE,
-    Declared,
+    DeclarationKind,
     Face,
-    Kind,
-    Out,
+    FaceDeclaration,
+    Outgoing,
     Region,
 )
-from zenspark.router.interceptors.actions import refusal_of
-from zenspark.router.interceptors.rules import Party, RouterSubject
-from zenspark.router.interests.handler import INITIAL_INTEREST, Asking
-from zenspark.router.interests.table import ANSWER_TIMEOUT, Interests
+from zenspark.router.interceptors.actions import make_final
+from zenspark.router.interceptors.rules import PeerAttributes, RouterSubject
+from zenspark.router.interests.handler import INITIAL_INTEREST, InterestHandler
+from zenspark.router.interests.table import INTEREST_TIMEOUT_SECONDS, InterestTable
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
-from zenspark.router.linkstate.network import SELF, Network
-from zenspark.router.linkstate.peer_links import Peering
-from zenspark.router.linkstate.sourced_declarations import Sources
+from zenspark.router.linkstate.network import SELF, RouterNetwork
+from zenspark.router.linkstate.peer_links import PeerLinks
+from zenspark.router.linkstate.sourced_declarations import SourcedDeclarations
 from zenspark.router.linkstate.states import is_oversized
-from zenspark.router.queries.handler import MAX_QUERY_SECONDS, Requests, error
-from zenspark.router.routing.routes import UNSOLICITED, Reach
-from zenspark.router.routing.tables import Table
-from zenspark.router.timestamping import Stamping
+from zenspark.router.queries.handler import MAX_QUERY_SECONDS, QueryRouter, make_error_response
+from zenspark.router.routing.routes import ANNOUNCED_WITHOUT_INTEREST, ReachabilityPolicy
+from zenspark.router.routing.tables import DeclarationTable
+from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
@@ -65,14 +65,14 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import Locator, QueryableInfo, WhatAmI, WireExpr, ZenohId
 
 
-class Policy(msgspec.Struct, frozen=True, eq=False):
+class RouterPolicy(msgspec.Struct, frozen=True, eq=False):
     """How a router behaves where that is a matter of choice."""
 
     query_timeout: float = 10.0
     """Seconds for requests that do not say how long they may take."""
     max_query_timeout: float = MAX_QUERY_SECONDS
     """Seconds a request of a neighbour may take, whatever it says."""
-    answer_timeout: float = ANSWER_TIMEOUT
+    answer_timeout: float = INTEREST_TIMEOUT_SECONDS
     """Seconds an asker waits for the nodes above us to answer an interest."""
     takes_declared_complete: bool = False
     """Whether AllComplete means all queryables declared complete, not only those whose key includes that of a query."""
@@ -84,7 +84,7 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     """How far away routers beside us count."""
     first_sn: int = 1
     """The version from which we count the states of our links: later starts should begin higher."""
-    stamping: Stamping | None = None
+    stamping: TimestampPolicy | None = None
     """The clock for what has no timestamp, if there should be none without."""
     routers: tuple[RouterSubject, ...] | None = None
     """Who may connect to a router as another router; None for everybody."""
@@ -108,8 +108,8 @@ def _is_heard(member: Face, message: NetworkMessage) -> bool:
 class Router:
     """The tables of one node and the moves that change them."""
 
-    def __init__(self, zid: ZenohId, whatami: WhatAmI, policy: Policy | None = None) -> None:
-        policy = policy or Policy()
+    def __init__(self, zid: ZenohId, whatami: WhatAmI, policy: RouterPolicy | None = None) -> None:
+        policy = policy or RouterPolicy()
         self.zid = zid
         self.whatami = whatami
         self.policy = policy
@@ -120,25 +120,25 @@ class Router:
         self._always_within = policy.limits.key.always_within
         network = None
         if whatami is WhatAmI.ROUTER or (policy.relays and whatami is WhatAmI.PEER):
-            network = Network(zid, policy.weights, policy.first_sn, self._admission)
-        self._out: Out = []
+            network = RouterNetwork(zid, policy.weights, policy.first_sn, self._admission)
+        self._out: Outgoing = []
         self._numbers = 0
         self._faces: dict[int, Face] = {}
         self._peers: dict[ZenohId, Face] = {}
         """Those under us."""
         self._greeted: set[Face] = set()
         """The relays beside us that were told that they know all we have declared."""
-        self._peering = Peering()
-        self._reach = Reach(policy.is_broker, whatami is WhatAmI.ROUTER)
-        self.interests = Interests()
+        self._peering = PeerLinks()
+        self._reach = ReachabilityPolicy(policy.is_broker, whatami is WhatAmI.ROUTER)
+        self.interests = InterestTable()
         self._declarations = Declarations(self._out, self.interests, self._reach, network, self._admission)
         self._sources = self._declarations.sources
-        self._asking = Asking(
+        self._asking = InterestHandler(
             self._out, self.interests, self._declarations, self._reach, self._admission, policy.answer_timeout
         )
         self.routes = self._declarations.routes
         self.routes.takes_declared_complete = policy.takes_declared_complete
-        self._requests = Requests(
+        self._requests = QueryRouter(
             self._out, self.routes, self._admission, policy.query_timeout, policy.max_query_timeout
         )
 
@@ -156,7 +156,7 @@ class Router:
         locators: Sequence[Locator] = (),
         request_bits: int = MAX_REQUEST_BITS,
         relays: bool = False,
-    ) -> tuple[Face, Out]:
+    ) -> tuple[Face, Outgoing]:
         """A new neighbour, and what it must be told at once.
 
         `locators` is where it and others can reach us, `request_bits` what the session agreed on for request ids,
@@ -171,7 +171,7 @@ class Router:
         self._declarations.add(face)
         self._serve(face, True, now)
         if face.region is Region.PEER:
-            declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
+            emit_declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
         return face, self._flush()
 
     def add_group(self) -> Face:
@@ -219,7 +219,7 @@ class Router:
             face.is_doubled = face.zid in heard
             heard.add(face.zid)
 
-    def remove_face(self, face: Face, now: float) -> Out:
+    def remove_face(self, face: Face, now: float) -> Outgoing:
         """A neighbour is gone, with everything it declared, asked and owed."""
         del self._faces[face.number]
         self._asking.remove(face)
@@ -243,26 +243,26 @@ class Router:
             self._reach.leave(peer.zid)
             self._serve(peer, False, now)
 
-    def _flush(self) -> Out:
+    def _flush(self) -> Outgoing:
         out = self._out.copy()
         self._out.clear()
         return out
 
     # -- one message in
 
-    def receive(self, face: Face, message: NetworkMessage, now: float) -> Out:
+    def receive(self, face: Face, message: NetworkMessage, now: float) -> Outgoing:
         """What a face says, and what follows from it."""
         if face.region is not Region.MEMBER or _is_heard(face, message):
             self._MOVES[type(message)](self, face, message, now)
         return self._flush()
 
-    def reject(self, face: Face, message: NetworkMessage, why: str) -> Out:
+    def reject(self, face: Face, message: NetworkMessage, why: str) -> Outgoing:
         """End what a face asks for in a message that must not be processed; a querier also gets the reason."""
-        final = refusal_of(message)
+        final = make_final(message)
         if final is None or face.region is Region.MEMBER:
             return []
         if isinstance(message, Request):
-            return [(face, error(message.request_id, message.qos, self.zid, why.encode())), (face, final)]
+            return [(face, make_error_response(message.request_id, message.qos, self.zid, why.encode())), (face, final)]
         return [(face, final)]
 
     def _on_declare(self, face: Face, message: Declare, now: float) -> None:
@@ -302,7 +302,7 @@ class Router:
             return
         interest_id = message.interest_id
         if interest_id is None or self._asking.on_answer(face, interest_id, kind, key, info):
-            self._declarations.declare(face, kind, body.id, Declared(key, info))
+            self._declarations.declare(face, kind, body.id, FaceDeclaration(key, info))
 
     def _on_undeclaration(
         self,
@@ -340,19 +340,19 @@ class Router:
         """Whether a face has not got all answers to its interests."""
         return self._asking.is_answering(face)
 
-    def go_on_answering(self, face: Face) -> Out:
+    def go_on_answering(self, face: Face) -> Outgoing:
         """The next portion of answers to a face."""
         self._asking.go_on(face)
         return self._flush()
 
     @property
-    def tables(self) -> dict[Kind, Table]:
+    def tables(self) -> dict[DeclarationKind, DeclarationTable]:
         """Who declared what."""
         return self._declarations.tables
 
     # -- the network of routers
 
-    def accepts(self, whatami: WhatAmI, party: Party) -> bool:
+    def accepts(self, whatami: WhatAmI, party: PeerAttributes) -> bool:
         """Whether a node that calls may be what it says it is: routers may be restricted, others are not."""
         if WhatAmI.ROUTER is not self.whatami or whatami is not WhatAmI.ROUTER or self.policy.routers is None:
             return True
@@ -362,7 +362,7 @@ class Router:
         return False
 
     @property
-    def network(self) -> Network | None:
+    def network(self) -> RouterNetwork | None:
         """The network of routers, if this is one."""
         return None if self._sources is None else self._sources.network
 
@@ -399,7 +399,7 @@ class Router:
         faces = self._faces.values()
         return not any(face.wants_all or (face.relays and face not in self._greeted) for face in faces)
 
-    def _draw_trees(self, sources: Sources, now: float) -> None:
+    def _draw_trees(self, sources: SourcedDeclarations, now: float) -> None:
         due = sources.network.trees_at
         if due is not None and due <= now:
             moved, told = sources.network.draw(now)
@@ -409,16 +409,18 @@ class Router:
             if self.policy.relays:
                 self._follow_relays(sources.network, now)
 
-    def _follow_relays(self, network: Network, now: float) -> None:
+    def _follow_relays(self, network: RouterNetwork, now: float) -> None:
         """What other links change for a relay besides trees: new neighbours are told that they know all we declared,
         and some neighbours are now reached through the network instead of their links, or the other way round."""
         for face in network.children(self.zid):
             if face.relays and face not in self._greeted:
                 self._greeted.add(face)
-                declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
+                emit_declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
         changed = self._reach.elsewhere ^ network.elsewhere
         self._reach.elsewhere = network.elsewhere
-        for face in [face for face in self._faces.values() if face.region in UNSOLICITED and face.zid in changed]:
+        for face in [
+            face for face in self._faces.values() if face.region in ANNOUNCED_WITHOUT_INTEREST and face.zid in changed
+        ]:
             self._declarations.reconsider_all(face)
             if face.region is Region.UPSTREAM:
                 self._asking.ask(face, now)
@@ -459,7 +461,7 @@ class Router:
             times += [self._sources.network.trees_at, self._sources.next_timeout()]
         return min((time for time in times if time is not None), default=None)
 
-    def handle_timeout(self, now: float) -> Out:
+    def handle_timeout(self, now: float) -> Outgoing:
         """Give up on answers that are too late, and draw the trees that are due."""
         self._requests.handle_timeout(now)
         self._asking.handle_timeout(now)

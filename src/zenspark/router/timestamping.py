@@ -16,7 +16,7 @@ from zenspark.wire.messages import Push, Put
 from zenspark.wire.values import Timestamp, ZenohId
 
 
-class Stamping:
+class TimestampPolicy:
     """A node's clock, where publications pass. `wall` tells the time in nanoseconds since the Unix epoch."""
 
     def __init__(self, zid: ZenohId, clock: HybridClock, wall: Callable[[], int], drops_future: bool = False) -> None:

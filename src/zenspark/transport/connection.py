@@ -3,7 +3,7 @@
 States: the handshake runs (OPENING), an acceptor has been asked and its owner must decide (ASKED), the session is
 OPEN, it is CLOSED. The owner moves bytes: it receives into `buffer()`, tells `receive()` how many came and handles
 each event before it asks for the next, because publications are handed over as columns that point into that buffer.
-It writes what a `Say` holds, calls `handle_timeout` when `next_timeout` has come, and stops after `Closed`. Once the
+It writes what a `Send` holds, calls `handle_timeout` when `next_timeout` has come, and stops after `Closed`. Once the
 session is open it has an `outbox`, which is the owner's alone: nothing here touches it.
 
 What can go wrong: anything the peer sends. It is always answered by `Closed` with a reason, never by an exception.
@@ -17,74 +17,74 @@ from enum import Enum, auto
 import msgspec
 
 from zenspark.errors import CloseReason, DecodeError, LimitExceeded, ProtocolError
-from zenspark.transport.counters import Arrivals
+from zenspark.transport.counters import ReceiveCounters
 from zenspark.transport.framing import compress, decompress
-from zenspark.transport.handshake import Accepting, Opened, Opening, Refused, Terms, refusal
+from zenspark.transport.handshake import Acceptor, HandshakeRefused, Initiator, Opened, SessionParameters, make_refusal
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
-from zenspark.transport.receiver import Closed, Hearing, Lanes, Pushes, Received, Rejected
+from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import Columns, Cursor, Framing
 from zenspark.wire.messages import Close, Join, KeepAlive, OpenSyn, TransportMessage
 from zenspark.wire.values import NextSns, Priority, ZenohId
 
-BUFFER_SIZE = 1 << 19
+MAX_BUFFER_BYTES = 1 << 19
 """What one read may bring: several of the largest batches, and little enough to stay in the processor's cache."""
 SMALL_BUFFER, DATAGRAM_BUFFER = 1 << 13, 1 << 17
 """What there is room for to begin with, on a stream, where there is twice as much when it was all used; and for
 datagrams, which have to fit. A router has hundreds of sessions, most of which say little at a time."""
-ROWS = 1 << 15
+MAX_ROWS_PER_EVENT = 1 << 15
 """How many publications are handed over at once: about what the buffer holds of the smallest ones."""
-SMALLEST_BATCH = 64
+MIN_BATCH_BYTES = 64
 """What there must be room for: in less, no piece of a message fits behind the head of its fragment."""
-KEEP_ALIVES = 4
+KEEP_ALIVES_PER_LEASE = 4
 """How often we are heard of within a lease, unless told otherwise."""
 
 
-class State(Enum):
+class ConnectionState(Enum):
     OPENING = auto()
     ASKED = auto()
     OPEN = auto()
     CLOSED = auto()
 
 
-class Say(msgspec.Struct, frozen=True):
+class Send(msgspec.Struct, frozen=True):
     """Bytes to write, behind what was said before."""
 
     batch: bytes
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SessionRequested(msgspec.Struct, frozen=True):
     """Somebody wants a session on these terms: `admit()` or `close()`."""
 
-    terms: Terms
+    terms: SessionParameters
 
 
-class Answered(msgspec.Struct, frozen=True):
+class PeerIdentified(msgspec.Struct, frozen=True):
     """The node we call has said who it is; unless the connection is closed now, it is asked for a session."""
 
     zid: ZenohId
 
 
-Event = Say | Asked | Answered | Opened | Received | Rejected | Pushes | Closed
+Event = Send | SessionRequested | PeerIdentified | Opened | MessageReceived | MessageRejected | PushRun | Closed
 Step = Generator[Event, None, int]
 """Events, and at the end how many bytes they took."""
 
 
 class Connection:
-    """One link, one peer. Made by an `Opening` or an `Accepting` that nobody else uses.
+    """One link, one peer. Made by an `Initiator` or an `Acceptor` that nobody else uses.
 
     `columns` may be shared by all connections of one thread: it holds something only while `receive` runs.
     """
 
     def __init__(
         self,
-        side: Opening | Accepting,
+        side: Initiator | Acceptor,
         now: float,
         message_limit: int = 1 << 30,
         is_streamed: bool = True,
         columns: Columns | None = None,
-        keep_alives: int = KEEP_ALIVES,
+        keep_alives: int = KEEP_ALIVES_PER_LEASE,
         pool: ReassemblyPool | None = None,
     ) -> None:
         self._pool = ReassemblyPool(message_limit) if pool is None else pool
@@ -96,38 +96,38 @@ class Connection:
         self._filled = 0
         self._columns = columns
         self._keep_alives = keep_alives
-        self._hearing: Hearing | None = None
+        self._hearing: FrameReceiver | None = None
         self._is_plain = False
         """Whether there is a session whose batches are as they come."""
         self._heard = now
         self._sent = now
-        self.arrivals = Arrivals()
+        self.arrivals = ReceiveCounters()
         """What came over this link, and what of it was lost."""
-        self.state = State.OPENING
-        self.terms: Terms | None = None
+        self.state = ConnectionState.OPENING
+        self.terms: SessionParameters | None = None
         self.outbox: Outbox | None = None
 
     @property
     def callee(self) -> ZenohId | None:
         """Whom this end calls, once it has answered; None if this end is the one who is called."""
-        terms = self._side.terms if isinstance(self._side, Opening) else None
+        terms = self._side.terms if isinstance(self._side, Initiator) else None
         return None if terms is None else terms.peer.zid
 
     # -- out
 
     def start(self) -> list[Event]:
         """What to do first."""
-        return [self._say(self._side.start())] if isinstance(self._side, Opening) else []
+        return [self._say(self._side.start())] if isinstance(self._side, Initiator) else []
 
-    def _say(self, message: TransportMessage) -> Say:
+    def _say(self, message: TransportMessage) -> Send:
         """A transport message as a batch of its own, in the framing of the moment."""
         raw = encode(message)
-        terms = self.terms if self.state is State.OPEN else None
+        terms = self.terms if self.state is ConnectionState.OPEN else None
         if terms is not None and terms.low_latency:
-            return Say(len(raw).to_bytes(4, "little") + raw)
+            return Send(len(raw).to_bytes(4, "little") + raw)
         if terms is not None and terms.compression:
             raw = compress(raw)
-        return Say(len(raw).to_bytes(2, "little") + raw)
+        return Send(len(raw).to_bytes(2, "little") + raw)
 
     def sent(self, now: float) -> None:
         """Something was written: the peer will have heard of us."""
@@ -139,18 +139,18 @@ class Connection:
 
     def admit(self) -> list[Event]:
         """Let in who asked."""
-        assert self.state is State.ASKED
+        assert self.state is ConnectionState.ASKED
         assert self.terms is not None
-        assert isinstance(self._side, Accepting)
+        assert isinstance(self._side, Acceptor)
         return [self._say(self._side.ack(self.terms)), self._open(self.terms)]
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> Closed:
         """End it. CLOSE says whether that is the end of a session (S = 1), or only this link is refused (S = 0)."""
         farewell = b""
-        if self.state is not State.CLOSED:
-            ends_session = self.state is State.OPEN and reason is not CloseReason.MAX_LINKS
+        if self.state is not ConnectionState.CLOSED:
+            ends_session = self.state is ConnectionState.OPEN and reason is not CloseReason.MAX_LINKS
             farewell = self._say(Close(session=ends_session, reason=reason)).batch
-        self.state = State.CLOSED
+        self.state = ConnectionState.CLOSED
         return Closed(reason, text, by_peer=False, farewell=farewell)
 
     # -- in
@@ -166,7 +166,7 @@ class Connection:
         is_full = self._filled == len(self._buffer)
         try:
             consumed = 0
-            while consumed < self._filled and self.state is not State.CLOSED:
+            while consumed < self._filled and self.state is not ConnectionState.CLOSED:
                 if self._is_plain:  # all there is in one go
                     cursor = self._cursor(consumed)
                     yield from self._walk(cursor)
@@ -177,7 +177,7 @@ class Connection:
                     break
                 consumed += step
             self._keep(consumed)
-            if is_full and len(self._buffer) < BUFFER_SIZE:
+            if is_full and len(self._buffer) < MAX_BUFFER_BYTES:
                 self._buffer = self._buffer + bytearray(len(self._buffer))
         except ProtocolError as error:
             yield self._fail(error)
@@ -192,7 +192,7 @@ class Connection:
 
     def _step(self, start: int) -> Step:
         """Go as far as the state allows; how many bytes that took, 0 if more must come."""
-        if self.state is State.OPEN:
+        if self.state is ConnectionState.OPEN:
             return (yield from self._flow_compressed(start))
         return (yield from self._shake(start))
 
@@ -203,7 +203,7 @@ class Connection:
 
     def receive_eof(self) -> Closed:
         """The other side will send nothing more."""
-        self.state = State.CLOSED
+        self.state = ConnectionState.CLOSED
         return Closed(CloseReason.GENERIC, "the other side went away", by_peer=True)
 
     def _fail(self, error: ProtocolError) -> Closed:
@@ -213,7 +213,7 @@ class Connection:
 
     def _shake(self, start: int) -> Step:
         batch = self._batch(start, 0xFFFF)
-        if batch is None or self.state is State.ASKED:
+        if batch is None or self.state is ConnectionState.ASKED:
             return 0
         if batch:
             yield from self._on_handshake(bytes(batch))
@@ -234,39 +234,39 @@ class Connection:
         try:
             outcome = self._side.receive(decode_transport(batch))
         except DecodeError as error:
-            outcome = refusal(CloseReason.INVALID, str(error))
+            outcome = make_refusal(CloseReason.INVALID, str(error))
         match outcome:
-            case Opened(terms) if terms.batch_size < SMALLEST_BATCH:
+            case Opened(terms) if terms.batch_size < MIN_BATCH_BYTES:
                 yield self.close(CloseReason.INVALID, f"batches of {terms.batch_size} bytes are too small")
-            case Opened(terms) if isinstance(self._side, Accepting):
+            case Opened(terms) if isinstance(self._side, Acceptor):
                 self.terms = terms
-                self.state = State.ASKED
-                yield Asked(terms)
+                self.state = ConnectionState.ASKED
+                yield SessionRequested(terms)
             case Opened(terms):
                 yield self._open(terms)
-            case Refused(reason, text, None):
-                self.state = State.CLOSED
+            case HandshakeRefused(reason, text, None):
+                self.state = ConnectionState.CLOSED
                 yield Closed(reason, text, by_peer=True)
-            case Refused(reason, text):
+            case HandshakeRefused(reason, text):
                 yield self.close(reason, text)
             case OpenSyn():
                 assert self.callee is not None
-                yield Answered(self.callee)
-                if self.state is not State.CLOSED:
+                yield PeerIdentified(self.callee)
+                if self.state is not ConnectionState.CLOSED:
                     yield self._say(outcome)
             case message:
                 yield self._say(message)
 
-    def _open(self, terms: Terms) -> Opened:
+    def _open(self, terms: SessionParameters) -> Opened:
         self.terms = terms
-        self.state = State.OPEN
+        self.state = ConnectionState.OPEN
         self._is_plain = terms.low_latency or not terms.compression
         self._framing = Framing.BARE if terms.low_latency else Framing.STREAM
         self._limit = terms.batch_size if terms.low_latency else terms.batch_size - self._prefix
         first = NextSns(((terms.peer_initial_sn,) * 2,) * len(Priority))
-        lanes = Lanes(terms.qos, terms.sn_mask, terms.patch, first, self._message_limit)
-        columns = Columns(ROWS) if self._columns is None else self._columns
-        self._hearing = Hearing(lanes, columns, self.arrivals, self._pool.share())
+        lanes = LaneParameters(terms.qos, terms.sn_mask, terms.patch, first, self._message_limit)
+        columns = Columns(MAX_ROWS_PER_EVENT) if self._columns is None else self._columns
+        self._hearing = FrameReceiver(lanes, columns, self.arrivals, self._pool.share())
         self.outbox = Outbox(
             terms.batch_size,
             terms.initial_sn,
@@ -301,22 +301,22 @@ class Connection:
             if isinstance(event, Join):  # means something in groups only
                 continue
             if isinstance(event, Closed):
-                self.state = State.CLOSED
+                self.state = ConnectionState.CLOSED
             yield event
-            if self.state is not State.OPEN:
+            if self.state is not ConnectionState.OPEN:
                 return
 
     # -- time
 
     def next_timeout(self) -> float:
         """When `handle_timeout` has something to do."""
-        if self.terms is None or self.state is not State.OPEN:
+        if self.terms is None or self.state is not ConnectionState.OPEN:
             return float("inf")
         return min(self._sent + self.terms.lease / self._keep_alives, self._heard + self.terms.peer_lease)
 
     def handle_timeout(self, now: float) -> list[Event]:
         """Say that we are here; give up a peer that does not say so."""
-        if self.state is not State.OPEN:
+        if self.state is not ConnectionState.OPEN:
             return []
         assert self.terms is not None
         if now >= self._heard + self.terms.peer_lease:

@@ -33,7 +33,7 @@ class LossReason(StrEnum):
     """Sequence numbers of a lane were skipped: so many frames or fragments, of one message or many, did not arrive."""
 
 
-class Arrivals:
+class ReceiveCounters:
     """What came from one node over one link: written by the thread that receives, read by any."""
 
     __slots__ = ("lost", "received")
@@ -47,7 +47,7 @@ class Arrivals:
         """Count something as lost."""
         self.lost[reason] = self.lost.get(reason, 0) + count
 
-    def add(self, other: Arrivals) -> None:
+    def add(self, other: ReceiveCounters) -> None:
         """Add what came over another link."""
         self.received += other.received
         for reason, count in dict(other.lost).items():

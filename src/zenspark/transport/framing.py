@@ -29,7 +29,7 @@ RAW, COMPRESSED = 0, 1
 """The first byte of a batch in a session with compression."""
 
 
-class Framing(StrEnum):
+class LengthPrefix(StrEnum):
     """How long the length before each batch is."""
 
     U16 = "u16"
@@ -37,11 +37,11 @@ class Framing(StrEnum):
 
     @property
     def width(self) -> int:
-        return 2 if self is Framing.U16 else 4
+        return 2 if self is LengthPrefix.U16 else 4
 
     def limit(self, batch_size: int) -> int:
         """The largest length that may be announced: a batch size counts the 2-byte length, but not the 4-byte one."""
-        return batch_size - 2 if self is Framing.U16 else batch_size
+        return batch_size - 2 if self is LengthPrefix.U16 else batch_size
 
     def wrap(self, batch: Bytes) -> bytes:
         """The batch behind its length."""
@@ -57,7 +57,7 @@ class Deframer:
     are out of use.
     """
 
-    def __init__(self, framing: Framing = Framing.U16, limit: int = MAX_BATCH_SIZE) -> None:
+    def __init__(self, framing: LengthPrefix = LengthPrefix.U16, limit: int = MAX_BATCH_SIZE) -> None:
         self.framing = framing
         self.limit = limit
         self.position = 0
@@ -66,7 +66,7 @@ class Deframer:
         """How many bytes wait here."""
         self._pieces: deque[memoryview] = deque()
 
-    def switch(self, framing: Framing, limit: int) -> None:
+    def switch(self, framing: LengthPrefix, limit: int) -> None:
         """Read the next batch this way."""
         self.framing = framing
         self.limit = limit

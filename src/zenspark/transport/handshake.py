@@ -6,9 +6,9 @@
       OpenSyn  ------------------->   the cookie back, my lease, my first sequence number
                <-------------------   OpenAck: my lease, my first sequence number
 
-`Opening` plays the initiator and `Accepting` the acceptor. The acceptor keeps nothing between its two messages:
+`Initiator` plays the initiator and `Acceptor` the acceptor. The acceptor keeps nothing between its two messages:
 all it needs to know stands in the cookie, under a key only it has, so nobody can open a session on terms it did
-not offer, and half-open sessions cost it nothing. What goes wrong ends in `Refused`, with the CLOSE to send.
+not offer, and half-open sessions cost it nothing. What goes wrong ends in `HandshakeRefused`, with the CLOSE to send.
 
 Which extensions are spoken: QoS (and QoSLink, which is taken as QoS), LowLatency, Compression, Patch, and inside
 Auth the user/password method. Shm, MultiLink, pubkey and RegionName are offers nobody has to take up. One extension is
@@ -46,7 +46,7 @@ MAX_LEASE_SECONDS = 3600.0
 PATCH = 1
 """The protocol patch spoken here: fragments carry First and Drop markers."""
 
-RELAYS = 0x0D
+RELAYS_EXTENSION = 0x0D
 """The extension of INIT by which nodes agree to relay: Unit, not mandatory, id 13."""
 
 USRPWD = 0x02
@@ -69,7 +69,7 @@ class Credentials(msgspec.Struct, frozen=True):
     password: bytes
 
 
-class Offer(msgspec.Struct, frozen=True):
+class Capabilities(msgspec.Struct, frozen=True):
     """What a node is willing to do on a link; `users` is whom an acceptor lets in, None for everybody."""
 
     resolution: int = DEFAULT_RESOLUTION
@@ -91,7 +91,7 @@ class Offer(msgspec.Struct, frozen=True):
         return self.qos and not self.low_latency
 
 
-class Terms(msgspec.Struct, frozen=True):
+class SessionParameters(msgspec.Struct, frozen=True):
     """What both ends agreed on, and what each announced."""
 
     peer: Identity
@@ -125,10 +125,10 @@ class Terms(msgspec.Struct, frozen=True):
 class Opened(msgspec.Struct, frozen=True):
     """The session is open on these terms."""
 
-    terms: Terms
+    terms: SessionParameters
 
 
-class Refused(msgspec.Struct, frozen=True):
+class HandshakeRefused(msgspec.Struct, frozen=True):
     """There is no session; `close` is what to tell the other end, None if it is the one that refused."""
 
     reason: CloseReason
@@ -136,7 +136,7 @@ class Refused(msgspec.Struct, frozen=True):
     close: Close | None = None
 
 
-Outcome = TransportMessage | Opened | Refused
+Outcome = TransportMessage | Opened | HandshakeRefused
 
 
 def initial_sn(own: ZenohId, other: ZenohId, mask: int) -> int:
@@ -145,11 +145,11 @@ def initial_sn(own: ZenohId, other: ZenohId, mask: int) -> int:
     return int.from_bytes(digest, "little") & mask
 
 
-def negotiate(ours: Offer, theirs: InitSyn | InitAck) -> Terms:
+def negotiate(ours: Capabilities, theirs: InitSyn | InitAck) -> SessionParameters:
     """What both ends can do; both sides of a handshake call this on what the other said."""
     resolution = DEFAULT_RESOLUTION if theirs.resolution is None else theirs.resolution
     batch_size = DEFAULT_BATCH_SIZE if theirs.batch_size is None else theirs.batch_size
-    return Terms(
+    return SessionParameters(
         peer=Identity(theirs.zid, theirs.whatami),
         resolution=min(ours.resolution & 0x3, resolution & 0x3) | min(ours.resolution & 0xC, resolution & 0xC),
         batch_size=min(ours.batch_size, batch_size),
@@ -157,25 +157,25 @@ def negotiate(ours: Offer, theirs: InitSyn | InitAck) -> Terms:
         low_latency=ours.low_latency and theirs.low_latency,
         compression=ours.compression and theirs.compression,
         patch=min(PATCH, theirs.patch or 0),
-        relays=ours.relays and Extension(RELAYS) in theirs.exts,
+        relays=ours.relays and Extension(RELAYS_EXTENSION) in theirs.exts,
     )
 
 
-def _exts(relays: bool) -> tuple[Extension, ...]:
-    return (Extension(RELAYS),) if relays else ()
+def _relay_extensions(relays: bool) -> tuple[Extension, ...]:
+    return (Extension(RELAYS_EXTENSION),) if relays else ()
 
 
-def refusal(reason: CloseReason, text: str) -> Refused:
+def make_refusal(reason: CloseReason, text: str) -> HandshakeRefused:
     """A refusal of ours, with the message that says so."""
-    return Refused(reason, text, Close(session=False, reason=reason))
+    return HandshakeRefused(reason, text, Close(session=False, reason=reason))
 
 
-def lease_of(lease_ms: int) -> tuple[int, TimeUnit]:
+def encode_lease(lease_ms: int) -> tuple[int, TimeUnit]:
     """A lease as it is written: in seconds where that says it all, as eclipse-zenoh does."""
     return (lease_ms // 1000, TimeUnit.S) if lease_ms % 1000 == 0 else (lease_ms, TimeUnit.MS)
 
 
-def seconds_of(message: OpenSyn | OpenAck | Join) -> float:
+def lease_seconds(message: OpenSyn | OpenAck | Join) -> float:
     """The lease of a message, at most MAX_LEASE_SECONDS."""
     return min(message.lease / (1 if message.unit is TimeUnit.S else 1000), MAX_LEASE_SECONDS)
 
@@ -188,7 +188,7 @@ def _check_initial_sn(sn: int, mask: int) -> None:
 # -- user and password -------------------------------------------------------------------------------------------
 
 
-def _auth(header: int, value: int | bytes | None = None) -> bytes:
+def _encode_auth(header: int, value: int | bytes | None = None) -> bytes:
     """The nested chain with the one extension of the user/password method."""
     out = Writer()
     out.u8(0, "auth")
@@ -196,7 +196,7 @@ def _auth(header: int, value: int | bytes | None = None) -> bytes:
     return bytes(out.data[1:])
 
 
-def _auth_value(chain: bytes | None, header: int) -> int | bytes | None:
+def _read_auth(chain: bytes | None, header: int) -> int | bytes | None:
     """The value of the user/password extension in a chain; HandshakeError if it is not there."""
     found = {extension.header: extension.value for extension in read_extensions(Reader(chain))} if chain else {}
     if header not in found:
@@ -204,24 +204,24 @@ def _auth_value(chain: bytes | None, header: int) -> int | bytes | None:
     return found[header]
 
 
-def _proof(nonce: int, password: bytes) -> bytes:
+def _password_hmac(nonce: int, password: bytes) -> bytes:
     return hmac.digest(nonce.to_bytes(8, "little"), password, "sha3_256")
 
 
-def _answer(credentials: Credentials, nonce: int) -> bytes:
+def _encode_credentials(credentials: Credentials, nonce: int) -> bytes:
     out = Writer()
     out.blob(credentials.user, 16, "user")
-    out.blob(_proof(nonce, credentials.password), 16, "hmac")
-    return _auth(USRPWD_PROOF, bytes(out.data))
+    out.blob(_password_hmac(nonce, credentials.password), 16, "hmac")
+    return _encode_auth(USRPWD_PROOF, bytes(out.data))
 
 
-def _check_answer(users: Mapping[bytes, bytes], chain: bytes | None, nonce: int) -> bytes:
+def _verify_credentials(users: Mapping[bytes, bytes], chain: bytes | None, nonce: int) -> bytes:
     """The user who answered rightly."""
-    value = _auth_value(chain, USRPWD_PROOF)
+    value = _read_auth(chain, USRPWD_PROOF)
     assert isinstance(value, bytes)
     reader = Reader(value)
     user, proof = reader.blob(16), reader.blob(16)
-    right = hmac.compare_digest(proof, _proof(nonce, users.get(user, b"")))
+    right = hmac.compare_digest(proof, _password_hmac(nonce, users.get(user, b"")))
     if not right or user not in users:
         raise HandshakeError(f"user {user.decode(errors='replace')!r} or password is wrong", CloseReason.GENERIC)
     return user
@@ -230,26 +230,26 @@ def _check_answer(users: Mapping[bytes, bytes], chain: bytes | None, nonce: int)
 # -- the two sides -----------------------------------------------------------------------------------------------
 
 
-class _Side(ABC):
+class _HandshakeRole(ABC):
     """What both sides share: a message in, a message or a result out, and never an exception."""
 
     def receive(self, message: TransportMessage) -> Outcome:
         """Take the next message of the other side."""
         if isinstance(message, Close):
-            return Refused(message.why, f"the other side refused: {message.why.name.lower()}")
+            return HandshakeRefused(message.why, f"the other side refused: {message.why.name.lower()}")
         try:
             return self._move(type(message))(message)
         except HandshakeError as error:
-            return refusal(error.reason, str(error))
+            return make_refusal(error.reason, str(error))
         except DecodeError as error:  # inside the opaque bytes of an extension
-            return refusal(CloseReason.GENERIC, str(error))
+            return make_refusal(CloseReason.GENERIC, str(error))
 
     @abstractmethod
     def _move(self, kind: type[TransportMessage]) -> Callable[[TransportMessage], Outcome]:
         """What to do with a message of this kind now; HandshakeError if nothing."""
 
 
-class Opening(_Side):
+class Initiator(_HandshakeRole):
     """The initiator: `start()`, then `receive()` what comes back."""
 
     class State(Enum):
@@ -262,12 +262,12 @@ class Opening(_Side):
         (State.AWAIT_OPEN_ACK, OpenAck): "on_open_ack",
     }
 
-    def __init__(self, identity: Identity, offer: Offer, expected: ZenohId | None = None) -> None:
+    def __init__(self, identity: Identity, offer: Capabilities, expected: ZenohId | None = None) -> None:
         self.identity = identity
         self.offer = offer
         self.expected = expected
         self.state = self.State.AWAIT_INIT_ACK
-        self.terms: Terms | None = None
+        self.terms: SessionParameters | None = None
 
     def _move(self, kind: type[TransportMessage]) -> Callable[[TransportMessage], Outcome]:
         name = self.MOVES.get((self.state, kind))
@@ -284,11 +284,11 @@ class Opening(_Side):
             resolution=self.offer.resolution,
             batch_size=self.offer.batch_size,
             qos=self.offer.lanes,
-            auth=_auth(USRPWD) if self.offer.credentials else None,
+            auth=_encode_auth(USRPWD) if self.offer.credentials else None,
             low_latency=self.offer.low_latency,
             compression=self.offer.compression,
             patch=PATCH,
-            exts=_exts(self.offer.relays),
+            exts=_relay_extensions(self.offer.relays),
         )
 
     def on_init_ack(self, ack: InitAck) -> OpenSyn:
@@ -297,10 +297,10 @@ class Opening(_Side):
         own_sn = initial_sn(self.identity.zid, ack.zid, terms.sn_mask)
         self.terms = msgspec.structs.replace(terms, lease=self.offer.lease_ms / 1000, initial_sn=own_sn)
         self.state = self.State.AWAIT_OPEN_ACK
-        lease, unit = lease_of(self.offer.lease_ms)
+        lease, unit = encode_lease(self.offer.lease_ms)
         return OpenSyn(lease=lease, unit=unit, initial_sn=own_sn, cookie=ack.cookie, auth=self._prove(ack))
 
-    def _check_init_ack(self, ack: InitAck, terms: Terms) -> None:
+    def _check_init_ack(self, ack: InitAck, terms: SessionParameters) -> None:
         answered = DEFAULT_RESOLUTION if ack.resolution is None else ack.resolution & 0x0F
         if terms.resolution != answered:
             raise HandshakeError(f"resolution 0x{answered:02x} is more than was offered", CloseReason.INVALID)
@@ -312,23 +312,25 @@ class Opening(_Side):
     def _prove(self, ack: InitAck) -> bytes | None:
         if self.offer.credentials is None:
             return None
-        nonce = _auth_value(ack.auth, USRPWD_NONCE)
+        nonce = _read_auth(ack.auth, USRPWD_NONCE)
         assert isinstance(nonce, int)
-        return _answer(self.offer.credentials, nonce)
+        return _encode_credentials(self.offer.credentials, nonce)
 
     def on_open_ack(self, ack: OpenAck) -> Opened:
         assert self.terms is not None
         _check_initial_sn(ack.initial_sn, self.terms.sn_mask)
         self.state = self.State.DONE
-        return Opened(msgspec.structs.replace(self.terms, peer_lease=seconds_of(ack), peer_initial_sn=ack.initial_sn))
+        return Opened(
+            msgspec.structs.replace(self.terms, peer_lease=lease_seconds(ack), peer_initial_sn=ack.initial_sn)
+        )
 
 
-class Accepting(_Side):
+class Acceptor(_HandshakeRole):
     """The acceptor. `key` authenticates its cookies; `nonce` is a fresh number for this link."""
 
     MOVES: ClassVar = {InitSyn: "on_init_syn", OpenSyn: "on_open_syn"}
 
-    def __init__(self, identity: Identity, offer: Offer, key: bytes, nonce: int) -> None:
+    def __init__(self, identity: Identity, offer: Capabilities, key: bytes, nonce: int) -> None:
         self.identity = identity
         self.offer = offer
         self.key = key
@@ -345,7 +347,7 @@ class Accepting(_Side):
         if syn.whatami is self.identity.whatami is WhatAmI.CLIENT:
             raise HandshakeError("two clients cannot have a session", CloseReason.GENERIC)
         if self.offer.users is not None:
-            _auth_value(syn.auth, USRPWD)
+            _read_auth(syn.auth, USRPWD)
         terms = negotiate(self.offer, syn)
         return InitAck(
             version=PROTOCOL_VERSION,
@@ -356,17 +358,17 @@ class Accepting(_Side):
             cookie=self._bake(terms),
             qos=terms.qos and syn.qos,
             qos_link=syn.qos_link if terms.qos else None,
-            auth=_auth(USRPWD_NONCE, self.nonce) if self.offer.users is not None else None,
+            auth=_encode_auth(USRPWD_NONCE, self.nonce) if self.offer.users is not None else None,
             low_latency=terms.low_latency,
             compression=terms.compression,
             patch=None if syn.patch is None else terms.patch,
-            exts=_exts(terms.relays),
+            exts=_relay_extensions(terms.relays),
         )
 
     def on_open_syn(self, syn: OpenSyn) -> Opened:
         """The terms to open on; the caller decides whether there is room, and then sends `ack(terms)`."""
         terms = self._unbake(syn.cookie)
-        user = None if self.offer.users is None else _check_answer(self.offer.users, syn.auth, self.nonce)
+        user = None if self.offer.users is None else _verify_credentials(self.offer.users, syn.auth, self.nonce)
         if terms.peer.zid == self.identity.zid:
             raise HandshakeError("this node is calling itself", CloseReason.CONNECTION_TO_SELF)
         _check_initial_sn(syn.initial_sn, terms.sn_mask)
@@ -374,23 +376,23 @@ class Accepting(_Side):
             msgspec.structs.replace(
                 terms,
                 lease=self.offer.lease_ms / 1000,
-                peer_lease=seconds_of(syn),
+                peer_lease=lease_seconds(syn),
                 initial_sn=initial_sn(self.identity.zid, terms.peer.zid, terms.sn_mask),
                 peer_initial_sn=syn.initial_sn,
                 user=user,
             )
         )
 
-    def ack(self, terms: Terms) -> OpenAck:
+    def ack(self, terms: SessionParameters) -> OpenAck:
         """The last message."""
-        lease, unit = lease_of(self.offer.lease_ms)
-        auth = _auth(USRPWD) if self.offer.users is not None else None
+        lease, unit = encode_lease(self.offer.lease_ms)
+        auth = _encode_auth(USRPWD) if self.offer.users is not None else None
         return OpenAck(lease=lease, unit=unit, initial_sn=terms.initial_sn, auth=auth)
 
     def _mac(self, record: bytes) -> bytes:
         return hmac.digest(self.key, record + self.nonce.to_bytes(8, "little"), "sha256")[:MAC_SIZE]
 
-    def _bake(self, terms: Terms) -> bytes:
+    def _bake(self, terms: SessionParameters) -> bytes:
         out = Writer()
         terms.peer.zid.write(out)
         flags = terms.qos | terms.low_latency << 1 | terms.compression << 2 | terms.relays << 3
@@ -398,14 +400,14 @@ class Accepting(_Side):
             out.z(value, 16, "cookie")
         return self._mac(bytes(out.data)) + bytes(out.data)
 
-    def _unbake(self, cookie: bytes) -> Terms:
+    def _unbake(self, cookie: bytes) -> SessionParameters:
         mac, record = cookie[:MAC_SIZE], cookie[MAC_SIZE:]
         if not hmac.compare_digest(mac, self._mac(record)):
             raise HandshakeError("the cookie is not the one given out on this link", CloseReason.INVALID)
         reader = Reader(record)
         zid = ZenohId.read(reader)
         whatami, resolution, batch_size, flags, patch = [reader.z(16) for _ in range(5)]
-        return Terms(
+        return SessionParameters(
             peer=Identity(zid, WhatAmI(whatami)),
             resolution=resolution,
             batch_size=batch_size,

@@ -3,9 +3,9 @@
 A lane counts its frames and fragments together (protocol.md, section 7.1). Numbers may be skipped, even on reliable
 lanes: nothing is sent twice and nobody waits. A number that does not lie ahead belongs to something old and is
 dropped. What can go wrong with fragments (7.6): one is missing, another message comes in between, the sender gives
-up half way. Then that message is lost, and only that one; `Abandoned` tells of it.
+up half way. Then that message is lost, and only that one; `ReassemblyAborted` tells of it.
 
-Everything lost is counted once in `Arrivals`. Numbers missing in front of a fragment that continues a message belong to
+Everything lost is counted once in `ReceiveCounters`. Numbers missing in front of a fragment that continues a message belong to
 that message, which is counted as lost itself; all others are a gap, except for one behind a fragment: eclipse-zenoh
 leaves a number unused behind each message that it cut into fragments.
 """
@@ -15,20 +15,20 @@ from __future__ import annotations
 import msgspec
 
 from zenspark.errors import LimitExceeded
-from zenspark.transport.counters import Arrivals, LossReason
+from zenspark.transport.counters import LossReason, ReceiveCounters
 from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
 from zenspark.wire.columns import Columns, Cursor, Whole
 from zenspark.wire.messages import Fragment, Frame, NetworkMessage
 
-MAX_MESSAGE_SIZE = 1 << 30
+MAX_MESSAGE_BYTES = 1 << 30
 """What a fragmented message may grow to unless told otherwise: it is held in memory until its last piece is here."""
 
 
-NO_MEMORY = (LossReason.MEMORY, "unfinished messages take too much memory")
+OUT_OF_MEMORY = (LossReason.MEMORY, "unfinished messages take too much memory")
 """Why a message is given up that is not too large by itself."""
 
 
-class Abandoned(msgspec.Struct, frozen=True):
+class ReassemblyAborted(msgspec.Struct, frozen=True):
     """A fragmented message that will not be delivered: how many pieces and bytes of it had come, and why it ends."""
 
     pieces: int
@@ -36,21 +36,21 @@ class Abandoned(msgspec.Struct, frozen=True):
     why: str
 
 
-class Joined(msgspec.Struct, frozen=True):
+class Reassembled(msgspec.Struct, frozen=True):
     """The bytes of one network message that came in pieces."""
 
     data: bytes | bytearray
     pieces: int
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class OutOfOrder(msgspec.Struct, frozen=True):
     """A frame or fragment whose number does not lie ahead of the one before it."""
 
     sn: int
     last: int
 
 
-Received = NetworkMessage | Joined | Abandoned | Skipped
+LaneEvent = NetworkMessage | Reassembled | ReassemblyAborted | OutOfOrder
 
 
 def next_sn(sn: int, mask: int) -> int:
@@ -58,7 +58,7 @@ def next_sn(sn: int, mask: int) -> int:
     return (sn + 1) & mask
 
 
-def lies_ahead(last: int, sn: int, mask: int) -> bool:
+def is_newer_sn(last: int, sn: int, mask: int) -> bool:
     """Whether a number is in the half of the circle after the last one."""
     return 0 < (sn - last) & mask <= mask >> 1
 
@@ -70,11 +70,11 @@ class Defragmenter:
         self,
         mask: int,
         patch: int,
-        limit: int = MAX_MESSAGE_SIZE,
-        arrivals: Arrivals | None = None,
+        limit: int = MAX_MESSAGE_BYTES,
+        arrivals: ReceiveCounters | None = None,
         share: ReassemblyShare | None = None,
     ) -> None:
-        self.arrivals = Arrivals() if arrivals is None else arrivals
+        self.arrivals = ReceiveCounters() if arrivals is None else arrivals
         self._share = ReassemblyPool().share() if share is None else share
         self.mask = mask
         self.marked = patch >= 1
@@ -90,15 +90,15 @@ class Defragmenter:
         """How many pieces of a message wait here for the others."""
         return self._pieces
 
-    def receive(self, piece: Fragment) -> list[Joined | Abandoned]:
+    def receive(self, piece: Fragment) -> list[Reassembled | ReassemblyAborted]:
         """Take a piece whose number was accepted."""
-        events: list[Joined | Abandoned] = []
+        events: list[Reassembled | ReassemblyAborted] = []
         if self.marked and piece.first:
             events += self.abandon(LossReason.INTERRUPTED, "another message began")
             self._told = False
         problem = self._problem(piece)
         if problem is None and not self._share.take(len(piece.payload), self):
-            problem = NO_MEMORY
+            problem = OUT_OF_MEMORY
         if problem is not None:
             return events + self._refuse(piece, *problem)
         self._told = False
@@ -106,7 +106,7 @@ class Defragmenter:
         self._data += piece.payload
         self._expected = next_sn(piece.sn, self.mask)
         if not piece.more:
-            events.append(Joined(self._data, self._pieces))
+            events.append(Reassembled(self._data, self._pieces))
             self._clear()
         return events
 
@@ -135,26 +135,26 @@ class Defragmenter:
             return LossReason.TOO_LARGE, f"it is larger than {self.limit} bytes"
         return None
 
-    def _refuse(self, piece: Fragment, reason: LossReason, why: str) -> list[Joined | Abandoned]:
+    def _refuse(self, piece: Fragment, reason: LossReason, why: str) -> list[Reassembled | ReassemblyAborted]:
         lost = self.abandon(reason, why)
         if not lost and not self._told:
             self.arrivals.lose(reason)
-            lost = [Abandoned(1, len(piece.payload), why)]
+            lost = [ReassemblyAborted(1, len(piece.payload), why)]
         self._told = piece.more
         return lost
 
-    def abandon(self, reason: LossReason, why: str) -> list[Joined | Abandoned]:
+    def abandon(self, reason: LossReason, why: str) -> list[Reassembled | ReassemblyAborted]:
         """Give up a message that was begun, and count it; the event that tells of it, if there was one."""
         if not self._pieces:
             return []
         self.arrivals.lose(reason)
-        lost = Abandoned(self._pieces, len(self._data), why)
+        lost = ReassemblyAborted(self._pieces, len(self._data), why)
         self._clear()
         return [lost]
 
     def evict(self) -> None:
         """Give up the message at hand, and what still comes of it: others need the memory."""
-        self.abandon(*NO_MEMORY)
+        self.abandon(*OUT_OF_MEMORY)
         self._told = True
 
     def forget(self) -> None:
@@ -210,14 +210,14 @@ class ReceivingLane:
             self._is_behind_fragment = True
         return whole
 
-    def receive_fragment(self, fragment: Fragment) -> list[Joined | Abandoned] | None:
+    def receive_fragment(self, fragment: Fragment) -> list[Reassembled | ReassemblyAborted] | None:
         """Take the next fragment of this lane; None if its number does not lie ahead."""
         if not self._accept(fragment.sn, self.defragmenter.begins(fragment)):
             return None
         self._is_behind_fragment = True
         return self.defragmenter.receive(fragment)
 
-    def receive(self, message: Frame | Fragment) -> list[Received]:
+    def receive(self, message: Frame | Fragment) -> list[LaneEvent]:
         """Take the next frame or fragment of this lane."""
         last = self.last
         if isinstance(message, Fragment):
@@ -227,7 +227,7 @@ class ReceivingLane:
         elif self._accept(message.sn):
             return [*self._end_fragments(), *message.msgs]
         assert last is not None
-        return [Skipped(message.sn, last)]
+        return [OutOfOrder(message.sn, last)]
 
     def _accept(self, sn: int, begins: bool = True) -> bool:
         """Whether what carries this number is new; if so, the next must lie ahead of it.
@@ -239,7 +239,7 @@ class ReceivingLane:
         if self.last is not None:
             skipped = (sn - self.last - 1) & self.mask
             if skipped:
-                if not lies_ahead(self.last, sn, self.mask):
+                if not is_newer_sn(self.last, sn, self.mask):
                     return False
                 if begins:
                     self._skip(skipped)
@@ -252,6 +252,6 @@ class ReceivingLane:
         if missing:
             self.defragmenter.arrivals.lose(LossReason.SEQUENCE_GAP, missing)
 
-    def _end_fragments(self) -> list[Joined | Abandoned]:
+    def _end_fragments(self) -> list[Reassembled | ReassemblyAborted]:
         self._is_behind_fragment = False
         return self.defragmenter.abandon(LossReason.INTERRUPTED, "a frame came in between")

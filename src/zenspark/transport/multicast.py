@@ -9,7 +9,7 @@ A member is known by the address it speaks from. It is gone when it says so, whe
 lease, when it says something wrong (and only it: the others stay), or when the same node is heard from elsewhere.
 
 The owner receives each datagram into `buffer()`, tells `receive()` from whom it came and handles each event before it
-asks for the next. It writes what a `Say` holds. On `Announce` it writes everything in the outbox and behind it what
+asks for the next. It writes what a `Send` holds. On `JoinDue` it writes everything in the outbox and behind it what
 `announcement()` returns, with nobody else writing in between: what a JOIN says of the next numbers is true only there.
 """
 
@@ -20,12 +20,12 @@ from collections.abc import Iterator
 import msgspec
 
 from zenspark.errors import CloseReason, ProtocolError
-from zenspark.transport.connection import BUFFER_SIZE, KEEP_ALIVES, ROWS, Say
+from zenspark.transport.connection import KEEP_ALIVES_PER_LEASE, MAX_BUFFER_BYTES, MAX_ROWS_PER_EVENT, Send
 from zenspark.transport.framing import compress, decompress
-from zenspark.transport.handshake import DEFAULT_RESOLUTION, PATCH, Identity, lease_of, seconds_of
+from zenspark.transport.handshake import DEFAULT_RESOLUTION, PATCH, Identity, encode_lease, lease_seconds
 from zenspark.transport.outbox import Outbox
 from zenspark.transport.reassembly import ReassemblyPool
-from zenspark.transport.receiver import Closed, Hearing, Lanes, Pushes, Received, Rejected
+from zenspark.transport.receiver import Closed, FrameReceiver, LaneParameters, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
 from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
@@ -33,13 +33,13 @@ from zenspark.wire.values import PROTOCOL_VERSION, NextSns, Priority, Resolution
 
 DEFAULT_BATCH_SIZE = 8192
 """What a JOIN without sizes means, and the most that eclipse-zenoh announces."""
-ANSWER_PAUSE = 0.1
+MIN_JOIN_REPLY_SECONDS = 0.1
 """Seconds between two answers at least: a newcomer is answered at once, but many together only once more."""
-MAX_REFUSED = 1000
+MAX_REFUSED_SENDERS = 1000
 """How many refused senders are remembered, to tell of each only once: forged addresses must not fill the memory."""
 
 
-class Rules(msgspec.Struct, frozen=True):
+class GroupSettings(msgspec.Struct, frozen=True):
     """On what terms a node speaks in a group, and what it puts up with."""
 
     resolution: int = DEFAULT_RESOLUTION
@@ -50,14 +50,14 @@ class Rules(msgspec.Struct, frozen=True):
     join_interval: float = 2.5
     max_members: int = 1000
     message_limit: int = 1 << 30
-    keep_alives: int = KEEP_ALIVES
+    keep_alives: int = KEEP_ALIVES_PER_LEASE
 
 
 class Member:
     """Another node of a group, and the address it speaks from."""
 
     def __init__(
-        self, identity: Identity, sender: str, hearing: Hearing, lease: float, now: float, patch: int = PATCH
+        self, identity: Identity, sender: str, hearing: FrameReceiver, lease: float, now: float, patch: int = PATCH
     ) -> None:
         self.identity = identity
         self.patch = patch
@@ -71,41 +71,41 @@ class Member:
         return f"<Member {self.identity.zid} at {self.sender}>"
 
 
-class Announce(msgspec.Struct, frozen=True):
+class JoinDue(msgspec.Struct, frozen=True):
     """It is time for a JOIN."""
 
 
-class Arrived(msgspec.Struct, frozen=True):
+class MemberJoined(msgspec.Struct, frozen=True):
     """A node is understood from now on."""
 
     member: Member
 
 
-class Departed(msgspec.Struct, frozen=True):
+class MemberLeft(msgspec.Struct, frozen=True):
     """A member is gone, and why."""
 
     member: Member
     closed: Closed
 
 
-class Heard(msgspec.Struct, frozen=True):
+class MemberEvent(msgspec.Struct, frozen=True):
     """Something a member said."""
 
     member: Member
-    event: Received | Rejected | Pushes
+    event: MessageReceived | MessageRejected | PushRun
 
 
-class Refused(msgspec.Struct, frozen=True):
+class MemberRefused(msgspec.Struct, frozen=True):
     """Somebody who speaks in this group is not understood, and why; told once."""
 
     sender: str
     why: str
 
 
-GroupEvent = Say | Announce | Arrived | Departed | Heard | Refused
+GroupEvent = Send | JoinDue | MemberJoined | MemberLeft | MemberEvent | MemberRefused
 
 
-class Group:
+class GroupSession:
     """This node's place in a group. `columns` may be shared by everything in one thread, as a connection's.
 
     `first_sn` should be another one each time: who comes back sooner than it was missed must not seem to repeat itself.
@@ -114,7 +114,7 @@ class Group:
     def __init__(
         self,
         own: Identity,
-        rules: Rules,
+        rules: GroupSettings,
         now: float,
         first_sn: int = 0,
         columns: Columns | None = None,
@@ -124,8 +124,8 @@ class Group:
         self._own = own
         self._rules = rules
         self._mask = Resolution(rules.resolution & 3).mask
-        self._columns = Columns(ROWS) if columns is None else columns
-        self._buffer = bytearray(BUFFER_SIZE)
+        self._columns = Columns(MAX_ROWS_PER_EVENT) if columns is None else columns
+        self._buffer = bytearray(MAX_BUFFER_BYTES)
         self._members: dict[str, Member] = {}
         self._refused: dict[str, str] = {}
         self._sent = now
@@ -157,7 +157,7 @@ class Group:
         """A JOIN that is true at this moment."""
         rules = self._rules
         pairs = self.outbox.next_sns
-        lease, unit = lease_of(rules.lease_ms)
+        lease, unit = encode_lease(rules.lease_ms)
         says_sizes = (rules.resolution, rules.batch_size) != (DEFAULT_RESOLUTION, DEFAULT_BATCH_SIZE)
         self._announce_at = now + rules.join_interval
         return self._batch(
@@ -243,7 +243,7 @@ class Group:
                 case Closed():
                     yield self._drop(member, event)
                 case _:
-                    yield Heard(member, event)
+                    yield MemberEvent(member, event)
             if self.is_over or self._members.get(member.sender) is not member:
                 return
 
@@ -259,7 +259,7 @@ class Group:
             return
         self._refused.pop(sender, None)
         if known is not None and known.identity.zid == join.zid:
-            known.lease = seconds_of(join)  # its lanes go on: this JOIN may be older than what was heard since
+            known.lease = lease_seconds(join)  # its lanes go on: this JOIN may be older than what was heard since
             return
         for other in [each for each in self.members if each is known or each.identity.zid == join.zid]:
             yield self._drop(other, Closed(CloseReason.GENERIC, "another one came in its place", by_peer=True))
@@ -267,22 +267,22 @@ class Group:
 
     def _admit(self, sender: str, join: Join, now: float) -> Iterator[GroupEvent]:
         rules = self._rules
-        lanes = Lanes(rules.qos, self._mask, join.patch or 0, _first_sns(join), rules.message_limit)
+        lanes = LaneParameters(rules.qos, self._mask, join.patch or 0, _initial_sns(join), rules.message_limit)
         identity = Identity(join.zid, join.whatami)
         member = Member(
             identity,
             sender,
-            Hearing(lanes, self._columns, share=self._pool.share()),
-            seconds_of(join),
+            FrameReceiver(lanes, self._columns, share=self._pool.share()),
+            lease_seconds(join),
             now,
             join.patch or 0,
         )
         self._members[sender] = member
-        self._announce_at = min(self._announce_at, max(now, self._answered + ANSWER_PAUSE))
+        self._announce_at = min(self._announce_at, max(now, self._answered + MIN_JOIN_REPLY_SECONDS))
         if self._announce_at <= now:  # before anybody says anything to it: it does not understand us yet
             self._answered = now
-            yield Announce()
-        yield Arrived(member)
+            yield JoinDue()
+        yield MemberJoined(member)
 
     def _problem(self, join: Join, known: Member | None) -> str:
         """Why somebody cannot be understood here; nothing if it can."""
@@ -303,24 +303,24 @@ class Group:
             return "it speaks with priorities" if join.qos is not None else "it speaks without priorities"
         if not join.lease:
             return "its lease is 0"
-        if max(sn for pair in _first_sns(join).pairs for sn in pair) > self._mask:
+        if max(sn for pair in _initial_sns(join).pairs for sn in pair) > self._mask:
             return "its sequence numbers are above its resolution"
         if known is None and len(self._members) >= rules.max_members:
             return f"{rules.max_members} members are the limit"
         return ""
 
-    def _drop(self, member: Member, closed: Closed) -> Departed:
+    def _drop(self, member: Member, closed: Closed) -> MemberLeft:
         del self._members[member.sender]
         member.hearing.end()
-        return Departed(member, closed)
+        return MemberLeft(member, closed)
 
-    def _refuse(self, sender: str, why: str) -> Iterator[Refused]:
+    def _refuse(self, sender: str, why: str) -> Iterator[MemberRefused]:
         if self._refused.get(sender) == why:
             return
-        if len(self._refused) >= MAX_REFUSED:
+        if len(self._refused) >= MAX_REFUSED_SENDERS:
             self._refused.clear()
         self._refused[sender] = why
-        yield Refused(sender, why)
+        yield MemberRefused(sender, why)
 
     # -- time
 
@@ -350,12 +350,12 @@ class Group:
                 silent = Closed(CloseReason.EXPIRED, f"nothing was heard for {member.lease:g} s", by_peer=False)
                 events.append(self._drop(member, silent))
         if now >= self._announce_at:
-            events.append(Announce())
+            events.append(JoinDue())
         elif now >= self._keep_alive_at:
-            events.append(Say(self._batch(KeepAlive())))
+            events.append(Send(self._batch(KeepAlive())))
         return events
 
 
-def _first_sns(join: Join) -> NextSns:
+def _initial_sns(join: Join) -> NextSns:
     """The next numbers of each lane; without priorities there is only one pair of lanes."""
     return join.qos or NextSns(((join.sn_re, join.sn_be),) * len(Priority))

@@ -32,13 +32,13 @@ QOS_EXT, FIRST_EXT = 0x31, 0x02
 Payload = bytes | bytearray | memoryview
 Batch = bytearray | memoryview
 
-DATA: cython.int = 5
+DEFAULT_PRIORITY: cython.int = 5
 """The priority whose frames say nothing about priority; without QoS, the only lane there is."""
-ATOMIC = cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)()
+GIL_ATOMIC = cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether a method here is one step for all other threads."""
 REFUSED, DONE, FULL = 0, 1, 2
 """What `flow` answers."""
-FRAME_ROOM: cython.Py_ssize_t = 16
+FRAME_HEADER_RESERVE: cython.Py_ssize_t = 16
 """What a length prefix, a compression byte, a header with its sequence number and its extensions need at most."""
 
 
@@ -61,7 +61,7 @@ def _write_vle(out: bytearray, value: cython.ulonglong) -> cython.void:
 
 
 @cython.cfunc
-def _grow(memory: bytearray, size: cython.Py_ssize_t) -> cython.void:
+def _reserve(memory: bytearray, size: cython.Py_ssize_t) -> cython.void:
     """Make room that is about to be filled: zeros would be written for nothing."""
     if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
         PyByteArray_Resize(memory, len(memory) + size)
@@ -70,7 +70,7 @@ def _grow(memory: bytearray, size: cython.Py_ssize_t) -> cython.void:
 
 
 @cython.cclass
-class Lane:
+class SendingLane:
     """The open batch of one priority, and the sequence numbers of its two reliabilities."""
 
     priority: cython.int
@@ -89,7 +89,7 @@ class Lane:
 class Outbox:
     """What a connection has to say."""
 
-    _lanes: list[Lane]
+    _lanes: list[SendingLane]
     _ready: list[Batch]
     _qos: cython.bint
     _compression: cython.bint
@@ -116,7 +116,7 @@ class Outbox:
         streamed: bool = False,
         finals_apart: bool = False,
     ) -> None:
-        self._lanes = [Lane(priority, initial_sn) for priority in range(8)]
+        self._lanes = [SendingLane(priority, initial_sn) for priority in range(8)]
         self._ready = []
         self._qos = qos
         self._compression = compression
@@ -125,7 +125,7 @@ class Outbox:
         self._finals_apart = finals_apart  # whether a RESPONSE_FINAL has a frame of its own, and so a batch
         self._mask = sn_mask
         self._batch_size = batch_size
-        self._room = batch_size - FRAME_ROOM
+        self._room = batch_size - FRAME_HEADER_RESERVE
         self.flows = False
 
     @property
@@ -159,7 +159,7 @@ class Outbox:
             size += length + 5
         if self._low_latency:
             return self._append_bare(head, payload)
-        lane: Lane = self._lanes[priority if self._qos else DATA]
+        lane: SendingLane = self._lanes[priority if self._qos else DEFAULT_PRIORITY]
         if self._finals_apart and head[0] & ID == RESPONSE_FINAL:
             return self._append_apart(lane, reliable, head)
         batch: bytearray = lane.batch
@@ -180,7 +180,7 @@ class Outbox:
         return full
 
     @cython.cfunc
-    def _append_apart(self, lane: Lane, reliable: cython.bint, head: bytes) -> cython.bint:
+    def _append_apart(self, lane: SendingLane, reliable: cython.bint, head: bytes) -> cython.bint:
         """A message in a frame of its own."""
         self._part(lane, reliable)
         batch: bytearray = lane.batch
@@ -197,7 +197,7 @@ class Outbox:
         if self._low_latency:
             self._extend_bare(rows, 0 if room is None else len(room))
             return
-        lane: Lane = self._lanes[priority if self._qos else DATA]
+        lane: SendingLane = self._lanes[priority if self._qos else DEFAULT_PRIORITY]
         self._close(lane)
         limit: cython.Py_ssize_t = self._batch_size - (3 if self._compression else 2)
         parted: cython.bint = room is None or self._compression
@@ -234,7 +234,7 @@ class Outbox:
         if self._low_latency:
             self._append_bare(bytes(rows.message()), None)
             return
-        lane: Lane = self._lanes[rows.lane & 7 if self._qos else DATA]
+        lane: SendingLane = self._lanes[rows.lane & 7 if self._qos else DEFAULT_PRIORITY]
         if len(lane.batch) + rows.size > self._room:
             self._close(lane)
             if rows.size > self._room:
@@ -245,12 +245,12 @@ class Outbox:
         batch: bytearray = lane.batch
         at: cython.Py_ssize_t = len(batch)
         size: cython.Py_ssize_t = rows.measure(0 if rows.lane & EXPRESS else self._room - at)
-        _grow(batch, size)
+        _reserve(batch, size)
         rows.write(batch, at)
 
     @cython.cfunc
     def _extend_large(
-        self, lane: Lane, reliable: cython.bint, rows: Rows, out: bytearray, at: cython.Py_ssize_t
+        self, lane: SendingLane, reliable: cython.bint, rows: Rows, out: bytearray, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """One row in pieces, behind what is in `out`, and where that ends; 0 if there is no room for all of them."""
         head, payload = rows.parts(rows.row)
@@ -286,7 +286,7 @@ class Outbox:
         return True
 
     @cython.cfunc
-    def _part(self, lane: Lane, reliable: cython.bint) -> cython.bint:
+    def _part(self, lane: SendingLane, reliable: cython.bint) -> cython.bint:
         """Begin a batch with a frame of this reliability; True if there was another, which is ready now.
 
         A frame goes on to the end of its batch, so a batch holds messages of one reliability.
@@ -300,11 +300,11 @@ class Outbox:
 
     @cython.cfunc
     def _header(
-        self, out: bytearray, header: cython.int, lane: Lane, reliable: cython.bint, first: cython.bint
+        self, out: bytearray, header: cython.int, lane: SendingLane, reliable: cython.bint, first: cython.bint
     ) -> cython.void:
         sn: cython.ulonglong = lane.sn[reliable]
         lane.sn[reliable] = (sn + 1) & self._mask
-        named: cython.bint = self._qos and lane.priority != DATA
+        named: cython.bint = self._qos and lane.priority != DEFAULT_PRIORITY
         out.append(cython.cast(cython.uchar, header | (Z if named or first else 0)))
         _write_vle(out, sn)
         if named:
@@ -314,10 +314,10 @@ class Outbox:
             out.append(FIRST_EXT)
 
     @cython.cfunc
-    def _fragment(self, lane: Lane, reliable: cython.bint, head: bytes, payload: Payload | None) -> cython.void:
+    def _fragment(self, lane: SendingLane, reliable: cython.bint, head: bytes, payload: Payload | None) -> cython.void:
         """Cut a message into pieces, each a batch of its own. A payload is copied nowhere but into its pieces."""
         out = bytearray()
-        _grow(out, self._size_in_pieces(len(head) + (0 if payload is None else len(payload))))
+        _reserve(out, self._size_in_pieces(len(head) + (0 if payload is None else len(payload))))
         stop: cython.Py_ssize_t = self._write_pieces(lane, reliable, head, payload, out, 0)
         if self._streamed and not self._compression:  # the last piece, often small, is not worth a write of its own
             self._ready.append(memoryview(out)[:stop])
@@ -331,13 +331,13 @@ class Outbox:
     @cython.cfunc
     def _size_in_pieces(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """What a message of this size, less the length of its payload, needs at most."""
-        size += FRAME_ROOM
-        return size + (size // self._room + 1) * FRAME_ROOM
+        size += FRAME_HEADER_RESERVE
+        return size + (size // self._room + 1) * FRAME_HEADER_RESERVE
 
     @cython.cfunc
     def _write_pieces(
         self,
-        lane: Lane,
+        lane: SendingLane,
         reliable: cython.bint,
         head: bytes,
         payload: Payload | None,
@@ -367,7 +367,7 @@ class Outbox:
         return at
 
     @cython.cfunc
-    def _close(self, lane: Lane) -> cython.bint:
+    def _close(self, lane: SendingLane) -> cython.bint:
         """Make the open batch of a lane ready; False if there is none."""
         if not lane.batch:
             return False

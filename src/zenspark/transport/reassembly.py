@@ -11,13 +11,13 @@ from typing import Protocol
 
 MAX_SESSION_BYTES = 1 << 30
 """Bytes in unfinished messages of one neighbour, over all its priorities: one message of the largest size."""
-LARGEST_MESSAGES = 2
+MAX_LARGEST_MESSAGES = 2
 """How many such messages of different neighbours may be unfinished at a time, unless a total is configured."""
-MAX_TOTAL_BYTES = LARGEST_MESSAGES * MAX_SESSION_BYTES
+MAX_TOTAL_BYTES = MAX_LARGEST_MESSAGES * MAX_SESSION_BYTES
 """Bytes in unfinished messages of all neighbours."""
 
 
-class Holder(Protocol):
+class FragmentHolder(Protocol):
     """A lane that holds fragments."""
 
     def evict(self) -> None:
@@ -63,10 +63,10 @@ class ReassemblyShare:
 
     def __init__(self, pool: ReassemblyPool) -> None:
         self._pool = pool
-        self._holders: dict[Holder, None] = {}
+        self._holders: dict[FragmentHolder, None] = {}
         self.used = 0
 
-    def take(self, size: int, holder: Holder) -> bool:
+    def take(self, size: int, holder: FragmentHolder) -> bool:
         """Whether a lane may hold more bytes; if so, it does."""
         if self.used + size > self._pool.session_limit or not self._pool.make_room(size, self):
             return False
@@ -74,7 +74,7 @@ class ReassemblyShare:
         self._change(size)
         return True
 
-    def give_back(self, size: int, holder: Holder) -> None:
+    def give_back(self, size: int, holder: FragmentHolder) -> None:
         """A lane holds nothing any more."""
         self._holders.pop(holder, None)
         self._change(-size)

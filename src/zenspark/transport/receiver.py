@@ -2,7 +2,7 @@
 
 A node that may speak (its handshake is done, or it has joined a group) has announced the first number of each lane and
 what it means by its frames. From then on its batches are walked through here: repetitions are dropped, fragments
-joined, publications left in columns, and what came and what was lost is counted in `arrivals`. Whoever owns a `Hearing`
+joined, publications left in columns, and what came and what was lost is counted in `arrivals`. Whoever owns a `FrameReceiver`
 decides what its end means.
 
 What can go wrong: anything the other node sends. It raises `ProtocolError`, which the owner turns into an end. Only a
@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import msgspec
 
 from zenspark.errors import CloseReason, LimitExceeded, ProtocolError, UnknownExtension
-from zenspark.transport.counters import Arrivals, LossReason
-from zenspark.transport.lane import Defragmenter, Joined, ReceivingLane
+from zenspark.transport.counters import LossReason, ReceiveCounters
+from zenspark.transport.lane import Defragmenter, Reassembled, ReceivingLane
 from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
 from zenspark.wire.buffer import LenientReader
 from zenspark.wire.codec import decode_network, read_network_message
@@ -31,21 +31,21 @@ RELIABLE, CONTINUED = 0x08, 0x10
 """Bits of a frame's lane in the columns."""
 
 
-class Received(msgspec.Struct, frozen=True):
+class MessageReceived(msgspec.Struct, frozen=True):
     """A network message that is not a plain publication."""
 
     message: NetworkMessage
     reliable: bool
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class MessageRejected(msgspec.Struct, frozen=True):
     """A network message that arrived and must not be processed; its sender may wait for an answer all the same."""
 
     message: NetworkMessage
     reason: LossReason
 
 
-class Pushes(msgspec.Struct, frozen=True):
+class PushRun(msgspec.Struct, frozen=True):
     """Publications: rows `start` to `stop` of columns that are good until the next event is asked for."""
 
     columns: Columns
@@ -73,11 +73,11 @@ class Closed(msgspec.Struct, frozen=True):
     farewell: bytes = b""
 
 
-Spoken = Received | Rejected | Pushes | Closed | Join
+ReceiverEvent = MessageReceived | MessageRejected | PushRun | Closed | Join
 """What a node can mean; a JOIN is for the group it belongs to, and means nothing between two."""
 
 
-class Lanes(msgspec.Struct, frozen=True):
+class LaneParameters(msgspec.Struct, frozen=True):
     """What a node announced of its lanes."""
 
     qos: bool
@@ -88,17 +88,17 @@ class Lanes(msgspec.Struct, frozen=True):
     """What a message that comes in pieces may grow to."""
 
 
-class Hearing:
+class FrameReceiver:
     """The lanes of one node. `columns` may be shared: they hold something only while `walk` runs."""
 
     def __init__(
         self,
-        lanes: Lanes,
+        lanes: LaneParameters,
         columns: Columns,
-        arrivals: Arrivals | None = None,
+        arrivals: ReceiveCounters | None = None,
         share: ReassemblyShare | None = None,
     ) -> None:
-        self.arrivals = Arrivals() if arrivals is None else arrivals
+        self.arrivals = ReceiveCounters() if arrivals is None else arrivals
         self._share = ReassemblyPool(lanes.message_limit).share() if share is None else share
         self._terms = lanes
         self._columns = columns
@@ -112,7 +112,7 @@ class Hearing:
         """Nothing more will come: forget what was not finished."""
         self._share.end()
 
-    def walk(self, cursor: Cursor) -> Iterator[Spoken]:
+    def walk(self, cursor: Cursor) -> Iterator[ReceiverEvent]:
         """Everything a cursor meets, in order. Each event must be handled before the next."""
         columns = self._columns
         columns.clear()  # of what somebody left there who broke off
@@ -122,7 +122,7 @@ class Hearing:
                 self._enter_frame(columns.frame_lane[0], columns.frame_sn[0])
                 if self._is_new and columns.row_count:
                     self.arrivals.received += columns.row_count
-                    yield Pushes(columns, 0, columns.row_count)
+                    yield PushRun(columns, 0, columns.row_count)
                 columns.clear()
             elif columns.frame_count or columns.row_count:
                 yield from self._rows(columns)
@@ -137,7 +137,7 @@ class Hearing:
                 if cursor.awaits_rest:
                     return
 
-    def _message(self, cursor: Cursor) -> Iterator[Spoken]:
+    def _message(self, cursor: Cursor) -> Iterator[ReceiverEvent]:
         """What is no row: another message, or fragments of some."""
         number = cursor.fragment_lane()
         if number >= 0:
@@ -159,7 +159,7 @@ class Hearing:
         elif is_new:
             yield self._received(message, reliable)
 
-    def _not_understood(self, cursor: Cursor, is_new: bool, error: UnknownExtension) -> Iterator[Spoken]:
+    def _not_understood(self, cursor: Cursor, is_new: bool, error: UnknownExtension) -> Iterator[ReceiverEvent]:
         """Reject a network message with a mandatory extension unknown here; a transport message ends everything."""
         message = cursor.lenient_message()
         if isinstance(message, NetworkMessage):
@@ -170,7 +170,7 @@ class Hearing:
         else:
             raise error
 
-    def _rows(self, columns: Columns) -> Iterator[Pushes]:
+    def _rows(self, columns: Columns) -> Iterator[PushRun]:
         """The rows of every frame that is not a repetition."""
         firsts = columns.frame_row
         start = 0
@@ -184,10 +184,10 @@ class Hearing:
             yield self._pushes(start, len(columns))
         columns.clear()
 
-    def _pushes(self, start: int, stop: int) -> Pushes:
+    def _pushes(self, start: int, stop: int) -> PushRun:
         """Rows that are handed over, and counted."""
         self.arrivals.received += stop - start
-        return Pushes(self._columns, start, stop)
+        return PushRun(self._columns, start, stop)
 
     def _enter_frame(self, lane: int, sn: int) -> None:
         """A frame begins; where decoding only went on in one, it is as new as it was."""
@@ -212,7 +212,7 @@ class Hearing:
             lane = self._lanes[priority, reliable] = ReceivingLane.beginning(first, pieces)
         return lane
 
-    def _on_message(self, message: Message) -> Iterator[Spoken]:
+    def _on_message(self, message: Message) -> Iterator[ReceiverEvent]:
         match message:
             case Fragment():
                 yield from self._on_fragment(message)
@@ -228,7 +228,7 @@ class Hearing:
             case Join():
                 yield message
 
-    def _joined(self, whole: Whole, reliable: bool) -> Iterator[Received | Rejected | Pushes]:
+    def _joined(self, whole: Whole, reliable: bool) -> Iterator[MessageReceived | MessageRejected | PushRun]:
         """Messages whose fragments came together."""
         columns = self._columns
         if columns.row_count:
@@ -237,41 +237,41 @@ class Hearing:
         if whole.message is not None:
             yield self._decoded(whole.message, reliable)
 
-    def _on_fragment(self, fragment: Fragment) -> Iterator[Received | Rejected | Pushes]:
+    def _on_fragment(self, fragment: Fragment) -> Iterator[MessageReceived | MessageRejected | PushRun]:
         for event in self._lane(fragment.priority, fragment.reliable).receive_fragment(fragment) or ():
-            if isinstance(event, Joined):
+            if isinstance(event, Reassembled):
                 yield self._whole(event.data, fragment)
                 self._columns.clear()
 
-    def _whole(self, data: bytes | bytearray, last: Fragment) -> Received | Rejected | Pushes:
+    def _whole(self, data: bytes | bytearray, last: Fragment) -> MessageReceived | MessageRejected | PushRun:
         """One message: a row like those that came in one piece, if it can be one."""
         columns = self._columns
         cursor = Cursor(data, Framing.MESSAGE, reliable=last.reliable, priority=last.priority)
         if cursor.decode(columns) is Outcome.END and len(columns) == 1:
             self.arrivals.received += 1
-            return Pushes(columns, 0, 1, is_lasting=True)
+            return PushRun(columns, 0, 1, is_lasting=True)
         return self._decoded(data, last.reliable)
 
-    def _decoded(self, data: bytes | bytearray | memoryview, reliable: bool) -> Received | Rejected:
+    def _decoded(self, data: bytes | bytearray | memoryview, reliable: bool) -> MessageReceived | MessageRejected:
         """What a message means whose fragments are joined."""
         try:
             return self._received(decode_network(data), reliable)
         except UnknownExtension:
             return self._rejected(read_network_message(LenientReader(data)), LossReason.UNKNOWN_EXTENSION)
 
-    def _received(self, message: NetworkMessage, reliable: bool) -> Received | Rejected:
+    def _received(self, message: NetworkMessage, reliable: bool) -> MessageReceived | MessageRejected:
         """Hand a message over, and count it; reject it if it is in shared memory, which no session agrees on."""
         body = getattr(message, "body", None)
         inner = body.body if isinstance(body, Reply) else body
         if getattr(inner, "shm", False):
             return self._rejected(message, LossReason.SHARED_MEMORY)
         self.arrivals.received += 1
-        return Received(message, reliable)
+        return MessageReceived(message, reliable)
 
-    def _rejected(self, message: NetworkMessage, reason: LossReason) -> Rejected:
+    def _rejected(self, message: NetworkMessage, reason: LossReason) -> MessageRejected:
         """A message that is not handed over, and counted as lost."""
         self.arrivals.lose(reason)
-        return Rejected(message, reason)
+        return MessageRejected(message, reason)
 
 
 def _is_extended(message: Message) -> bool:

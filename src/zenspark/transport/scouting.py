@@ -1,7 +1,7 @@
 """Finding other nodes: one asks a multicast group with SCOUT, who fits the question answers with HELLO.
 
-`Asking` is who looks for others. It asks at once, then after 1, 2, 4, 8 seconds and every 8 from there on, for as long
-as its owner likes, and reports each node once, or again when the node is to be found elsewhere. `Answering` is who
+`ScoutClient` is who looks for others. It asks at once, then after 1, 2, 4, 8 seconds and every 8 from there on, for as long
+as its owner likes, and reports each node once, or again when the node is to be found elsewhere. `ScoutResponder` is who
 can be found; it keeps no state.
 
 Datagrams come from anybody: what is not a scouting message, and what this node said itself, is passed over.
@@ -19,13 +19,13 @@ from zenspark.wire.values import PROTOCOL_VERSION, Locator, Roles, ZenohId
 
 FIRST_PERIOD, LONGEST_PERIOD = 1.0, 8.0
 """Seconds between questions, at first and at last."""
-MAX_FOUND = 10_000
+MAX_KNOWN_NODES = 10_000
 """Nodes remembered: a flood of invented HELLOs must not fill the memory."""
-MAX_LOCATOR = 255
+MAX_LOCATOR_BYTES = 255
 """What the length of a locator can say."""
 
 
-class Asking:
+class ScoutClient:
     """Looks for nodes of certain roles. `zid` is our own; without one, we may find ourselves.
 
     The owner sends what `handle_timeout` returns, at the start and whenever `next_timeout` has come.
@@ -64,7 +64,7 @@ class Asking:
         if not isinstance(hello, Hello) or hello.zid == self.zid or not self.what & hello.whatami.bit:
             return None
         known = self._found.get(hello.zid)
-        if known == hello or (known is None and len(self._found) >= MAX_FOUND):
+        if known == hello or (known is None and len(self._found) >= MAX_KNOWN_NODES):
             return None
         self._found[hello.zid] = hello
         return hello
@@ -79,7 +79,7 @@ class Asking:
         self._found.pop(zid, None)
 
 
-class Answering:
+class ScoutResponder:
     """Can be found by others: `hello` is what to send back when `is_asked`."""
 
     def __init__(self, identity: Identity) -> None:
@@ -97,7 +97,7 @@ class Answering:
 
     def hello(self, locators: Sequence[Locator]) -> bytes:
         """The answer; `locators` is where we can be reached from where the question came."""
-        sayable = tuple(locator for locator in locators if len(locator.text.encode()) <= MAX_LOCATOR)
+        sayable = tuple(locator for locator in locators if len(locator.text.encode()) <= MAX_LOCATOR_BYTES)
         return encode(
             Hello(
                 version=PROTOCOL_VERSION,

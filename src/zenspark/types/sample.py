@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Sample: one publication as users receive it, and Reply: one answer to a query.
 
-A sample is a payload, a clock reading and a `Head`; the head is what many samples have in common, made once for all
+A sample is a payload, a clock reading and a `SampleHeader`; the head is what many samples have in common, made once for all
 of them. Everything else a sample shows is looked up when asked for. Compiled, because one is made per message.
 """
 
@@ -14,7 +14,7 @@ if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 
 from zenspark.key import KeyExpr
-from zenspark.transport.receiver import Pushes
+from zenspark.transport.receiver import PushRun
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, ConsolidationMode, Priority, Reliability, SampleKind
 from zenspark.types.ids import EntityGlobalId, SourceInfo
@@ -27,7 +27,7 @@ from zenspark.wire.columns import Shape
 from zenspark.wire.messages import Del, Push, Put
 
 
-class Head(msgspec.Struct, frozen=True):
+class SampleHeader(msgspec.Struct, frozen=True):
     """What samples of one key, kind, encoding, quality of service and origin have in common."""
 
     key_expr: KeyExpr
@@ -49,7 +49,7 @@ class Sample:
 
     __slots__ = ("_attachment", "_head", "_ntp64", "_payload", "_sn")
 
-    _head: Head
+    _head: SampleHeader
     _payload: bytes
     _ntp64: cython.ulonglong
     _attachment: bytes | None
@@ -57,7 +57,7 @@ class Sample:
 
     def __init__(
         self,
-        head: Head,
+        head: SampleHeader,
         payload: bytes,
         ntp64: cython.ulonglong = 0,
         attachment: bytes | None = None,
@@ -145,7 +145,7 @@ class Sample:
         return f"<Sample {self.kind.name} {self.key_expr}: {len(self._payload)} bytes>"
 
 
-def sample_of(push: Push, key_expr: KeyExpr, reliable: bool = True) -> Sample:
+def sample_from_push(push: Push, key_expr: KeyExpr, reliable: bool = True) -> Sample:
     """The sample a publication is."""
     return sample_from_body(push.body, key_expr, push.qos, reliable, push.ts_stack, push.timestamp)
 
@@ -163,7 +163,7 @@ def sample_from_body(
     if isinstance(body, Put):
         kind, encoding, payload = SampleKind.PUT, body.encoding, body.payload
     stamp, info = body.timestamp or timestamp, body.source_info
-    head = Head(
+    head = SampleHeader(
         key_expr,
         kind,
         encoding,
@@ -178,12 +178,12 @@ def sample_from_body(
 
 def token_sample(change: SampleKind, key: str) -> Sample:
     """What is seen of a liveliness token."""
-    return Sample(Head(KeyExpr(key), change), b"")
+    return Sample(SampleHeader(KeyExpr(key), change), b"")
 
 
-def head_of(shape: Shape, key_expr: KeyExpr) -> Head:
+def header_from_template(shape: Shape, key_expr: KeyExpr) -> SampleHeader:
     """What all samples of one shape have in common."""
-    return Head(
+    return SampleHeader(
         key_expr,
         SampleKind.DELETE if shape.kind else SampleKind.PUT,
         shape.encoding,
@@ -194,7 +194,7 @@ def head_of(shape: Shape, key_expr: KeyExpr) -> Head:
     )
 
 
-def samples_of(pushes: Pushes, heads: list[Head | None], attached: bool) -> list[Sample]:
+def samples_from_rows(pushes: PushRun, heads: list[SampleHeader | None], attached: bool) -> list[Sample]:
     """The samples of the rows whose shape has a head; the others are for somebody else."""
     columns = pushes.columns
     start: cython.Py_ssize_t = pushes.start

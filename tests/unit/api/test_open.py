@@ -18,10 +18,10 @@ from zenspark.api.open import Running, open
 from zenspark.api.session import Session
 from zenspark.errors import ZError
 from zenspark.handlers.handler import FifoChannel
-from zenspark.net.io.writer import Patience
-from zenspark.net.node.node import Limits
-from zenspark.net.node.pending_links import CallerLimits
-from zenspark.transport.handshake import Offer
+from zenspark.net.io.writer import WriterSettings
+from zenspark.net.node.node import NodeLimits
+from zenspark.net.node.pending_links import InboundLimits
+from zenspark.transport.handshake import Capabilities
 from zenspark.types.enums import WhatAmI
 from zenspark.types.query import Query
 from zenspark.types.timestamp_stack import TimestampContext, TimestampInstrumentationBuilder
@@ -234,18 +234,18 @@ def test_what_is_configured_reaches_the_node() -> None:
         "peer", id="abc", transport=transport, queries_default_timeout=2200, routing__interests__timeout=2300
     ) as session:
         node = session._hub.node
-        patience = Patience(drop_after=0.0018, block=0.0019, flow=0.02)
-        assert node.limits == Limits(
+        patience = WriterSettings(drop_after=0.0018, block=0.0019, flow=0.02)
+        assert node.limits == NodeLimits(
             open_timeout=1.1,
             accept_timeout=1.2,
-            callers=CallerLimits(pending=13, sessions=14),
+            callers=InboundLimits(pending=13, sessions=14),
             message_size=2100,
             session_reassembly=2100,
             total_reassembly=4200,
             keep_alives=6,
             patience=patience,
         )
-        assert node.offer == Offer(
+        assert node.offer == Capabilities(
             resolution=0x09,
             batch_size=1700,
             lease_ms=1500,

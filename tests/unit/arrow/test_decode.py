@@ -14,19 +14,19 @@ import pytest
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import (
     LARGEST_BOARD,
-    LONGEST,
+    MAX_CACHED_TEXT_CHARACTERS,
     NTP64,
     SMALLEST_BOARD,
     SN,
-    SPREAD,
-    Memory,
-    Piece,
-    Shelf,
-    _alike_batch,
-    batch_of,
-    piece_of,
+    MAX_CACHED_ROWS,
+    TemplateCache,
+    RowChunk,
+    ArenaPool,
+    _cached_constant_batch,
+    concat_chunks,
+    chunk_from_rows,
 )
-from zenspark.transport.receiver import Pushes
+from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome, Shape, Spans
 from zenspark.wire.messages import Del, Frame, Push, Put
@@ -70,12 +70,12 @@ def keys_of(columns: Columns) -> list[str | None]:
 
 
 def batch(*messages: Push, reliable: bool = True) -> pa.RecordBatch:
-    return batch_of([piece(*messages, reliable=reliable)])
+    return concat_chunks([piece(*messages, reliable=reliable)])
 
 
-def piece(*messages: Push, reliable: bool = True, via: str = "feed", now_us: int = 1_700_000_000_000_000) -> Piece:
+def piece(*messages: Push, reliable: bool = True, via: str = "feed", now_us: int = 1_700_000_000_000_000) -> RowChunk:
     columns = decoded(*messages, reliable=reliable)
-    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), via, now_us, Memory())
+    return chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), via, now_us, TemplateCache())
 
 
 def test_every_column_is_there_exactly_as_declared() -> None:
@@ -130,7 +130,7 @@ def test_late_clock_readings_keep_their_bits() -> None:
 def test_only_rows_with_a_key_are_taken() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
     keys: list[str | None] = ["a/b", None, "d"]
-    found = batch_of([piece_of(Pushes(columns, 0, 3), keys, "feed", 0, Memory())])
+    found = concat_chunks([chunk_from_rows(PushRun(columns, 0, 3), keys, "feed", 0, TemplateCache())])
     assert found.column("key").to_pylist() == ["a/b", "d"]
     assert found.column("payload").to_pylist() == [b"1", None]
     assert found.column("attachment").to_pylist() == [None, b"why"]
@@ -138,18 +138,18 @@ def test_only_rows_with_a_key_are_taken() -> None:
 
 def test_a_piece_nobody_wants_is_empty() -> None:
     columns = decoded(PLAIN, PLAIN)
-    assert piece_of(Pushes(columns, 0, 2), [None], "feed", 0, Memory()).num_rows == 0
+    assert chunk_from_rows(PushRun(columns, 0, 2), [None], "feed", 0, TemplateCache()).num_rows == 0
 
 
 def test_a_range_of_rows() -> None:
     columns = decoded(PLAIN, FULL, REMOVAL)
-    found = batch_of([piece_of(Pushes(columns, 1, 2), keys_of(columns), "feed", 0, Memory())])
+    found = concat_chunks([chunk_from_rows(PushRun(columns, 1, 2), keys_of(columns), "feed", 0, TemplateCache())])
     assert found.column("payload").to_pylist() == [b"22"]
     assert found.column("source_sn").to_pylist() == [9]
 
 
 def test_more_rows_than_are_made_at_once() -> None:
-    messages = [PLAIN] * (SPREAD + 1)
+    messages = [PLAIN] * (MAX_CACHED_ROWS + 1)
     raw = b"".join(encode(message) for message in messages)
     head = encode(Frame(reliable=True, sn=5))
     columns = Columns(len(messages))
@@ -159,17 +159,17 @@ def test_more_rows_than_are_made_at_once() -> None:
         piece = head + raw[start : start + step]
         data += len(piece).to_bytes(2, "little") + piece
     assert Cursor(data).decode(columns) is Outcome.END
-    found = batch_of([piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, Memory())])
-    assert found.num_rows == SPREAD + 1
+    found = concat_chunks([chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), "feed", 0, TemplateCache())])
+    assert found.num_rows == MAX_CACHED_ROWS + 1
     assert set(found.column("key").unique().to_pylist()) == {"a/b"}
 
 
 def test_pieces_are_put_together_whatever_each_of_them_has() -> None:
     pieces = [piece(PLAIN, PLAIN, now_us=1), piece(FULL, via="other", now_us=2), piece(REMOVAL, PLAIN, now_us=3)]
-    found = batch_of(pieces)
+    found = concat_chunks(pieces)
     assert found.schema.equals(SCHEMA)
     found.validate(full=True)
-    alone = [row for one in pieces for row in batch_of([one]).to_pylist()]
+    alone = [row for one in pieces for row in concat_chunks([one]).to_pylist()]
     assert found.to_pylist() == alone
     assert found.column("key").to_pylist() == ["a/b", "a/b", "a/é", "d", "a/b"]
     assert found.column("via").to_pylist() == ["feed", "feed", "other", "feed", "feed"]
@@ -183,7 +183,7 @@ def test_a_piece_is_split_where_one_likes() -> None:
     for rows in (1, 2):
         first, rest = whole.split(rows)
         assert (first.num_rows, rest.num_rows) == (rows, 3 - rows)
-        assert batch_of([first, rest]).to_pylist() == batch_of([whole]).to_pylist()
+        assert concat_chunks([first, rest]).to_pylist() == concat_chunks([whole]).to_pylist()
 
 
 def test_what_comes_later_does_not_change_what_was_copied() -> None:
@@ -191,25 +191,25 @@ def test_what_comes_later_does_not_change_what_was_copied() -> None:
     buffer = bytearray(len(raw).to_bytes(2, "little") + raw)
     columns = Columns(1)
     Cursor(buffer).decode(columns)
-    kept = piece_of(Pushes(columns, 0, 1), ["a/b"], "feed", 0, Memory())
+    kept = chunk_from_rows(PushRun(columns, 0, 1), ["a/b"], "feed", 0, TemplateCache())
     columns.clear()
     buffer[-1:] = b"X"
-    assert batch_of([kept]).column("payload").to_pylist() == [b"1"]
+    assert concat_chunks([kept]).column("payload").to_pylist() == [b"1"]
 
 
-def joined(message: Push) -> Pushes:
+def joined(message: Push) -> PushRun:
     columns = Columns(1)
     assert Cursor(bytearray(encode(message)), Framing.MESSAGE).decode(columns) is Outcome.END
-    return Pushes(columns, 0, 1, is_lasting=True)
+    return PushRun(columns, 0, 1, is_lasting=True)
 
 
 def large(number: int) -> Push:
     return Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=bytes([number]) * LARGE))
 
 
-def shelved(shelf: Shelf, *messages: Push) -> Piece:
+def shelved(shelf: ArenaPool, *messages: Push) -> RowChunk:
     columns = decoded(*messages)
-    return piece_of(Pushes(columns, 0, len(columns)), keys_of(columns), "feed", 0, Memory(), shelf)
+    return chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), "feed", 0, TemplateCache(), shelf)
 
 
 def address(array: pa.Array) -> int:
@@ -217,7 +217,7 @@ def address(array: pa.Array) -> int:
     return int(array.buffers()[2].address)
 
 
-def filled(shelf: Shelf) -> None:
+def filled(shelf: ArenaPool) -> None:
     """Adds the same until there is a new board."""
     board = shelf.board
     while shelf.board is board:
@@ -226,13 +226,13 @@ def filled(shelf: Shelf) -> None:
 
 @pytest.mark.parametrize("payload", [b"1", b"1" * LARGE])
 def test_payloads_on_one_shelf_become_one_column_where_they_lie(payload: bytes) -> None:
-    shelf, message = Shelf(), Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=payload))
+    shelf, message = ArenaPool(), Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=payload))
     for _ in range(3):
         filled(shelf)  # the next board is larger
     pieces = [shelved(shelf, message) for _ in range(3)]
     assert pieces[0].is_followed_by(pieces[1])
     assert not pieces[0].is_followed_by(pieces[2])
-    whole, part = (batch_of(some).column("payload") for some in (pieces, pieces[1:]))
+    whole, part = (concat_chunks(some).column("payload") for some in (pieces, pieces[1:]))
     assert address(part) == address(whole) + pieces[0].size
     del pieces, shelf
     assert whole.to_pylist() == [*part.to_pylist(), payload]
@@ -240,49 +240,49 @@ def test_payloads_on_one_shelf_become_one_column_where_they_lie(payload: bytes) 
 
 
 def test_what_is_pickled_has_no_bytes_of_others() -> None:
-    shelf = Shelf()
+    shelf = ArenaPool()
     _, piece, _ = [shelved(shelf, large(number)) for number in range(3)]
-    found = batch_of([piece])
+    found = concat_chunks([piece])
     sent = pickle.dumps(found)
     assert pickle.loads(sent).equals(found)
     assert LARGE < len(sent) < LARGE * 1.5
 
 
 def test_parts_of_a_piece_lie_where_it_did() -> None:
-    shelf = Shelf()
+    shelf = ArenaPool()
     before = shelved(shelf, PLAIN)
     first, rest = shelved(shelf, PLAIN, large(1), PLAIN).split(1)
     assert before.is_followed_by(first)
     assert first.is_followed_by(rest)
     assert not before.is_followed_by(rest)
-    assert batch_of([rest]).column("payload").to_pylist() == [b"\1" * LARGE, b"1"]
+    assert concat_chunks([rest]).column("payload").to_pylist() == [b"\1" * LARGE, b"1"]
 
 
 def test_pieces_that_lie_apart_are_copied() -> None:
-    shelf = Shelf()
+    shelf = ArenaPool()
     whole = shelved(shelf, large(1))
     small = [shelved(shelf, PLAIN), shelved(shelf, PLAIN, REMOVAL)]
     assert [one.board for one in (piece(PLAIN), small[1])] == [None, None]
-    found = batch_of([whole, shelved(Shelf(), large(2)), *small])
+    found = concat_chunks([whole, shelved(ArenaPool(), large(2)), *small])
     assert found.column("payload").to_pylist() == [b"\1" * LARGE, b"\2" * LARGE, b"1", b"1", None]
 
 
 def test_rows_that_nobody_wants_are_not_in_between() -> None:
-    shelf = Shelf()
+    shelf = ArenaPool()
     columns = decoded(PLAIN, FULL, PLAIN)
     taken = [
-        piece_of(Pushes(columns, 0, 2), ["a/b", None], "feed", 0, Memory(), shelf),
-        piece_of(Pushes(columns, 1, 3), keys_of(columns), "feed", 0, Memory(), shelf),
-        piece_of(Pushes(columns, 0, 1), keys_of(columns), "feed", 0, Memory(), shelf),
+        chunk_from_rows(PushRun(columns, 0, 2), ["a/b", None], "feed", 0, TemplateCache(), shelf),
+        chunk_from_rows(PushRun(columns, 1, 3), keys_of(columns), "feed", 0, TemplateCache(), shelf),
+        chunk_from_rows(PushRun(columns, 0, 1), keys_of(columns), "feed", 0, TemplateCache(), shelf),
     ]
     assert [one.is_followed_by(other) for one, other in pairwise(taken)] == [False, True]
-    assert batch_of(taken).column("payload").to_pylist() == [b"1", b"22", b"1", b"1"]
+    assert concat_chunks(taken).column("payload").to_pylist() == [b"1", b"22", b"1", b"1"]
 
 
 def test_boards_are_as_large_as_what_comes_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    shelf = Shelf()
+    shelf = ArenaPool()
     sizes = []
     for wait in [0.0] * 9 + [0.5] * 2 + [2.0] * 9:
         now += wait
@@ -297,40 +297,40 @@ def test_boards_are_as_large_as_what_comes_in_a_while(monkeypatch: pytest.Monkey
 
 def test_a_payload_that_lasts_stays_where_it_is() -> None:
     pushes = joined(FULL)
-    kept = piece_of(pushes, ["a/é"], "feed", 0, Memory())
+    kept = chunk_from_rows(pushes, ["a/é"], "feed", 0, TemplateCache())
     assert kept.payload.buffers()[2].address == pa.py_buffer(pushes.columns.data).address
     pushes.columns.clear()
-    assert batch_of([kept]).to_pylist()[0]["payload"] == b"22"
+    assert concat_chunks([kept]).to_pylist()[0]["payload"] == b"22"
 
 
 def test_a_removal_that_lasts_has_no_payload_either() -> None:
-    (row,) = batch_of([piece_of(joined(REMOVAL), ["d"], "feed", 0, Memory())]).to_pylist()
+    (row,) = concat_chunks([chunk_from_rows(joined(REMOVAL), ["d"], "feed", 0, TemplateCache())]).to_pylist()
     assert (row["kind"], row["payload"], row["attachment"]) == ("DELETE", None, b"why")
 
 
 def test_long_texts_are_not_kept_for_later() -> None:
-    text = "k" * (LONGEST + 1)
+    text = "k" * (MAX_CACHED_TEXT_CHARACTERS + 1)
     key = Push(wire_expr=WireExpr(0, text), body=Put(payload=b""))
     encoding = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=b"", encoding=Encoding(0, text)))
-    _alike_batch.cache_clear()
+    _cached_constant_batch.cache_clear()
     assert batch(key, key).column("key").to_pylist() == [text] * 2
     assert batch(encoding, encoding).column("encoding").to_pylist() == [f"zenoh/bytes;{text}"] * 2
-    assert _alike_batch.cache_info().currsize == 0
+    assert _cached_constant_batch.cache_info().currsize == 0
     assert batch(PLAIN, PLAIN).column("key").to_pylist() == ["a/b"] * 2
-    assert _alike_batch.cache_info().currsize == 1
+    assert _cached_constant_batch.cache_info().currsize == 1
 
 
 def test_readings_and_numbers_mean_nothing_where_nobody_is_named() -> None:
     bare = piece(PLAIN)
-    odd = Piece(bare.commons, None, bare.payload, None, pa.array([7], NTP64), pa.array([8], SN), 0, 1)
-    (row,) = batch_of([odd]).to_pylist()
+    odd = RowChunk(bare.commons, None, bare.payload, None, pa.array([7], NTP64), pa.array([8], SN), 0, 1)
+    (row,) = concat_chunks([odd]).to_pylist()
     assert (row["timestamp"], row["timestamp_ntp64"], row["source_sn"]) == (None, None, None)
 
 
 def test_shapes_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.arrow.decode.MOST", 2)
-    memory = Memory()
-    found = [piece_of(joined(FULL), [key], "feed", 0, memory) for key in ("a", "a", "b", "c", "a")]
+    monkeypatch.setattr("zenspark.arrow.decode.MAX_CACHED_TEMPLATES", 2)
+    memory = TemplateCache()
+    found = [chunk_from_rows(joined(FULL), [key], "feed", 0, memory) for key in ("a", "a", "b", "c", "a")]
     assert [piece.commons[0].key for piece in found] == ["a", "a", "b", "c", "a"]
     assert found[0].commons[0] is found[1].commons[0]
     assert memory.size == 2
@@ -339,20 +339,20 @@ def test_shapes_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPat
 def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     """What differs in anything but the key is still told apart."""
     decoded_shapes = []
-    real = Pushes.shape_at
+    real = PushRun.shape_at
 
-    def shape_at(self: Pushes, index: int) -> Shape:
+    def shape_at(self: PushRun, index: int) -> Shape:
         decoded_shapes.append(index)
         return real(self, index)
 
-    monkeypatch.setattr(Pushes, "shape_at", shape_at)
-    memory = Memory()
+    monkeypatch.setattr(PushRun, "shape_at", shape_at)
+    memory = TemplateCache()
     for key in ("a", "b/c", "é"):
         expr = WireExpr(0, key)
         for message in (PLAIN, FULL, REMOVAL):
             columns = decoded(Push(wire_expr=expr, qos=message.qos, body=message.body))
             for stamped_by in (None, CLOCK):
-                pushes = Pushes(columns, 0, 1, stamped_by=stamped_by)
-                found = batch_of([piece_of(pushes, [key], "feed", 0, memory)])
-                assert found.equals(batch_of([piece_of(pushes, [key], "feed", 0, Memory())]))
+                pushes = PushRun(columns, 0, 1, stamped_by=stamped_by)
+                found = concat_chunks([chunk_from_rows(pushes, [key], "feed", 0, memory)])
+                assert found.equals(concat_chunks([chunk_from_rows(pushes, [key], "feed", 0, TemplateCache())]))
     assert len(decoded_shapes) == 3 * 3 * 2 + 3 * 2  # for each comparison, and once for each shape but for its key

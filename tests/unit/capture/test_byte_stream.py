@@ -3,7 +3,7 @@ import pytest
 from zenspark.capture import byte_stream
 from zenspark.capture.byte_stream import Manner
 from zenspark.errors import DecodeError, UsageError
-from zenspark.transport.framing import Framing, compress, decompress
+from zenspark.transport.framing import LengthPrefix, compress, decompress
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Close, Del, Frame, KeepAlive, OpenSyn, Push, Put
 from zenspark.wire.values import TimeUnit, WireExpr
@@ -16,11 +16,11 @@ LONG = Frame(reliable=True, sn=7, msgs=(Push(wire_expr=WireExpr(0, "a/b"), body=
 
 
 def u16(*batches: bytes) -> bytes:
-    return b"".join(map(Framing.U16.wrap, batches))
+    return b"".join(map(LengthPrefix.U16.wrap, batches))
 
 
 def u32(*batches: bytes) -> bytes:
-    return b"".join(map(Framing.U32.wrap, batches))
+    return b"".join(map(LengthPrefix.U32.wrap, batches))
 
 
 # -- which session is it ---
@@ -28,7 +28,7 @@ def u32(*batches: bytes) -> bytes:
 
 def test_finds_out_how_the_batches_must_be_read() -> None:
     assert byte_stream.read(u16(encode(FRAME), KEEP_ALIVE))[0] == Manner()
-    assert byte_stream.read(u32(encode(PUSH), KEEP_ALIVE))[0] == Manner(Framing.U32)
+    assert byte_stream.read(u32(encode(PUSH), KEEP_ALIVE))[0] == Manner(LengthPrefix.U32)
     assert byte_stream.read(u16(compress(encode(LONG)), compress(KEEP_ALIVE)))[0] == Manner(compression=True)
 
 
@@ -37,9 +37,9 @@ def test_takes_what_is_known_for_granted() -> None:
     assert byte_stream.to_fields(ambiguous)["messages"][0]["msg"] == "OAM"
     assert byte_stream.to_fields(ambiguous, compression=True)["messages"] == [{"msg": "KEEP_ALIVE"}]
     with pytest.raises(DecodeError):
-        byte_stream.to_fields(ambiguous, Framing.U32)
+        byte_stream.to_fields(ambiguous, LengthPrefix.U32)
     with pytest.raises(UsageError, match="has no compression"):
-        byte_stream.to_fields(ambiguous, Framing.U32, compression=True)
+        byte_stream.to_fields(ambiguous, LengthPrefix.U32, compression=True)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_the_error_is_that_of_the_best_guess(data: bytes, position: int, text: s
 
 def test_refuses_a_length_that_is_none() -> None:
     with pytest.raises(DecodeError, match="a batch of at most 67108864 bytes at byte 0, found a length of 268435456"):
-        byte_stream.read(b"\x00\x00\x00\x10", Framing.U32)
+        byte_stream.read(b"\x00\x00\x00\x10", LengthPrefix.U32)
 
 
 def test_places_errors_of_compressed_batches() -> None:

@@ -10,7 +10,7 @@ from tests.strategies import examples
 from zenspark.capture import conversation as module
 from zenspark.capture.conversation import Conversation, Event, Ignored, Truncated, agreed, follow
 from zenspark.capture.direction import Broken, Lost, Said, Side
-from zenspark.transport.framing import Framing, compress
+from zenspark.transport.framing import LengthPrefix, compress
 from zenspark.transport.handshake import Identity
 from zenspark.wire.codec import encode
 from zenspark.wire.declare import Message
@@ -81,7 +81,7 @@ CLOSE = Close(session=False, reason=0)
 
 
 def wrapped(*messages: Message) -> bytes:
-    return b"".join(Framing.U16.wrap(encode(message)) for message in messages)
+    return b"".join(LengthPrefix.U16.wrap(encode(message)) for message in messages)
 
 
 class Talker:
@@ -189,9 +189,9 @@ def test_terms_are_the_smaller_of_both() -> None:
 def test_follows_a_low_latency_session() -> None:
     talker = Talker(init_syn(low_latency=True), OPEN_SYN)
     answerer = Talker(init_ack(low_latency=True), OPEN_ACK)
-    talker.data += b"".join(Framing.U32.wrap(encode(message)) for message in (push(mine(0, "a")), CLOSE))
+    talker.data += b"".join(LengthPrefix.U32.wrap(encode(message)) for message in (push(mine(0, "a")), CLOSE))
     talker.data += wrapped(CLOSE)  # what eclipse-zenoh sends once more
-    answerer.data += Framing.U32.wrap(encode(push(mine(0, "b"))) + encode(KeepAlive()))
+    answerer.data += LengthPrefix.U32.wrap(encode(push(mine(0, "b"))) + encode(KeepAlive()))
     events = list(follow(talker.data, answerer.data))
     assert told(events) == ["c2s PUSH a", "s2c PUSH b", "s2c KEEP_ALIVE", "c2s CLOSE"]
     assert events[-1] == Ignored(Side.C2S, len(talker.data) - 4, 4)
@@ -201,8 +201,8 @@ def test_follows_a_compressed_session() -> None:
     talker = Talker(init_syn(compression=True), OPEN_SYN)
     answerer = Talker(init_ack(compression=True), OPEN_ACK)
     long = Push(wire_expr=mine(0, "a"), body=Put(payload=b"x" * 500))
-    talker.data += Framing.U16.wrap(compress(encode(Frame(reliable=True, sn=0, msgs=(long,)))))
-    talker.data += Framing.U16.wrap(compress(encode(CLOSE)))
+    talker.data += LengthPrefix.U16.wrap(compress(encode(Frame(reliable=True, sn=0, msgs=(long,)))))
+    talker.data += LengthPrefix.U16.wrap(compress(encode(CLOSE)))
     assert told(follow(talker.data, answerer.data)) == ["c2s PUSH a", "c2s CLOSE"]
 
 
@@ -212,7 +212,7 @@ def test_a_refused_session_ends_with_the_refusal() -> None:
 
 def test_follows_one_side_alone() -> None:
     talker = Talker(init_syn(low_latency=True), OPEN_SYN)
-    talker.data += Framing.U32.wrap(encode(push(mine(0, "a"))))
+    talker.data += LengthPrefix.U32.wrap(encode(push(mine(0, "a"))))
     assert told(follow(talker.data, b"")) == ["c2s PUSH a"]
     assert told(follow(b"", listener().says(push(mine(0, "b"))).data)) == ["s2c PUSH b"]
 

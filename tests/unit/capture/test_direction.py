@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.strategies import examples
 from zenspark.capture.byte_stream import Manner
 from zenspark.capture.direction import Broken, Carrier, Direction, Found, Lost, Rules, Said, Side
-from zenspark.transport.framing import Framing, compress
+from zenspark.transport.framing import LengthPrefix, compress
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Close, Fragment, Frame, KeepAlive, NetworkMessage, Push, Put, ResponseFinal
 from zenspark.wire.values import Priority, Resolution, WireExpr
@@ -32,7 +32,7 @@ def pieces(message: NetworkMessage, sn: int, count: int = 3) -> Iterator[bytes]:
 
 
 def u16(*batches: bytes) -> bytes:
-    return b"".join(map(Framing.U16.wrap, batches))
+    return b"".join(map(LengthPrefix.U16.wrap, batches))
 
 
 def heard(data: bytes, rules: Rules | None = None, direction: Direction | None = None) -> list[Found]:
@@ -177,14 +177,14 @@ def test_fragments_may_join_to_something_that_is_no_message() -> None:
 
 
 def test_a_length_may_be_too_large() -> None:
-    (broken,) = heard(b"\xff\xff\xff\xff", Rules(Manner(Framing.U32)))
+    (broken,) = heard(b"\xff\xff\xff\xff", Rules(Manner(LengthPrefix.U32)))
     why = "expected a batch of at most 67108864 bytes at byte 0, found a length of 4294967295"
     assert broken == Broken(Side.C2S, 0, 0, why)
 
 
 def test_a_low_latency_batch_may_be_larger_than_agreed() -> None:
     large = Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=bytes(300_000)))
-    (event,) = heard(Framing.U32.wrap(encode(large)), Rules(Manner(Framing.U32)))
+    (event,) = heard(LengthPrefix.U32.wrap(encode(large)), Rules(Manner(LengthPrefix.U32)))
     assert said(event).message == large
 
 
@@ -193,14 +193,16 @@ def test_a_low_latency_batch_may_be_larger_than_agreed() -> None:
 )
 def test_a_low_latency_session_may_end_with_a_short_length(tail: str, ends: bool) -> None:
     direction = Direction(Side.C2S)
-    events = heard(Framing.U32.wrap(encode(PUSH)) + bytes.fromhex(tail), Rules(Manner(Framing.U32)), direction)
+    events = heard(
+        LengthPrefix.U32.wrap(encode(PUSH)) + bytes.fromhex(tail), Rules(Manner(LengthPrefix.U32)), direction
+    )
     assert [said(event).message.NAME for event in events] == ["PUSH", "CLOSE"][: 1 + ends]
     assert (direction.waiting == 0) is ends
 
 
 def test_the_length_of_a_large_batch_is_no_close() -> None:
     direction = Direction(Side.C2S)
-    direction.switch(Rules(Manner(Framing.U32)))
+    direction.switch(Rules(Manner(LengthPrefix.U32)))
     direction.receive_data(bytes.fromhex("02000300"))
     assert direction.next() is None
 
@@ -224,7 +226,7 @@ LONG = Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=b"hello " * 40))
 
 
 def test_guesses_rules_from_the_first_batch() -> None:
-    bare = b"".join(Framing.U32.wrap(encode(message)) for message in (PUSH, CLOSE))
+    bare = b"".join(LengthPrefix.U32.wrap(encode(message)) for message in (PUSH, CLOSE))
     packed = u16(compress(frame(1, LONG)), compress(encode(CLOSE)))
     plain = u16(frame(1, PUSH), encode(CLOSE))
     assert [said(event).message for event in heard(bare)] == [PUSH, CLOSE]
@@ -239,7 +241,7 @@ def test_reads_garbage_as_the_usual_session() -> None:
 
 def test_waits_with_the_guess_for_enough_bytes() -> None:
     direction = Direction(Side.C2S)
-    data = Framing.U32.wrap(encode(PUSH))
+    data = LengthPrefix.U32.wrap(encode(PUSH))
     for place in range(len(data)):
         assert direction.next() is None
         direction.receive_data(data[place : place + 1])
@@ -256,11 +258,11 @@ def test_a_message_in_a_compressed_batch_stands_somewhere_in_it() -> None:
 
 def test_other_rules_hold_from_the_next_batch_on() -> None:
     direction = Direction(Side.C2S)
-    direction.receive_data(u16(encode(KEEP_ALIVE) * 2) + Framing.U32.wrap(encode(PUSH)))
+    direction.receive_data(u16(encode(KEEP_ALIVE) * 2) + LengthPrefix.U32.wrap(encode(PUSH)))
     first = direction.next()
     assert first is not None
     assert said(first).message == KEEP_ALIVE
-    direction.switch(Rules(Manner(Framing.U32)))
+    direction.switch(Rules(Manner(LengthPrefix.U32)))
     assert [said(event).message for event in rest(direction)] == [KEEP_ALIVE, PUSH]
     assert direction.batch == 2
 
@@ -293,7 +295,7 @@ def test_resolution_decides_what_the_key_looks_like() -> None:
     assert not Said(Side.C2S, 0, 1, PUSH, key="#7+/b").resolved
 
 
-@pytest.mark.parametrize("framing", list(Framing))
-def test_no_bytes_say_nothing(framing: Framing) -> None:
+@pytest.mark.parametrize("framing", list(LengthPrefix))
+def test_no_bytes_say_nothing(framing: LengthPrefix) -> None:
     assert heard(b"", Rules(Manner(framing))) == []
     assert heard(b"") == []

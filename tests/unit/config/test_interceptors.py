@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE
-from zenspark.config.interceptors import interception_of
-from zenspark.config.schema import ConfigError, Document, checked, resolved
+from zenspark.config.interceptors import make_interceptor_config
+from zenspark.config.schema import ConfigError, Document, validate_document, resolve
 from zenspark.config.settings import Settings
-from zenspark.router.interceptors.chain import Interception
-from zenspark.router.interceptors.rules import Party
+from zenspark.router.interceptors.chain import InterceptorConfig
+from zenspark.router.interceptors.rules import PeerAttributes
 from zenspark.wire.values import ZenohId
 
 RULE: Document = {"id": "r", "permission": "deny", "key_exprs": ["shut/**"], "messages": ["put", "query"]}
@@ -23,8 +23,8 @@ LIMIT: Document = {"messages": ["put"], "key_exprs": ["a"], "size_limit": 1}
 OVERWRITE: Document = {"messages": ["put"], "overwrite": {"express": True}}
 
 
-def made(document: Document) -> Interception | None:
-    return interception_of(resolved(Settings, checked(Settings, document), "router"))
+def made(document: Document) -> InterceptorConfig | None:
+    return make_interceptor_config(resolve(Settings, validate_document(Settings, document), "router"))
 
 
 def control(**changes: object) -> Document:
@@ -43,7 +43,7 @@ def test_nothing_is_done_unless_it_is_configured() -> None:
     ):
         found = made(document)
         assert found is not None
-        assert found.gate(Party(ZenohId(1)), "ingress", lambda expr: expr.suffix) is not None
+        assert found.gate(PeerAttributes(ZenohId(1)), "ingress", lambda expr: expr.suffix) is not None
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
-from zenspark.engine.aggregation import Aggregation
+from zenspark.engine.aggregation import DeclarationAggregation
 from zenspark.key import KeyExpr
-from zenspark.router.face import Kind
+from zenspark.router.face import DeclarationKind
 
 
 def test_the_first_declares_and_the_last_undeclares() -> None:
-    keys = Aggregation(["a/**", "a/*"])
+    keys = DeclarationAggregation(["a/**", "a/*"])
     assert keys.is_used
     assert keys.join(1, KeyExpr("z")) == (1, KeyExpr("z"))
     assert keys.join(2, KeyExpr("a/x")) == (2, KeyExpr("a/**"))
@@ -21,10 +21,10 @@ def test_the_first_declares_and_the_last_undeclares() -> None:
     assert keys.leave(3, KeyExpr("a/y/z")) == 2
     assert keys.leave(1, KeyExpr("z")) == 1
     assert keys.join(5, KeyExpr("a/x")) == (5, KeyExpr("a/**"))
-    assert not Aggregation().is_used
+    assert not DeclarationAggregation().is_used
 
 
-def declared(session: Session, kind: Kind) -> set[str]:
+def declared(session: Session, kind: DeclarationKind) -> set[str]:
     """What the neighbours of a session have declared."""
     node = session._hub.node
     with node.lock:
@@ -36,7 +36,7 @@ def test_subscribers_are_declared_together_and_get_what_each_wants() -> None:
     with listening("peer") as there, connected("peer", there, **settings) as here:
         one, two = here.declare_subscriber("a/1"), here.declare_subscriber("a/2")
         other = here.declare_subscriber("b/1")
-        until(lambda: declared(there, Kind.SUBSCRIBER) == {"a/**", "b/1"})
+        until(lambda: declared(there, DeclarationKind.SUBSCRIBER) == {"a/**", "b/1"})
         for key in ("a/0", "a/1", "a/2", "b/1"):
             there.put(key, key)
         assert [each.recv(PATIENCE).payload.to_string() for each in (one, two, other)] == ["a/1", "a/2", "b/1"]
@@ -44,7 +44,7 @@ def test_subscribers_are_declared_together_and_get_what_each_wants() -> None:
         there.put("a/2", "still")
         assert two.recv(PATIENCE).payload.to_string() == "still"
         two.undeclare()
-        until(lambda: declared(there, Kind.SUBSCRIBER) == {"b/1"})
+        until(lambda: declared(there, DeclarationKind.SUBSCRIBER) == {"b/1"})
 
 
 def test_publishers_ask_together_and_know_their_own() -> None:

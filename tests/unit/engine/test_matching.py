@@ -6,16 +6,16 @@ import pytest
 
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
-from zenspark.engine.matching import Matching
+from zenspark.engine.matching import MatchingTracker
 from zenspark.handlers.handler import Handler
 from zenspark.key import KeyExpr
-from zenspark.router.face import Kind
+from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import Locality
 from zenspark.types.network_info import MatchingStatus
 
 
-def matching(session: Session, destination: Locality = Locality.ANY, kind: Kind = Kind.SUBSCRIBER) -> Matching:
-    return Matching(session._hub, kind, KeyExpr("demo/a"), destination)
+def matching(session: Session, destination: Locality = Locality.ANY, kind: DeclarationKind = DeclarationKind.SUBSCRIBER) -> MatchingTracker:
+    return MatchingTracker(session._hub, kind, KeyExpr("demo/a"), destination)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_end_of_it_is_the_end_of_its_listeners(peer: Session) -> None:
     told = listener.handler
     publisher.undeclare()
     assert list(told) == []
-    assert not peer._hub.on_change[Kind.SUBSCRIBER]
+    assert not peer._hub.on_change[DeclarationKind.SUBSCRIBER]
 
 
 def test_a_listener_with_a_callback_needs_no_holder(peer: Session) -> None:
@@ -64,7 +64,7 @@ def test_a_listener_with_a_callback_needs_no_holder(peer: Session) -> None:
 
 
 def test_queryables_match_queriers_only(peer: Session) -> None:
-    subscribers, queryables = matching(peer), matching(peer, kind=Kind.QUERYABLE)
+    subscribers, queryables = matching(peer), matching(peer, kind=DeclarationKind.QUERYABLE)
     with peer.declare_queryable("demo/**"):
         assert (subscribers.status, queryables.status) == (False, True)
     with peer.declare_subscriber("demo/**"):

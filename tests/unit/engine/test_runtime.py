@@ -11,18 +11,18 @@ from tests.unit.net.ends import meanwhile
 from tests.waiting import PATIENCE, until
 from zenspark.api.open import RESOLUTIONS
 from zenspark.api.session import Session
-from zenspark.engine.runtime import Hub
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel
 from zenspark.key import KeyExpr
-from zenspark.router.face import Kind
-from zenspark.router.queries.handler import TOO_MANY
+from zenspark.router.face import DeclarationKind
+from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT
 from zenspark.types.enums import CongestionControl, InterceptionPoint
 from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder
 
 
 def test_after_the_end_nothing_goes(peer: Session) -> None:
-    hub: Hub = peer._hub
+    hub: SessionRuntime = peer._hub
     hub.check()
     peer.close()
     with pytest.raises(SessionClosed):
@@ -94,9 +94,9 @@ def test_a_full_channel_pauses_its_sender(router: Session, client: Session, size
 
 def test_keys_match_here(peer: Session) -> None:
     with peer.declare_queryable("q/**", complete=True), peer.declare_queryable("p/**"):
-        assert peer._hub.is_here(Kind.QUERYABLE, KeyExpr("q/a"), only_complete=True)
-        assert not peer._hub.is_here(Kind.QUERYABLE, KeyExpr("p/a"), only_complete=True)
-        assert peer._hub.is_here(Kind.QUERYABLE, KeyExpr("p/a"), only_complete=False)
+        assert peer._hub.is_here(DeclarationKind.QUERYABLE, KeyExpr("q/a"), only_complete=True)
+        assert not peer._hub.is_here(DeclarationKind.QUERYABLE, KeyExpr("p/a"), only_complete=True)
+        assert peer._hub.is_here(DeclarationKind.QUERYABLE, KeyExpr("p/a"), only_complete=False)
 
 
 @pytest.mark.parametrize("namespace", [{}, {"namespace": "through/the/router"}], ids=["direct", "routed"])
@@ -134,14 +134,14 @@ def test_who_has_no_id_left_for_a_request_is_told(
         until(lambda: client.declare_querier("q").matching_status.matching)
         in_flight = [client.get("q", timeout=PATIENCE) for _ in range(256)]
         (reply,) = client.get("q", timeout=PATIENCE)
-        assert (reply.err.payload.to_bytes(), reply.replier_id.zid) == (TOO_MANY, router.zid())
+        assert (reply.err.payload.to_bytes(), reply.replier_id.zid) == (TOO_MANY_QUERIES_TEXT, router.zid())
         for replies in in_flight:
             queries.recv(PATIENCE).drop()
             assert list(replies) == []
 
 
 def test_who_declares_waits_for_a_link_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.net.io.writer.BEHIND", 10_000)
+    monkeypatch.setattr("zenspark.net.io.writer.BACKLOG_LIMIT_BYTES", 10_000)
     with listening("router") as router, connected("client", router) as client:
         (reader,) = router._hub.node.drivers.values()
         (writer,) = client._hub.node.drivers.values()

@@ -10,13 +10,13 @@ from tests.unit.net.ends import meanwhile
 from tests.waiting import PATIENCE
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.decode import batch_of
+from zenspark.arrow.decode import concat_chunks
 from zenspark.errors import UsageError
-from zenspark.handlers.arrow import BYTES, LARGE, ArrowBatches, BatchChannel, piece_from_samples
+from zenspark.handlers.arrow import MAX_BATCH_BYTES, ZERO_COPY_MIN_BYTES, ArrowBatches, BatchChannel, chunk_from_samples
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout
 from zenspark.key import KeyExpr
-from zenspark.transport.receiver import Pushes
-from zenspark.types.sample import sample_of
+from zenspark.transport.receiver import PushRun
+from zenspark.types.sample import sample_from_push
 from zenspark.types.timestamps import Timestamp as ApiTimestamp
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor
@@ -36,15 +36,15 @@ def push(payload: bytes) -> Push:
     return Push(wire_expr=WireExpr(0, "k"), body=Put(payload=payload))
 
 
-def pushes(*numbers: int) -> Pushes:
+def pushes(*numbers: int) -> PushRun:
     return pushes_of(*(b"%d" % number for number in numbers))
 
 
-def pushes_of(*payloads: bytes) -> Pushes:
+def pushes_of(*payloads: bytes) -> PushRun:
     raw = encode(Frame(reliable=True, sn=1, msgs=tuple(map(push, payloads))))
     columns = Columns(len(payloads))
     Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
-    return Pushes(columns, 0, len(columns))
+    return PushRun(columns, 0, len(columns))
 
 
 def payloads(batch: object) -> list[bytes]:
@@ -82,19 +82,19 @@ def test_what_was_too_much_comes_first_and_together_with_what_follows() -> None:
 
 def test_large_payloads_do_not_wait_for_many_rows() -> None:
     receiving = channel(max_delay=60.0)
-    large = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=bytes(BYTES // 2)))
+    large = Push(wire_expr=WireExpr(0, "k"), body=Put(payload=bytes(MAX_BATCH_BYTES // 2)))
     for _ in range(3):
-        receiving.push(sample_of(large, KeyExpr("k")))
+        receiving.push(sample_from_push(large, KeyExpr("k")))
     assert receiving.recv(timeout=1).num_rows == 2
 
 
 def test_a_batch_ends_where_large_payloads_would_have_to_be_copied() -> None:
     receiving = channel()
     for number in range(3):
-        receiving.push_columns(pushes_of(bytes([number]) * LARGE), ["k"], "feed")  # two of them share their memory
+        receiving.push_columns(pushes_of(bytes([number]) * ZERO_COPY_MIN_BYTES), ["k"], "feed")  # two of them share their memory
     receiving.push_columns(pushes(4), ["k"], "feed")
-    assert payloads(receiving.recv(timeout=1)) == [b"\0" * LARGE, b"\1" * LARGE]
-    assert payloads(receiving.recv(timeout=1)) == [b"\2" * LARGE, b"4"]
+    assert payloads(receiving.recv(timeout=1)) == [b"\0" * ZERO_COPY_MIN_BYTES, b"\1" * ZERO_COPY_MIN_BYTES]
+    assert payloads(receiving.recv(timeout=1)) == [b"\2" * ZERO_COPY_MIN_BYTES, b"4"]
 
 
 def test_what_comes_while_waiting_is_taken_too() -> None:
@@ -118,9 +118,9 @@ def test_rows_for_somebody_else_are_not_delivered() -> None:
 
 def test_samples_are_taken_too() -> None:
     receiving = channel()
-    receiving.push(sample_of(push(b"1"), KeyExpr("k")))
+    receiving.push(sample_from_push(push(b"1"), KeyExpr("k")))
     receiving.push_many([])
-    receiving.push_many([sample_of(push(payload), KeyExpr("k")) for payload in (b"2", b"3")])
+    receiving.push_many([sample_from_push(push(payload), KeyExpr("k")) for payload in (b"2", b"3")])
     assert payloads(receiving.recv(timeout=1)) == [b"1", b"2", b"3"]
 
 
@@ -144,8 +144,8 @@ def test_a_sample_with_everything_becomes_a_row() -> None:
         timestamp=Timestamp(2**64 - 1, CLOCK), source_info=SourceInfo(CLOCK, 1, 2), attachment=b"a", payload=b"x"
     )
     removal = Push(wire_expr=WireExpr(0, "k"), body=Del())
-    samples = [sample_of(Push(wire_expr=WireExpr(0, "k"), body=body), KeyExpr("k")), sample_of(removal, KeyExpr("k"))]
-    first, second = batch_of([piece_from_samples(samples, 7)]).to_pylist()
+    samples = [sample_from_push(Push(wire_expr=WireExpr(0, "k"), body=body), KeyExpr("k")), sample_from_push(removal, KeyExpr("k"))]
+    first, second = concat_chunks([chunk_from_samples(samples, 7)]).to_pylist()
     assert (first["timestamp_ntp64"], first["timestamp_id"], first["attachment"]) == (-1, "abc", b"a")
     assert (first["source_zid"], first["source_eid"], first["source_sn"]) == ("abc", 1, 2)
     assert (second["kind"], second["payload"], second["timestamp"]) == ("DELETE", None, None)

@@ -7,22 +7,22 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tests.waiting import PATIENCE
-from zenspark.net.io.driver import Driver
-from zenspark.net.io.writer import Patience
+from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.writer import WriterSettings
 from zenspark.net.links.base import Buffer, Link, pair
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.loop.event_loop import Loop
-from zenspark.net.node.node import Limits, Neighbour, Node
+from zenspark.net.loop.event_loop import EventLoop
+from zenspark.net.node.node import NodeLimits, Neighbour, Node
 from zenspark.router.face import Face
-from zenspark.router.linkstate.gossip import Gossip
-from zenspark.transport.connection import Asked, Connection, Event
-from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
-from zenspark.transport.receiver import Closed, Pushes, Received
+from zenspark.router.linkstate.gossip import GossipProtocol
+from zenspark.transport.connection import SessionRequested, Connection, Event
+from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator
+from zenspark.transport.receiver import Closed, PushRun, MessageReceived
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Declare, DeclareSubscriber, NetworkMessage, Push, Put
 from zenspark.wire.values import Congestion, Priority, QoS, Roles, WhatAmI, WireExpr, ZenohId
 
-QUICK = Patience(linger=0.2)
+QUICK = WriterSettings(linger=0.2)
 KEY = "test/key"
 CHUNK = b"c" * 20_000
 
@@ -77,24 +77,24 @@ class Heard:
 class End(Heard):
     """One end of a link with a driver; whoever asks is let in."""
 
-    def __init__(self, link: Link, side: Opening | Accepting, patience: Patience = QUICK) -> None:
+    def __init__(self, link: Link, side: Initiator | Acceptor, patience: WriterSettings = QUICK) -> None:
         super().__init__()
-        self.loop = Loop("test-end")
+        self.loop = EventLoop("test-end")
         connection = Connection(side, self.loop.now(), is_streamed=link.is_streamed)
-        self.driver = Driver(self.loop, link, connection, self._on_event, patience)
+        self.driver = ConnectionDriver(self.loop, link, connection, self._on_event, patience)
         self.released = threading.Event()
         self.driver.on_released = lambda _: self.released.set()
         self.loop.start()
         self.loop.call_soon(self.driver.start)
 
-    def _on_event(self, driver: Driver, event: Event) -> None:
+    def _on_event(self, driver: ConnectionDriver, event: Event) -> None:
         match event:
-            case Asked():
+            case SessionRequested():
                 driver.admit()
-            case Pushes(columns, start, stop):
+            case PushRun(columns, start, stop):
                 for row in range(start, stop):
                     self.note(columns.push(row))
-            case Received(message):
+            case MessageReceived(message):
                 self.note(message)
             case _:
                 self.note(event)
@@ -120,18 +120,18 @@ class End(Heard):
         assert self.loop.stop(PATIENCE)
 
 
-def opening(number: int = 0xA1, offer: Offer | None = None) -> Opening:
-    return Opening(Identity(ZenohId(number), WhatAmI.PEER), offer or Offer())
+def opening(number: int = 0xA1, offer: Capabilities | None = None) -> Initiator:
+    return Initiator(Identity(ZenohId(number), WhatAmI.PEER), offer or Capabilities())
 
 
-def accepting(number: int = 0xB0B, offer: Offer | None = None) -> Accepting:
-    return Accepting(Identity(ZenohId(number), WhatAmI.PEER), offer or Offer(), bytes(32), 7)
+def accepting(number: int = 0xB0B, offer: Capabilities | None = None) -> Acceptor:
+    return Acceptor(Identity(ZenohId(number), WhatAmI.PEER), offer or Capabilities(), bytes(32), 7)
 
 
 @contextlib.contextmanager
 def ends(
-    offer: Offer | None = None,
-    patience: Patience = QUICK,
+    offer: Capabilities | None = None,
+    patience: WriterSettings = QUICK,
     streamed: bool = True,
     buffer_size: int | None = None,
 ) -> Iterator[tuple[End, End]]:
@@ -179,7 +179,7 @@ class Watched(Link):
 
 
 @contextlib.contextmanager
-def deaf(patience: Patience, offer: Offer | None = None) -> Iterator[tuple[End, End]]:
+def deaf(patience: WriterSettings, offer: Capabilities | None = None) -> Iterator[tuple[End, End]]:
     """Two ends, the second of which does not read for the moment."""
     with ends(offer, patience, buffer_size=4096) as (alice, bob):
         bob.driver.pause()
@@ -208,7 +208,7 @@ class Recorder(Heard):
     def takes(self, face: Face, message: NetworkMessage) -> bool:
         return False
 
-    def receive_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+    def receive_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
             if keys[columns.shape[row]] is not None:
@@ -230,16 +230,16 @@ class TestNode(Node):
         self,
         number: int,
         whatami: WhatAmI = WhatAmI.PEER,
-        limits: Limits | None = None,
-        offer: Offer | None = None,
+        limits: NodeLimits | None = None,
+        offer: Capabilities | None = None,
         gossip: bool = False,
     ) -> None:
         zid = ZenohId(number)
         super().__init__(
             Identity(zid, whatami),
-            offer or Offer(),
-            limits or Limits(patience=QUICK),
-            gossip=Gossip(zid, whatami, Roles(7)) if gossip else None,
+            offer or Capabilities(),
+            limits or NodeLimits(patience=QUICK),
+            gossip=GossipProtocol(zid, whatami, Roles(7)) if gossip else None,
         )
         self.heard = Recorder()
         self.start(self.heard)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from zenspark.router.face import Face, Out
-from zenspark.router.router import Policy, Router
+from zenspark.router.face import Face, Outgoing
+from zenspark.router.router import Router, RouterPolicy
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import (
     AnyDeclaration,
@@ -31,7 +31,7 @@ class Node:
     """One router with its local session, which only writes down what it hears."""
 
     def __init__(self, number: int, whatami: WhatAmI, relays: bool = False) -> None:
-        self.router = Router(ZenohId(number), whatami, Policy(relays=relays))
+        self.router = Router(ZenohId(number), whatami, RouterPolicy(relays=relays))
         self.local = self.router.add_local()
         self.links: dict[Face, tuple[Node, Face]] = {}
         self.heard: list[NetworkMessage] = []
@@ -94,7 +94,7 @@ class Network:
         self.emit(other, other.router.remove_face(back, self.now))
         self.run()
 
-    def emit(self, node: Node, out: Out) -> None:
+    def emit(self, node: Node, out: Outgoing) -> None:
         for face, message in out:
             if face is node.local:
                 node.heard.append(message)

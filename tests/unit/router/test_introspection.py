@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.unit.router.nodes import Network
 from zenspark.router import introspection
-from zenspark.router.face import Kind
-from zenspark.router.introspection import Holders
+from zenspark.router.face import DeclarationKind
+from zenspark.router.introspection import OwnersByRole
 from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode, WireExpr
 
@@ -19,15 +19,15 @@ def test_a_router_lists_who_is_below_and_itself() -> None:
     net.subscribe(peer, "demo/sub/**")
     net.subscribe(router, "demo/local")
     net.subscribe(other, "demo/other")
-    assert introspection.declared(router.router, Kind.SUBSCRIBER, "demo/**") == {
-        "demo/sub/**": Holders(routers=["1"], peers=["3"], clients=["2"]),
-        "demo/local": Holders(routers=["1"], clients=["1"]),
-        "demo/other": Holders(routers=["4"]),
+    assert introspection.declared_keys(router.router, DeclarationKind.SUBSCRIBER, "demo/**") == {
+        "demo/sub/**": OwnersByRole(routers=["1"], peers=["3"], clients=["2"]),
+        "demo/local": OwnersByRole(routers=["1"], clients=["1"]),
+        "demo/other": OwnersByRole(routers=["4"]),
     }
-    assert introspection.declared(other.router, Kind.SUBSCRIBER, "demo/sub/x") == {
-        "demo/sub/**": Holders(routers=["1"])
+    assert introspection.declared_keys(other.router, DeclarationKind.SUBSCRIBER, "demo/sub/x") == {
+        "demo/sub/**": OwnersByRole(routers=["1"])
     }
-    assert introspection.declared(router.router, Kind.QUERYABLE, "**") == {}
+    assert introspection.declared_keys(router.router, DeclarationKind.QUERYABLE, "**") == {}
 
 
 def test_beside_and_above_a_peer_are_peers() -> None:
@@ -40,11 +40,11 @@ def test_beside_and_above_a_peer_are_peers() -> None:
     net.subscribe(other, "x/peer")
     net.subscribe(router, "x/router")
     net.ask(client, "x/router", InterestMode.CURRENT_FUTURE, subscribers=True)
-    assert introspection.declared(peer.router, Kind.SUBSCRIBER, "x/*") == {
-        "x/own": Holders(peers=["1"], clients=["1"]),
-        "x/client": Holders(peers=["1"], clients=["2"]),
-        "x/peer": Holders(peers=["3"]),
-        "x/router": Holders(peers=["4"]),
+    assert introspection.declared_keys(peer.router, DeclarationKind.SUBSCRIBER, "x/*") == {
+        "x/own": OwnersByRole(peers=["1"], clients=["1"]),
+        "x/client": OwnersByRole(peers=["1"], clients=["2"]),
+        "x/peer": OwnersByRole(peers=["3"]),
+        "x/router": OwnersByRole(peers=["4"]),
     }
 
 
@@ -55,7 +55,9 @@ def test_a_node_is_listed_once() -> None:
     net.join(router, other)
     net.token(one, "t")
     net.token(other, "t")
-    assert introspection.declared(router.router, Kind.TOKEN, "t") == {"t": Holders(routers=["1"], clients=["2", "3"])}
+    assert introspection.declared_keys(router.router, DeclarationKind.TOKEN, "t") == {
+        "t": OwnersByRole(routers=["1"], clients=["2", "3"])
+    }
 
 
 def test_publishers_are_known_by_what_they_ask() -> None:
@@ -66,10 +68,10 @@ def test_publishers_are_known_by_what_they_ask() -> None:
     net.ask(client, "demo/pub", InterestMode.CURRENT_FUTURE, subscribers=True)
     net.ask(peer, "demo/pub", InterestMode.CURRENT_FUTURE, subscribers=True)
     net.ask(router, "demo/tokens", InterestMode.CURRENT_FUTURE, tokens=True)
-    assert introspection.asked(router.router, Kind.SUBSCRIBER, "demo/*") == {
-        "demo/pub": Holders(peers=["3"], clients=["2"])
+    assert introspection.interested_keys(router.router, DeclarationKind.SUBSCRIBER, "demo/*") == {
+        "demo/pub": OwnersByRole(peers=["3"], clients=["2"])
     }
-    assert introspection.asked(router.router, Kind.QUERYABLE, "demo/*") == {}
+    assert introspection.interested_keys(router.router, DeclarationKind.QUERYABLE, "demo/*") == {}
 
 
 def test_what_peers_beside_ask_is_not_listed() -> None:
@@ -80,6 +82,8 @@ def test_what_peers_beside_ask_is_not_listed() -> None:
     asking = Interest(id=1, mode=InterestMode.FUTURE, subscribers=True, wire_expr=WireExpr(0, "a"))
     peer.router.receive(face, asking, 0.0)
     assert peer.router.interests.of(face)
-    assert introspection.asked(peer.router, Kind.SUBSCRIBER, "a") == {}
+    assert introspection.interested_keys(peer.router, DeclarationKind.SUBSCRIBER, "a") == {}
     net.say(peer, asking)
-    assert introspection.asked(peer.router, Kind.SUBSCRIBER, "a") == {"a": Holders(clients=["1"])}
+    assert introspection.interested_keys(peer.router, DeclarationKind.SUBSCRIBER, "a") == {
+        "a": OwnersByRole(clients=["1"])
+    }

@@ -6,9 +6,9 @@ import pytest
 
 from tests.steps import steps
 from zenspark.key.limits import KeyLimits
-from zenspark.router.face import Face, Kind, Out
+from zenspark.router.face import DeclarationKind, Face, Outgoing
 from zenspark.router.limits import Limit, RouterLimits, wild_chunks
-from zenspark.router.router import Policy, Router
+from zenspark.router.router import Router, RouterPolicy
 from zenspark.wire.messages import (
     AnyDeclaration,
     Declare,
@@ -49,7 +49,7 @@ class Hub:
     """A router with two clients."""
 
     def __init__(self, whatami: WhatAmI = WhatAmI.ROUTER, limits: RouterLimits = TIGHT) -> None:
-        self.router = Router(ZenohId(1), whatami, Policy(limits=limits))
+        self.router = Router(ZenohId(1), whatami, RouterPolicy(limits=limits))
         self.router.add_local()
         self.one = self.add(2, WhatAmI.CLIENT)
         self.other = self.add(3, WhatAmI.CLIENT)
@@ -57,13 +57,13 @@ class Hub:
     def add(self, number: int, whatami: WhatAmI) -> Face:
         return self.router.add_face(ZenohId(number), whatami, 0.0)[0]
 
-    def declare(self, face: Face, body: AnyDeclaration) -> Out:
+    def declare(self, face: Face, body: AnyDeclaration) -> Outgoing:
         return self.router.receive(face, Declare(body=body), 0.0)
 
     def subscribe(self, face: Face, number: int, key: str) -> None:
         self.declare(face, DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)))
 
-    def keys(self, kind: Kind = Kind.SUBSCRIBER) -> set[str]:
+    def keys(self, kind: DeclarationKind = DeclarationKind.SUBSCRIBER) -> set[str]:
         return {entry.key for entry in self.router.tables[kind].matching(None)}
 
     @property
@@ -153,7 +153,7 @@ def test_chunks_of_keys_with_wildcards_are_limited(hub: Hub) -> None:
 def test_interests_are_limited_and_end_at_once_beyond(hub: Hub) -> None:
     hub.subscribe(hub.other, 1, "a")
 
-    def ask(number: int, mode: InterestMode = InterestMode.CURRENT_FUTURE, key: str | None = None) -> Out:
+    def ask(number: int, mode: InterestMode = InterestMode.CURRENT_FUTURE, key: str | None = None) -> Outgoing:
         expr = None if key is None else WireExpr(0, key)
         interest = Interest(id=number, mode=mode, subscribers=True, wire_expr=expr)
         return hub.router.receive(hub.one, interest, 0.0)
@@ -191,7 +191,7 @@ def test_numbers_of_keys_are_limited_in_number_and_bytes(hub: Hub) -> None:
 def test_queries_in_flight_are_limited_and_those_beyond_end_at_once(hub: Hub) -> None:
     hub.declare(hub.other, DeclareQueryable(id=1, wire_expr=WireExpr(0, "a")))
 
-    def ask(number: int) -> Out:
+    def ask(number: int) -> Outgoing:
         return hub.router.receive(hub.one, Request(request_id=number, wire_expr=WireExpr(0, "a"), body=Query()), 0.0)
 
     ((target, copy),) = ask(1)

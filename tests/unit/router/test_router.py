@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.router.nodes import Network, Node
 from zenspark.clock import HybridClock, ntp64_from_ns
-from zenspark.router.face import Face, Kind
-from zenspark.router.router import Policy, Router
-from zenspark.router.timestamping import Stamping
+from zenspark.router.face import DeclarationKind, Face
+from zenspark.router.router import Router, RouterPolicy
+from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import encode, encode_link_states
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
@@ -334,7 +334,7 @@ def test_targets_choose_queryables(net: Network, target: QueryTarget, reached: s
 @pytest.mark.parametrize("target", list(QueryTarget))
 def test_complete_may_mean_declared_complete(by_flag: bool, reached: str, target: QueryTarget) -> None:
     """QU-34, RO-19: an option of the router, for AllComplete alone."""
-    router = Router(ZenohId(1), WhatAmI.ROUTER, Policy(takes_declared_complete=by_flag))
+    router = Router(ZenohId(1), WhatAmI.ROUTER, RouterPolicy(takes_declared_complete=by_flag))
     asker, wide, part, other = (router.add_face(ZenohId(at), WhatAmI.CLIENT, 0.0)[0] for at in (2, 3, 4, 5))
     for face, key, complete in ((wide, "q/**", True), (part, "q/a", True), (other, "q/**", False)):
         body = DeclareQueryable(id=1, wire_expr=WireExpr(0, key), info=QueryableInfo(complete))
@@ -575,7 +575,7 @@ def test_a_declaration_under_no_key_is_ignored(net: Network) -> None:
     node = net.router()
     body = DeclareSubscriber(id=1, wire_expr=WireExpr(0, "a//b"))
     assert node.router.receive(node.local, Declare(body=body), 0.0) == []
-    assert node.local.declared[Kind.SUBSCRIBER] == {}
+    assert node.local.declared[DeclarationKind.SUBSCRIBER] == {}
 
 
 def test_who_joins_asks_for_nothing_that_nobody_here_wants(net: Network) -> None:
@@ -747,7 +747,7 @@ def test_a_new_session_of_a_node_outlives_the_old_one() -> None:
 
 def test_a_clock_stamps_what_goes_on_and_only_that() -> None:
     clock = HybridClock()
-    policy = Policy(stamping=Stamping(ZenohId(1), clock, lambda: 10**18, drops_future=True))
+    policy = RouterPolicy(stamping=TimestampPolicy(ZenohId(1), clock, lambda: 10**18, drops_future=True))
     router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
     local = router.add_local()
     client, _ = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenspark.clock import HybridClock, ntp64_from_ns
-from zenspark.router.timestamping import Stamping
+from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns, Cursor, Framing, Outcome
 from zenspark.wire.declare import replace
@@ -19,8 +19,8 @@ def push(timestamp: Timestamp | None = None) -> Push:
     return Push(wire_expr=WireExpr(0, "a"), body=Put(timestamp=timestamp, payload=b"x"))
 
 
-def stamping(drops_future: bool = False) -> Stamping:
-    return Stamping(OWN, HybridClock(), lambda: NOW, drops_future)
+def stamping(drops_future: bool = False) -> TimestampPolicy:
+    return TimestampPolicy(OWN, HybridClock(), lambda: NOW, drops_future)
 
 
 def stamp_of(message: Push | None) -> Timestamp | None:

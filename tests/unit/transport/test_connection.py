@@ -7,20 +7,20 @@ import pytest
 from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shuttle, written
 from zenspark.errors import CloseReason
 from zenspark.transport.connection import (
-    BUFFER_SIZE,
     DATAGRAM_BUFFER,
+    MAX_BUFFER_BYTES,
+    MIN_BATCH_BYTES,
     SMALL_BUFFER,
-    SMALLEST_BATCH,
-    Answered,
-    Asked,
     Connection,
+    ConnectionState,
     Event,
-    Say,
-    State,
+    PeerIdentified,
+    Send,
+    SessionRequested,
 )
 from zenspark.transport.counters import LossReason
-from zenspark.transport.handshake import Accepting, Offer, Opening
-from zenspark.transport.receiver import Closed, Pushes, Received, Rejected
+from zenspark.transport.handshake import Acceptor, Capabilities, Initiator
+from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import Columns
 from zenspark.wire.messages import (
@@ -47,12 +47,12 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import Priority, QoS, TimeUnit, WhatAmI, WireExpr, ZenohId
 
 OFFERS = {
-    "plain": Offer(),
-    "no priorities": Offer(qos=False),
-    "8 bit numbers": Offer(resolution=0),
-    "small batches": Offer(batch_size=256),
-    "compressed": Offer(compression=True),
-    "low latency": Offer(low_latency=True),
+    "plain": Capabilities(),
+    "no priorities": Capabilities(qos=False),
+    "8 bit numbers": Capabilities(resolution=0),
+    "small batches": Capabilities(batch_size=256),
+    "compressed": Capabilities(compression=True),
+    "low latency": Capabilities(low_latency=True),
 }
 
 
@@ -82,8 +82,8 @@ def test_messages_arrive_as_sent_however_the_stream_is_cut(name: str, cut: int) 
     for message in said:
         send(alice, message)
         send(bob, message)
-    assert shuttle(alice, bob, cut) == [Received(message, True) for message in said]
-    assert shuttle(bob, alice, cut) == [Received(message, True) for message in said]
+    assert shuttle(alice, bob, cut) == [MessageReceived(message, True) for message in said]
+    assert shuttle(bob, alice, cut) == [MessageReceived(message, True) for message in said]
 
 
 @pytest.mark.parametrize("name", [name for name in OFFERS if name != "low latency"])
@@ -93,7 +93,7 @@ def test_large_messages_are_cut_and_joined(name: str, reliable: bool) -> None:
     large = push(bytes(range(256)) * 1200)
     for message in (push(b"before"), large, push(b"after")):
         send(alice, message, reliable)
-    expected = [Received(message, reliable) for message in (push(b"before"), large, push(b"after"))]
+    expected = [MessageReceived(message, reliable) for message in (push(b"before"), large, push(b"after"))]
     assert shuttle(alice, bob) == expected
 
 
@@ -101,7 +101,7 @@ def test_priorities_go_out_most_urgent_first() -> None:
     alice, bob = opened_pair()
     for priority in reversed(Priority):
         send(alice, push(bytes([priority])), priority=priority)
-    assert shuttle(alice, bob) == [Received(push(bytes([priority])), True) for priority in Priority]
+    assert shuttle(alice, bob) == [MessageReceived(push(bytes([priority])), True) for priority in Priority]
 
 
 def test_reliability_may_change_inside_a_batch() -> None:
@@ -116,7 +116,12 @@ def test_reliability_may_change_inside_a_batch() -> None:
         data = data[size:]
     assert len(batches) == 3
     joined = wrapped(b"".join(batches))
-    assert [event.reliable for event in feed(bob, joined) if isinstance(event, Received)] == [False, True, True, False]
+    assert [event.reliable for event in feed(bob, joined) if isinstance(event, MessageReceived)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 class TestSequenceNumbers:
@@ -129,8 +134,8 @@ class TestSequenceNumbers:
         for sn, delivered in [(first, True), (first, False), (first + 4870, True), (first + 1, False)]:
             events = feed(bob, framed(push(), Declare(body=DeclareFinal()), push(), sn=sn))
             assert len(events) == (3 if delivered else 0)
-        assert bob.state is State.OPEN
-        assert alice.state is State.OPEN
+        assert bob.state is ConnectionState.OPEN
+        assert alice.state is ConnectionState.OPEN
 
     def test_a_repetition_right_behind_is_dropped_too(self) -> None:
         _, bob = opened_pair()
@@ -140,7 +145,7 @@ class TestSequenceNumbers:
         assert len(feed(bob, wrapped(frame) + framed(push(b"new"), sn=bob.terms.peer_initial_sn + 1))) == 1
 
     def test_a_number_above_the_mask_ends_the_session(self) -> None:
-        _, bob = opened_pair(Offer(resolution=0))
+        _, bob = opened_pair(Capabilities(resolution=0))
         assert reason(feed(bob, framed(push(), sn=128))) is CloseReason.INVALID
 
     def test_priorities_count_on_their_own(self) -> None:
@@ -151,7 +156,7 @@ class TestSequenceNumbers:
         assert len(feed(bob, data)) == 2
 
     def test_a_priority_nobody_agreed_on_ends_the_session(self) -> None:
-        _, bob = opened_pair(Offer(qos=False))
+        _, bob = opened_pair(Capabilities(qos=False))
         assert reason(feed(bob, framed(push(), sn=1, priority=Priority.REAL_TIME))) is CloseReason.INVALID
 
 
@@ -167,13 +172,13 @@ class TestFragments:
         data = self.fragment(bob, 0, raw[:10], first=True) + self.fragment(bob, 2, raw[10:], more=False)
         assert feed(bob, data) == []
         assert bob.arrivals.lost == {LossReason.FRAGMENT_MISSING: 1}
-        assert feed(bob, self.fragment(bob, 3, raw, more=False, first=True)) == [Received(push(b"z" * 30), True)]
+        assert feed(bob, self.fragment(bob, 3, raw, more=False, first=True)) == [MessageReceived(push(b"z" * 30), True)]
 
     def test_a_repeated_piece_is_dropped(self) -> None:
         _, bob = opened_pair()
         raw = encode(push(b"z" * 30))
         first, last = self.fragment(bob, 0, raw[:10], first=True), self.fragment(bob, 1, raw[10:], more=False)
-        assert feed(bob, first + first + last + last) == [Received(push(b"z" * 30), True)]
+        assert feed(bob, first + first + last + last) == [MessageReceived(push(b"z" * 30), True)]
 
     @pytest.mark.parametrize("message", [push(b"z" * 30), Push(wire_expr=WireExpr(0, "d"), body=Del(attachment=b"z"))])
     def test_a_publication_in_pieces_is_a_row_where_it_lies(self, message: Push) -> None:
@@ -185,7 +190,7 @@ class TestFragments:
             room = bob.buffer()
             room[: len(part)] = part
             for event in bob.receive(len(part), 0.0):
-                assert isinstance(event, Pushes)
+                assert isinstance(event, PushRun)
                 assert not event.is_lasting
                 assert event.columns.data is room.obj
                 found += [event.columns.push(row) for row in range(event.start, event.stop)]
@@ -200,7 +205,7 @@ class TestFragments:
         bob.buffer()[: len(data)] = data
         found = []
         for event in bob.receive(len(data), 0.0):
-            assert isinstance(event, Pushes)
+            assert isinstance(event, PushRun)
             assert event.is_lasting
             assert event.columns.data is not bob.buffer().obj
             found += [event.columns.push(row) for row in range(event.start, event.stop)]
@@ -209,13 +214,13 @@ class TestFragments:
     @pytest.mark.parametrize("reliable", [True, False])
     @pytest.mark.parametrize("priority", [Priority.DATA, Priority.REAL_TIME])
     def test_a_row_from_pieces_knows_its_lane(self, reliable: bool, priority: Priority) -> None:
-        alice, bob = opened_pair(Offer(batch_size=64))
+        alice, bob = opened_pair(Capabilities(batch_size=64))
         send(alice, push(b"z" * 300), reliable, priority)
         data = written(alice)
         bob.buffer()[: len(data)] = data
         found = []
         for event in bob.receive(len(data), 0.0):
-            assert isinstance(event, Pushes)
+            assert isinstance(event, PushRun)
             shape = event.columns.shape_at(0)
             found.append((event.columns.push(0), shape.reliable, shape.priority))
         assert found == [(push(b"z" * 300), reliable, priority)]
@@ -224,7 +229,7 @@ class TestFragments:
         _, bob = opened_pair()
         raw = encode(Declare(body=DeclareFinal()))
         data = self.fragment(bob, 0, raw[:1], first=True) + self.fragment(bob, 1, raw[1:], more=False)
-        assert feed(bob, data) == [Received(Declare(body=DeclareFinal()), True)]
+        assert feed(bob, data) == [MessageReceived(Declare(body=DeclareFinal()), True)]
 
     @pytest.mark.parametrize("joined", [encode(push()) * 2, encode(push()) + b"\x00", b""])
     def test_pieces_that_join_to_more_or_less_than_a_message_end_the_session(self, joined: bytes) -> None:
@@ -236,13 +241,13 @@ class TestFragments:
         assert reason(feed(bob, self.fragment(bob, 0, b"\xff", more=False, first=True))) is CloseReason.INVALID
 
     def test_a_message_larger_than_allowed_is_lost(self) -> None:
-        alice = Connection(Opening(ALICE, Offer(batch_size=128)), 0.0)
-        bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0, message_limit=100)
+        alice = Connection(Initiator(ALICE, Capabilities(batch_size=128)), 0.0)
+        bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0, message_limit=100)
         shake_hands(alice, bob)
         send(alice, push(b"z" * 300))
         assert shuttle(alice, bob) == []
         assert bob.arrivals.lost == {LossReason.TOO_LARGE: 1}
-        assert bob.state is State.OPEN
+        assert bob.state is ConnectionState.OPEN
 
 
 class TestBadPeers:
@@ -260,17 +265,17 @@ class TestBadPeers:
         ids=["unknown transport id", "unknown network id", "cut message", "too long a batch", "cut payload"],
     )
     def test_in_a_session(self, data: bytes) -> None:
-        _, bob = opened_pair(Offer(batch_size=2048))
+        _, bob = opened_pair(Capabilities(batch_size=2048))
         events = feed(bob, data)
         assert reason(events) is CloseReason.INVALID
-        assert bob.state is State.CLOSED
+        assert bob.state is ConnectionState.CLOSED
         assert feed(bob, framed(push(), sn=1)) == []
         assert isinstance(events[-1], Closed)
         assert events[-1].farewell == wrapped(encode(Close(session=True, reason=CloseReason.INVALID)))
 
     @pytest.mark.parametrize("data", [wrapped(b"\x1f"), wrapped(encode(KeepAlive())), wrapped(b"\x01\x08\x00\x01")])
     def test_in_a_handshake(self, data: bytes) -> None:
-        bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+        bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
         (closed,) = feed(bob, data)
         assert isinstance(closed, Closed)
         assert closed == Closed(
@@ -282,18 +287,18 @@ class TestBadPeers:
         assert reason(feed(bob, wrapped(b"\x01garbage"))) is CloseReason.INVALID
 
     def test_a_compressed_batch_that_is_too_long(self) -> None:
-        offer = Offer(compression=True, batch_size=256)
+        offer = Capabilities(compression=True, batch_size=256)
         _, bob = opened_pair(offer, offer)
         assert reason(feed(bob, b"\xff\x00")) is CloseReason.INVALID
 
-    @pytest.mark.parametrize("size", [0, SMALLEST_BATCH - 1])
+    @pytest.mark.parametrize("size", [0, MIN_BATCH_BYTES - 1])
     def test_batches_in_which_nothing_fits(self, size: int) -> None:
-        alice = Connection(Opening(ALICE, Offer(batch_size=size)), 0.0)
-        bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+        alice = Connection(Initiator(ALICE, Capabilities(batch_size=size)), 0.0)
+        bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
         assert {event.reason for event in shake_hands(alice, bob) if isinstance(event, Closed)} == {CloseReason.INVALID}
 
     def test_the_length_of_a_batch_is_told(self) -> None:
-        _, bob = opened_pair(Offer(batch_size=2048))
+        _, bob = opened_pair(Capabilities(batch_size=2048))
         (closed,) = feed(bob, b"\x00\x10")
         assert isinstance(closed, Closed)
         assert "4096 is more than the 2046" in closed.text
@@ -302,7 +307,7 @@ class TestBadPeers:
         _, bob = opened_pair()
         assert bob.terms is not None
         events = feed(bob, framed(push(), sn=bob.terms.peer_initial_sn) + wrapped(b"\x08"))
-        assert events[0] == Received(push(), True)
+        assert events[0] == MessageReceived(push(), True)
         assert reason(events) is CloseReason.INVALID
 
 
@@ -312,21 +317,21 @@ def test_close_says_whether_a_session_ends_or_a_link_is_refused() -> None:
         alice, bob = opened_pair()
         is_end = reason is not CloseReason.MAX_LINKS
         assert alice.close(reason).farewell == wrapped(encode(Close(session=is_end, reason=reason)))
-        asked = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+        asked = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
         assert asked.close(reason).farewell == wrapped(encode(Close(session=False, reason=reason)))
-        assert bob.state is State.OPEN
+        assert bob.state is ConnectionState.OPEN
 
 
 def test_the_owner_may_turn_away_who_asks() -> None:
-    alice = Connection(Opening(ALICE, Offer()), 0.0)
-    bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+    alice = Connection(Initiator(ALICE, Capabilities()), 0.0)
+    bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
     (init_syn,) = alice.start()
     (init_ack,) = feed(bob, said(init_syn))
     answered, open_syn = feed(alice, said(init_ack))
-    assert answered == Answered(BOB.zid)
+    assert answered == PeerIdentified(BOB.zid)
     (asked,) = feed(bob, said(open_syn))
-    assert isinstance(asked, Asked)
-    assert bob.state is State.ASKED
+    assert isinstance(asked, SessionRequested)
+    assert bob.state is ConnectionState.ASKED
     assert feed(bob, framed(push(), sn=1)) == []
     farewell = bob.close(CloseReason.MAX_LINKS).farewell
     (closed,) = feed(alice, farewell)
@@ -335,7 +340,7 @@ def test_the_owner_may_turn_away_who_asks() -> None:
 
 
 def said(event: Event) -> bytes:
-    assert isinstance(event, Say)
+    assert isinstance(event, Send)
     return event.batch
 
 
@@ -346,7 +351,7 @@ def test_harmless_messages_are_passed_over() -> None:
         encode(KeepAlive()) + encode(TransportOam(id=5)) + encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn))
     )
     assert feed(bob, wrapped(empty) + b"\0\0") == []
-    assert bob.state is State.OPEN
+    assert bob.state is ConnectionState.OPEN
 
 
 def test_init_open_and_join_mean_nothing_inside_a_session() -> None:
@@ -357,8 +362,8 @@ def test_init_open_and_join_mean_nothing_inside_a_session() -> None:
     opening = OpenSyn(lease=1, unit=TimeUnit.S, initial_sn=0, cookie=b"")
     frame = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
     batch = encode(init) + encode(opening) + encode(join) + frame
-    assert feed(bob, wrapped(batch)) == [Received(push(), True)]
-    assert bob.state is State.OPEN
+    assert feed(bob, wrapped(batch)) == [MessageReceived(push(), True)]
+    assert bob.state is ConnectionState.OPEN
 
 
 @pytest.mark.parametrize("session", [True, False])
@@ -368,7 +373,7 @@ def test_a_close_ends_the_link_and_tells_why(session: bool) -> None:
     (closed,) = feed(bob, wrapped(encode(Close(session=session, reason=CloseReason.EXPIRED))))
     assert isinstance(closed, Closed)
     assert (closed.reason, closed.by_peer, closed.farewell) == (CloseReason.EXPIRED, True, b"")
-    assert bob.state is State.CLOSED
+    assert bob.state is ConnectionState.CLOSED
 
 
 def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
@@ -377,7 +382,7 @@ def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
     raw = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
     body = raw[raw.index(encode(push())) :]
     marked = bytes([raw[0] | 0x80]) + raw[1 : len(raw) - len(body)] + b"\x07" + body
-    assert feed(bob, wrapped(marked)) == [Received(push(), True)]
+    assert feed(bob, wrapped(marked)) == [MessageReceived(push(), True)]
     assert feed(bob, wrapped(marked)) == [], "a repetition"
 
 
@@ -385,20 +390,20 @@ def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
 def test_empty_batches_are_passed_over(name: str) -> None:
     alice, bob = opened_pair(OFFERS[name], OFFERS[name])
     send(alice, push())
-    assert feed(bob, b"\0\0" + written(alice)) == [Received(push(), True)]
-    waiting = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+    assert feed(bob, b"\0\0" + written(alice)) == [MessageReceived(push(), True)]
+    waiting = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
     assert feed(waiting, b"\0\0") == []
 
 
 def test_columns_may_be_small_and_shared() -> None:
     shared = Columns(4)
-    alice = Connection(Opening(ALICE, Offer()), 0.0, columns=shared)
-    bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0, columns=shared)
+    alice = Connection(Initiator(ALICE, Capabilities()), 0.0, columns=shared)
+    bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0, columns=shared)
     shake_hands(alice, bob)
     for source, target in ((alice, bob), (bob, alice)):
         for number in range(11):
             send(source, push(b"%d" % number))
-        assert shuttle(source, target) == [Received(push(b"%d" % number), True) for number in range(11)]
+        assert shuttle(source, target) == [MessageReceived(push(b"%d" % number), True) for number in range(11)]
         for _ in range(3):
             send(source, push(b"left"))
         data = written(source)
@@ -407,8 +412,8 @@ def test_columns_may_be_small_and_shared() -> None:
 
 
 def test_time_is_as_long_as_agreed_and_told() -> None:
-    alice = Connection(Opening(ALICE, Offer(lease_ms=8000)), 0.0, keep_alives=8)
-    shake_hands(alice, Connection(Accepting(BOB, Offer(lease_ms=5000), b"key", 7), 0.0))
+    alice = Connection(Initiator(ALICE, Capabilities(lease_ms=8000)), 0.0, keep_alives=8)
+    shake_hands(alice, Connection(Acceptor(BOB, Capabilities(lease_ms=5000), b"key", 7), 0.0))
     assert alice.next_timeout() == 1.0
     alice.sent(100.0)
     assert alice.next_timeout() == 5.0
@@ -417,8 +422,8 @@ def test_time_is_as_long_as_agreed_and_told() -> None:
 
 
 def test_who_is_called_is_known_when_it_has_answered() -> None:
-    alice = Connection(Opening(ALICE, Offer()), 0.0)
-    bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+    alice = Connection(Initiator(ALICE, Capabilities()), 0.0)
+    bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
     assert alice.callee is None
     shake_hands(alice, bob)
     assert alice.callee == BOB.zid
@@ -426,15 +431,15 @@ def test_who_is_called_is_known_when_it_has_answered() -> None:
 
 
 def test_a_call_may_be_given_up_when_it_is_answered() -> None:
-    alice = Connection(Opening(ALICE, Offer()), 0.0)
-    bob = Connection(Accepting(BOB, Offer(), b"key", 7), 0.0)
+    alice = Connection(Initiator(ALICE, Capabilities()), 0.0)
+    bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
     (syn,) = alice.start()
-    assert isinstance(syn, Say)
+    assert isinstance(syn, Send)
     (ack,) = feed(bob, syn.batch)
-    assert isinstance(ack, Say)
+    assert isinstance(ack, Send)
     alice.buffer()[: len(ack.batch)] = ack.batch
     events = alice.receive(len(ack.batch), 0.0)
-    assert next(events) == Answered(BOB.zid)
+    assert next(events) == PeerIdentified(BOB.zid)
     alice.close()
     assert list(events) == [], "nothing is asked for"
 
@@ -455,28 +460,28 @@ class TestTime:
     """Keep-alives go out four times in our lease; the peer's lease is when we give it up."""
 
     def test_keep_alives(self) -> None:
-        alice, bob = opened_pair(Offer(lease_ms=2000))
+        alice, bob = opened_pair(Capabilities(lease_ms=2000))
         assert alice.next_timeout() == 0.5
         assert alice.handle_timeout(0.4) == []
-        assert alice.handle_timeout(0.5) == [Say(wrapped(encode(KeepAlive())))]
+        assert alice.handle_timeout(0.5) == [Send(wrapped(encode(KeepAlive())))]
         alice.sent(0.5)
         assert alice.next_timeout() == 1.0
         assert bob.next_timeout() == 2.0
 
     def test_silence(self) -> None:
-        _, bob = opened_pair(Offer(lease_ms=2000))
+        _, bob = opened_pair(Capabilities(lease_ms=2000))
         bob.sent(1.9)
         assert reason(bob.handle_timeout(2.0)) is CloseReason.EXPIRED
         assert bob.handle_timeout(3.0) == []
 
     def test_anything_heard_counts(self) -> None:
-        _, bob = opened_pair(Offer(lease_ms=2000))
+        _, bob = opened_pair(Capabilities(lease_ms=2000))
         feed(bob, wrapped(encode(KeepAlive())), now=1.5)
         bob.sent(1.9)
         assert bob.handle_timeout(2.0) == []
 
     def test_a_handshake_has_no_lease(self) -> None:
-        assert Connection(Opening(ALICE, Offer()), 0.0).next_timeout() == float("inf")
+        assert Connection(Initiator(ALICE, Capabilities()), 0.0).next_timeout() == float("inf")
 
 
 SHARED = Put(shm=True, payload=b"\x01\x01\x02zz")
@@ -497,8 +502,8 @@ def test_a_payload_in_shared_memory_is_rejected_and_nothing_else(message: Networ
     for each in (push(b"before"), message, push(b"after")):
         send(alice, each)
     before, rejected, after = shuttle(alice, bob)
-    assert (before, after) == (Received(push(b"before"), True), Received(push(b"after"), True))
-    assert rejected == Rejected(message, LossReason.SHARED_MEMORY)
+    assert (before, after) == (MessageReceived(push(b"before"), True), MessageReceived(push(b"after"), True))
+    assert rejected == MessageRejected(message, LossReason.SHARED_MEMORY)
     assert (bob.arrivals.received, bob.arrivals.lost) == (2, {LossReason.SHARED_MEMORY: 1})
 
 
@@ -506,21 +511,21 @@ def test_qos_travels_with_the_message() -> None:
     alice, bob = opened_pair()
     message = Push(wire_expr=WireExpr(0, "k"), qos=QoS(Priority.REAL_TIME), body=Put(payload=b""))
     send(alice, message, priority=1)
-    assert shuttle(alice, bob) == [Received(message, True)]
+    assert shuttle(alice, bob) == [MessageReceived(message, True)]
 
 
 def test_room_grows_with_what_comes_at_once_up_to_a_limit() -> None:
     alice, bob = opened_pair()
     assert len(bob.buffer()) == SMALL_BUFFER
     send(alice, push(b"z" * 60_000))  # a batch larger than that
-    assert shuttle(alice, bob) == [Received(push(b"z" * 60_000), True)]
+    assert shuttle(alice, bob) == [MessageReceived(push(b"z" * 60_000), True)]
     assert SMALL_BUFFER < len(bob.buffer()) <= 1 << 17
     for _ in range(3000):
         send(alice, push(b"z" * 1000))
-    assert shuttle(alice, bob) == [Received(push(b"z" * 1000), True)] * 3000
-    assert len(bob.buffer()) == BUFFER_SIZE
+    assert shuttle(alice, bob) == [MessageReceived(push(b"z" * 1000), True)] * 3000
+    assert len(bob.buffer()) == MAX_BUFFER_BYTES
 
 
 def test_every_datagram_has_room() -> None:
-    connection = Connection(Opening(ALICE, Offer()), 0.0, is_streamed=False)
+    connection = Connection(Initiator(ALICE, Capabilities()), 0.0, is_streamed=False)
     assert len(connection.buffer()) == DATAGRAM_BUFFER > 0xFFFF + 2

@@ -1,8 +1,8 @@
-from zenspark.transport.counters import Arrivals, LossReason
+from zenspark.transport.counters import LossReason, ReceiveCounters
 
 
 def test_losses_are_counted_by_reason() -> None:
-    arrivals = Arrivals()
+    arrivals = ReceiveCounters()
     arrivals.lose(LossReason.INTERRUPTED)
     arrivals.lose(LossReason.SEQUENCE_GAP, 3)
     arrivals.lose(LossReason.INTERRUPTED)
@@ -10,7 +10,7 @@ def test_losses_are_counted_by_reason() -> None:
 
 
 def test_what_came_over_several_links_adds_up() -> None:
-    total, other = Arrivals(), Arrivals()
+    total, other = ReceiveCounters(), ReceiveCounters()
     total.received, other.received = 5, 2
     total.lose(LossReason.TOO_LARGE)
     other.lose(LossReason.TOO_LARGE)

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.errors import DecodeError, EncodeError, LimitExceeded
-from zenspark.transport.framing import COMPRESSED, RAW, Deframer, Framing, compress, decompress
+from zenspark.transport.framing import COMPRESSED, RAW, Deframer, LengthPrefix, compress, decompress
 
 BATCHES = [b"\x04", b"", b"abc" * 100, b"x"]
-STREAM = b"".join(map(Framing.U16.wrap, BATCHES))
+STREAM = b"".join(map(LengthPrefix.U16.wrap, BATCHES))
 CAPTURED = bytes.fromhex("01ff0425b3ab80317d00036b2f61017868656c6c6f200600596068656c6c6f20")  # protocol section 3.6
 MEANT = bytes.fromhex("25b3ab80317d00036b2f610178") + b"hello " * 20
 
@@ -21,19 +21,19 @@ def taken(deframer: Deframer) -> list[bytes]:
 
 
 def test_a_length_goes_before_each_batch() -> None:
-    assert Framing.U16.wrap(b"ab") == b"\x02\x00ab"
-    assert Framing.U32.wrap(memoryview(b"ab")) == b"\x02\x00\x00\x00ab"
+    assert LengthPrefix.U16.wrap(b"ab") == b"\x02\x00ab"
+    assert LengthPrefix.U32.wrap(memoryview(b"ab")) == b"\x02\x00\x00\x00ab"
 
 
 def test_refuses_to_wrap_what_the_length_cannot_say() -> None:
     with pytest.raises(EncodeError, match="65536 bytes are more than a u16 length can say"):
-        Framing.U16.wrap(bytes(65536))
-    assert len(Framing.U32.wrap(bytes(65536))) == 65540
+        LengthPrefix.U16.wrap(bytes(65536))
+    assert len(LengthPrefix.U32.wrap(bytes(65536))) == 65540
 
 
 def test_a_batch_size_counts_the_short_length_only() -> None:
-    assert Framing.U16.limit(2048) == 2046
-    assert Framing.U32.limit(2048) == 2048
+    assert LengthPrefix.U16.limit(2048) == 2046
+    assert LengthPrefix.U32.limit(2048) == 2048
 
 
 def test_gives_out_whole_batches_and_empty_ones() -> None:
@@ -81,17 +81,17 @@ def test_tells_what_the_next_batch_lacks(data: bytes, missing: int) -> None:
 
 def test_switches_to_long_lengths_between_two_batches() -> None:
     deframer = Deframer()
-    deframer.receive_data(Framing.U16.wrap(b"open") + Framing.U32.wrap(b"said"))
+    deframer.receive_data(LengthPrefix.U16.wrap(b"open") + LengthPrefix.U32.wrap(b"said"))
     assert deframer.next_batch() == b"open"
-    deframer.switch(Framing.U32, 100)
+    deframer.switch(LengthPrefix.U32, 100)
     assert deframer.next_batch() == b"said"
 
 
 def test_refuses_a_length_before_its_bytes_arrive() -> None:
-    deframer = Deframer(Framing.U32, limit=1000)
+    deframer = Deframer(LengthPrefix.U32, limit=1000)
     deframer.receive_data((1000).to_bytes(4, "little"))
     assert deframer.next_batch() is None
-    deframer = Deframer(Framing.U32, limit=1000)
+    deframer = Deframer(LengthPrefix.U32, limit=1000)
     deframer.receive_data((1001).to_bytes(4, "little"))
     with pytest.raises(LimitExceeded) as caught:
         deframer.next_batch()

@@ -6,16 +6,16 @@ import pytest
 
 from zenspark.errors import CloseReason
 from zenspark.transport.handshake import (
-    Accepting,
+    Acceptor,
+    Capabilities,
     Credentials,
+    HandshakeRefused,
     Identity,
-    Offer,
+    Initiator,
     Opened,
-    Opening,
-    Refused,
-    Terms,
+    SessionParameters,
     initial_sn,
-    seconds_of,
+    lease_seconds,
 )
 from zenspark.wire.codec import decode_transport
 from zenspark.wire.declare import replace
@@ -33,14 +33,14 @@ NONCE = 0x1D20DEEEBBB8878C
     [(10, TimeUnit.S, 10.0), (1500, TimeUnit.MS, 1.5), (2**63, TimeUnit.S, 3600.0), (2**63, TimeUnit.MS, 3600.0)],
 )
 def test_a_lease_is_an_hour_at_most(lease: int, unit: TimeUnit, seconds: float) -> None:
-    assert seconds_of(OpenAck(lease=lease, unit=unit, initial_sn=0)) == seconds
+    assert lease_seconds(OpenAck(lease=lease, unit=unit, initial_sn=0)) == seconds
 
 
-def accepting(offer: Offer | None = None, nonce: int = NONCE) -> Accepting:
-    return Accepting(ROUTER, offer or Offer(), KEY, nonce)
+def accepting(offer: Capabilities | None = None, nonce: int = NONCE) -> Acceptor:
+    return Acceptor(ROUTER, offer or Capabilities(), KEY, nonce)
 
 
-def shake(opening: Opening, acceptor: Accepting) -> tuple[Terms, Terms]:
+def shake(opening: Initiator, acceptor: Acceptor) -> tuple[SessionParameters, SessionParameters]:
     """The whole handshake; the terms each side came to."""
     init_ack = acceptor.receive(opening.start())
     assert isinstance(init_ack, InitAck), init_ack
@@ -54,16 +54,18 @@ def shake(opening: Opening, acceptor: Accepting) -> tuple[Terms, Terms]:
 
 
 def refused(outcome: object) -> tuple[CloseReason, bool]:
-    assert isinstance(outcome, Refused), outcome
+    assert isinstance(outcome, HandshakeRefused), outcome
     return outcome.reason, outcome.close is not None
 
 
 @pytest.mark.parametrize("low_latency", [False, True])
 @pytest.mark.parametrize("compression", [False, True])
 def test_both_sides_come_to_the_same_terms(low_latency: bool, compression: bool) -> None:
-    ours = Offer(batch_size=2048, resolution=0x09, lease_ms=1500, low_latency=low_latency, compression=compression)
-    theirs = Offer(batch_size=49152, lease_ms=10_000, low_latency=True, compression=True)
-    mine, yours = shake(Opening(CLIENT, ours), accepting(theirs))
+    ours = Capabilities(
+        batch_size=2048, resolution=0x09, lease_ms=1500, low_latency=low_latency, compression=compression
+    )
+    theirs = Capabilities(batch_size=49152, lease_ms=10_000, low_latency=True, compression=True)
+    mine, yours = shake(Initiator(CLIENT, ours), accepting(theirs))
     assert (mine.peer, yours.peer) == (ROUTER, CLIENT)
     assert mine.batch_size == yours.batch_size == 2048
     assert mine.resolution == yours.resolution == 0x09
@@ -77,7 +79,7 @@ def test_both_sides_come_to_the_same_terms(low_latency: bool, compression: bool)
 
 @pytest.mark.parametrize(("ours", "theirs", "bits"), [(0x0A, 0x02, 8), (0x06, 0x0A, 16), (0x0A, 0x0A, 32)])
 def test_both_sides_come_to_the_smaller_resolution_of_request_ids(ours: int, theirs: int, bits: int) -> None:
-    for terms in shake(Opening(CLIENT, Offer(resolution=ours)), accepting(Offer(resolution=theirs))):
+    for terms in shake(Initiator(CLIENT, Capabilities(resolution=ours)), accepting(Capabilities(resolution=theirs))):
         assert (terms.request_bits, terms.sn_mask) == (bits, 0x0FFF_FFFF)
 
 
@@ -86,7 +88,7 @@ def test_both_sides_come_to_the_smaller_resolution_of_request_ids(ours: int, the
 )
 def test_both_halves_of_the_resolution_are_agreed_on_and_the_reserved_bits_ignored(said: int, agreed: int) -> None:
     """Bits 3:2 are for request ids, bits 1:0 for sequence numbers."""
-    opening = Opening(CLIENT, Offer())
+    opening = Initiator(CLIENT, Capabilities())
     ack = accepting().receive(replace(opening.start(), resolution=said))
     assert isinstance(ack, InitAck)
     assert ack.resolution == agreed
@@ -95,15 +97,15 @@ def test_both_halves_of_the_resolution_are_agreed_on_and_the_reserved_bits_ignor
 
 
 def test_priorities_need_both_sides() -> None:
-    assert shake(Opening(CLIENT, Offer()), accepting())[0].qos
-    assert not shake(Opening(CLIENT, Offer(qos=False)), accepting())[0].qos
-    assert not shake(Opening(CLIENT, Offer()), accepting(Offer(qos=False)))[1].qos
+    assert shake(Initiator(CLIENT, Capabilities()), accepting())[0].qos
+    assert not shake(Initiator(CLIENT, Capabilities(qos=False)), accepting())[0].qos
+    assert not shake(Initiator(CLIENT, Capabilities()), accepting(Capabilities(qos=False)))[1].qos
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(False, True), (True, False), (True, True)])
 def test_relaying_needs_both_sides(ours: bool, theirs: bool) -> None:
-    opening = Opening(CLIENT, Offer(relays=ours))
-    mine, yours = shake(opening, accepting(Offer(relays=theirs)))
+    opening = Initiator(CLIENT, Capabilities(relays=ours))
+    mine, yours = shake(opening, accepting(Capabilities(relays=theirs)))
     assert mine.relays == yours.relays == (ours and theirs)
     assert (opening.start().exts != ()) == ours, "who does not relay says what eclipse-zenoh says"
 
@@ -116,7 +118,7 @@ def test_initial_sequence_numbers_are_those_of_eclipse_zenoh() -> None:
 
 
 def test_the_captured_answers_of_a_router_open_a_session() -> None:
-    opening = Opening(CLIENT, Offer(batch_size=65480))
+    opening = Initiator(CLIENT, Capabilities(batch_size=65480))
     assert opening.start() == decode_transport(bytes.fromhex("c10932c3c2c1c00ac8ff812701"))
     cookie = "2005a0e55e1973c5ec849470e9bec9e54e6ab8198250e0746e7b3d01d445e7d818"
     ack = decode_transport(bytes.fromhex(f"e10930a3a2a1a00a00c021{cookie}812701"))
@@ -135,7 +137,7 @@ def test_the_shortest_init_syn_is_accepted_on_defaults() -> None:
 
 
 def test_a_priority_range_is_echoed_and_taken_as_priorities() -> None:
-    syn = replace(Opening(CLIENT, Offer()).start(), qos=False, qos_link=534542)
+    syn = replace(Initiator(CLIENT, Capabilities()).start(), qos=False, qos_link=534542)
     ack = accepting().receive(syn)
     assert isinstance(ack, InitAck)
     assert (ack.qos, ack.qos_link) == (False, 534542)
@@ -144,16 +146,16 @@ def test_a_priority_range_is_echoed_and_taken_as_priorities() -> None:
 class TestUserAndPassword:
     """The method eclipse-zenoh calls usrpwd."""
 
-    ALICE = Offer(credentials=Credentials(b"alice", b"secret"))
-    GUARDED = Offer(users={b"alice": b"secret"})
+    ALICE = Capabilities(credentials=Credentials(b"alice", b"secret"))
+    GUARDED = Capabilities(users={b"alice": b"secret"})
 
     def test_the_right_password_opens(self) -> None:
-        opened, accepted = shake(Opening(CLIENT, self.ALICE), accepting(self.GUARDED))
+        opened, accepted = shake(Initiator(CLIENT, self.ALICE), accepting(self.GUARDED))
         assert (opened.user, accepted.user) == (None, b"alice")
-        assert shake(Opening(CLIENT, Offer()), accepting())[1].user is None
+        assert shake(Initiator(CLIENT, Capabilities()), accepting())[1].user is None
 
     def test_the_proof_is_the_captured_one(self) -> None:
-        opening = Opening(CLIENT, self.ALICE)
+        opening = Initiator(CLIENT, self.ALICE)
         ack = accepting(self.GUARDED).receive(opening.start())
         assert isinstance(ack, InitAck)
         syn = opening.receive(ack)
@@ -164,7 +166,7 @@ class TestUserAndPassword:
 
     @pytest.mark.parametrize("credentials", [(b"alice", b"wrong"), (b"bob", b"secret"), (b"bob", b"")])
     def test_a_wrong_one_is_refused(self, credentials: tuple[bytes, bytes]) -> None:
-        opening = Opening(CLIENT, Offer(credentials=Credentials(*credentials)))
+        opening = Initiator(CLIENT, Capabilities(credentials=Credentials(*credentials)))
         acceptor = accepting(self.GUARDED)
         ack = acceptor.receive(opening.start())
         assert isinstance(ack, InitAck)
@@ -173,23 +175,26 @@ class TestUserAndPassword:
         assert refused(acceptor.receive(syn)) == (CloseReason.GENERIC, True)
 
     def test_none_is_refused_at_once(self) -> None:
-        assert refused(accepting(self.GUARDED).receive(Opening(CLIENT, Offer()).start()))[0] is CloseReason.GENERIC
+        assert (
+            refused(accepting(self.GUARDED).receive(Initiator(CLIENT, Capabilities()).start()))[0]
+            is CloseReason.GENERIC
+        )
 
     def test_an_acceptor_that_asks_for_none_is_not_trusted_with_one(self) -> None:
-        opening = Opening(CLIENT, self.ALICE)
+        opening = Initiator(CLIENT, self.ALICE)
         ack = accepting().receive(opening.start())
         assert isinstance(ack, InitAck)
         assert refused(opening.receive(ack))[0] is CloseReason.GENERIC
 
     def test_garbage_in_the_extension_is_refused(self) -> None:
-        syn = replace(Opening(CLIENT, self.ALICE).start(), auth=b"\x42\xff")
+        syn = replace(Initiator(CLIENT, self.ALICE).start(), auth=b"\x42\xff")
         assert refused(accepting(self.GUARDED).receive(syn))[0] is CloseReason.GENERIC
 
 
 class TestAcceptorRefuses:
     """What an acceptor turns away, with the reason it gives."""
 
-    SYN = Opening(CLIENT, Offer()).start()
+    SYN = Initiator(CLIENT, Capabilities()).start()
 
     @pytest.mark.parametrize("version", [0, 8, 255])
     def test_another_version(self, version: int) -> None:
@@ -199,11 +204,11 @@ class TestAcceptorRefuses:
         assert refused(accepting().receive(KeepAlive())) == (CloseReason.INVALID, True)
 
     def test_a_client_if_it_is_one(self) -> None:
-        acceptor = Accepting(Identity(ZenohId(1), WhatAmI.CLIENT), Offer(), KEY, NONCE)
+        acceptor = Acceptor(Identity(ZenohId(1), WhatAmI.CLIENT), Capabilities(), KEY, NONCE)
         assert refused(acceptor.receive(self.SYN)) == (CloseReason.GENERIC, True)
 
     def test_itself(self) -> None:
-        opening = Opening(Identity(ROUTER.zid, WhatAmI.PEER), Offer())
+        opening = Initiator(Identity(ROUTER.zid, WhatAmI.PEER), Capabilities())
         acceptor = accepting()
         ack = acceptor.receive(opening.start())
         assert isinstance(ack, InitAck)
@@ -213,7 +218,7 @@ class TestAcceptorRefuses:
 
     @pytest.mark.parametrize("position", [0, -1])
     def test_a_cookie_it_did_not_bake(self, position: int) -> None:
-        opening, acceptor = Opening(CLIENT, Offer()), accepting()
+        opening, acceptor = Initiator(CLIENT, Capabilities()), accepting()
         ack = acceptor.receive(opening.start())
         assert isinstance(ack, InitAck)
         forged = bytearray(ack.cookie)
@@ -222,7 +227,7 @@ class TestAcceptorRefuses:
         assert refused(acceptor.receive(syn)) == (CloseReason.INVALID, True)
 
     def test_a_cookie_of_another_link(self) -> None:
-        opening = Opening(CLIENT, Offer())
+        opening = Initiator(CLIENT, Capabilities())
         ack = accepting(nonce=1).receive(opening.start())
         assert isinstance(ack, InitAck)
         syn = opening.receive(ack)
@@ -230,7 +235,7 @@ class TestAcceptorRefuses:
         assert refused(accepting(nonce=2).receive(syn))[0] is CloseReason.INVALID
 
     def test_a_sequence_number_that_does_not_fit(self) -> None:
-        opening, acceptor = Opening(CLIENT, Offer(resolution=0)), accepting()
+        opening, acceptor = Initiator(CLIENT, Capabilities(resolution=0)), accepting()
         ack = acceptor.receive(opening.start())
         assert isinstance(ack, InitAck)
         syn = opening.receive(ack)
@@ -241,40 +246,40 @@ class TestAcceptorRefuses:
 class TestInitiatorRefuses:
     """What an initiator does not put up with."""
 
-    def ack(self, opening: Opening) -> InitAck:
+    def ack(self, opening: Initiator) -> InitAck:
         ack = accepting().receive(opening.start())
         assert isinstance(ack, InitAck)
         return ack
 
     def test_more_resolution_than_offered(self) -> None:
-        opening = Opening(CLIENT, Offer(resolution=0x08))
+        opening = Initiator(CLIENT, Capabilities(resolution=0x08))
         bold = replace(self.ack(opening), resolution=None, batch_size=None)  # absent means the default, 32 bits
         assert refused(opening.receive(bold)) == (CloseReason.INVALID, True)
 
     def test_a_sequence_number_that_does_not_fit(self) -> None:
-        opening = Opening(CLIENT, Offer(resolution=0))
+        opening = Initiator(CLIENT, Capabilities(resolution=0))
         assert isinstance(opening.receive(self.ack(opening)), OpenSyn)
         ack = OpenAck(lease=10, unit=TimeUnit.S, initial_sn=128)
         assert refused(opening.receive(ack)) == (CloseReason.INVALID, True)
 
     def test_a_patch_it_does_not_speak(self) -> None:
-        opening = Opening(CLIENT, Offer())
+        opening = Initiator(CLIENT, Capabilities())
         assert refused(opening.receive(replace(self.ack(opening), patch=2))) == (CloseReason.GENERIC, True)
 
     def test_another_node_than_expected(self) -> None:
-        opening = Opening(CLIENT, Offer(), expected=ZenohId(5))
+        opening = Initiator(CLIENT, Capabilities(), expected=ZenohId(5))
         assert refused(opening.receive(self.ack(opening)))[0] is CloseReason.GENERIC
-        opening = Opening(CLIENT, Offer(), expected=ROUTER.zid)
+        opening = Initiator(CLIENT, Capabilities(), expected=ROUTER.zid)
         assert isinstance(opening.receive(self.ack(opening)), OpenSyn)
 
     @pytest.mark.parametrize("message", [OpenAck(lease=1, unit=TimeUnit.S, initial_sn=1), KeepAlive()])
     def test_messages_out_of_turn(self, message: TransportMessage) -> None:
-        assert refused(Opening(CLIENT, Offer()).receive(message)) == (CloseReason.INVALID, True)
+        assert refused(Initiator(CLIENT, Capabilities()).receive(message)) == (CloseReason.INVALID, True)
 
     def test_a_close_ends_it_without_an_answer(self) -> None:
-        outcome = Opening(CLIENT, Offer()).receive(Close(session=False, reason=4))
+        outcome = Initiator(CLIENT, Capabilities()).receive(Close(session=False, reason=4))
         assert refused(outcome) == (CloseReason.MAX_LINKS, False)
 
     def test_an_init_syn_is_not_an_answer(self) -> None:
-        assert isinstance(Opening(CLIENT, Offer()).start(), InitSyn)
-        assert refused(Opening(CLIENT, Offer()).receive(Opening(ROUTER, Offer()).start()))[1]
+        assert isinstance(Initiator(CLIENT, Capabilities()).start(), InitSyn)
+        assert refused(Initiator(CLIENT, Capabilities()).receive(Initiator(ROUTER, Capabilities()).start()))[1]

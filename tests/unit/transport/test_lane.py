@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from zenspark.errors import LimitExceeded
 from zenspark.transport.counters import LossReason
 from zenspark.transport.lane import (
-    Abandoned,
     Defragmenter,
-    Joined,
+    OutOfOrder,
+    Reassembled,
+    ReassemblyAborted,
     ReceivingLane,
-    Skipped,
-    lies_ahead,
+    is_newer_sn,
     next_sn,
 )
 from zenspark.wire.codec import encode
@@ -39,14 +39,14 @@ def frame(sn: int) -> Frame:
     [(5, 6, True), (5, 5, False), (5, 4, False), (5, 68, True), (5, 69, False), (127, 0, True), (0, 127, False)],
 )
 def test_half_of_the_circle_lies_ahead(last: int, sn: int, ahead: bool) -> None:
-    assert lies_ahead(last, sn, MASK) is ahead
+    assert is_newer_sn(last, sn, MASK) is ahead
 
 
 @given(st.sampled_from(Resolution), st.integers(0, 1 << 32))
 def test_the_next_number_lies_ahead_and_the_last_one_does_not(resolution: Resolution, sn: int) -> None:
     sn &= resolution.mask
-    assert lies_ahead(sn, next_sn(sn, resolution.mask), resolution.mask)
-    assert not lies_ahead(next_sn(sn, resolution.mask), sn, resolution.mask)
+    assert is_newer_sn(sn, next_sn(sn, resolution.mask), resolution.mask)
+    assert not is_newer_sn(next_sn(sn, resolution.mask), sn, resolution.mask)
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_takes_frames_from_the_announced_number_on(lane: ReceivingLane) -> None:
 
 def test_skips_what_is_not_ahead_and_stays(lane: ReceivingLane) -> None:
     lane.receive(frame(7))
-    assert lane.receive(frame(7)) == [Skipped(7, 7)]
-    assert lane.receive(frame(3)) == [Skipped(3, 7)]
+    assert lane.receive(frame(7)) == [OutOfOrder(7, 7)]
+    assert lane.receive(frame(3)) == [OutOfOrder(3, 7)]
     assert lane.receive(frame(8)) == [PUSH, FINAL]
 
 
@@ -75,7 +75,7 @@ def test_takes_gaps_as_they_come(lane: ReceivingLane) -> None:
 def test_a_lane_nobody_announced_begins_anywhere() -> None:
     lane = ReceivingLane(None, Defragmenter(MASK, patch=1))
     assert lane.receive(frame(99)) == [PUSH, FINAL]
-    assert lane.receive(frame(99)) == [Skipped(99, 99)]
+    assert lane.receive(frame(99)) == [OutOfOrder(99, 99)]
 
 
 def test_refuses_a_number_beyond_the_resolution(lane: ReceivingLane) -> None:
@@ -87,14 +87,14 @@ def test_refuses_a_number_beyond_the_resolution(lane: ReceivingLane) -> None:
 def test_frames_and_fragments_share_their_numbers(lane: ReceivingLane) -> None:
     assert lane.receive(frame(0)) == [PUSH, FINAL]
     assert lane.receive(piece(1, b"a", first=True)) == []
-    assert lane.receive(piece(2, b"b", more=False)) == [Joined(b"ab", 2)]
-    assert lane.receive(frame(2)) == [Skipped(2, 2)]
+    assert lane.receive(piece(2, b"b", more=False)) == [Reassembled(b"ab", 2)]
+    assert lane.receive(frame(2)) == [OutOfOrder(2, 2)]
 
 
 def test_a_frame_in_between_ends_a_fragmented_message(lane: ReceivingLane) -> None:
     lane.receive(piece(0, b"ab", first=True))
-    assert lane.receive(frame(1)) == [Abandoned(1, 2, "a frame came in between"), PUSH, FINAL]
-    assert lane.receive(piece(2, b"c", more=False)) == [Abandoned(1, 1, "its beginning is missing")]
+    assert lane.receive(frame(1)) == [ReassemblyAborted(1, 2, "a frame came in between"), PUSH, FINAL]
+    assert lane.receive(piece(2, b"c", more=False)) == [ReassemblyAborted(1, 1, "its beginning is missing")]
 
 
 # -- fragments ---
@@ -109,54 +109,54 @@ def test_joins_pieces_across_the_wrap(joiner: Defragmenter) -> None:
     assert joiner.receive(piece(126, b"ab", first=True)) == []
     assert joiner.receive(piece(127, b"cd")) == []
     assert joiner.pending == 2
-    assert joiner.receive(piece(0, b"e", more=False)) == [Joined(b"abcde", 3)]
+    assert joiner.receive(piece(0, b"e", more=False)) == [Reassembled(b"abcde", 3)]
     assert joiner.pending == 0
 
 
 def test_a_message_may_have_one_piece_even_an_empty_one(joiner: Defragmenter) -> None:
-    assert joiner.receive(piece(1, b"", first=True, more=False)) == [Joined(b"", 1)]
+    assert joiner.receive(piece(1, b"", first=True, more=False)) == [Reassembled(b"", 1)]
 
 
 def test_an_empty_first_piece_is_a_beginning(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, b"", first=True))
-    assert joiner.receive(piece(2, b"x", more=False)) == [Joined(b"x", 2)]
+    assert joiner.receive(piece(2, b"x", more=False)) == [Reassembled(b"x", 2)]
 
 
 def test_a_missing_piece_loses_the_message_and_only_that(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, b"ab", first=True))
     why = "a piece is missing: expected sequence number 2, found 3"
-    assert joiner.receive(piece(3, b"cd")) == [Abandoned(1, 2, why)]
+    assert joiner.receive(piece(3, b"cd")) == [ReassemblyAborted(1, 2, why)]
     assert joiner.receive(piece(4, b"ef", more=False)) == []  # the rest of it: told already
-    assert joiner.receive(piece(5, b"g", more=False)) == [Abandoned(1, 1, "its beginning is missing")]
-    assert joiner.receive(piece(6, b"ok", first=True, more=False)) == [Joined(b"ok", 1)]
+    assert joiner.receive(piece(5, b"g", more=False)) == [ReassemblyAborted(1, 1, "its beginning is missing")]
+    assert joiner.receive(piece(6, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
 
 
 def test_the_next_first_piece_ends_what_was_not_finished(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, b"ab", first=True))
     assert joiner.receive(piece(9, b"xy", first=True, more=False)) == [
-        Abandoned(1, 2, "another message began"),
-        Joined(b"xy", 1),
+        ReassemblyAborted(1, 2, "another message began"),
+        Reassembled(b"xy", 1),
     ]
 
 
 def test_the_sender_may_give_up(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, b"ab", first=True))
-    assert joiner.receive(piece(2, b"", drop=True)) == [Abandoned(1, 2, "the sender gave it up")]
-    assert joiner.receive(piece(3, b"ok", first=True, more=False)) == [Joined(b"ok", 1)]
+    assert joiner.receive(piece(2, b"", drop=True)) == [ReassemblyAborted(1, 2, "the sender gave it up")]
+    assert joiner.receive(piece(3, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
 
 
 def test_holds_no_more_than_the_limit(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, bytes(10), first=True))
-    assert joiner.receive(piece(2, b"x")) == [Abandoned(1, 10, "it is larger than 10 bytes")]
-    assert joiner.receive(piece(3, bytes(11), first=True)) == [Abandoned(1, 11, "it is larger than 10 bytes")]
+    assert joiner.receive(piece(2, b"x")) == [ReassemblyAborted(1, 10, "it is larger than 10 bytes")]
+    assert joiner.receive(piece(3, bytes(11), first=True)) == [ReassemblyAborted(1, 11, "it is larger than 10 bytes")]
     assert joiner.pending == 0
 
 
 def test_without_markers_any_piece_begins_a_message() -> None:
     joiner = Defragmenter(MASK, patch=0)
     assert joiner.receive(piece(1, b"ab")) == []
-    assert joiner.receive(piece(2, b"cd", first=True, drop=True, more=False)) == [Joined(b"abcd", 2)]
-    assert joiner.receive(piece(3, b"e", more=False)) == [Joined(b"e", 1)]
+    assert joiner.receive(piece(2, b"cd", first=True, drop=True, more=False)) == [Reassembled(b"abcd", 2)]
+    assert joiner.receive(piece(3, b"e", more=False)) == [Reassembled(b"e", 1)]
 
 
 @given(st.binary(min_size=1, max_size=200), st.integers(1, 50), st.integers(0, MASK))
@@ -167,7 +167,7 @@ def test_pieces_make_the_message_again(data: bytes, size: int, sn: int) -> None:
     for number, start in enumerate(starts):
         more = start + size < len(data)
         found += joiner.receive(piece((sn + number) & MASK, data[start : start + size], first=start == 0, more=more))
-    assert found == [Joined(data, len(starts))]
+    assert found == [Reassembled(data, len(starts))]
 
 
 # -- messages that are whole in a buffer ---
@@ -190,7 +190,7 @@ def test_takes_what_is_whole_in_one_go_and_counts_on(lane: ReceivingLane) -> Non
     whole = lane.join(at_fragments(*pieces_of(PUSH, 0), *pieces_of(PUSH, 2)), columns)
     assert whole is not None
     assert [columns.push(row) for row in range(len(columns))] == [PUSH, PUSH]
-    assert lane.receive(piece(3, b"")) == [Skipped(3, 3)]
+    assert lane.receive(piece(3, b"")) == [OutOfOrder(3, 3)]
     assert lane.receive(frame(4)) == [PUSH, FINAL]
 
 
@@ -207,9 +207,9 @@ def test_takes_nothing_in_one_go_before_it_has_begun() -> None:
 
 
 def test_what_was_taken_in_one_go_ends_what_was_lost_before(lane: ReceivingLane) -> None:
-    assert lane.receive(piece(0, b"late")) == [Abandoned(1, 4, "its beginning is missing")]
+    assert lane.receive(piece(0, b"late")) == [ReassemblyAborted(1, 4, "its beginning is missing")]
     assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is not None
-    assert lane.receive(piece(3, b"late")) == [Abandoned(1, 4, "its beginning is missing")]
+    assert lane.receive(piece(3, b"late")) == [ReassemblyAborted(1, 4, "its beginning is missing")]
 
 
 # -- what is lost is counted once ---
@@ -269,8 +269,8 @@ def test_a_message_that_another_one_interrupts_is_one_lost_message(lane: Receivi
     lane.receive(piece(0, b"a", first=True))
     lane.receive(piece(1, b"b"))
     assert lane.receive(piece(3, b"x", first=True, more=False)) == [
-        Abandoned(2, 2, "another message began"),
-        Joined(b"x", 1),
+        ReassemblyAborted(2, 2, "another message began"),
+        Reassembled(b"x", 1),
     ]
     assert lost(lane) == {LossReason.INTERRUPTED: 1}
 

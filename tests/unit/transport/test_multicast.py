@@ -11,15 +11,15 @@ from zenspark.transport.counters import LossReason
 from zenspark.transport.framing import compress
 from zenspark.transport.handshake import Identity
 from zenspark.transport.multicast import (
-    ANSWER_PAUSE,
     DEFAULT_BATCH_SIZE,
-    Announce,
-    Arrived,
-    Departed,
-    Group,
-    Heard,
-    Refused,
-    Rules,
+    MIN_JOIN_REPLY_SECONDS,
+    GroupSession,
+    GroupSettings,
+    JoinDue,
+    MemberEvent,
+    MemberJoined,
+    MemberLeft,
+    MemberRefused,
 )
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.columns import Columns
@@ -42,11 +42,11 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import NextSns, Priority, TimeUnit, WhatAmI, WireExpr, ZenohId
 
 RULES = {
-    "plain": Rules(),
-    "priorities": Rules(qos=True),
-    "compressed": Rules(compression=True),
-    "small batches": Rules(batch_size=256),
-    "8 bit numbers": Rules(resolution=0x08),
+    "plain": GroupSettings(),
+    "priorities": GroupSettings(qos=True),
+    "compressed": GroupSettings(compression=True),
+    "small batches": GroupSettings(batch_size=256),
+    "8 bit numbers": GroupSettings(resolution=0x08),
 }
 STRANGER = "udp/10.9.9.9:9"
 JOIN = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(0xF), unit=TimeUnit.S, lease=10, sn_re=7, sn_be=9, patch=1)
@@ -65,12 +65,12 @@ def payloads(node: Node) -> list[bytes]:
 
 
 def refusals(node: Node) -> list[str]:
-    return [event.why for event in node.events if isinstance(event, Refused)]
+    return [event.why for event in node.events if isinstance(event, MemberRefused)]
 
 
 def departures(node: Node) -> list[tuple[int, CloseReason]]:
     return [
-        (event.member.identity.zid.value, event.closed.reason) for event in node.events if isinstance(event, Departed)
+        (event.member.identity.zid.value, event.closed.reason) for event in node.events if isinstance(event, MemberLeft)
     ]
 
 
@@ -135,7 +135,7 @@ def test_priorities_have_numbers_of_their_own() -> None:
 def test_numbers_of_priorities_count_and_not_those_of_the_body(priority: Priority, reliable: bool) -> None:
     announced = NextSns(tuple((100 + 10 * number, 105 + 10 * number) for number in range(8)))
     first = announced.pairs[priority][0 if reliable else 1]
-    node = Node(1, Rules(qos=True))
+    node = Node(1, GroupSettings(qos=True))
     node.receive(STRANGER, encode(replace(JOIN, sn_re=0, sn_be=0, qos=announced)), 0.0)
     for sn in (first - 1, first):
         said = Frame(reliable=reliable, sn=sn, priority=priority, msgs=(push(b"%d" % sn),))
@@ -144,7 +144,7 @@ def test_numbers_of_priorities_count_and_not_those_of_the_body(priority: Priorit
 
 
 def test_a_join_announces_the_number_of_each_priority() -> None:
-    node = Node(1, Rules(qos=True), first_sn=0x5462F1)
+    node = Node(1, GroupSettings(qos=True), first_sn=0x5462F1)
     for priority in Priority:
         for _ in range(priority):
             node.say(push(), 0.0, priority=priority)
@@ -163,7 +163,7 @@ class TestJoin:
         assert node.said == [(node.address, bytes.fromhex("a70911a1a00a f1c5d102 f1c5d102 2701"))]
 
     def test_it_is_said_at_once_and_again_and_again(self) -> None:
-        node = Node(1, Rules(join_interval=2.0, lease_ms=1_000_000))
+        node = Node(1, GroupSettings(join_interval=2.0, lease_ms=1_000_000))
         said = []
         for now in range(7):
             node.tick(float(now))
@@ -173,9 +173,9 @@ class TestJoin:
 
     def test_sizes_are_said_where_they_are_not_the_usual_ones(self) -> None:
         for rules, expected in [
-            (Rules(), (None, None)),
-            (Rules(batch_size=2048), (0x0A, 2048)),
-            (Rules(resolution=0x09), (0x09, DEFAULT_BATCH_SIZE)),
+            (GroupSettings(), (None, None)),
+            (GroupSettings(batch_size=2048), (0x0A, 2048)),
+            (GroupSettings(resolution=0x09), (0x09, DEFAULT_BATCH_SIZE)),
         ]:
             node = Node(1, rules)
             node.tick(0.0)
@@ -184,7 +184,7 @@ class TestJoin:
             assert (join.resolution, join.batch_size) == expected
 
     def test_it_tells_the_next_numbers(self) -> None:
-        node = Node(1, Rules(lease_ms=1500), first_sn=0x7F)
+        node = Node(1, GroupSettings(lease_ms=1500), first_sn=0x7F)
         node.say(push(), 0.0)
         node.say(push(), 0.0, reliable=False)
         node.say(push(), 0.0, reliable=False)
@@ -219,12 +219,12 @@ class TestJoin:
             for event in node.group.receive(f"udp/10.0.1.{number}:1", len(raw), 0.0):
                 order.append(type(event))
                 node.handle([event], 0.0)
-        assert order == [Announce, *[Arrived] * 5]
+        assert order == [JoinDue, *[MemberJoined] * 5]
         node.said.clear()
-        assert node.group.next_timeout() == ANSWER_PAUSE
-        node.tick(ANSWER_PAUSE)
+        assert node.group.next_timeout() == MIN_JOIN_REPLY_SECONDS
+        node.tick(MIN_JOIN_REPLY_SECONDS)
         assert len(node.said) == 1
-        assert node.group.next_timeout() > ANSWER_PAUSE
+        assert node.group.next_timeout() > MIN_JOIN_REPLY_SECONDS
 
     def test_an_old_one_does_not_make_repetitions_new(self) -> None:
         node = Node(1)
@@ -271,7 +271,7 @@ class TestJoin:
         assert node.others == [0xF]
 
     def test_without_priorities_is_otherwise_too(self) -> None:
-        node = Node(1, Rules(qos=True))
+        node = Node(1, GroupSettings(qos=True))
         node.receive(STRANGER, encode(JOIN), 0.0)
         assert refusals(node) == ["it speaks without priorities"]
 
@@ -284,7 +284,7 @@ class TestJoin:
         assert node.messages == []
 
     def test_there_is_a_limit(self) -> None:
-        node = Node(1, Rules(max_members=2))
+        node = Node(1, GroupSettings(max_members=2))
         for number in range(4):
             node.receive(f"udp/10.0.1.{number}:1", encode(replace(JOIN, zid=ZenohId(0x10 + number))), 0.0)
         assert node.others == [0x10, 0x11]
@@ -293,7 +293,7 @@ class TestJoin:
         assert node.others == [0x10, 0x11]
 
     def test_refused_senders_are_not_remembered_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "MAX_REFUSED", 2)
+        monkeypatch.setattr(module, "MAX_REFUSED_SENDERS", 2)
         node = Node(1)
         for number in (0, 1, 2, 0):
             node.receive(f"udp/10.0.1.{number}:1", encode(replace(JOIN, version=8)), 0.0)
@@ -331,7 +331,7 @@ def test_messages_of_sessions_are_understood_in_groups_except_for_handshakes() -
         encode(JOIN) + encode(TransportOam(id=5)) + handshake + encode(KeepAlive()) + frame(push(b"1")),
         0.0,
     )
-    assert [type(event) for event in node.events] == [Arrived], "a handshake is no event"
+    assert [type(event) for event in node.events] == [MemberJoined], "a handshake is no event"
     node.receive(STRANGER, encode(Fragment(more=True, reliable=True, sn=8, first=True, payload=raw[:3])), 0.0)
     node.receive(STRANGER, encode(Fragment(more=False, reliable=True, sn=9, payload=raw[3:])), 0.0)
     assert payloads(node) == [b"1", b"2"]
@@ -342,7 +342,7 @@ def test_messages_of_sessions_are_understood_in_groups_except_for_handshakes() -
 
 class TestTime:
     def test_who_is_silent_is_missed(self) -> None:
-        first, second, third = gathered(3, Rules(lease_ms=4000, join_interval=100.0))
+        first, second, third = gathered(3, GroupSettings(lease_ms=4000, join_interval=100.0))
         for now in (1.5, 2.5, 3.5, 4.5, 5.5):
             for node in (first, second):
                 node.tick(now)
@@ -353,7 +353,7 @@ class TestTime:
         assert third.group.members
 
     def test_who_has_nothing_to_say_says_that(self) -> None:
-        (node,) = gathered(1, Rules(lease_ms=4000, keep_alives=4, join_interval=100.0))
+        (node,) = gathered(1, GroupSettings(lease_ms=4000, keep_alives=4, join_interval=100.0))
         node.said.clear()
         assert node.group.next_timeout() == 1.0
         node.tick(0.9)
@@ -408,7 +408,7 @@ class TestBadBytes:
         assert len(refusals(node)) == 1
 
     def test_compression_must_be_spoken_by_all(self) -> None:
-        node = Node(1, Rules(compression=True))
+        node = Node(1, GroupSettings(compression=True))
         node.receive(STRANGER, encode(JOIN), 0.0)
         assert len(refusals(node)) == 1
         node.receive(STRANGER, compress(encode(JOIN)), 0.0)
@@ -422,7 +422,7 @@ class TestBadBytes:
         node = Node(1)
         node.receive(STRANGER, encode(JOIN) + encode(Fragment(more=False, reliable=True, sn=7, payload=b"x")), 0.0)
         assert node.others == [0xF]
-        assert not [event for event in node.events if isinstance(event, Heard)]
+        assert not [event for event in node.events if isinstance(event, MemberEvent)]
         (member,) = node.group.members
         assert member.hearing.arrivals.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
 
@@ -438,7 +438,7 @@ class TestBadBytes:
         node.group.buffer()[: len(raw)] = raw
         heard = 0
         for event in node.group.receive(STRANGER, len(raw), 0.0):
-            if isinstance(event, Heard):
+            if isinstance(event, MemberEvent):
                 heard += 1
                 node.group.close()
         assert heard == 1
@@ -451,6 +451,6 @@ class TestBadBytes:
 
 def test_more_from_a_stranger_than_the_columns_hold_is_passed_over() -> None:
     node = Node(1)
-    node.group = Group(Identity(ZenohId(1), WhatAmI.PEER), Rules(), 0.0, columns=Columns(2))
+    node.group = GroupSession(Identity(ZenohId(1), WhatAmI.PEER), GroupSettings(), 0.0, columns=Columns(2))
     node.receive(STRANGER, frame(*[push()] * 9) + encode(JOIN) + frame(*[push()] * 9), 0.0)
     assert len(node.messages) == 9

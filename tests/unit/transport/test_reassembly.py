@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zenspark.transport.counters import Arrivals, LossReason
-from zenspark.transport.lane import Abandoned, Defragmenter, Joined
+from zenspark.transport.counters import LossReason, ReceiveCounters
+from zenspark.transport.lane import Defragmenter, Reassembled, ReassemblyAborted
 from zenspark.transport.reassembly import ReassemblyPool, ReassemblyShare
 from zenspark.wire.messages import Fragment
 
@@ -14,11 +14,11 @@ class Lane:
     """A lane that gets fragments one after the other."""
 
     def __init__(self, share: ReassemblyShare) -> None:
-        self.arrivals = Arrivals()
+        self.arrivals = ReceiveCounters()
         self.pieces = Defragmenter(MASK, 1, 1 << 30, self.arrivals, share)
         self._sn = 0
 
-    def receive(self, size: int, first: bool = False, more: bool = True) -> list[Joined | Abandoned]:
+    def receive(self, size: int, first: bool = False, more: bool = True) -> list[Reassembled | ReassemblyAborted]:
         self._sn += 1
         piece = Fragment(reliable=True, sn=self._sn, first=first, more=more, payload=bytes(size))
         return self.pieces.receive(piece)
@@ -34,16 +34,16 @@ def test_one_neighbour_has_a_limit_over_all_its_lanes() -> None:
     one, other = Lane(share), Lane(share)
     one.receive(600, first=True)
     (lost,) = other.receive(600, first=True)
-    assert isinstance(lost, Abandoned)
+    assert isinstance(lost, ReassemblyAborted)
     assert other.receive(600) == []  # the rest of the same message
     assert (one.lost, other.lost, pool.used) == (0, 1, 600)
     (joined,) = one.receive(400, more=False)
-    assert isinstance(joined, Joined)
+    assert isinstance(joined, Reassembled)
     assert (len(joined.data), pool.used, share.used) == (1000, 0, 0)
     other.receive(0, more=False)
     other.receive(600, first=True)
     (joined,) = other.receive(1, more=False)
-    assert isinstance(joined, Joined)
+    assert isinstance(joined, Reassembled)
 
 
 def test_who_holds_most_makes_room_for_others() -> None:
@@ -58,7 +58,7 @@ def test_who_holds_most_makes_room_for_others() -> None:
     assert pool.used == 1200
     greedy.receive(800, first=True)
     (joined,) = honest.receive(700, more=False)
-    assert isinstance(joined, Joined)
+    assert isinstance(joined, Reassembled)
     assert modest.lost == 1  # it held most by then
 
 

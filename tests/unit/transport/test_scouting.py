@@ -1,7 +1,7 @@
 import pytest
 
 from zenspark.transport.handshake import Identity
-from zenspark.transport.scouting import MAX_FOUND, Answering, Asking
+from zenspark.transport.scouting import MAX_KNOWN_NODES, ScoutClient, ScoutResponder
 from zenspark.wire.codec import decode_scouting, encode
 from zenspark.wire.messages import Hello, Scout
 from zenspark.wire.values import PROTOCOL_VERSION, Locator, Roles, WhatAmI, ZenohId
@@ -23,12 +23,12 @@ def scout(what: int = 7, zid: ZenohId | None = None, version: int = PROTOCOL_VER
 
 
 def test_the_question_is_what_eclipse_zenoh_sends() -> None:
-    assert Asking(Roles(3)).scout.hex() == "010903"  # captured from its scout()
-    assert decode_scouting(Asking(ANYBODY, OWN).scout) == Scout(version=9, what=ANYBODY, zid=OWN)
+    assert ScoutClient(Roles(3)).scout.hex() == "010903"  # captured from its scout()
+    assert decode_scouting(ScoutClient(ANYBODY, OWN).scout) == Scout(version=9, what=ANYBODY, zid=OWN)
 
 
 def test_asks_at_once_and_then_ever_more_rarely() -> None:
-    asking = Asking(ANYBODY)
+    asking = ScoutClient(ANYBODY)
     assert asking.next_timeout() is None
     asked, now = [], 50.0
     for _ in range(7):
@@ -42,7 +42,7 @@ def test_asks_at_once_and_then_ever_more_rarely() -> None:
 
 
 def test_each_node_is_reported_once() -> None:
-    asking = Asking(ANYBODY, OWN)
+    asking = ScoutClient(ANYBODY, OWN)
     assert asking.receive(encode(hello())) == hello()
     assert asking.receive(encode(hello())) is None
     moved = hello(locators=(Locator("tcp/127.0.0.1:1"),))
@@ -51,7 +51,7 @@ def test_each_node_is_reported_once() -> None:
 
 
 def test_a_lost_node_is_reported_again() -> None:
-    asking = Asking(ANYBODY, OWN)
+    asking = ScoutClient(ANYBODY, OWN)
     asking.receive(encode(hello()))
     asking.forget(OTHER)
     asking.forget(OTHER)
@@ -59,7 +59,7 @@ def test_a_lost_node_is_reported_again() -> None:
 
 
 def test_what_was_not_asked_for_is_passed_over() -> None:
-    asking = Asking(Roles(WhatAmI.ROUTER.bit), OWN)
+    asking = ScoutClient(Roles(WhatAmI.ROUTER.bit), OWN)
     assert asking.receive(encode(hello(whatami=WhatAmI.PEER))) is None
     assert asking.receive(encode(hello(zid=OWN))) is None
     assert asking.receive(scout()) is None
@@ -67,19 +67,19 @@ def test_what_was_not_asked_for_is_passed_over() -> None:
 
 
 def test_without_an_id_of_its_own_it_may_find_anybody() -> None:
-    assert Asking(ANYBODY).receive(encode(hello(zid=OWN))) == hello(zid=OWN)
+    assert ScoutClient(ANYBODY).receive(encode(hello(zid=OWN))) == hello(zid=OWN)
 
 
 def test_a_node_without_locators_is_found_all_the_same() -> None:
     client = hello(whatami=WhatAmI.CLIENT, locators=())
-    assert Asking(ANYBODY).receive(encode(client)) == client
+    assert ScoutClient(ANYBODY).receive(encode(client)) == client
 
 
 def test_invented_nodes_do_not_fill_the_memory() -> None:
-    asking = Asking(ANYBODY)
-    for number in range(1, MAX_FOUND + 2):
+    asking = ScoutClient(ANYBODY)
+    for number in range(1, MAX_KNOWN_NODES + 2):
         asking.receive(encode(hello(zid=ZenohId(number))))
-    assert len(asking.found) == MAX_FOUND
+    assert len(asking.found) == MAX_KNOWN_NODES
     moved = hello(zid=ZenohId(1), locators=())
     assert asking.receive(encode(moved)) == moved
 
@@ -90,33 +90,33 @@ def test_invented_nodes_do_not_fill_the_memory() -> None:
 @pytest.mark.parametrize("whatami", WhatAmI)
 @pytest.mark.parametrize("what", range(1, 8))
 def test_answers_who_asks_for_its_role(whatami: WhatAmI, what: int) -> None:
-    asked = Answering(Identity(OWN, whatami)).is_asked(scout(what))
+    asked = ScoutResponder(Identity(OWN, whatami)).is_asked(scout(what))
     assert asked == bool(what & whatami.bit)
 
 
 def test_answers_as_eclipse_zenoh_does() -> None:
-    answering = Answering(Identity(ZenohId.parse("a0a1a2a3"), WhatAmI.ROUTER))
+    answering = ScoutResponder(Identity(ZenohId.parse("a0a1a2a3"), WhatAmI.ROUTER))
     hello = answering.hello([Locator("tcp/127.0.0.1:36871")])
     assert hello.hex() == "220930a3a2a1a001137463702f3132372e302e302e313a3336383731"  # captured
 
 
 def test_the_version_of_the_question_does_not_matter() -> None:
-    assert Answering(Identity(OWN, WhatAmI.PEER)).is_asked(scout(version=8))
+    assert ScoutResponder(Identity(OWN, WhatAmI.PEER)).is_asked(scout(version=8))
 
 
 def test_its_own_question_is_not_answered() -> None:
-    answering = Answering(Identity(OWN, WhatAmI.PEER))
+    answering = ScoutResponder(Identity(OWN, WhatAmI.PEER))
     assert not answering.is_asked(scout(zid=OWN))
     assert answering.is_asked(scout(zid=OTHER))
     assert not answering.is_asked(encode(hello()))
 
 
 def test_a_locator_too_long_to_say_is_left_out() -> None:
-    told = Answering(Identity(OWN, WhatAmI.PEER)).hello([Locator("unixsock-stream/" + "x" * 250), HERE])
+    told = ScoutResponder(Identity(OWN, WhatAmI.PEER)).hello([Locator("unixsock-stream/" + "x" * 250), HERE])
     assert decode_scouting(told) == hello(zid=OWN, whatami=WhatAmI.PEER)
 
 
 @pytest.mark.parametrize("datagram", [b"", b"\x01", b"\x22\x09", b"\x01\x09\x00", b"GET / HTTP/1.1", bytes(65507)])
 def test_bad_datagrams_are_passed_over(datagram: bytes) -> None:
-    assert not Answering(Identity(OWN, WhatAmI.PEER)).is_asked(datagram)
-    assert Asking(ANYBODY).receive(datagram) is None
+    assert not ScoutResponder(Identity(OWN, WhatAmI.PEER)).is_asked(datagram)
+    assert ScoutClient(ANYBODY).receive(datagram) is None

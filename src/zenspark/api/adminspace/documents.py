@@ -17,12 +17,12 @@ import msgspec
 from zenspark import __version__, build_kind
 from zenspark.key.match import intersects
 from zenspark.net.links.base import Link
-from zenspark.net.node.multicast import Seat
+from zenspark.net.node.multicast import GroupMemberInfo
 from zenspark.net.node.node import Neighbour, Node
 from zenspark.router import introspection
-from zenspark.router.face import Face, Kind, Region
-from zenspark.router.introspection import Holders
-from zenspark.router.linkstate.network import Network
+from zenspark.router.face import Face, DeclarationKind, Region
+from zenspark.router.introspection import OwnersByRole
+from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.linkstate.spanning_trees import DEFAULT_WEIGHT
 from zenspark.types.encoding import Encoding
 from zenspark.wire.values import WhatAmI, ZenohId
@@ -42,8 +42,8 @@ NORTH = "north"
 REGIONS = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
 """How eclipse-zenoh names where a neighbour stands; everybody who is not below is north."""
 
-DECLARED = {"subscriber": Kind.SUBSCRIBER, "queryable": Kind.QUERYABLE, "token": Kind.TOKEN}
-ASKED = {"publisher": Kind.SUBSCRIBER, "querier": Kind.QUERYABLE}
+DECLARED = {"subscriber": DeclarationKind.SUBSCRIBER, "queryable": DeclarationKind.QUERYABLE, "token": DeclarationKind.TOKEN}
+ASKED = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
 """Publishers ask for subscribers, queriers for queryables."""
 
 
@@ -101,7 +101,7 @@ class Reports:
 
     def _session(self, face: Face, neighbour: Neighbour) -> dict[str, Any]:
         peer, whatami = str(face.zid), face.whatami.text
-        if isinstance(neighbour, Seat):
+        if isinstance(neighbour, GroupMemberInfo):
             return {"group": neighbour.group, "links": [_ends(neighbour)], "peer": peer, "whatami": whatami}
         return {
             "links": [_ends(neighbour.link)],
@@ -192,7 +192,7 @@ class Reports:
     def _draw_neighbours(self, regions: tuple[Region, ...]) -> str:
         return _graph(dict(enumerate([str(self._node.identity.zid), *self._neighbours_in(regions)])), [])
 
-    def _draw_north(self, network: Network | None) -> str:
+    def _draw_north(self, network: RouterNetwork | None) -> str:
         """What a peer knows: its neighbours, and if it relays the network that they are in."""
         regions = (Region.PEER, Region.UPSTREAM)
         if network is None:
@@ -208,7 +208,7 @@ class Reports:
             if face.region in regions or (relays and face.relays and face.whatami is WhatAmI.PEER)
         ]
 
-    def _successors(self, network: Network) -> Iterator[tuple[str, Callable[[], Document]]]:
+    def _successors(self, network: RouterNetwork) -> Iterator[tuple[str, Callable[[], Document]]]:
         """For each tree and each router, the one beside us to which messages go."""
         known = sorted(network.nodes.values())
         for root in known:
@@ -218,19 +218,19 @@ class Reports:
                     yield key, partial(self._successor, key, network, root, to)
 
     @staticmethod
-    def _successor(key: str, network: Network, root: ZenohId, to: ZenohId) -> Document:
+    def _successor(key: str, network: RouterNetwork, root: ZenohId, to: ZenohId) -> Document:
         return as_json(key, str(network.successor(root, to)))
 
     # -- declarations
 
     def _declarations(self, asked: str) -> Iterator[Document]:
         for name, kind in DECLARED.items():
-            yield from self._holders(name, partial(introspection.declared, self._node.router, kind), asked)
+            yield from self._holders(name, partial(introspection.declared_keys, self._node.router, kind), asked)
         for name, kind in ASKED.items():
-            yield from self._holders(name, partial(introspection.asked, self._node.router, kind), asked)
+            yield from self._holders(name, partial(introspection.interested_keys, self._node.router, kind), asked)
 
-    def _holders(self, name: str, look_up: Callable[[str], dict[str, Holders]], asked: str) -> Iterator[Document]:
-        found: dict[str, Holders] = {}
+    def _holders(self, name: str, look_up: Callable[[str], dict[str, OwnersByRole]], asked: str) -> Iterator[Document]:
+        found: dict[str, OwnersByRole] = {}
         for rest in below(asked, f"{self.root}/{name}"):
             found.update(look_up(rest))
         for key, holders in found.items():
@@ -253,11 +253,11 @@ def _below(asked: list[str], prefix: list[str]) -> Iterator[list[str]]:
         yield from _below(asked[1:], prefix[1:])
 
 
-def _ends(link: Link | Seat) -> dict[str, str]:
+def _ends(link: Link | GroupMemberInfo) -> dict[str, str]:
     return {"dst": link.dst, "src": link.src}
 
 
-def _draw_network(network: Network, others: Sequence[str]) -> str:
+def _draw_network(network: RouterNetwork, others: Sequence[str]) -> str:
     """The graph of routers and relays, numbered as they are in our messages, then neighbours that are not in it."""
     numbers = {zid: number for number, zid in network.nodes.items()}
     edges = [(numbers[one], numbers[other], far) for one, other, far in network.edges]

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from zenspark.transport.counters import Arrivals, LossReason
+from zenspark.transport.counters import ReceiveCounters, LossReason
 from zenspark.wire.values import ZenohId
 
 logger = logging.getLogger("zenspark.net")
@@ -41,7 +41,7 @@ class DropReason(StrEnum):
     """So much waited for the link that the neighbour is given up."""
 
 
-LOSSES = {
+LOSS_TEXTS = {
     LossReason.INTERRUPTED: ("fragmented messages", "a new message began before the last fragment"),
     LossReason.FIRST_FRAGMENT_MISSING: ("fragmented messages", "the first fragment did not arrive"),
     LossReason.FRAGMENT_MISSING: ("fragmented messages", "a fragment in the middle did not arrive"),
@@ -53,7 +53,7 @@ LOSSES = {
     LossReason.SEQUENCE_GAP: ("frames", "sequence numbers were skipped"),
 }
 """What is counted, and why it is lost, as logs spell it."""
-DROPS = {
+DROP_TEXTS = {
     DropReason.CONGESTION: "the link was full",
     DropReason.BLOCKED: "the link ended, or took nothing for too long, while they waited for it",
     DropReason.UNRESPONSIVE: "in batches, counted once each, when the neighbour was given up as unresponsive",
@@ -64,7 +64,7 @@ DROPS = {
 R = TypeVar("R", LossReason, DropReason)
 
 
-class Totals(msgspec.Struct, frozen=True):
+class NeighbourTotals(msgspec.Struct, frozen=True):
     """The counters of one neighbour at one moment."""
 
     zid: ZenohId
@@ -79,8 +79,8 @@ class NeighbourCounters:
     def __init__(self, zid: ZenohId) -> None:
         self.zid = zid
         self._address = ""
-        self._past = Arrivals()
-        self._open: list[Arrivals] = []
+        self._past = ReceiveCounters()
+        self._open: list[ReceiveCounters] = []
         self._dropped: dict[DropReason, int] = {}
         self._lock = threading.Lock()
         self._lost_before: Mapping[LossReason, int] = {}
@@ -92,12 +92,12 @@ class NeighbourCounters:
         """Whether the neighbour has a link."""
         return bool(self._open)
 
-    def open(self, address: str, arrivals: Arrivals) -> None:
+    def open(self, address: str, arrivals: ReceiveCounters) -> None:
         """Count what comes over a new link, too."""
         self._address = address
         self._open.append(arrivals)
 
-    def close(self, arrivals: Arrivals) -> None:
+    def close(self, arrivals: ReceiveCounters) -> None:
         """Keep what came over a link that ended."""
         self._open.remove(arrivals)
         self._past.add(arrivals)
@@ -108,27 +108,27 @@ class NeighbourCounters:
             self._dropped[reason] = self._dropped.get(reason, 0) + count
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> NeighbourTotals:
         """All counted so far."""
-        arrivals = Arrivals()
+        arrivals = ReceiveCounters()
         for each in (self._past, *self._open):
             arrivals.add(each)
-        return Totals(self.zid, arrivals.received, arrivals.lost, dict(self._dropped))
+        return NeighbourTotals(self.zid, arrivals.received, arrivals.lost, dict(self._dropped))
 
     def report(self) -> None:
         """Log what was lost and dropped since the last report, one line per reason."""
         totals = self.totals
         who = f"{self.zid} ({self._address}) in the last {REPORT_SECONDS:g} s"
-        for loss, count in _since(totals.lost, self._lost_before):
-            what, why = LOSSES[loss]
+        for loss, count in _increases(totals.lost, self._lost_before):
+            what, why = LOSS_TEXTS[loss]
             logger.warning("lost %d %s from %s: %s; %d in all", count, what, who, why, totals.lost[loss])
-        for drop, count in _since(totals.dropped, self._dropped_before):
+        for drop, count in _increases(totals.dropped, self._dropped_before):
             in_all = totals.dropped[drop]
-            logger.warning("dropped %d messages to %s: %s; %d in all", count, who, DROPS[drop], in_all)
+            logger.warning("dropped %d messages to %s: %s; %d in all", count, who, DROP_TEXTS[drop], in_all)
         self._lost_before, self._dropped_before = totals.lost, totals.dropped
 
 
-def _since(now: Mapping[R, int], before: Mapping[R, int]) -> list[tuple[R, int]]:
+def _increases(now: Mapping[R, int], before: Mapping[R, int]) -> list[tuple[R, int]]:
     """By how much each count has grown, of those that have."""
     return [(reason, count - before.get(reason, 0)) for reason, count in now.items() if count > before.get(reason, 0)]
 
@@ -158,12 +158,12 @@ class CounterRegistry:
         """Whether the loop will log what was lost and dropped."""
 
     @property
-    def totals(self) -> list[Totals]:
+    def totals(self) -> list[NeighbourTotals]:
         """The counters of each neighbour; from any thread."""
         with self._lock:
             return [counters.totals for counters in self._neighbours.values()]
 
-    def open(self, zid: ZenohId, address: str, arrivals: Arrivals) -> NeighbourCounters:
+    def open(self, zid: ZenohId, address: str, arrivals: ReceiveCounters) -> NeighbourCounters:
         """Count for a neighbour over a new link."""
         counters = self._latest(zid)
         counters.open(address, arrivals)
@@ -172,7 +172,7 @@ class CounterRegistry:
             self._report_later()
         return counters
 
-    def close(self, zid: ZenohId, arrivals: Arrivals) -> None:
+    def close(self, zid: ZenohId, arrivals: ReceiveCounters) -> None:
         """End counting over a link, and log what was not logged yet."""
         counters = self._latest(zid)
         counters.close(arrivals)

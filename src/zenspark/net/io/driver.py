@@ -1,7 +1,7 @@
 """Driver: pumps one Connection over one Link. The only place where bytes are read from or written to a link.
 
-Reading happens in the loop. Writing happens in whatever thread has something to say: that half is the `Speaker`. What
-does not depend on the machine that is pumped, a connection with one node or a group of many, is the `Pump`.
+Reading happens in the loop. Writing happens in whatever thread has something to say: that half is the `LinkWriter`. What
+does not depend on the machine that is pumped, a connection with one node or a group of many, is the `LinkDriver`.
 
 The end has two steps. First the session ends: its owner is told, nobody says anything more. Then the link lingers, so
 that what was said before and the farewell arrive: it is written, and its direction ended, so that two that close at
@@ -21,26 +21,26 @@ from typing import Protocol
 from zenspark.errors import CloseReason, LinkError
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.waiters import Waiters
-from zenspark.net.io.writer import Patience, Speaker, Voice
-from zenspark.net.links.base import NOTHING, Link
-from zenspark.net.loop.event_loop import Loop, Timer, sever
-from zenspark.net.loop.read_coalescing import Flow
-from zenspark.transport.connection import Connection, Event, Say, State
+from zenspark.net.io.writer import WriterSettings, LinkWriter, HasOutbox
+from zenspark.net.links.base import WOULD_BLOCK, Link
+from zenspark.net.loop.event_loop import EventLoop, Timer, detach_after_fork
+from zenspark.net.loop.read_coalescing import ReadCoalescer
+from zenspark.transport.connection import Connection, Event, Send, ConnectionState
 from zenspark.transport.handshake import Opened
-from zenspark.transport.receiver import Closed, Pushes
+from zenspark.transport.receiver import Closed, PushRun
 
 logger = logging.getLogger("zenspark.net")
 
-SMALL = 1024
+MAX_REPLY_BYTES = 1024
 """Bytes up to which what comes may be part of an exchange, in which whoever asks waits for the answer."""
-MAX_LINGERS = 10
+MAX_LINGER_EXTENSIONS = 10
 """How often a link that has ended may go on because something of what waits was taken: a peer that reads byte by byte
 must not keep it all in memory."""
-READS = 16
+MAX_READS_PER_TURN = 16
 """How often a link that has more to read may be read before the others get their turn."""
 
 
-class Pumped(Voice, Protocol):
+class TransportMachine(HasOutbox, Protocol):
     """The machine that is pumped."""
 
     def close(self, reason: CloseReason, text: str) -> Closed:
@@ -53,20 +53,20 @@ class Pumped(Voice, Protocol):
         """When it has something to do by itself."""
 
 
-class Pump(Speaker):
+class LinkDriver(LinkWriter):
     """One link and the machine that runs over it."""
 
-    connection: Pumped
+    connection: TransportMachine
 
-    def __init__(self, loop: Loop, link: Link, connection: Pumped, patience: Patience) -> None:
+    def __init__(self, loop: EventLoop, link: Link, connection: TransportMachine, patience: WriterSettings) -> None:
         super().__init__(loop, link, connection, patience)
         self.is_released = False
         """Whether the link is closed too."""
-        self.on_released: Callable[[Pump], None] | None = None
+        self.on_released: Callable[[LinkDriver], None] | None = None
         """Whom to tell of that, in the loop."""
-        self.on_room: Callable[[Pump], None] | None = None
+        self.on_room: Callable[[LinkDriver], None] | None = None
         """Whom to tell, in the loop, when the link has taken what waited."""
-        self.on_residue: Callable[[Pump], None] | None = None
+        self.on_residue: Callable[[LinkDriver], None] | None = None
         """Whom to tell, in the loop, that the link did not take all it was offered; maybe again and again."""
         self.received = 0
         """How many bytes were read so far."""
@@ -95,7 +95,7 @@ class Pump(Speaker):
 
     def _on_readable(self) -> None:
         try:
-            for _ in range(READS):
+            for _ in range(MAX_READS_PER_TURN):
                 if self._closed or self._paused or not self._read() or not self.link.has_buffered:
                     return
         except LinkError as error:
@@ -158,7 +158,7 @@ class Pump(Speaker):
         if is_lost:
             self._release()
         else:
-            self._linger_on(MAX_LINGERS)
+            self._linger_on(MAX_LINGER_EXTENSIONS)
             self._linger()
 
     def _linger_on(self, times: int) -> None:
@@ -194,9 +194,9 @@ class Pump(Speaker):
     def _discard(self) -> bool:
         """Throw away what is there; whether it was the end."""
         room = memoryview(bytearray(1 << 16))
-        for _ in range(READS):
+        for _ in range(MAX_READS_PER_TURN):
             count = self.link.recv_into(room)
-            if count in (0, NOTHING):
+            if count in (0, WOULD_BLOCK):
                 return count == 0
         return False
 
@@ -218,13 +218,13 @@ class Pump(Speaker):
         self._stem()
         self._release()
 
-    def sever(self) -> None:
+    def detach_after_fork(self) -> None:
         """In a forked child, which has only a copy of the link: say nothing more on it."""
         self._closed = self.is_released = True
         self._stem()
         self._lock = threading.Lock()
         self._waiters = Waiters()
-        sever(self.link)
+        detach_after_fork(self.link)
 
     # -- from any thread: listening
 
@@ -284,29 +284,29 @@ class Pump(Speaker):
             self.on_room(self)
 
 
-class Driver(Pump):
+class ConnectionDriver(LinkDriver):
     """One link and the connection that runs over it. `owner` handles its events, in the loop."""
 
     connection: Connection
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EventLoop,
         link: Link,
         connection: Connection,
-        owner: Callable[[Driver, Event], None],
-        patience: Patience = Patience(),  # noqa: B008 - frozen
+        owner: Callable[[ConnectionDriver, Event], None],
+        patience: WriterSettings = WriterSettings(),  # noqa: B008 - frozen
     ) -> None:
         super().__init__(loop, link, connection, patience)
         self._owner = owner
         self._spoken = 0
         """How much was said here when a small message came last: more since then makes the next one an answer."""
-        self._flow = Flow()
+        self._flow = ReadCoalescer()
 
     @property
     def is_open(self) -> bool:
         """Whether there is a session."""
-        return not self._closed and self.connection.state is State.OPEN
+        return not self._closed and self.connection.state is ConnectionState.OPEN
 
     # -- in the loop
 
@@ -330,7 +330,7 @@ class Driver(Pump):
         """Read once; False if there was nothing."""
         room = self.connection.buffer()
         count = self.link.recv_into(room[self._prefix :])
-        if count == NOTHING:
+        if count == WOULD_BLOCK:
             return False
         if not count:
             self._end(self.connection.receive_eof())
@@ -343,7 +343,7 @@ class Driver(Pump):
             self._handle(event)
         if self._flow.deserves_rest(count, len(room), self._taken, now):
             self.loop.rest()
-        elif count < SMALL and self._taken != self._spoken:
+        elif count < MAX_REPLY_BYTES and self._taken != self._spoken:
             self._spoken = self._taken
             self.loop.looking.expect()
         return True
@@ -354,9 +354,9 @@ class Driver(Pump):
 
     def _handle(self, event: Event) -> None:
         match event:
-            case Pushes():
+            case PushRun():
                 self._owner(self, event)
-            case Say(batch):
+            case Send(batch):
                 with self._lock:
                     self._write([batch])
             case Closed():

@@ -17,42 +17,42 @@ from functools import partial
 
 from zenspark.errors import CloseReason
 from zenspark.net.io.counters import DropReason
-from zenspark.net.io.driver import Pump
-from zenspark.net.io.writer import BEHIND, Patience
-from zenspark.net.loop.event_loop import Loop, Timer
-from zenspark.router.routing.forwarding import Share
-from zenspark.transport.receiver import Pushes
+from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.writer import BACKLOG_LIMIT_BYTES, WriterSettings
+from zenspark.net.loop.event_loop import EventLoop, Timer
+from zenspark.router.routing.forwarding import PeerPlan
+from zenspark.transport.receiver import PushRun
 from zenspark.wire.columns import NO_LANE
 from zenspark.wire.messages import NetworkMessage, Push
 from zenspark.wire.values import Congestion
 
-MAX_SILENT_BACKLOG = 2 * BEHIND
+MAX_STALLED_BACKLOG_BYTES = 2 * BACKLOG_LIMIT_BYTES
 """Bytes that may wait for a link that takes nothing, if nobody waits for it: a little more than droppable publications
 fill it with, so that a subscriber that pauses for a while misses those, and keeps its session."""
-MAX_TOTAL_BACKLOG = 1 << 28
+MAX_TOTAL_BACKLOG_BYTES = 1 << 28
 """Bytes that may wait for all such links together: beyond, each that takes nothing is given up."""
 
 
-Part = tuple[int, int, bytes]
+RowRange = tuple[int, int, bytes]
 """Rows `start` to `stop`, and for each of their shapes the lane in which they go on."""
 
 
-class HoldingBack:
+class RelayBackpressure:
     """Which links are behind with what was passed on to them, and which are not read because of that."""
 
-    def __init__(self, loop: Loop, patience: Patience) -> None:
+    def __init__(self, loop: EventLoop, patience: WriterSettings) -> None:
         self._loop = loop
         self._patience = patience
-        self._waiting: dict[Pump, set[Pump]] = {}
+        self._waiting: dict[LinkDriver, set[LinkDriver]] = {}
         """The links that are behind, and those that are not read until they have room."""
-        self._firsts: dict[Pump, set[Pump]] = {}
+        self._firsts: dict[LinkDriver, set[LinkDriver]] = {}
         """The links that are behind, and those from which a publication with BlockFirst waits there."""
-        self._looks: dict[Pump, Timer] = {}
+        self._looks: dict[LinkDriver, Timer] = {}
         """The links for which something waits, and when to look whether they took any of it."""
-        self._exempt: set[Pump] = set()
+        self._exempt: set[LinkDriver] = set()
         """Links that are read although others are behind: perhaps they take nothing because they are not read."""
 
-    def passes(self, source: Pump | None, target: Pump, message: NetworkMessage) -> bool:
+    def passes(self, source: LinkDriver | None, target: LinkDriver, message: NetworkMessage) -> bool:
         """Whether a message still goes to a link that is behind; its source is not read any more if it has one."""
         if source is None:
             return True
@@ -62,7 +62,7 @@ class HoldingBack:
         self.hold(source, target)
         return True
 
-    def _may_drop(self, source: Pump, target: Pump, congestion: Congestion) -> bool:
+    def _may_drop(self, source: LinkDriver, target: LinkDriver, congestion: Congestion) -> bool:
         """Whether a publication for a link that is behind is dropped; the first with BlockFirst waits from now on."""
         if congestion is not Congestion.BLOCK_FIRST:
             return congestion is Congestion.DROP
@@ -71,12 +71,12 @@ class HoldingBack:
         sources.add(source)
         return is_second
 
-    def sharing(self, source: Pump, target: Pump, share: Share, pushes: Pushes) -> Sequence[Part]:
+    def sharing(self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun) -> Sequence[RowRange]:
         """Which rows may go on now of a neighbour's share of publications in columns."""
         if not target.is_behind:
             return ((pushes.start, pushes.stop, bytes(share.lanes)),)
         first = self._first(source, target, share, pushes)
-        dropped = _dropped(share, pushes) - (first is not None)
+        dropped = _count_droppable(share, pushes) - (first is not None)
         if dropped:
             target.drop(DropReason.CONGESTION, dropped)
         if first is not None or any(lane != NO_LANE for lane in share.blocking):
@@ -87,7 +87,7 @@ class HoldingBack:
         lanes = bytes(share.lanes[index] if index in share.firsts else lane for index, lane in enumerate(blocking))
         return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, blocking))
 
-    def _first(self, source: Pump, target: Pump, share: Share, pushes: Pushes) -> int | None:
+    def _first(self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun) -> int | None:
         """The row with BlockFirst that waits from now on, if none does already."""
         shapes = pushes.columns.shape
         rows = range(pushes.start, pushes.stop) if share.firsts else ()
@@ -96,7 +96,7 @@ class HoldingBack:
             return None
         return first
 
-    def hold(self, source: Pump, target: Pump) -> None:
+    def hold(self, source: LinkDriver, target: LinkDriver) -> None:
         """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
         sources = self._waiting.setdefault(target, set())
         self.look_after(target)
@@ -104,14 +104,14 @@ class HoldingBack:
             sources.add(source)
             source.pause(target)
 
-    def let_go(self, target: Pump) -> None:
+    def let_go(self, target: LinkDriver) -> None:
         """A neighbour has room."""
         for source in self._waiting.pop(target, ()):
             source.resume(target)
         self._firsts.pop(target, None)
         self._exempt.discard(target)
 
-    def leave(self, pump: Pump) -> None:
+    def leave(self, pump: LinkDriver) -> None:
         """A link has ended: nobody waits for it, and nobody is held back on it."""
         self.let_go(pump)
         look = self._looks.pop(pump, None)
@@ -120,17 +120,17 @@ class HoldingBack:
         for sources in (*self._waiting.values(), *self._firsts.values()):
             sources.discard(pump)
 
-    def look_after(self, target: Pump) -> None:
+    def look_after(self, target: LinkDriver) -> None:
         """See to it that a link takes what waits for it, or is given up."""
         if target not in self._looks:
             self._look_later(target, halves=0)
 
-    def _look_later(self, target: Pump, halves: int) -> None:
+    def _look_later(self, target: LinkDriver, halves: int) -> None:
         """Look after half of `wait_before_close`, at a link that has taken nothing for so many halves."""
         look = partial(self._look, target, target.taken, halves + 1)
         self._looks[target] = self._loop.call_at(self._loop.now() + self._patience.block / 2, look)
 
-    def _look(self, target: Pump, taken: int, halves: int) -> None:
+    def _look(self, target: LinkDriver, taken: int, halves: int) -> None:
         del self._looks[target]
         target.offer_again()
         if not target.backlog:
@@ -145,7 +145,7 @@ class HoldingBack:
             return
         self._look_later(target, halves)
 
-    def _read_again(self, pump: Pump) -> None:
+    def _read_again(self, pump: LinkDriver) -> None:
         """Read from a link that takes nothing: it may be waiting for that."""
         self._exempt.add(pump)
         for target, sources in self._waiting.items():
@@ -153,12 +153,12 @@ class HoldingBack:
                 sources.discard(pump)
                 pump.resume(target)
 
-    def _must_go(self, target: Pump) -> bool:
+    def _must_go(self, target: LinkDriver) -> bool:
         total = target.backlog + sum(pump.backlog for pump in self._looks)
-        return target in self._waiting or target.backlog > MAX_SILENT_BACKLOG or total > MAX_TOTAL_BACKLOG
+        return target in self._waiting or target.backlog > MAX_STALLED_BACKLOG_BYTES or total > MAX_TOTAL_BACKLOG_BYTES
 
 
-def _dropped(share: Share, pushes: Pushes) -> int:
+def _count_droppable(share: PeerPlan, pushes: PushRun) -> int:
     """How many rows of a share may be dropped."""
     shapes = {index for index, lane in enumerate(share.lanes) if lane != share.blocking[index]}
     if len(shapes) == len(share.lanes):

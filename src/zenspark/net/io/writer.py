@@ -27,8 +27,8 @@ from zenspark.errors import LinkError, ZError
 from zenspark.net.io.counters import DropReason, NeighbourCounters
 from zenspark.net.io.waiters import Waiters
 from zenspark.net.links.base import Link
-from zenspark.net.loop.event_loop import Loop, hand_over, in_callback
-from zenspark.transport.outbox import ATOMIC, Outbox
+from zenspark.net.loop.event_loop import EventLoop, yield_leadership, in_callback
+from zenspark.transport.outbox import GIL_ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import EXPRESS, Relay, Rows
 from zenspark.wire.declare import replace
@@ -37,19 +37,19 @@ from zenspark.wire.values import Congestion, QoS
 
 logger = logging.getLogger("zenspark.net")
 
-BEHIND = 1 << 22
+BACKLOG_LIMIT_BYTES = 1 << 22
 """Bytes that wait for a link when it counts as behind: whoever is not made to wait must stop adding to them."""
-RUN = 1 << 18
+WRITE_CHUNK_BYTES = 1 << 18
 """Bytes written in one go when there are many: the kernel takes them faster than batch by batch."""
-MAX_BACKLOG = 1 << 25
+MAX_BACKLOG_BYTES = 1 << 25
 """Bytes that may wait for a link at most, unless configured otherwise; beyond, the neighbour is given up."""
-BATCHES_AT_ONCE = 16
+MAX_FORWARDED_BATCHES_PER_WRITE = 16
 """Batches of publications passed on that are filled before they are written: names of keys may make them many."""
-LOOK_AGAIN = 0.05
+RECHECK_SECONDS = 0.05
 """Seconds after which who waits for room looks for itself: the loop may be busy, though it should not be."""
 
 
-class Patience(msgspec.Struct, frozen=True):
+class WriterSettings(msgspec.Struct, frozen=True):
     """How long to wait for what, in seconds; protocol.md section 7.4."""
 
     drop_after: float = 0.001
@@ -62,11 +62,11 @@ class Patience(msgspec.Struct, frozen=True):
     """for a batch to fill up, with somebody who fills one after the other"""
     linger: float = 1.0
     """for the other side to take what was said last, once the session has ended"""
-    max_backlog: int = MAX_BACKLOG
+    max_backlog: int = MAX_BACKLOG_BYTES
     """how many bytes may wait for a link"""
 
 
-class Hurry(threading.local):
+class NonBlocking(threading.local):
     """`with hurry:` what this thread says does not wait for room: it looked for that before, or does without."""
 
     on = False
@@ -78,10 +78,10 @@ class Hurry(threading.local):
         self.on = False
 
 
-hurry = Hurry()
+nonblocking = NonBlocking()
 
 
-class Voice(Protocol):
+class HasOutbox(Protocol):
     """The machine that speaks: a connection or a group."""
 
     @property
@@ -92,10 +92,10 @@ class Voice(Protocol):
         """Something was written."""
 
 
-class Speaker(ABC):
+class LinkWriter(ABC):
     """Says things over one link."""
 
-    def __init__(self, loop: Loop, link: Link, connection: Voice, patience: Patience) -> None:
+    def __init__(self, loop: EventLoop, link: Link, connection: HasOutbox, patience: WriterSettings) -> None:
         self.loop = loop
         self.link = link
         self.connection = connection
@@ -149,7 +149,7 @@ class Speaker(ABC):
     @property
     def is_behind(self) -> bool:
         """Whether so much waits for the link that nobody should say more who can help it."""
-        return self._backlog > BEHIND
+        return self._backlog > BACKLOG_LIMIT_BYTES
 
     @property
     def backlog(self) -> int:
@@ -236,7 +236,7 @@ class Speaker(ABC):
                 batches += 1
                 if is_express:
                     self._write(outbox.take())
-                if batches % BATCHES_AT_ONCE == 0:
+                if batches % MAX_FORWARDED_BATCHES_PER_WRITE == 0:
                     self._write(outbox.take_ready())
                     if self._backlog > self._patience.max_backlog:
                         self._overflow()
@@ -292,7 +292,7 @@ class Speaker(ABC):
 
     def _let_flow(self, outbox: Outbox) -> None:
         """Let a run of messages go on without us, if all it needs is to be written a little later."""
-        outbox.flows = ATOMIC and self._flush_due and not (self._residue or self._said or self._closed)
+        outbox.flows = GIL_ATOMIC and self._flush_due and not (self._residue or self._said or self._closed)
 
     def put_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
         """Say all rows, as batches of their own, written at once; False if some were dropped: the last of them.
@@ -323,7 +323,7 @@ class Speaker(ABC):
     def _run_room(self) -> bytearray:
         """Memory for a run of batches: the same again and again, unless some of it may still wait for the link."""
         if self._run is None or self._residue:
-            self._run = bytearray(RUN)
+            self._run = bytearray(WRITE_CHUNK_BYTES)
         return self._run
 
     def wait_for_room(self, congestion: Congestion) -> bool:
@@ -367,7 +367,7 @@ class Speaker(ABC):
             return True  # the loop never waits: what it has to say is bounded by what it hears
         if self._offer_again():
             return True
-        if hurry.on:
+        if nonblocking.on:
             return congestion is Congestion.BLOCK
         if congestion is Congestion.BLOCK:
             return self._block()
@@ -422,10 +422,10 @@ class Speaker(ABC):
 
     def _wait_on(self) -> bool:
         """Wait as long as the peer takes anything."""
-        hand_over()
+        yield_leadership()
         taken, deadline = self._taken, time.monotonic() + self._patience.block
         while not self._has_room():
-            self._waiters.wait_for(self._has_room, min(LOOK_AGAIN, self._patience.block))
+            self._waiters.wait_for(self._has_room, min(RECHECK_SECONDS, self._patience.block))
             if self._has_room() or self._offer_again():
                 break
             now = time.monotonic()

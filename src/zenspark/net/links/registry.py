@@ -21,7 +21,7 @@ LOGGER = logging.getLogger("zenspark.net")
 SOCKET_OPTIONS = frozenset({"so_sndbuf", "so_rcvbuf", "dscp", "iface", "bind"})
 
 
-class Protocol(msgspec.Struct, frozen=True):
+class LinkProtocol(msgspec.Struct, frozen=True):
     """Links of one kind: which module of this package makes them, and which options they have."""
 
     module: str
@@ -39,11 +39,11 @@ class Protocol(msgspec.Struct, frozen=True):
 
 
 PROTOCOLS: Final = {
-    "tcp": Protocol("tcp", SOCKET_OPTIONS),
-    "tls": Protocol("tls", SOCKET_OPTIONS | TLS_OPTIONS),
-    "udp": Protocol("udp", SOCKET_OPTIONS),
-    "ws": Protocol("websocket", SOCKET_OPTIONS),
-    "unixsock-stream": Protocol("unix", frozenset({"file_access_mask"})),
+    "tcp": LinkProtocol("tcp", SOCKET_OPTIONS),
+    "tls": LinkProtocol("tls", SOCKET_OPTIONS | TLS_OPTIONS),
+    "udp": LinkProtocol("udp", SOCKET_OPTIONS),
+    "ws": LinkProtocol("websocket", SOCKET_OPTIONS),
+    "unixsock-stream": LinkProtocol("unix", frozenset({"file_access_mask"})),
 }
 """Every protocol spoken between two nodes."""
 GROUP_OPTIONS = frozenset({"iface", "ttl", "join"})
@@ -59,13 +59,13 @@ def listen(endpoint: Endpoint) -> Listener:
     return _protocol(endpoint).listen(endpoint)
 
 
-def join(endpoint: Endpoint) -> multicast.Group:
+def join(endpoint: Endpoint) -> multicast.MulticastLink:
     """Join a multicast group."""
     _check_options(endpoint, GROUP_OPTIONS)
     return multicast.join(endpoint)
 
 
-def _protocol(endpoint: Endpoint) -> Protocol:
+def _protocol(endpoint: Endpoint) -> LinkProtocol:
     protocol = PROTOCOLS.get(endpoint.protocol)
     if protocol is None:
         raise endpoint.error(f"has a protocol that is not one of {', '.join(PROTOCOLS)}")

@@ -15,19 +15,19 @@ import msgspec
 
 from zenspark.errors import UsageError
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.node.connector import Attempt
+from zenspark.net.node.connector import ConnectAttempt
 from zenspark.net.node.node import Node
 from zenspark.net.node.scouting import Responder, Scouter, ScoutingSettings, open_responders
-from zenspark.router.linkstate.gossip import Found
+from zenspark.router.linkstate.gossip import DiscoveredNode
 from zenspark.wire.values import Roles, WhatAmI, ZenohId
 
 logger = logging.getLogger("zenspark.net")
 
-MAX_ATTEMPTS = 16
+MAX_CONCURRENT_ATTEMPTS = 16
 """How many nodes are tried at once: a flood of invented ones must not become a flood of threads."""
 
 
-class Autoconnect(msgspec.Struct, frozen=True):
+class AutoconnectPolicy(msgspec.Struct, frozen=True):
     """Whom to connect to when found: nodes of these roles, and of some of them only those with a smaller id.
 
     Two nodes that find each other would both connect; with the second rule only one does.
@@ -36,7 +36,7 @@ class Autoconnect(msgspec.Struct, frozen=True):
     roles: Roles = Roles(0)
     only_smaller: Roles = Roles(0)
 
-    def wants(self, own: ZenohId, found: Found) -> bool:
+    def wants(self, own: ZenohId, found: DiscoveredNode) -> bool:
         """Whether this node should connect to that one."""
         bit = found.whatami.bit
         return bool(self.roles & bit) and not (self.only_smaller & bit and own < found.zid)
@@ -49,7 +49,7 @@ class Discovery:
         self._node = node
         self._endpoint_of = endpoint_of
         self._is_single = is_single
-        self._scouted = self._gossiped = Autoconnect()
+        self._scouted = self._gossiped = AutoconnectPolicy()
         self._responders: list[Responder] = []
         self._scouter: Scouter | None = None
         self._trying: set[ZenohId] = set()
@@ -64,7 +64,7 @@ class Discovery:
         for responder in self._responders:
             self._node.loop.call_soon(lambda responder=responder: self._listen(responder))  # type: ignore[misc]
 
-    def scout(self, settings: ScoutingSettings, autoconnect: Autoconnect) -> None:
+    def scout(self, settings: ScoutingSettings, autoconnect: AutoconnectPolicy) -> None:
         """Look for others in a multicast group."""
         if not autoconnect.roles:
             return
@@ -72,7 +72,7 @@ class Discovery:
         self._scouter = Scouter(settings, autoconnect.roles, self._node.identity.zid)
         self._node.loop.call_soon(self._begin_scouting)
 
-    def gossip(self, autoconnect: Autoconnect) -> None:
+    def gossip(self, autoconnect: AutoconnectPolicy) -> None:
         """Connect to nodes that neighbours tell of."""
         self._gossiped = autoconnect
         self._node.on_found = lambda found: self._consider(found, self._gossiped)
@@ -111,9 +111,9 @@ class Discovery:
     def _take_answers(self) -> None:
         assert self._scouter is not None
         for hello in self._scouter.handle(self._node.loop.now()):
-            self._consider(Found(hello.zid, hello.whatami, hello.locators), self._scouted)
+            self._consider(DiscoveredNode(hello.zid, hello.whatami, hello.locators), self._scouted)
 
-    def _consider(self, found: Found, autoconnect: Autoconnect) -> None:
+    def _consider(self, found: DiscoveredNode, autoconnect: AutoconnectPolicy) -> None:
         """Connect to a node, if it is one to connect to."""
         node = self._node
         if node.is_closed or found.zid == node.identity.zid or not autoconnect.wants(node.identity.zid, found):
@@ -121,7 +121,7 @@ class Discovery:
         if self._is_single and found.whatami is WhatAmI.CLIENT:
             return
         with self._lock:
-            busy = found.zid in self._trying or len(self._trying) >= (1 if self._is_single else MAX_ATTEMPTS)
+            busy = found.zid in self._trying or len(self._trying) >= (1 if self._is_single else MAX_CONCURRENT_ATTEMPTS)
             if not busy and not self._is_content(found.zid):
                 self._trying.add(found.zid)
                 threading.Thread(target=self._connect, args=(found,), name="zenspark-found", daemon=True).start()
@@ -134,7 +134,7 @@ class Discovery:
 
     # -- in a thread of its own
 
-    def _connect(self, found: Found) -> None:
+    def _connect(self, found: DiscoveredNode) -> None:
         """Try one locator after the other."""
         node = self._node
         try:
@@ -142,7 +142,7 @@ class Discovery:
                 if node.is_closed:
                     return
                 try:
-                    attempt = Attempt(node, self._endpoint_of(locator.text), found.zid)
+                    attempt = ConnectAttempt(node, self._endpoint_of(locator.text), found.zid)
                 except UsageError as error:
                     logger.debug("%s cannot be used: %s", locator.text, error)
                     continue

@@ -14,43 +14,43 @@ from typing import Protocol
 import msgspec
 
 from zenspark.errors import LinkError
-from zenspark.net.io.driver import Pump
-from zenspark.net.io.writer import Patience
+from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.writer import WriterSettings
 from zenspark.net.links import registry
-from zenspark.net.links.base import NOTHING
+from zenspark.net.links.base import WOULD_BLOCK
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.multicast import Group as GroupLink
-from zenspark.net.loop.event_loop import Loop
+from zenspark.net.links.multicast import MulticastLink as GroupLink
+from zenspark.net.loop.event_loop import EventLoop
 from zenspark.router.face import Face
 from zenspark.router.router import Router
-from zenspark.transport.connection import Say
-from zenspark.transport.counters import Arrivals
+from zenspark.transport.connection import Send
+from zenspark.transport.counters import ReceiveCounters
 from zenspark.transport.handshake import PATCH
-from zenspark.transport.multicast import Announce, Arrived, Departed, Group, GroupEvent, Heard, Member, Refused
-from zenspark.transport.receiver import Closed, Pushes, Received, Rejected
+from zenspark.transport.multicast import JoinDue, MemberJoined, MemberLeft, MulticastLink, GroupEvent, MemberEvent, Member, MemberRefused
+from zenspark.transport.receiver import Closed, PushRun, MessageReceived, MessageRejected
 from zenspark.wire.messages import NetworkMessage
 
 logger = logging.getLogger("zenspark.net")
 
-OFFER_AGAIN = 0.001
+WRITE_RETRY_SECONDS = 0.001
 """Seconds until a network that took nothing is offered it again: a group's descriptor does not tell when it would."""
-JOIN_AGAIN = 1.0
+REJOIN_SECONDS = 1.0
 """Seconds until a group that was lost is joined again."""
 
 
-class GroupDriver(Pump):
+class GroupDriver(LinkDriver):
     """Pumps a group machine over the link of a group. `owner` handles its events, in the loop."""
 
-    connection: Group
+    connection: MulticastLink
     link: GroupLink
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EventLoop,
         link: GroupLink,
-        group: Group,
+        group: MulticastLink,
         owner: Callable[[GroupEvent | Closed], None],
-        patience: Patience,
+        patience: WriterSettings,
     ) -> None:
         super().__init__(loop, link, group, patience)
         self._owner = owner
@@ -64,7 +64,7 @@ class GroupDriver(Pump):
 
     def _read(self) -> bool:
         size, sender = self.link.recv_from(self.connection.buffer())
-        if size == NOTHING:
+        if size == WOULD_BLOCK:
             return False
         self.received += size
         for event in self.connection.receive(sender, size, self.loop.now()):
@@ -86,10 +86,10 @@ class GroupDriver(Pump):
 
     def _handle(self, event: GroupEvent) -> None:
         match event:
-            case Say(batch):
+            case Send(batch):
                 with self._lock:
                     self._write([batch])
-            case Announce():
+            case JoinDue():
                 with self._lock:
                     self._stem()  # or publishers would go on between the two
                     self._write([*self.connection.outbox.take(), self.connection.announcement(self.loop.now())])
@@ -100,7 +100,7 @@ class GroupDriver(Pump):
         if not self._closed:
             self.loop.watch(self.link, None if self._paused else self._on_readable)
             if self._residue:
-                self.loop.call_at(self.loop.now() + OFFER_AGAIN, self._on_writable)
+                self.loop.call_at(self.loop.now() + WRITE_RETRY_SECONDS, self._on_writable)
 
     def _on_writable(self) -> None:
         super()._on_writable()
@@ -108,7 +108,7 @@ class GroupDriver(Pump):
             self._watch()
 
 
-class Seat(msgspec.Struct, frozen=True):
+class GroupMemberInfo(msgspec.Struct, frozen=True):
     """How one member of a group is heard: what a link would tell of a neighbour with a session of its own."""
 
     src: str
@@ -116,20 +116,20 @@ class Seat(msgspec.Struct, frozen=True):
     group: str
     mtu: int
     is_qos: bool
-    arrivals: Arrivals
+    arrivals: ReceiveCounters
 
 
-class Host(Protocol):
+class GroupHost(Protocol):
     """The node a gathering belongs to. Everything but `gone` is called with its lock, all of it in the loop."""
 
-    loop: Loop
+    loop: EventLoop
     router: Router
 
     @property
     def lock(self) -> AbstractContextManager[object]:
         """Guards the router."""
 
-    def came(self, face: Face, driver: Pump, seat: Seat | None = None) -> None:
+    def came(self, face: Face, driver: LinkDriver, seat: GroupMemberInfo | None = None) -> None:
         """A group can be spoken to, or a member heard, who has a seat."""
 
     def left(self, face: Face) -> None:
@@ -138,20 +138,20 @@ class Host(Protocol):
     def hear(self, face: Face, message: NetworkMessage, reliable: bool) -> object:
         """A member said something."""
 
-    def hear_pushes(self, face: Face, pushes: Pushes) -> None:
+    def hear_pushes(self, face: Face, pushes: PushRun) -> None:
         """A member published something."""
 
-    def reject(self, face: Face, rejected: Rejected) -> None:
+    def reject(self, face: Face, rejected: MessageRejected) -> None:
         """A member sent what must not be processed."""
 
-    def gone(self, gathering: Gathering) -> None:
+    def gone(self, gathering: MulticastSession) -> None:
         """The group is left, except for what is still to be written."""
 
 
-class Gathering:
+class MulticastSession:
     """One group that a node has joined. `begin` makes the machine each time the group is joined."""
 
-    def __init__(self, host: Host, endpoint: Endpoint, begin: Callable[[], Group], patience: Patience) -> None:
+    def __init__(self, host: GroupHost, endpoint: Endpoint, begin: Callable[[], MulticastLink], patience: WriterSettings) -> None:
         self.endpoint = endpoint
         self.is_left = False
         """Whether it was left on purpose."""
@@ -183,29 +183,29 @@ class Gathering:
 
     def _on_event(self, event: GroupEvent | Closed) -> None:
         match event:
-            case Heard(member, heard):
+            case MemberEvent(member, heard):
                 with self._host.lock:
                     self._on_heard(self._faces[member], heard)
-            case Arrived(member):
+            case MemberJoined(member):
                 self._on_arrived(member)
-            case Departed(member, closed):
+            case MemberLeft(member, closed):
                 logger.info("%s left %s: %s", member.identity.zid, self.endpoint.locator.text, closed.text)
                 with self._host.lock:
                     face = self._faces.pop(member)
                     self._set_patch()
                     self._host.left(face)
-            case Refused(sender, why):
+            case MemberRefused(sender, why):
                 logger.warning("%s is not heard in %s: %s", sender, self.endpoint.locator.text, why)
             case Closed():
                 self._on_closed(event)
 
-    def _on_heard(self, face: Face, heard: Received | Rejected | Pushes) -> None:
+    def _on_heard(self, face: Face, heard: MessageReceived | MessageRejected | PushRun) -> None:
         match heard:
-            case Received(message, reliable):
+            case MessageReceived(message, reliable):
                 self._host.hear(face, message, reliable)
-            case Rejected():
+            case MessageRejected():
                 self._host.reject(face, heard)
-            case Pushes():
+            case PushRun():
                 if not face.is_doubled:
                     self._host.hear_pushes(face, heard)
 
@@ -213,7 +213,7 @@ class Gathering:
         link, identity = self.driver.link, member.identity
         logger.info("%s %s joined %s", identity.whatami.text, identity.zid, link.dst)
         qos, arrivals = self.driver.connection.qos, member.hearing.arrivals
-        seat = Seat(link.src, member.sender, link.dst, link.mtu, qos, arrivals)
+        seat = GroupMemberInfo(link.src, member.sender, link.dst, link.mtu, qos, arrivals)
         with self._host.lock:
             assert self._face is not None
             face = self._faces[member] = self._host.router.add_member(self._face, identity.zid, identity.whatami)
@@ -239,7 +239,7 @@ class Gathering:
             self._try_again()
 
     def _try_again(self) -> None:
-        self._host.loop.call_at(self._host.loop.now() + JOIN_AGAIN, self._join_again)
+        self._host.loop.call_at(self._host.loop.now() + REJOIN_SECONDS, self._join_again)
 
     def _join_again(self) -> None:
         if self.is_left:

@@ -24,32 +24,32 @@ import msgspec
 
 from zenspark.clock import HybridClock
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
-from zenspark.net.io.counters import LOSSES, CounterRegistry
-from zenspark.net.io.driver import Driver, Pump
-from zenspark.net.io.relay_backpressure import HoldingBack
-from zenspark.net.io.writer import Patience
+from zenspark.net.io.counters import LOSS_TEXTS, CounterRegistry
+from zenspark.net.io.driver import ConnectionDriver, LinkDriver
+from zenspark.net.io.relay_backpressure import RelayBackpressure
+from zenspark.net.io.writer import WriterSettings
 from zenspark.net.links import registry
 from zenspark.net.links.base import Link, Listener
-from zenspark.net.links.certificate_expiration import Expirations
+from zenspark.net.links.certificate_expiration import ExpirationTimers
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.loop.event_loop import Loop, Timer, hand_over, sever
+from zenspark.net.loop.event_loop import EventLoop, Timer, yield_leadership, detach_after_fork
 from zenspark.net.node import event_log
-from zenspark.net.node.multicast import Gathering, Seat
-from zenspark.net.node.pending_links import CallerLimits, Callers
+from zenspark.net.node.multicast import MulticastSession, GroupMemberInfo
+from zenspark.net.node.pending_links import InboundLimits, InboundLinks
 from zenspark.net.node.refusals import RefusalLog
-from zenspark.router.face import Face, Out, Region
-from zenspark.router.interceptors.chain import Interception
-from zenspark.router.interceptors.pipeline import Checkpoint
-from zenspark.router.interceptors.rules import Action, Flow, Party
+from zenspark.router.face import Face, Outgoing, Region
+from zenspark.router.interceptors.chain import InterceptorConfig
+from zenspark.router.interceptors.pipeline import InterceptorPipeline
+from zenspark.router.interceptors.rules import Action, Flow, PeerAttributes
 from zenspark.router.limits import Limit
-from zenspark.router.linkstate.gossip import Found, Gossip
-from zenspark.router.router import Policy, Router
-from zenspark.router.routing.forwarding import Course, Forwarding, shares
-from zenspark.transport.connection import KEEP_ALIVES, ROWS, SMALLEST_BATCH, Answered, Asked, Connection, Event
-from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening, Terms
-from zenspark.transport.multicast import Group, Rules
+from zenspark.router.linkstate.gossip import DiscoveredNode, GossipProtocol
+from zenspark.router.router import RouterPolicy, Router
+from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_peer
+from zenspark.transport.connection import KEEP_ALIVES_PER_LEASE, MAX_ROWS_PER_EVENT, MIN_BATCH_BYTES, PeerIdentified, SessionRequested, Connection, Event
+from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator, SessionParameters
+from zenspark.transport.multicast import GroupSession, GroupSettings
 from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES, ReassemblyPool
-from zenspark.transport.receiver import Closed, Pushes, Received, Rejected
+from zenspark.transport.receiver import Closed, PushRun, MessageReceived, MessageRejected
 from zenspark.wire.columns import Columns, Relay
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
@@ -66,20 +66,20 @@ from zenspark.wire.values import Congestion, Locator, QoS, TimestampStack, WhatA
 
 logger = logging.getLogger("zenspark.net")
 
-UNTIMED = (Push, Response, ResponseFinal)
+NEVER_CHANGE_DEADLINES = (Push, Response, ResponseFinal)
 """Messages from which nothing follows that the router would have to do later."""
 
-Watcher = Callable[[Driver, Event], None]
-Neighbour = Driver | Seat
+SessionWatcher = Callable[[ConnectionDriver, Event], None]
+Neighbour = ConnectionDriver | GroupMemberInfo
 """How a neighbour is reached: a link of its own, or a place in a group."""
 
-ACCEPT_PAUSE = 0.2
+ACCEPT_RETRY_SECONDS = 0.2
 """Seconds to wait when this machine has no descriptors left for callers."""
-ACCEPTS_PER_TURN = 32
+MAX_ACCEPTS_PER_TURN = 32
 """How many callers are taken before those that are there get their turn: a flood must not keep them from speaking."""
 
 
-class Local(Protocol):
+class LocalSession(Protocol):
     """The session of this node, as its router sees it. Called in the loop or by whoever spoke, with the lock."""
 
     def receive(self, message: NetworkMessage) -> None:
@@ -88,7 +88,7 @@ class Local(Protocol):
     def takes(self, face: Face, message: NetworkMessage) -> bool:
         """Whether the session deals with a message of a neighbour by itself; if not, the router hears it."""
 
-    def receive_pushes(self, face: Face, pushes: Pushes, keys: list[str | None]) -> None:
+    def receive_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         """Publications from a neighbour; good only during the call. `keys` are those of the shapes that are for it."""
 
     def opened(self, face: Face, neighbour: Neighbour) -> None:
@@ -98,21 +98,21 @@ class Local(Protocol):
         """A neighbour is gone."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class NodeLimits(msgspec.Struct, frozen=True):
     """What a node puts up with."""
 
     open_timeout: float = 10.0
     accept_timeout: float = 10.0
     close_timeout: float = 10.0
     """for peers that do take what was said last, but slowly"""
-    callers: CallerLimits = CallerLimits()
+    callers: InboundLimits = InboundLimits()
     message_size: int = 1 << 30
     session_reassembly: int = MAX_SESSION_BYTES
     total_reassembly: int = MAX_TOTAL_BYTES
     """Bytes in messages of which not all fragments have come, for one neighbour and for all."""
-    keep_alives: int = KEEP_ALIVES
+    keep_alives: int = KEEP_ALIVES_PER_LEASE
     """How often neighbours hear of us within a lease."""
-    patience: Patience = Patience()
+    patience: WriterSettings = WriterSettings()
 
 
 class Node:
@@ -121,12 +121,12 @@ class Node:
     def __init__(
         self,
         identity: Identity,
-        offer: Offer,
-        limits: Limits,
-        policy: Policy = Policy(),  # noqa: B008 - frozen
-        gossip: Gossip | None = None,
-        rules: Rules = Rules(),  # noqa: B008 - frozen
-        interception: Interception | None = None,
+        offer: Capabilities,
+        limits: NodeLimits,
+        policy: RouterPolicy = RouterPolicy(),  # noqa: B008 - frozen
+        gossip: GossipProtocol | None = None,
+        rules: GroupSettings = GroupSettings(),  # noqa: B008 - frozen
+        interception: InterceptorConfig | None = None,
     ) -> None:
         self.identity = identity
         self.offer = offer
@@ -138,12 +138,12 @@ class Node:
         self.local_face = self.router.add_local()
         self.speaker = (self.local_face, True)
         """Whose message is being handled, and whether it came reliably."""
-        self.loop = Loop(f"zenspark-{identity.zid}")
+        self.loop = EventLoop(f"zenspark-{identity.zid}")
         self.counters = CounterRegistry(self.loop, self.lock)
         """What came from each neighbour, and what was lost or dropped."""
         RefusalLog(self.router.refusals, self.loop, self.lock)
         self.listeners: list[Listener] = []
-        self.on_found: Callable[[Found], None] | None = None
+        self.on_found: Callable[[DiscoveredNode], None] | None = None
         """Whom to tell, in the loop, of nodes that neighbours know."""
         self.at_route: Callable[[TimestampStack | None], TimestampStack | None] = lambda stack: stack
         """Who adds a clock reading to messages on their way through this node, if they want one."""
@@ -154,35 +154,35 @@ class Node:
         self.on_failed: Callable[[], object] = lambda: None
         """Called when the loop has failed, before the node closes itself."""
         self.loop.on_failed = self._on_loop_failed
-        self._local: Local | None = None
+        self._local: LocalSession | None = None
         self._gossip = gossip
-        self._checkpoint = None if interception is None else Checkpoint(self.router, interception)
+        self._checkpoint = None if interception is None else InterceptorPipeline(self.router, interception)
         self._changed = threading.Condition(self.lock)
-        self._columns = Columns(ROWS)
+        self._columns = Columns(MAX_ROWS_PER_EVENT)
         self._pool = ReassemblyPool(limits.session_reassembly, limits.total_reassembly)
         self._cookie_key = secrets.token_bytes(32)
-        self._drivers: dict[Face, Driver] = {}
-        self._faces: dict[Driver, Face] = {}
+        self._drivers: dict[Face, ConnectionDriver] = {}
+        self._faces: dict[ConnectionDriver, Face] = {}
         self._establishing: set[Link] = set()
-        self._callers = Callers(limits.callers, self.router.refusals, self._has_spoken)
-        self._pending: dict[Driver, Watcher | None] = {}
-        self._calling: dict[Link, Driver] = {}
+        self._callers = InboundLinks(limits.callers, self.router.refusals, self._has_spoken)
+        self._pending: dict[ConnectionDriver, SessionWatcher | None] = {}
+        self._calling: dict[Link, ConnectionDriver] = {}
         """Those of them that others opened."""
-        self._crossed: dict[Driver, ZenohId] = {}
+        self._crossed: dict[ConnectionDriver, ZenohId] = {}
         """Those who call while we call them, and whose fate depends on what becomes of our call. Of two nodes that call
         each other the greater one refuses, so that not both wait. Letting them in at once is not enough: a node of
         eclipse-zenoh that gets two sessions at the same moment may be left with one on which it never speaks."""
-        self._watchers: dict[Driver, Watcher] = {}
-        self._gatherings: list[Gathering] = []
-        self._groups: dict[Face, Pump] = {}
+        self._watchers: dict[ConnectionDriver, SessionWatcher] = {}
+        self._gatherings: list[MulticastSession] = []
+        self._groups: dict[Face, LinkDriver] = {}
         """How to speak to a group, and to pause its members."""
-        self._seats: dict[Face, Seat] = {}
-        self._leaving: set[Pump] = set()
-        self._expirations = Expirations(self.loop)
-        self._held = HoldingBack(self.loop, limits.patience)
+        self._seats: dict[Face, GroupMemberInfo] = {}
+        self._leaving: set[LinkDriver] = set()
+        self._expirations = ExpirationTimers(self.loop)
+        self._held = RelayBackpressure(self.loop, limits.patience)
         self._answering: set[Face] = set()
         """Those whose interests are answered further in the next turn."""
-        self._forwarding = Forwarding(self.router, self.local_face)
+        self._forwarding = ForwardingPlanner(self.router, self.local_face)
         self._zid = identity.zid.to_bytes()
         self._timer: Timer | None = None
         """When the router has something to do by itself."""
@@ -191,7 +191,7 @@ class Node:
         self._is_done = threading.Event()
         _nodes.add(self)
 
-    def start(self, local: Local) -> None:
+    def start(self, local: LocalSession) -> None:
         """Begin to serve a session."""
         self._local = local
         self.loop.start()
@@ -204,7 +204,7 @@ class Node:
     # -- neighbours
 
     @property
-    def drivers(self) -> dict[Face, Driver]:
+    def drivers(self) -> dict[Face, ConnectionDriver]:
         """The links of this moment, by neighbour."""
         with self.lock:
             return dict(self._drivers)
@@ -216,12 +216,12 @@ class Node:
             return {**self._drivers, **self._seats}
 
     @property
-    def pumps(self) -> set[Pump]:
+    def pumps(self) -> set[LinkDriver]:
         """Everything this node reads from and writes to at this moment."""
         with self.lock:
             return {*self._drivers.values(), *self._groups.values()}
 
-    def driver(self, face: Face) -> Pump | None:
+    def driver(self, face: Face) -> LinkDriver | None:
         """What a face is heard by, and spoken to."""
         return self._drivers.get(face) or self._groups.get(face)
 
@@ -232,7 +232,7 @@ class Node:
 
     def wait(self, is_so: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait until something is so that changes with neighbours; False if it is not, in time."""
-        hand_over()
+        yield_leadership()
         with self._changed:
             return self._changed.wait_for(is_so, timeout)
 
@@ -265,15 +265,15 @@ class Node:
             raise SessionClosed("the node is closed")
         if self.identity.whatami is WhatAmI.CLIENT:
             raise endpoint.error("is a multicast group, which a client cannot join")
-        if self.rules.batch_size < SMALLEST_BATCH:
+        if self.rules.batch_size < MIN_BATCH_BYTES:
             size = self.rules.batch_size
             raise endpoint.error(f"is a multicast group, for which transport/link/tx/batch_size={size} is too small")
-        gathering = Gathering(self, endpoint, self._begin_group, self.limits.patience)
+        gathering = MulticastSession(self, endpoint, self._begin_group, self.limits.patience)
         self._gatherings.append(gathering)
         self.loop.call_soon(gathering.start)
 
-    def _begin_group(self) -> Group:
-        return Group(self.identity, self.rules, self.loop.now(), secrets.randbits(32), self._columns, self._pool)
+    def _begin_group(self) -> GroupSession:
+        return GroupSession(self.identity, self.rules, self.loop.now(), secrets.randbits(32), self._columns, self._pool)
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
         """Where others reach this node, from this machine or from elsewhere."""
@@ -285,16 +285,16 @@ class Node:
         groups = [gathering.endpoint.locator for gathering in self._gatherings]
         return [locator.text for locator in (*self.locators(loopback=False), *groups)]
 
-    def connect(self, endpoint: Endpoint, watcher: Watcher, expected: ZenohId | None = None) -> None:
+    def connect(self, endpoint: Endpoint, watcher: SessionWatcher, expected: ZenohId | None = None) -> None:
         """Make a link and a session over it; waits for the link only. `watcher` hears how the session goes."""
         link = registry.connect(endpoint, self.limits.open_timeout)
-        side = Opening(self.identity, self._offer(link), expected)
+        side = Initiator(self.identity, self._offer(link), expected)
         self.loop.call_soon(lambda: self._drive(link, side, self.limits.open_timeout, watcher))
         if self._is_closed:  # the loop may be gone already
             link.close()
             raise SessionClosed("the node is closed")
 
-    def _offer(self, link: Link) -> Offer:
+    def _offer(self, link: Link) -> Capabilities:
         relays = self.offer.relays and self.router.may_relay
         return msgspec.structs.replace(self.offer, batch_size=min(self.offer.batch_size, link.mtu), relays=relays)
 
@@ -305,7 +305,7 @@ class Node:
         """Whether there are rules for who may do what."""
         return self._checkpoint is not None and self._checkpoint.has_access_control
 
-    def allows(self, party: Party, flow: Flow, action: Action, key: str) -> bool:
+    def allows(self, party: PeerAttributes, flow: Flow, action: Action, key: str) -> bool:
         """Whether access control lets a client that is no neighbour do something to a key."""
         with self.lock:
             return self._checkpoint is None or self._checkpoint.allows(party, flow, action, key)
@@ -318,7 +318,7 @@ class Node:
 
     def _on_caller(self, listener: Listener) -> None:
         try:
-            for _ in range(ACCEPTS_PER_TURN):
+            for _ in range(MAX_ACCEPTS_PER_TURN):
                 link = listener.accept()
                 if link is None:
                     return
@@ -326,7 +326,7 @@ class Node:
         except LinkError as error:
             logger.warning("nobody can connect for the moment: %s", error)
             self.loop.watch(listener, None)
-            self.loop.call_at(self.loop.now() + ACCEPT_PAUSE, lambda: self._await_callers(listener))
+            self.loop.call_at(self.loop.now() + ACCEPT_RETRY_SECONDS, lambda: self._await_callers(listener))
 
     def _welcome(self, link: Link) -> None:
         with self.lock:
@@ -376,10 +376,10 @@ class Node:
             self._callers.remove(link)
 
     def _accept(self, link: Link) -> None:
-        side = Accepting(self.identity, self._offer(link), self._cookie_key, secrets.randbits(64))
+        side = Acceptor(self.identity, self._offer(link), self._cookie_key, secrets.randbits(64))
         self._drive(link, side, self.limits.accept_timeout)
 
-    def _drive(self, link: Link, side: Opening | Accepting, timeout: float, watcher: Watcher | None = None) -> None:
+    def _drive(self, link: Link, side: Initiator | Acceptor, timeout: float, watcher: SessionWatcher | None = None) -> None:
         if self._is_closed:
             link.close()
             return
@@ -387,32 +387,32 @@ class Node:
         connection = Connection(
             side, self.loop.now(), limits.message_size, link.is_streamed, self._columns, limits.keep_alives, self._pool
         )
-        driver = Driver(self.loop, link, connection, self._on_event, self.limits.patience)
+        driver = ConnectionDriver(self.loop, link, connection, self._on_event, self.limits.patience)
         driver.on_released = self._on_released
         driver.on_block = lambda waits: self.on_block(waits)
         driver.on_room = self._on_room
         driver.on_residue = self._held.look_after
         self._pending[driver] = watcher
-        if isinstance(side, Accepting):
+        if isinstance(side, Acceptor):
             self._calling[link] = driver
         driver.start(timeout)
 
     # -- what links tell, in the loop
 
-    def _on_event(self, driver: Driver, event: Event) -> None:
+    def _on_event(self, driver: ConnectionDriver, event: Event) -> None:
         match event:
-            case Pushes():
+            case PushRun():
                 with self.lock:
                     self.hear_pushes(self._faces[driver], event)
-            case Received():
+            case MessageReceived():
                 self._on_received(driver, event)
-            case Rejected():
+            case MessageRejected():
                 with self.lock:
                     self.reject(self._faces[driver], event)
-            case Asked(terms):
+            case SessionRequested(terms):
                 if self._is_accepted(driver, terms):
                     self._on_asked(driver, terms.peer.zid)
-            case Answered(zid):
+            case PeerIdentified(zid):
                 if self.has_session(zid):
                     self._refuse_second(driver, zid)
             case Opened():
@@ -420,7 +420,7 @@ class Node:
             case Closed():
                 self._on_closed(driver, event)
 
-    def _on_received(self, driver: Driver, received: Received) -> None:
+    def _on_received(self, driver: ConnectionDriver, received: MessageReceived) -> None:
         message = received.message
         with self.lock:
             face = self._faces[driver]
@@ -429,15 +429,15 @@ class Node:
             if self._local is None or not self._local.takes(face, message):
                 self.hear(face, message, received.reliable)
 
-    def _is_accepted(self, driver: Driver, terms: Terms) -> bool:
+    def _is_accepted(self, driver: ConnectionDriver, terms: SessionParameters) -> bool:
         """Whether a caller may be what it says it is; if not, it is refused."""
         with self.lock:
-            is_accepted = self.router.accepts(terms.peer.whatami, _party(driver.link, terms))
+            is_accepted = self.router.accepts(terms.peer.whatami, _peer_attributes(driver.link, terms))
         if not is_accepted:
             driver.close(CloseReason.INVALID, "not accepted as a router here")
         return is_accepted
 
-    def _on_asked(self, driver: Driver, zid: ZenohId) -> None:
+    def _on_asked(self, driver: ConnectionDriver, zid: ZenohId) -> None:
         with self.lock:
             refusal = self._callers.may_open(driver.link)
         if refusal is not None:
@@ -451,7 +451,7 @@ class Node:
         else:
             self._crossed[driver] = zid
 
-    def _refuse_second(self, driver: Driver, zid: ZenohId) -> None:
+    def _refuse_second(self, driver: ConnectionDriver, zid: ZenohId) -> None:
         driver.close(CloseReason.MAX_LINKS, f"there is a link to {zid} already")
 
     def _uncross(self, zid: ZenohId | None) -> None:
@@ -461,7 +461,7 @@ class Node:
                 del self._crossed[driver]
                 self._on_asked(driver, caller)
 
-    def _on_opened(self, driver: Driver, opened: Opened) -> None:
+    def _on_opened(self, driver: ConnectionDriver, opened: Opened) -> None:
         peer = opened.terms.peer
         watcher = self._pending.pop(driver, None)
         if self.has_session(peer.zid):
@@ -480,7 +480,7 @@ class Node:
             self._faces[driver] = face
             driver.audience = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)
             if self._checkpoint is not None:
-                self._checkpoint.watch(face, _party(driver.link, opened.terms))
+                self._checkpoint.watch(face, _peer_attributes(driver.link, opened.terms))
             if self._gossip is not None:
                 out += self._gossip.opened(face, locators)
             self._emit(out)
@@ -493,7 +493,7 @@ class Node:
         self._expirations.watch(driver)
         self._uncross(peer.zid)
 
-    def _on_closed(self, driver: Driver, closed: Closed) -> None:
+    def _on_closed(self, driver: ConnectionDriver, closed: Closed) -> None:
         watcher = self._pending.pop(driver, None) or self._watchers.pop(driver, None)
         self._leaving.add(driver)
         self._held.leave(driver)
@@ -522,14 +522,14 @@ class Node:
         self._crossed.pop(driver, None)
         self._uncross(driver.connection.callee)
 
-    def _on_released(self, pump: Pump) -> None:
+    def _on_released(self, pump: LinkDriver) -> None:
         self._leaving.discard(pump)
         if self._is_closing and not self._leaving:
             self._finish()
 
     # -- what groups tell, in the loop; with the lock
 
-    def came(self, face: Face, driver: Pump, seat: Seat | None = None) -> None:
+    def came(self, face: Face, driver: LinkDriver, seat: GroupMemberInfo | None = None) -> None:
         """A group was joined, or a member of one is heard."""
         self._groups[face] = driver
         driver.on_room = self._on_room
@@ -552,7 +552,7 @@ class Node:
                 self._local.closed(face, seat)
         self._changed.notify_all()
 
-    def gone(self, gathering: Gathering) -> None:
+    def gone(self, gathering: MulticastSession) -> None:
         """A group was left or lost; what was said last may still be under way."""
         self._held.leave(gathering.driver)
         self._leaving.add(gathering.driver)
@@ -561,7 +561,7 @@ class Node:
 
     # -- what is heard, with the lock
 
-    def hear_pushes(self, face: Face, pushes: Pushes) -> None:
+    def hear_pushes(self, face: Face, pushes: PushRun) -> None:
         """A neighbour published something: it goes on in columns, unless somebody looks at every message."""
         courses = self._forwarding.courses(face, pushes.columns, pushes.start, pushes.stop)
         if courses is None:
@@ -573,21 +573,21 @@ class Node:
             self._local.receive_pushes(face, msgspec.structs.replace(pushes, stamped_by=stamped_by), keys)
         self._relay(face, pushes, courses)
 
-    def _hear_each(self, face: Face, pushes: Pushes) -> None:
+    def _hear_each(self, face: Face, pushes: PushRun) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
             self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
 
-    def _relay(self, face: Face, pushes: Pushes, courses: list[Course]) -> None:
+    def _relay(self, face: Face, pushes: PushRun, courses: list[ForwardingPlan]) -> None:
         source = self.driver(face)
         assert source is not None, "it was heard over a link"
-        for target, share in shares(courses):
+        for target, share in plans_by_peer(courses):
             pump = self.driver(target)
             if pump is not None:
                 for start, stop, lanes in self._held.sharing(source, pump, share, pushes):
                     pump.relay(Relay(pushes.columns, start, stop, lanes, share.heads, self._zid))
 
-    def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[Pump]:
+    def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[LinkDriver]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""
         if self._checkpoint is not None:
             passed, told = self._checkpoint.enter(face, message, reliable, self.loop.now())
@@ -607,20 +607,20 @@ class Node:
         spoken_to = self._send_out(out, reliable, self.driver(face))
         if self.router.is_answering(face):
             self._answer_soon(face)
-        if not isinstance(message, UNTIMED):
+        if not isinstance(message, NEVER_CHANGE_DEADLINES):
             self._arm()
         if isinstance(message, Declare) and isinstance(message.body, DeclareFinal):
             self._changed.notify_all()
         return spoken_to
 
-    def reject(self, face: Face, rejected: Rejected) -> None:
+    def reject(self, face: Face, rejected: MessageRejected) -> None:
         """A neighbour sent what must not be processed: it learns that no answer will come."""
-        _, why = LOSSES[rejected.reason]
+        _, why = LOSS_TEXTS[rejected.reason]
         self._send_out(self.router.reject(face, rejected.message, why))
 
     # -- what the session says
 
-    def say(self, message: NetworkMessage) -> list[Pump]:
+    def say(self, message: NetworkMessage) -> list[LinkDriver]:
         """The session declares, asks or answers something; the links it goes to."""
         with self.lock:
             spoken_to = self.hear(self.local_face, message)
@@ -629,12 +629,12 @@ class Node:
                 pump.flush()
         return spoken_to
 
-    def wait_for_room(self, pumps: Iterable[Pump], congestion: Congestion) -> None:
+    def wait_for_room(self, pumps: Iterable[LinkDriver], congestion: Congestion) -> None:
         """Wait until some links have taken what was said to them before; never with the lock."""
         for pump in pumps:
             pump.wait_for_room(congestion)
 
-    def late_links(self, congestion: Congestion, key: str | None = None) -> list[Pump]:
+    def late_links(self, congestion: Congestion, key: str | None = None) -> list[LinkDriver]:
         """The links on which saying something would mean to wait: to all neighbours, or a publication on a key."""
         late = [pump for pump in self.pumps if pump.makes_wait(congestion)]
         if not late or key is None:
@@ -643,7 +643,7 @@ class Node:
             wanted = {self.driver(face) for face in self.router.routes.push(self.local_face, key)}
         return [pump for pump in late if pump in wanted]
 
-    def _emit(self, out: Out) -> None:
+    def _emit(self, out: Outgoing) -> None:
         self._send_out(out)
         self._arm()
 
@@ -666,7 +666,7 @@ class Node:
             if self.router.is_answering(face):
                 self._answer_soon(face)
 
-    def _on_room(self, pump: Pump) -> None:
+    def _on_room(self, pump: LinkDriver) -> None:
         """A link has taken what waited for it; in the loop."""
         self._held.let_go(pump)
         with self.lock:
@@ -674,7 +674,7 @@ class Node:
                 if self.driver(face) is pump:
                     self._answer_soon(face)
 
-    def _send_out(self, out: Out, reliable: bool = True, source: Pump | None = None) -> list[Pump]:
+    def _send_out(self, out: Outgoing, reliable: bool = True, source: LinkDriver | None = None) -> list[LinkDriver]:
         """Send messages that followed from one of a source; the links they went to."""
         if self._checkpoint is not None:
             out = self._checkpoint.leave(out, reliable, self.loop.now())
@@ -718,7 +718,7 @@ class Node:
         self.wake()
         self.loop.call_soon(self._close)
         if not self.loop.is_current:
-            hand_over()
+            yield_leadership()
             self._is_done.wait(2 * self.limits.close_timeout)
             self.loop.stop(self.limits.close_timeout)
 
@@ -760,16 +760,16 @@ class Node:
             listener.close()
         self.loop.stop()
 
-    def sever(self) -> None:
+    def detach_after_fork(self) -> None:
         """In a forked child: this copy of the node is closed, and the parent's goes on."""
         self._is_closed = True
         self.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as `logging` does: others hold this very lock
         for pump in {*self._pending, *self._drivers.values(), *self._groups.values(), *self._leaving}:
             pump.sever()
         for listener in self.listeners:
-            sever(listener)
+            detach_after_fork(listener)
         for link in self._establishing:
-            sever(link)
+            detach_after_fork(link)
         self.loop.sever()
         self._drivers.clear()
         self._groups.clear()
@@ -797,9 +797,9 @@ def _is_loopback(link: Link) -> bool:
     return address is not None and address.is_loopback
 
 
-def _party(link: Link, terms: Terms) -> Party:
+def _peer_attributes(link: Link, terms: SessionParameters) -> PeerAttributes:
     user = None if terms.user is None else terms.user.decode(errors="replace")
-    return Party(terms.peer.zid, link.interfaces, link.endpoint.protocol, user, link.auth_identifier, link.remote_host)
+    return PeerAttributes(terms.peer.zid, link.interfaces, link.endpoint.protocol, user, link.auth_identifier, link.remote_host)
 
 
 def qos_of(message: NetworkMessage) -> QoS:
@@ -807,6 +807,6 @@ def qos_of(message: NetworkMessage) -> QoS:
     return getattr(message, "qos", QoS.DEFAULT)
 
 
-def identity(zid: ZenohId | None, whatami: WhatAmI) -> Identity:
+def make_identity(zid: ZenohId | None, whatami: WhatAmI) -> Identity:
     """Who this node is: the id it was given, or one of its own."""
     return Identity(zid or ZenohId(secrets.randbits(127) | 1 << 127), whatami)

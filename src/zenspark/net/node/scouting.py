@@ -23,14 +23,14 @@ from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import AUTO, Interface
 from zenspark.net.links.multicast import group_address, open_receiver, open_sender
 from zenspark.transport.handshake import Identity
-from zenspark.transport.scouting import Answering, Asking
+from zenspark.transport.scouting import ScoutResponder, ScoutClient
 from zenspark.wire.messages import Hello
 from zenspark.wire.values import Locator, Roles, ZenohId
 
 LOGGER = logging.getLogger("zenspark.net")
 
 MAX_DATAGRAM = 1 << 16
-AT_ONCE = 64
+MAX_DATAGRAMS_PER_READ = 64
 """Datagrams handled in one go, so that a flood of them does not keep the loop from its links."""
 
 
@@ -63,7 +63,7 @@ class Responder:
         self,
         settings: ScoutingSettings,
         interface: Interface,
-        answering: Answering,
+        answering: ScoutResponder,
         locators: Callable[[bool], Sequence[Locator]],
     ) -> None:
         self.interface = interface
@@ -82,10 +82,10 @@ class Responder:
     def respond(self) -> None:
         """Answer what is there, without waiting."""
         with self._lock:
-            for datagram, source in _received(self._receiver):
+            for datagram, source in _read_datagrams(self._receiver):
                 if not self._answering.is_asked(datagram):
                     continue
-                hello = self._answering.hello(self._locators(interfaces.parse(source[0]).is_loopback))
+                hello = self._answering.hello(self._locators(interfaces.parse_address(source[0]).is_loopback))
                 with contextlib.suppress(OSError):  # who asked is gone, or there is no room: it will ask again
                     self._sender.sendto(hello, source)
 
@@ -105,8 +105,8 @@ def open_responders(
     """A responder for every interface; one that cannot be had is left out, and said so."""
     found = []
     for interface in settings.interfaces():
-        with _told(interface):
-            found.append(Responder(settings, interface, Answering(identity), locators))
+        with _log_link_errors(interface):
+            found.append(Responder(settings, interface, ScoutResponder(identity), locators))
     return found
 
 
@@ -114,10 +114,10 @@ class Scouter:
     """Asks on every interface who is there."""
 
     def __init__(self, settings: ScoutingSettings, what: Roles, zid: ZenohId | None = None) -> None:
-        self.asking = Asking(what, zid)
+        self.asking = ScoutClient(what, zid)
         self._places = []
         for interface in settings.interfaces():
-            with _told(interface):
+            with _log_link_errors(interface):
                 group = group_address(settings.endpoint, interface)
                 self._places.append((open_sender(settings.endpoint, interface, settings.ttl), group))
         self._waker, self._wake = socket.socketpair()
@@ -144,7 +144,7 @@ class Scouter:
             if question is not None:
                 with contextlib.suppress(OSError):  # an interface that is down now may be up the next time
                     sender.sendto(question, group)
-            for datagram, _ in _received(sender):
+            for datagram, _ in _read_datagrams(sender):
                 hello = self.asking.receive(datagram)
                 if hello is not None:
                     found.append(hello)
@@ -177,9 +177,9 @@ class Scouter:
                 sender.close()
 
 
-def _received(receiver: socket.socket) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def _read_datagrams(receiver: socket.socket) -> Iterator[tuple[bytes, tuple[str, int]]]:
     """What is there now, up to a limit."""
-    for _ in range(AT_ONCE):
+    for _ in range(MAX_DATAGRAMS_PER_READ):
         try:
             yield receiver.recvfrom(MAX_DATAGRAM)
         except OSError:  # nothing there; closed; or an answer of ours did not arrive
@@ -187,7 +187,7 @@ def _received(receiver: socket.socket) -> Iterator[tuple[bytes, tuple[str, int]]
 
 
 @contextlib.contextmanager
-def _told(interface: Interface) -> Iterator[None]:
+def _log_link_errors(interface: Interface) -> Iterator[None]:
     try:
         yield
     except LinkError as error:

@@ -6,17 +6,17 @@ beside us hear of what is declared on our side of the network, as ours. A key is
 
 from __future__ import annotations
 
-from zenspark.router.declarations.announcements import Telling
-from zenspark.router.face import Declared, Face, Holder, Kind, Out, Region
-from zenspark.router.interests.table import Interests
+from zenspark.router.declarations.announcements import Announcements
+from zenspark.router.face import DeclarationKind, DeclarationOwner, Face, FaceDeclaration, Outgoing, Region
+from zenspark.router.interests.table import InterestTable
 from zenspark.router.limits import Admission
-from zenspark.router.linkstate.network import Network
-from zenspark.router.linkstate.sourced_declarations import Source, Sources
-from zenspark.router.routing.routes import UNSOLICITED, Reach, Routes
-from zenspark.router.routing.tables import Entry, Table, is_complete_for, merge
+from zenspark.router.linkstate.network import RouterNetwork
+from zenspark.router.linkstate.sourced_declarations import SourcedDeclarations, SourceRouter
+from zenspark.router.routing.routes import ANNOUNCED_WITHOUT_INTEREST, ReachabilityPolicy, Routes
+from zenspark.router.routing.tables import DeclarationTable, DeclaredKey, is_complete_for, merge_queryable_infos
 from zenspark.wire.values import QueryableInfo
 
-_OWN_TOKENS = frozenset({Region.LOCAL, Region.CLIENT})
+_REGIONS_RECEIVING_OWN_TOKENS = frozenset({Region.LOCAL, Region.CLIENT})
 """Those that hear of their own tokens, too."""
 
 
@@ -24,12 +24,17 @@ class Declarations:
     """The declarations of one node."""
 
     def __init__(
-        self, out: Out, interests: Interests, reach: Reach, network: Network | None, admission: Admission
+        self,
+        out: Outgoing,
+        interests: InterestTable,
+        reach: ReachabilityPolicy,
+        network: RouterNetwork | None,
+        admission: Admission,
     ) -> None:
-        self.tables = {kind: Table() for kind in Kind}
-        self.telling = Telling(out)
+        self.tables = {kind: DeclarationTable() for kind in DeclarationKind}
+        self.telling = Announcements(out)
         self.routes = Routes(self.tables, reach, network, self._is_unknown, admission)
-        self.sources = None if network is None else Sources(network, out, self._change_source, admission)
+        self.sources = None if network is None else SourcedDeclarations(network, out, self._change_source, admission)
         self._admission = admission
         self._interests = interests
         self._reach = reach
@@ -40,7 +45,7 @@ class Declarations:
     def add(self, face: Face) -> None:
         """A new neighbour: it hears at once what it need not ask for."""
         self.routes.add(face)
-        if face.region in UNSOLICITED:
+        if face.region in ANNOUNCED_WITHOUT_INTEREST:
             self._unsolicited[face] = None
             for kind, table in self.tables.items():
                 for entry in table.matching(None):
@@ -51,13 +56,13 @@ class Declarations:
         self._unsolicited.pop(face, None)
         self.telling.leave(face)
         self.routes.remove(face)
-        for kind in Kind:
+        for kind in DeclarationKind:
             for number in list(face.declared[kind]):
                 self.undeclare(face, kind, number)
 
     # -- what changes
 
-    def declare(self, face: Face, kind: Kind, number: int, declared: Declared) -> None:
+    def declare(self, face: Face, kind: DeclarationKind, number: int, declared: FaceDeclaration) -> None:
         """A face declares something; again under the same id, that is a change. A node above us declares a key under
         one id at a time: a second one replaces the first, the end of which eclipse-zenoh's routers may never tell."""
         known = face.declared[kind].get(number)
@@ -71,7 +76,7 @@ class Declarations:
         face.declared[kind][number] = declared
         entry = self.tables[kind].add(declared.key, face, number, declared.info)
         self._spread(kind, declared.key)
-        if known is None and face.region is Region.UPSTREAM and kind is not Kind.TOKEN:
+        if known is None and face.region is Region.UPSTREAM and kind is not DeclarationKind.TOKEN:
             for stale in [other for other in entry.holders[face] if other != number]:
                 self.undeclare(face, kind, stale)
 
@@ -82,7 +87,7 @@ class Declarations:
             return True
         return self._admission.declaration(face, face.usage, key, region is Region.UPSTREAM)
 
-    def undeclare(self, face: Face, kind: Kind, number: int) -> None:
+    def undeclare(self, face: Face, kind: DeclarationKind, number: int) -> None:
         """A face takes something back."""
         declared = face.declared[kind].pop(number, None)
         if declared is not None:
@@ -92,7 +97,7 @@ class Declarations:
             self.tables[kind].discard(declared.key, face, number)
             self._spread(kind, declared.key)
 
-    def _change_source(self, source: Source, kind: Kind, key: str, info: QueryableInfo | None) -> None:
+    def _change_source(self, source: SourceRouter, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
         """A router elsewhere holds a key, or does so no longer."""
         if info is None:
             self.tables[kind].discard(key, source, source.number)
@@ -104,7 +109,7 @@ class Declarations:
         """Two faces can reach each other now, or cannot any more."""
         self.routes.clear()
         for holder, face in ((one, other), (other, one)):
-            for kind in Kind:
+            for kind in DeclarationKind:
                 for key in {declared.key for declared in holder.declared[kind].values()}:
                     self._inform(face, kind, key)
 
@@ -119,11 +124,11 @@ class Declarations:
 
     # -- who hears of it
 
-    def _spread(self, kind: Kind, key: str) -> None:
+    def _spread(self, kind: DeclarationKind, key: str) -> None:
         """Tell everybody who should know that a key is now, or is no longer, declared."""
-        if kind is Kind.SUBSCRIBER:
+        if kind is DeclarationKind.SUBSCRIBER:
             self.routes.change(key)
-        elif kind is Kind.QUERYABLE:
+        elif kind is DeclarationKind.QUERYABLE:
             self.routes.change_queryables()
         for face in self._unsolicited:
             self.tell(face, kind, key)
@@ -134,7 +139,7 @@ class Declarations:
         if self.sources is not None:
             self.sources.declare_own(kind, key, self._own(kind, key))
 
-    def _inform(self, face: Face, kind: Kind, key: str) -> None:
+    def _inform(self, face: Face, kind: DeclarationKind, key: str) -> None:
         """Bring one face up to date about a key, if it wants to know."""
         if key in face.told[kind]:
             self.tell(face, kind, key)
@@ -142,41 +147,43 @@ class Declarations:
             if asked.face is face:
                 self.tell(face, kind, asked.announces(kind, key))
 
-    def tell(self, face: Face, kind: Kind, key: str) -> None:
+    def tell(self, face: Face, kind: DeclarationKind, key: str) -> None:
         """Bring what a face was told about a key up to date."""
         self.telling.tell(face, kind, key, self.visible(face, kind, key))
 
-    def _own(self, kind: Kind, key: str) -> QueryableInfo | None:
+    def _own(self, kind: DeclarationKind, key: str) -> QueryableInfo | None:
         """What is declared under a key on our side of the network of routers."""
         entry = self.tables[kind].get(key)
         holders = [] if entry is None else [each for each in entry.holders if self._reach.enters_network(each)]
-        return merge(entry.info(holder) for holder in holders) if entry is not None and holders else None
+        return (
+            merge_queryable_infos(entry.info(holder) for holder in holders) if entry is not None and holders else None
+        )
 
-    def visible(self, face: Face, kind: Kind, key: str) -> QueryableInfo | None:
+    def visible(self, face: Face, kind: DeclarationKind, key: str) -> QueryableInfo | None:
         """What a face may know of a key: the declarations of others it can reach, as one; None if there is none."""
         entry = self.tables[kind].get(key)
         infos = [] if entry is None else self._offers(face, kind, entry)
         if self._interests.aggregating(face, kind, key):
             infos += self._aggregated(face, kind, key)
-        return merge(infos) if infos else None
+        return merge_queryable_infos(infos) if infos else None
 
-    def _offers(self, face: Face, kind: Kind, entry: Entry) -> list[QueryableInfo]:
-        own_too = kind is Kind.TOKEN and face.region in _OWN_TOKENS
+    def _offers(self, face: Face, kind: DeclarationKind, entry: DeclaredKey) -> list[QueryableInfo]:
+        own_too = kind is DeclarationKind.TOKEN and face.region in _REGIONS_RECEIVING_OWN_TOKENS
         found = []
         for holder in entry.holders:
             if self._reaches(face, holder) or (own_too and holder is face):
                 found.append(entry.info(holder))
-                if kind is not Kind.QUERYABLE:  # of the others all are alike
+                if kind is not DeclarationKind.QUERYABLE:  # of the others all are alike
                     break
         return found
 
-    def _reaches(self, face: Face, holder: Holder) -> bool:
+    def _reaches(self, face: Face, holder: DeclarationOwner) -> bool:
         """Whether a face may know of what another holds; of a group's members those that they reach."""
         if holder.region is Region.MEMBER:
             return self._reach(holder, face)
         return self._reach(face, holder)
 
-    def _aggregated(self, face: Face, kind: Kind, key: str) -> list[QueryableInfo]:
+    def _aggregated(self, face: Face, kind: DeclarationKind, key: str) -> list[QueryableInfo]:
         """What stands for all declarations that match a key: complete if one of them covers it all."""
         found = []
         for entry in self.tables[kind].matching(key):
@@ -184,8 +191,8 @@ class Declarations:
                 found.append(QueryableInfo(is_complete_for(entry, info, key), info.distance))
         return found
 
-    def _is_unknown(self, face: Face, kind: Kind, key: str) -> bool:
+    def _is_unknown(self, face: Face, kind: DeclarationKind, key: str) -> bool:
         """Whether a face may want a message about which it has told us nothing."""
         if face.region is Region.UPSTREAM:
             return not self._interests.is_answered(face, kind, key)
-        return face.wants_all or (face.region is Region.GROUP and kind is Kind.SUBSCRIBER)
+        return face.wants_all or (face.region is Region.GROUP and kind is DeclarationKind.SUBSCRIBER)

@@ -18,17 +18,17 @@ from zenspark.router.interceptors.rules import (
     AccessSubject,
     Action,
     Flow,
-    Party,
+    PeerAttributes,
     Permission,
 )
 
 FLOWS: tuple[Flow, ...] = ("ingress", "egress")
 
-Granted: TypeAlias = dict[tuple[Flow, Action, Permission], KeyTree[None]]
+GrantedKeys: TypeAlias = dict[tuple[Flow, Action, Permission], KeyTree[None]]
 """The keys that are allowed or denied to one combination."""
 
 
-class Combination(NamedTuple):
+class SubjectMatcher(NamedTuple):
     """Somebody, known by what is not None."""
 
     interface: str | None
@@ -37,7 +37,7 @@ class Combination(NamedTuple):
     protocol: str | None
     zid: str | None
 
-    def fits(self, party: Party) -> bool:
+    def fits(self, party: PeerAttributes) -> bool:
         """Whether a neighbour is meant."""
         return (
             (self.interface is None or self.interface in party.interfaces)
@@ -48,7 +48,7 @@ class Combination(NamedTuple):
         )
 
 
-def _combinations(subject: AccessSubject) -> Iterable[Combination]:
+def _subject_matchers(subject: AccessSubject) -> Iterable[SubjectMatcher]:
     lists = (
         subject.interfaces,
         subject.cert_common_names,
@@ -56,10 +56,10 @@ def _combinations(subject: AccessSubject) -> Iterable[Combination]:
         subject.link_protocols,
         subject.zids,
     )
-    return (Combination(*chosen) for chosen in product(*((None,) if found is None else found for found in lists)))
+    return (SubjectMatcher(*chosen) for chosen in product(*((None,) if found is None else found for found in lists)))
 
 
-class Access:
+class AccessRules:
     """All rules, and for whom they are. The ids that policies name must be those of rules and subjects."""
 
     def __init__(
@@ -70,10 +70,10 @@ class Access:
         policies: Iterable[AccessPolicy] = (),
     ) -> None:
         self._default = default
-        self._granted: dict[Combination, Granted] = {}
+        self._granted: dict[SubjectMatcher, GrantedKeys] = {}
         self._flows: set[Flow] = set(FLOWS) if default == "deny" else set()
         known = {rule.id: rule for rule in rules}
-        meant = {subject.id: tuple(_combinations(subject)) for subject in subjects}
+        meant = {subject.id: tuple(_subject_matchers(subject)) for subject in subjects}
         for combination in (each for found in meant.values() for each in found):
             self._granted.setdefault(combination, {})
         for policy in policies:
@@ -81,22 +81,22 @@ class Access:
                 for combination in meant[subject]:
                     self._grant(self._granted[combination], known[rule])
 
-    def _grant(self, granted: Granted, rule: AccessRule) -> None:
+    def _grant(self, granted: GrantedKeys, rule: AccessRule) -> None:
         for flow, action, key in product(rule.flows or FLOWS, rule.messages, rule.key_exprs):
             self._flows.add(flow)
             granted.setdefault((flow, action, rule.permission), KeyTree()).insert(key, None)
 
-    def permit(self, party: Party, flow: Flow) -> Permit | None:
+    def permit(self, party: PeerAttributes, flow: Flow) -> FacePermissions | None:
         """What a neighbour may do; None if it may do anything."""
         if flow not in self._flows:
             return None
-        return Permit(self._default, flow, [found for one, found in self._granted.items() if one.fits(party)])
+        return FacePermissions(self._default, flow, [found for one, found in self._granted.items() if one.fits(party)])
 
 
-class Permit:
+class FacePermissions:
     """What one neighbour may do, one way."""
 
-    def __init__(self, default: Permission, flow: Flow, granted: list[Granted]) -> None:
+    def __init__(self, default: Permission, flow: Flow, granted: list[GrantedKeys]) -> None:
         self._default = default
         self._flow = flow
         self._granted = granted
@@ -109,11 +109,11 @@ class Permit:
             return self._default == "allow"
         return any(self._is_allowed(granted, action, key) for granted in self._granted)
 
-    def _is_allowed(self, granted: Granted, action: Action, key: str) -> bool:
+    def _is_allowed(self, granted: GrantedKeys, action: Action, key: str) -> bool:
         if self._names(granted, action, "deny", key):
             return False
         return self._default == "allow" or self._names(granted, action, "allow", key)
 
-    def _names(self, granted: Granted, action: Action, permission: Permission, key: str) -> bool:
+    def _names(self, granted: GrantedKeys, action: Action, permission: Permission, key: str) -> bool:
         tree = granted.get((self._flow, action, permission))
         return tree is not None and bool(tree.including(key))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from zenspark.router.face import DECLARE, UNDECLARE, Kind
+from zenspark.router.face import DECLARE, UNDECLARE, DeclarationKind
 from zenspark.router.interceptors.rules import Action
 from zenspark.wire.messages import (
     Declare,
@@ -29,21 +29,21 @@ from zenspark.wire.messages import (
 )
 from zenspark.wire.values import InterestMode, QoS, WireExpr
 
-DATA: frozenset[Action] = frozenset(("put", "delete", "query", "reply"))
+DATA_ACTIONS: frozenset[Action] = frozenset(("put", "delete", "query", "reply"))
 """The actions that carry a value."""
 
-_DECLARING: dict[Kind, Action] = {
-    Kind.SUBSCRIBER: "declare_subscriber",
-    Kind.QUERYABLE: "declare_queryable",
-    Kind.TOKEN: "liveliness_token",
+_DECLARE_ACTIONS: dict[DeclarationKind, Action] = {
+    DeclarationKind.SUBSCRIBER: "declare_subscriber",
+    DeclarationKind.QUERYABLE: "declare_queryable",
+    DeclarationKind.TOKEN: "liveliness_token",
 }
-_ASKING: dict[InterestMode, Action] = {
+_INTEREST_ACTIONS: dict[InterestMode, Action] = {
     InterestMode.CURRENT: "liveliness_query",
     InterestMode.FUTURE: "declare_liveliness_subscriber",
     InterestMode.CURRENT_FUTURE: "declare_liveliness_subscriber",
 }
 
-Name: TypeAlias = tuple[Kind | None, int]
+DeclarationRef: TypeAlias = tuple[DeclarationKind | None, int]
 """What a declaration, or an interest (None), is taken back by."""
 
 
@@ -57,16 +57,16 @@ def action_of(message: NetworkMessage) -> tuple[Action, WireExpr | None] | None:
         case Response(wire_expr=expr):
             return "reply", expr
         case Interest(tokens=True, mode=mode, wire_expr=expr) if mode is not InterestMode.FINAL:
-            return _ASKING[mode], expr
+            return _INTEREST_ACTIONS[mode], expr
         case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body):
-            return _DECLARING[DECLARE[type(body)]], body.wire_expr
+            return _DECLARE_ACTIONS[DECLARE[type(body)]], body.wire_expr
         case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
             if body.ext_wire_expr is not None and (body.ext_wire_expr.scope or body.ext_wire_expr.suffix):
-                return _DECLARING[UNDECLARE[type(body)]], body.ext_wire_expr
+                return _DECLARE_ACTIONS[UNDECLARE[type(body)]], body.ext_wire_expr
     return None
 
 
-def declared_by(message: NetworkMessage) -> Name | None:
+def get_declared_ref(message: NetworkMessage) -> DeclarationRef | None:
     """What a message declares. Number 0 is no name: what has it is never taken back, or by its key."""
     match message:
         case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body) if body.id:
@@ -76,7 +76,7 @@ def declared_by(message: NetworkMessage) -> Name | None:
     return None
 
 
-def undeclared_by(message: NetworkMessage) -> Name | None:
+def get_undeclared_ref(message: NetworkMessage) -> DeclarationRef | None:
     """What a message takes back."""
     match message:
         case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
@@ -86,7 +86,7 @@ def undeclared_by(message: NetworkMessage) -> Name | None:
     return None
 
 
-def refusal_of(message: NetworkMessage) -> NetworkMessage | None:
+def make_final(message: NetworkMessage) -> NetworkMessage | None:
     """What ends a question that is not passed on, so that nobody waits for an answer."""
     match message:
         case Request(request_id=number, qos=qos):
@@ -101,7 +101,7 @@ def payload_size(message: NetworkMessage) -> int:
     return _sizes(message)[0]
 
 
-def whole_size(message: NetworkMessage) -> int:
+def payload_and_attachment_size(message: NetworkMessage) -> int:
     """The same with its attachment."""
     return sum(_sizes(message))
 
@@ -109,15 +109,15 @@ def whole_size(message: NetworkMessage) -> int:
 def _sizes(message: NetworkMessage) -> tuple[int, int]:
     match message:
         case Push(body=body):
-            return _of_sample(body)
+            return _sample_sizes(body)
         case Request(body=Query(body=value, attachment=attachment)):
             return 0 if value is None else len(value.payload), len(attachment or b"")
         case Response(body=Err(payload=payload)):
             return len(payload), 0
         case Response(body=Reply(body=body)):
-            return _of_sample(body)
+            return _sample_sizes(body)
     return 0, 0
 
 
-def _of_sample(body: Put | Del) -> tuple[int, int]:
+def _sample_sizes(body: Put | Del) -> tuple[int, int]:
     return len(body.payload) if isinstance(body, Put) else 0, len(body.attachment or b"")

@@ -11,64 +11,77 @@ from typing import TypeVar
 
 import msgspec
 
-from zenspark.router.interceptors.access_control import Access
-from zenspark.router.interceptors.actions import Name, action_of, declared_by, undeclared_by, whole_size
-from zenspark.router.interceptors.downsampling import Downsampler, Slot
-from zenspark.router.interceptors.low_pass import LowPass
-from zenspark.router.interceptors.qos_overwrite import Overwriting
-from zenspark.router.interceptors.rules import Action, DownsamplingItem, Flow, LowPassItem, OverwriteItem, Party
+from zenspark.router.interceptors.access_control import AccessRules
+from zenspark.router.interceptors.actions import (
+    DeclarationRef,
+    action_of,
+    get_declared_ref,
+    get_undeclared_ref,
+    payload_and_attachment_size,
+)
+from zenspark.router.interceptors.downsampling import Downsampler, RateLimiter
+from zenspark.router.interceptors.low_pass import LowPassFilter
+from zenspark.router.interceptors.qos_overwrite import QosOverwrite
+from zenspark.router.interceptors.rules import (
+    Action,
+    DownsamplingItem,
+    Flow,
+    LowPassItem,
+    OverwriteItem,
+    PeerAttributes,
+)
 from zenspark.router.limits import is_key_expression
 from zenspark.wire.messages import NetworkMessage
 from zenspark.wire.values import WireExpr
 
 M = TypeVar("M", bound=NetworkMessage)
 
-MOST = 10_000
+MAX_CACHED_DECISIONS = 10_000
 """How many verdicts are remembered: more would let whoever names ever new keys fill the memory."""
-LONGEST_REMEMBERED = 1024
+MAX_CACHED_KEY_CHARS = 1024
 """Characters of a key up to which its verdicts are remembered, for the same reason."""
 
 
-class Interception(msgspec.Struct, frozen=True, eq=False):
+class InterceptorConfig(msgspec.Struct, frozen=True, eq=False):
     """Everything the configuration says of interceptors."""
 
     downsampling: tuple[DownsamplingItem, ...] = ()
-    access: Access | None = None
+    access: AccessRules | None = None
     overwriting: tuple[OverwriteItem, ...] = ()
     low_pass: tuple[LowPassItem, ...] = ()
 
     def gate(
         self,
-        party: Party,
+        party: PeerAttributes,
         flow: Flow,
         resolve: Callable[[WireExpr], str | None],
         on_denied: Callable[[], object] = lambda: None,
-    ) -> Gate | None:
+    ) -> InterceptorChain | None:
         """The gate for what comes from, or goes to, a neighbour; None if everything passes as it is.
 
         `resolve` knows the key that a wire expression stands for on that way; `on_denied` is called for every message
         that access control denies.
         """
-        gate = Gate(self, party, flow, resolve, on_denied)
+        gate = InterceptorChain(self, party, flow, resolve, on_denied)
         return None if gate.is_open else gate
 
 
-class Verdict(msgspec.Struct, frozen=True, eq=False):
+class CachedDecision(msgspec.Struct, frozen=True, eq=False):
     """What becomes of messages that do the same to the same key."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[RateLimiter, ...]
     is_allowed: bool
-    overwriting: tuple[Overwriting, ...]
+    overwriting: tuple[QosOverwrite, ...]
     limit: int | None
 
 
-class Gate:
+class InterceptorChain:
     """Lets messages pass, changed or not, or keeps them. Only one thread at a time may use it."""
 
     def __init__(
         self,
-        interception: Interception,
-        party: Party,
+        interception: InterceptorConfig,
+        party: PeerAttributes,
         flow: Flow,
         resolve: Callable[[WireExpr], str | None],
         on_denied: Callable[[], object],
@@ -79,10 +92,10 @@ class Gate:
         self._on_denied = on_denied
         self._downsamplers = [Downsampler(item) for item in interception.downsampling if item.covers(party, flow)]
         self._permit = None if access is None else access.permit(party, flow)
-        self._overwriting = [Overwriting(item) for item in interception.overwriting if item.covers(party, flow)]
-        self._low_pass = LowPass(interception.low_pass, party, flow)
-        self._verdicts: dict[tuple[Action, str | None], Verdict] = {}
-        self._withheld: set[Name] = set()
+        self._overwriting = [QosOverwrite(item) for item in interception.overwriting if item.covers(party, flow)]
+        self._low_pass = LowPassFilter(interception.low_pass, party, flow)
+        self._verdicts: dict[tuple[Action, str | None], CachedDecision] = {}
+        self._withheld: set[DeclarationRef] = set()
         """What we never declared there, and so need not take back."""
 
     @property
@@ -103,13 +116,13 @@ class Gate:
     def _kept(self, message: M) -> M | None:
         """A message does not pass, unless it takes something back that was declared here: the router knows what was."""
         if self._flow == "ingress":
-            return None if undeclared_by(message) is None else message
-        name = declared_by(message)
+            return None if get_undeclared_ref(message) is None else message
+        name = get_declared_ref(message)
         if name is not None:
             self._withheld.add(name)
         return None
 
-    def _judged(self, message: M, verdict: Verdict, reliable: bool, now: float) -> M | None:
+    def _judged(self, message: M, verdict: CachedDecision, reliable: bool, now: float) -> M | None:
         for slot in verdict.slots:
             if not slot.take(now):
                 return None
@@ -118,23 +131,23 @@ class Gate:
             return None
         for overwriting in verdict.overwriting:
             message = overwriting.applied(message, reliable)
-        return message if verdict.limit is None or whole_size(message) <= verdict.limit else None
+        return message if verdict.limit is None or payload_and_attachment_size(message) <= verdict.limit else None
 
-    def _verdict(self, action: Action, key: str | None) -> Verdict:
+    def _verdict(self, action: Action, key: str | None) -> CachedDecision:
         verdict = self._verdicts.get((action, key))
         if verdict is None:
-            if len(self._verdicts) >= MOST:
+            if len(self._verdicts) >= MAX_CACHED_DECISIONS:
                 self._verdicts.clear()
             verdict = self._judge(action, key)
-            if key is None or len(key) <= LONGEST_REMEMBERED:
+            if key is None or len(key) <= MAX_CACHED_KEY_CHARS:
                 self._verdicts[action, key] = verdict
         return verdict
 
-    def _judge(self, action: Action, key: str | None) -> Verdict:
+    def _judge(self, action: Action, key: str | None) -> CachedDecision:
         if key is not None and not is_key_expression(key):
             key = None
         slots = (downsampler.slot(action, key) for downsampler in self._downsamplers)
-        return Verdict(
+        return CachedDecision(
             tuple(slot for slot in slots if slot is not None),
             self._permit is None or self._permit.allows(action, key),
             tuple(one for one in self._overwriting if one.concerns(action, key)),
@@ -142,7 +155,7 @@ class Gate:
         )
 
     def _is_withheld(self, message: NetworkMessage) -> bool:
-        name = undeclared_by(message)
+        name = get_undeclared_ref(message)
         if name not in self._withheld:
             return False
         self._withheld.discard(name)

@@ -8,7 +8,7 @@ from zenspark.key.tree import KeyTree
 from zenspark.router.interceptors.rules import Action, DownsamplingItem
 
 
-class Slot:
+class RateLimiter:
     """When the next message may pass; all keys of a rule share it."""
 
     def __init__(self, frequency: float) -> None:
@@ -31,12 +31,12 @@ class Downsampler:
 
     def __init__(self, item: DownsamplingItem) -> None:
         self._messages = item.messages
-        self._slots = [Slot(rule.freq) for rule in item.rules]
+        self._slots = [RateLimiter(rule.freq) for rule in item.rules]
         self._rules: KeyTree[int] = KeyTree()
         for number, rule in enumerate(item.rules):
             self._rules.insert(rule.key_expr, number)
 
-    def slot(self, action: Action, key: str | None) -> Slot | None:
+    def slot(self, action: Action, key: str | None) -> RateLimiter | None:
         """What a message has to wait for; None if it may pass at any time."""
         if action not in self._messages or key is None:
             return None

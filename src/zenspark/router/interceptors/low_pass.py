@@ -7,27 +7,27 @@ from itertools import product
 from typing import TypeAlias
 
 from zenspark.key.tree import KeyTree
-from zenspark.router.interceptors.actions import DATA
-from zenspark.router.interceptors.rules import Action, Flow, LowPassItem, Party
+from zenspark.router.interceptors.actions import DATA_ACTIONS
+from zenspark.router.interceptors.rules import Action, Flow, LowPassItem, PeerAttributes
 
-Place: TypeAlias = tuple[str | None, str | None]
+LinkScope: TypeAlias = tuple[str | None, str | None]
 """An interface and a protocol, or None for any."""
 
 
-class LowPass:
+class LowPassFilter:
     """The limits on one flow of one face.
 
     The smallest one counts of those whose keys include that of a message. An item that says the same as one before it,
     but for the limit, takes its place.
     """
 
-    def __init__(self, items: Iterable[LowPassItem], party: Party, flow: Flow) -> None:
-        self._limits: dict[tuple[Place, Action], KeyTree[int]] = {}
+    def __init__(self, items: Iterable[LowPassItem], party: PeerAttributes, flow: Flow) -> None:
+        self._limits: dict[tuple[LinkScope, Action], KeyTree[int]] = {}
         for item in items:
             if item.covers(party, flow):
                 self._add(item, party)
 
-    def _add(self, item: LowPassItem, party: Party) -> None:
+    def _add(self, item: LowPassItem, party: PeerAttributes) -> None:
         interfaces = [None] if item.interfaces is None else [one for one in item.interfaces if one in party.interfaces]
         protocol = None if item.link_protocols is None else party.protocol
         for interface, action, key in product(interfaces, item.messages, item.key_exprs):
@@ -39,7 +39,7 @@ class LowPass:
 
     def limit(self, action: Action, key: str | None) -> int | None:
         """How large payload and attachment of a message may be; None for any size."""
-        if not self._limits or action not in DATA:
+        if not self._limits or action not in DATA_ACTIONS:
             return None
         if key is None:
             return 0

@@ -8,7 +8,7 @@ import msgspec
 
 from zenspark.key.tree import KeyTree
 from zenspark.router.interceptors.actions import payload_size
-from zenspark.router.interceptors.rules import Action, OverwriteItem, Treated, Treatment
+from zenspark.router.interceptors.rules import Action, OverwriteItem, QosChange, QosMatch
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import NetworkMessage, Push, Request
 from zenspark.wire.values import Congestion, Priority, QoS
@@ -16,13 +16,13 @@ from zenspark.wire.values import Congestion, Priority, QoS
 M = TypeVar("M", bound=NetworkMessage)
 
 
-class Overwriting:
+class QosOverwrite:
     """One item of the configuration."""
 
     def __init__(self, item: OverwriteItem) -> None:
         self._messages = item.messages
         self._treatment = item.overwrite
-        self._only = item.qos or Treated()
+        self._only = item.qos or QosMatch()
         low, _, high = (item.payload_size or "..").partition("..")
         self._smallest = int(low or 0)
         self._largest = int(high) if high else None
@@ -42,7 +42,7 @@ class Overwriting:
         """The message as it goes on."""
         if not isinstance(message, Push | Request) or not self._is_meant(message, message.qos, reliable):
             return message
-        return replace(message, qos=_treated(message.qos, self._treatment))
+        return replace(message, qos=_overwrite_qos(message.qos, self._treatment))
 
     def _is_meant(self, message: NetworkMessage, qos: QoS, reliable: bool) -> bool:
         only, size = self._only, payload_size(message)
@@ -56,16 +56,16 @@ class Overwriting:
         )
 
 
-def _treated(qos: QoS, treatment: Treatment) -> QoS:
+def _overwrite_qos(qos: QoS, treatment: QosChange) -> QoS:
     priority, congestion, express = treatment.priority, treatment.congestion_control, treatment.express
     if priority is not None:
-        qos = msgspec.structs.replace(qos, priority=_priority(qos.priority, priority))
+        qos = msgspec.structs.replace(qos, priority=_overwrite_priority(qos.priority, priority))
     if congestion is not None:
         qos = msgspec.structs.replace(qos, congestion=Congestion[congestion.upper()])
     return qos if express is None else msgspec.structs.replace(qos, express=express)
 
 
-def _priority(wanted: Priority, change: str | int) -> Priority:
+def _overwrite_priority(wanted: Priority, change: str | int) -> Priority:
     if isinstance(change, str):
         return Priority[change.upper()]
     # eclipse-zenoh 1.10.2 does nothing for a negative number, so neither do we: its users have set their files by it.

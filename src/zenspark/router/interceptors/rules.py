@@ -18,7 +18,7 @@ from zenspark.wire.values import ZenohId
 T = TypeVar("T")
 
 Flow: TypeAlias = Literal["ingress", "egress"]
-Data: TypeAlias = Literal["put", "delete", "query", "reply"]
+DataAction: TypeAlias = Literal["put", "delete", "query", "reply"]
 Action: TypeAlias = Literal[
     "put",
     "delete",
@@ -31,8 +31,8 @@ Action: TypeAlias = Literal[
     "liveliness_query",
 ]
 Permission: TypeAlias = Literal["allow", "deny"]
-Protocol: TypeAlias = Literal["tcp", "udp", "tls", "quic", "serial", "unixpipe", "unixsock-stream", "vsock", "ws"]
-SubjectProtocol: TypeAlias = Protocol | Literal["http"]
+LinkProtocol: TypeAlias = Literal["tcp", "udp", "tls", "quic", "serial", "unixpipe", "unixsock-stream", "vsock", "ws"]
+SubjectProtocol: TypeAlias = LinkProtocol | Literal["http"]
 """Ours: `http` stands for the clients of the REST interface."""
 PriorityName: TypeAlias = Literal[
     "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
@@ -45,17 +45,17 @@ NodeId: TypeAlias = Annotated[
         description="1 to 32 lower-case hexadecimal digits without a leading 0",
     ),
 ]
-Network: TypeAlias = Annotated[
+AddressRange: TypeAlias = Annotated[
     str,
     Meta(pattern=r"^[0-9a-fA-F.:]+(/\d{1,3})?$", description="an IP address, or a network such as 192.0.2.0/24"),
 ]
 SizeRange: TypeAlias = Annotated[
     str, Meta(pattern=r"^\d*\.\.\d*$", description="a range of sizes such as 10..2000, 10.. or ..2000")
 ]
-Some = Annotated[tuple[T, ...], Meta(min_length=1)]
+NonEmpty = Annotated[tuple[T, ...], Meta(min_length=1)]
 
 
-class Party(msgspec.Struct, frozen=True):
+class PeerAttributes(msgspec.Struct, frozen=True):
     """What is known of a neighbour: who it says it is, if anybody, who it proved to be, and how it is reached."""
 
     zid: ZenohId | None
@@ -66,19 +66,19 @@ class Party(msgspec.Struct, frozen=True):
     address: str | None = None
 
 
-class Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConfigItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One item of the configuration."""
 
 
-class Item(Stated, frozen=True, kw_only=True):
+class InterceptorItem(ConfigItem, frozen=True, kw_only=True):
     """An item that is about some neighbours and some flows."""
 
     id: str | None = None
-    interfaces: Some[str] | None = None
-    link_protocols: Some[Protocol] | None = None
-    flows: Some[Flow] | None = None
+    interfaces: NonEmpty[str] | None = None
+    link_protocols: NonEmpty[LinkProtocol] | None = None
+    flows: NonEmpty[Flow] | None = None
 
-    def covers(self, party: Party, flow: Flow) -> bool:
+    def covers(self, party: PeerAttributes, flow: Flow) -> bool:
         """Whether it is about what comes from, or goes to, a neighbour."""
         return (
             (self.flows is None or flow in self.flows)
@@ -90,37 +90,37 @@ class Item(Stated, frozen=True, kw_only=True):
 # -- access_control
 
 
-class AccessRule(Stated, frozen=True, kw_only=True):
+class AccessRule(ConfigItem, frozen=True, kw_only=True):
     """What is allowed or denied."""
 
     id: str
-    key_exprs: Some[KeyExpr]
-    messages: Some[Action]
-    flows: Some[Flow] | None = None
+    key_exprs: NonEmpty[KeyExpr]
+    messages: NonEmpty[Action]
+    flows: NonEmpty[Flow] | None = None
     permission: Permission
 
 
-class AccessSubject(Stated, frozen=True, kw_only=True):
+class AccessSubject(ConfigItem, frozen=True, kw_only=True):
     """Who is meant: every combination of what the lists name."""
 
     id: str
-    interfaces: Some[str] | None = None
-    cert_common_names: Some[str] | None = None
-    usernames: Some[str] | None = None
-    link_protocols: Some[SubjectProtocol] | None = None
-    zids: Some[NodeId] | None = None
+    interfaces: NonEmpty[str] | None = None
+    cert_common_names: NonEmpty[str] | None = None
+    usernames: NonEmpty[str] | None = None
+    link_protocols: NonEmpty[SubjectProtocol] | None = None
+    zids: NonEmpty[NodeId] | None = None
 
 
-class RouterSubject(Stated, frozen=True, kw_only=True):
+class RouterSubject(ConfigItem, frozen=True, kw_only=True):
     """Who may be a router beside this one: all that is named must be so, with one of the values of each list."""
 
-    interfaces: Some[str] | None = None
-    addresses: Some[Network] | None = None
-    cert_common_names: Some[str] | None = None
-    usernames: Some[str] | None = None
-    zids: Some[NodeId] | None = None
+    interfaces: NonEmpty[str] | None = None
+    addresses: NonEmpty[AddressRange] | None = None
+    cert_common_names: NonEmpty[str] | None = None
+    usernames: NonEmpty[str] | None = None
+    zids: NonEmpty[NodeId] | None = None
 
-    def covers(self, party: Party) -> bool:
+    def covers(self, party: PeerAttributes) -> bool:
         """Whether it is about a neighbour."""
         return (
             (self.interfaces is None or not set(self.interfaces).isdisjoint(party.interfaces))
@@ -139,7 +139,7 @@ def _is_within(address: str | None, networks: tuple[str, ...]) -> bool:
     return any((mapped or found) in ipaddress.ip_network(network, strict=False) for network in networks)
 
 
-class AccessPolicy(Stated, frozen=True, kw_only=True):
+class AccessPolicy(ConfigItem, frozen=True, kw_only=True):
     """Which rules hold for whom."""
 
     id: str | None = None
@@ -150,35 +150,35 @@ class AccessPolicy(Stated, frozen=True, kw_only=True):
 # -- downsampling
 
 
-class Rate(Stated, frozen=True, kw_only=True):
+class Rate(ConfigItem, frozen=True, kw_only=True):
     """How many messages a second may pass on a key; 0 for none."""
 
     key_expr: KeyExpr
     freq: float
 
 
-class DownsamplingItem(Item, frozen=True, kw_only=True):
+class DownsamplingItem(InterceptorItem, frozen=True, kw_only=True):
     """Messages of which some are left out."""
 
-    messages: Some[Data]
-    rules: Some[Rate]
+    messages: NonEmpty[DataAction]
+    rules: NonEmpty[Rate]
 
 
 # -- low_pass_filter
 
 
-class LowPassItem(Item, frozen=True, kw_only=True):
+class LowPassItem(InterceptorItem, frozen=True, kw_only=True):
     """Messages that are left out if payload and attachment together are larger than a limit."""
 
-    messages: Some[Data]
-    key_exprs: Some[KeyExpr]
+    messages: NonEmpty[DataAction]
+    key_exprs: NonEmpty[KeyExpr]
     size_limit: Annotated[int, Meta(ge=0)]
 
 
 # -- qos/network
 
 
-class Treatment(Stated, frozen=True, kw_only=True):
+class QosChange(ConfigItem, frozen=True, kw_only=True):
     """How messages are treated instead; a number is added to the priority."""
 
     congestion_control: CongestionName | None = None
@@ -186,7 +186,7 @@ class Treatment(Stated, frozen=True, kw_only=True):
     express: bool | None = None
 
 
-class Treated(Stated, frozen=True, kw_only=True):
+class QosMatch(ConfigItem, frozen=True, kw_only=True):
     """How messages wanted to be treated."""
 
     congestion_control: CongestionName | None = None
@@ -195,15 +195,15 @@ class Treated(Stated, frozen=True, kw_only=True):
     reliability: Literal["reliable", "best_effort"] | None = None
 
 
-class OverwriteItem(Item, frozen=True, kw_only=True):
+class OverwriteItem(InterceptorItem, frozen=True, kw_only=True):
     """Messages that are treated in another way than they wanted."""
 
-    zids: Some[NodeId] | None = None
-    messages: Some[Literal["put", "delete", "query"]]
-    key_exprs: Some[KeyExpr] | None = None
-    overwrite: Treatment
-    qos: Treated | None = None
+    zids: NonEmpty[NodeId] | None = None
+    messages: NonEmpty[Literal["put", "delete", "query"]]
+    key_exprs: NonEmpty[KeyExpr] | None = None
+    overwrite: QosChange
+    qos: QosMatch | None = None
     payload_size: SizeRange | None = None
 
-    def covers(self, party: Party, flow: Flow) -> bool:
+    def covers(self, party: PeerAttributes, flow: Flow) -> bool:
         return super().covers(party, flow) and (self.zids is None or str(party.zid) in self.zids)

@@ -11,30 +11,30 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
-from zenspark.router.declarations.announcements import bind_prefix, declare
+from zenspark.router.declarations.announcements import emit_declare, emit_key_binding
 from zenspark.router.declarations.store import Declarations
-from zenspark.router.face import Face, Kind, Out, Region
-from zenspark.router.interests.table import Asked, Interests, kinds_of
+from zenspark.router.face import DeclarationKind, Face, Outgoing, Region
+from zenspark.router.interests.table import InterestTable, LiveInterest, requested_kinds
 from zenspark.router.limits import Admission
-from zenspark.router.routing.routes import Reach
+from zenspark.router.routing.routes import ReachabilityPolicy
 from zenspark.wire.messages import DeclareFinal, Interest
 from zenspark.wire.values import InterestMode, QoS, QueryableInfo
 
-ANSWERS_AT_ONCE = 256
+MAX_DECLARATIONS_PER_PORTION = 256
 """Current declarations that one portion of answers has at most: a short message may ask for all there are."""
 INITIAL_INTEREST = 0
 """The interest two peers act as if they had sent each other."""
 
 
-class Asking:
+class InterestHandler:
     """The moves that have to do with interests. `timeout` is for the answers of those above us."""
 
     def __init__(
         self,
-        out: Out,
-        interests: Interests,
+        out: Outgoing,
+        interests: InterestTable,
         declarations: Declarations,
-        reach: Reach,
+        reach: ReachabilityPolicy,
         admission: Admission,
         timeout: float,
     ) -> None:
@@ -45,7 +45,7 @@ class Asking:
         self._admission = admission
         self._timeout = timeout
         self._above: dict[Face, None] = {}
-        self._unfinished: dict[Face, deque[Asked]] = {}
+        self._unfinished: dict[Face, deque[LiveInterest]] = {}
         """The interests of each face that are not answered to the end, in order."""
 
     # -- faces
@@ -82,10 +82,10 @@ class Asking:
             return
         key = None if interest.wire_expr is None else face.resolve(interest.wire_expr)
         if not self._is_admitted(face, interest, key):
-            declare(self._out, face, DeclareFinal(), interest.id)
+            emit_declare(self._out, face, DeclareFinal(), interest.id)
             return
         aggregate = interest.aggregate and face.region is not Region.SOUTH_PEER
-        asked = Asked(face, interest.id, interest.mode, kinds_of(interest), key, aggregate)
+        asked = LiveInterest(face, interest.id, interest.mode, requested_kinds(interest), key, aggregate)
         self._interests.add(asked)
         for above in self._above:
             self._pass_on(asked, above, now)
@@ -101,7 +101,7 @@ class Asking:
             return False
         return face.region is Region.LOCAL or self._admission.interest(face, face.usage, key)
 
-    def _current(self, asked: Asked) -> Iterator[tuple[Kind, str]]:
+    def _current(self, asked: LiveInterest) -> Iterator[tuple[DeclarationKind, str]]:
         """The current declarations that an interest may be answered with."""
         for kind in sorted(asked.kinds, key=lambda each: each.value):
             entries = self._declarations.tables[kind].matching(asked.key)
@@ -119,7 +119,7 @@ class Asking:
 
     def go_on(self, face: Face) -> None:
         """The next portion of answers to a face."""
-        left, queue = ANSWERS_AT_ONCE, self._unfinished[face]
+        left, queue = MAX_DECLARATIONS_PER_PORTION, self._unfinished[face]
         while queue and left:
             left = self._answer(queue[0], left)
             if queue[0].rest is None:
@@ -127,7 +127,7 @@ class Asking:
         if not queue:
             del self._unfinished[face]
 
-    def _answer(self, asked: Asked, most: int) -> int:
+    def _answer(self, asked: LiveInterest, most: int) -> int:
         """Answer with so many declarations at most; how many more may follow."""
         if asked.rest is None:  # the interest has ended meanwhile
             return most
@@ -141,7 +141,7 @@ class Asking:
             self._conclude(asked)
         return most
 
-    def _tell_current(self, asked: Asked, kind: Kind, key: str, info: QueryableInfo) -> None:
+    def _tell_current(self, asked: LiveInterest, kind: DeclarationKind, key: str, info: QueryableInfo) -> None:
         if (kind, key) in asked.told:
             return
         if asked.passed_on:
@@ -152,20 +152,20 @@ class Asking:
         else:
             telling.mention(asked.face, kind, key, info, asked.id)
 
-    def _pass_on(self, asked: Asked, above: Face, now: float) -> None:
+    def _pass_on(self, asked: LiveInterest, above: Face, now: float) -> None:
         if not self._reach(asked.face, above):
             return
         number = above.next_id()
         self._interests.pass_on(asked, above, number, now + self._timeout)
         if asked.key is not None:
-            bind_prefix(self._out, above, asked.key)
+            emit_key_binding(self._out, above, asked.key)
         interest = Interest(
             id=number,
             mode=asked.mode,
             keyexprs=True,
-            subscribers=Kind.SUBSCRIBER in asked.kinds,
-            queryables=Kind.QUERYABLE in asked.kinds,
-            tokens=Kind.TOKEN in asked.kinds,
+            subscribers=DeclarationKind.SUBSCRIBER in asked.kinds,
+            queryables=DeclarationKind.QUERYABLE in asked.kinds,
+            tokens=DeclarationKind.TOKEN in asked.kinds,
             wire_expr=None if asked.key is None else above.express(asked.key),
             qos=QoS.DECLARE,
         )
@@ -173,7 +173,7 @@ class Asking:
 
     # -- answers from above
 
-    def on_answer(self, face: Face, number: int, kind: Kind, key: str, info: QueryableInfo) -> bool:
+    def on_answer(self, face: Face, number: int, kind: DeclarationKind, key: str, info: QueryableInfo) -> bool:
         """A node above us answers an interest; whether what it says is to be remembered."""
         asked = self._interests.answered_by(face, number)
         if asked is None:
@@ -194,16 +194,16 @@ class Asking:
         if asked is not None:
             self._answered(asked, face)
 
-    def _answered(self, asked: Asked, face: Face) -> None:
+    def _answered(self, asked: LiveInterest, face: Face) -> None:
         """A node above us has nothing more to tell of this."""
         if face in asked.waiting:
             asked.waiting.remove(face)
             self._declarations.routes.clear()
             self._conclude(asked)
 
-    def _conclude(self, asked: Asked) -> None:
+    def _conclude(self, asked: LiveInterest) -> None:
         if asked.is_current and not asked.waiting and asked.rest is None:
-            declare(self._out, asked.face, DeclareFinal(), asked.id)
+            emit_declare(self._out, asked.face, DeclareFinal(), asked.id)
             asked.told.clear()
             if not asked.is_future:
                 self._interests.remove(asked.face, asked.id)
@@ -226,7 +226,7 @@ class Asking:
             for above in asked.passed_on:
                 self._forget_heard(asked, above)
 
-    def _forget_heard(self, asked: Asked, above: Face) -> None:
+    def _forget_heard(self, asked: LiveInterest, above: Face) -> None:
         """What a node above us told for this interest alone, it will not tell the end of."""
         for kind in asked.kinds:
             for entry in self._declarations.tables[kind].matching(asked.key):

@@ -12,21 +12,21 @@ import msgspec
 
 from zenspark.key.tree import KeyTree
 from zenspark.router.deadlines import Deadlines
-from zenspark.router.face import Face, Kind, Region
+from zenspark.router.face import DeclarationKind, Face, Region
 from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode
 
-ANSWER_TIMEOUT = 10.0
+INTEREST_TIMEOUT_SECONDS = 10.0
 """Seconds an asker waits for the nodes above us: one that never answers must not hold back the others."""
 
 
-class Asked(msgspec.Struct, eq=False):
+class LiveInterest(msgspec.Struct, eq=False):
     """One live interest of a face, and how it was passed on."""
 
     face: Face
     id: int
     mode: InterestMode
-    kinds: frozenset[Kind]
+    kinds: frozenset[DeclarationKind]
     key: str | None
     aggregate: bool
     passed_on: dict[Face, int] = msgspec.field(default_factory=dict)
@@ -34,9 +34,9 @@ class Asked(msgspec.Struct, eq=False):
     waiting: set[Face] = msgspec.field(default_factory=set)
     """Those that have not said D_FINAL."""
     deadline: float = 0.0
-    told: set[tuple[Kind, str]] = msgspec.field(default_factory=set)
+    told: set[tuple[DeclarationKind, str]] = msgspec.field(default_factory=set)
     """What was answered already: a node above us knows our own declarations too."""
-    rest: Iterator[tuple[Kind, str]] | None = None
+    rest: Iterator[tuple[DeclarationKind, str]] | None = None
     """What of the current declarations of this node is still to be answered."""
 
     @property
@@ -47,39 +47,39 @@ class Asked(msgspec.Struct, eq=False):
     def is_future(self) -> bool:
         return self.mode in (InterestMode.FUTURE, InterestMode.CURRENT_FUTURE)
 
-    def announces(self, kind: Kind, key: str) -> str:
+    def announces(self, kind: DeclarationKind, key: str) -> str:
         """The key under which a matching declaration is told: its own, or the interest's if aggregated."""
-        return self.key if self.aggregate and self.key is not None and kind is not Kind.TOKEN else key
+        return self.key if self.aggregate and self.key is not None and kind is not DeclarationKind.TOKEN else key
 
 
-def kinds_of(interest: Interest) -> frozenset[Kind]:
+def requested_kinds(interest: Interest) -> frozenset[DeclarationKind]:
     """Which kinds of declarations an INTEREST asks for."""
     asked = {
-        Kind.SUBSCRIBER: interest.subscribers,
-        Kind.QUERYABLE: interest.queryables,
-        Kind.TOKEN: interest.tokens,
+        DeclarationKind.SUBSCRIBER: interest.subscribers,
+        DeclarationKind.QUERYABLE: interest.queryables,
+        DeclarationKind.TOKEN: interest.tokens,
     }
     return frozenset(kind for kind, wanted in asked.items() if wanted)
 
 
-class Interests:
+class InterestTable:
     """All live interests: by who asked, by whom they were passed on to, and by what they ask for."""
 
     def __init__(self) -> None:
-        self._by_asker: dict[Face, dict[int, Asked]] = {}
-        self._by_answerer: dict[Face, dict[int, Asked]] = {}
-        self._by_key: KeyTree[dict[Asked, None]] = KeyTree()
-        self._in_everything: dict[Asked, None] = {}
-        self._deadlines: Deadlines[Asked] = Deadlines(
+        self._by_asker: dict[Face, dict[int, LiveInterest]] = {}
+        self._by_answerer: dict[Face, dict[int, LiveInterest]] = {}
+        self._by_key: KeyTree[dict[LiveInterest, None]] = KeyTree()
+        self._in_everything: dict[LiveInterest, None] = {}
+        self._deadlines: Deadlines[LiveInterest] = Deadlines(
             lambda asked, when: bool(asked.waiting) and asked.deadline == when
         )
 
-    def add(self, asked: Asked) -> None:
+    def add(self, asked: LiveInterest) -> None:
         """Remember an interest."""
         self._by_asker.setdefault(asked.face, {})[asked.id] = asked
         self._at(asked)[asked] = None
 
-    def _at(self, asked: Asked) -> dict[Asked, None]:
+    def _at(self, asked: LiveInterest) -> dict[LiveInterest, None]:
         """All interests in the same key."""
         if asked.key is None:
             return self._in_everything
@@ -89,7 +89,7 @@ class Interests:
             self._by_key.insert(asked.key, found)
         return found
 
-    def remove(self, face: Face, number: int) -> Asked | None:
+    def remove(self, face: Face, number: int) -> LiveInterest | None:
         """Forget an interest; None if there is none of this id."""
         asked = self._by_asker.get(face, {}).pop(number, None)
         if asked is None:
@@ -108,7 +108,7 @@ class Interests:
             self._by_key.remove(asked.key)
         return asked
 
-    def pass_on(self, asked: Asked, face: Face, number: int, deadline: float) -> None:
+    def pass_on(self, asked: LiveInterest, face: Face, number: int, deadline: float) -> None:
         """An interest was passed on to a node above us, which should have answered by a time."""
         asked.passed_on[face] = number
         asked.deadline = deadline
@@ -117,41 +117,41 @@ class Interests:
             self._deadlines.add(asked, deadline)
         self._by_answerer.setdefault(face, {})[number] = asked
 
-    def leave(self, face: Face) -> list[Asked]:
+    def leave(self, face: Face) -> list[LiveInterest]:
         """A node above us is gone; the interests that had been passed on to it."""
         found = list(self._by_answerer.pop(face, {}).values())
         for asked in found:
             del asked.passed_on[face]
         return found
 
-    def answered_by(self, face: Face, number: int) -> Asked | None:
+    def answered_by(self, face: Face, number: int) -> LiveInterest | None:
         """The interest a node above us is answering."""
         return self._by_answerer.get(face, {}).get(number)
 
-    def of(self, face: Face) -> list[Asked]:
+    def of(self, face: Face) -> list[LiveInterest]:
         """The live interests of one face."""
         return list(self._by_asker.get(face, {}).values())
 
-    def all(self) -> list[Asked]:
+    def all(self) -> list[LiveInterest]:
         """Every live interest."""
         return [asked for mine in self._by_asker.values() for asked in mine.values()]
 
-    def about(self, kind: Kind, key: str) -> list[Asked]:
+    def about(self, kind: DeclarationKind, key: str) -> list[LiveInterest]:
         """The interests in declarations on keys that intersect one."""
         found = [beside for _, beside in self._by_key.intersecting(key)]
         return [asked for beside in found for asked in beside if kind in asked.kinds]
 
-    def wanting(self, kind: Kind, key: str) -> list[Asked]:
+    def wanting(self, kind: DeclarationKind, key: str) -> list[LiveInterest]:
         """The interests in future declarations that one on a key is news to."""
         found = [self._in_everything, *(beside for _, beside in self._by_key.intersecting(key))]
         return [asked for beside in found for asked in beside if asked.is_future and kind in asked.kinds]
 
-    def aggregating(self, face: Face, kind: Kind, key: str) -> bool:
+    def aggregating(self, face: Face, kind: DeclarationKind, key: str) -> bool:
         """Whether a face wants one declaration on exactly this key to stand for all that match it."""
         beside = self._by_key.get(key) or {}
         return any(asked.face is face and asked.aggregate and kind in asked.kinds for asked in beside)
 
-    def is_answered(self, face: Face, kind: Kind, key: str) -> bool:
+    def is_answered(self, face: Face, kind: DeclarationKind, key: str) -> bool:
         """Whether a node above us has told all there is to know about a key."""
         found = [self._in_everything, *(beside for _, beside in self._by_key.including(key))]
         return any(
@@ -164,6 +164,6 @@ class Interests:
         """When the first answer is overdue."""
         return self._deadlines.next()
 
-    def overdue(self, now: float) -> list[Asked]:
+    def overdue(self, now: float) -> list[LiveInterest]:
         """The interests that somebody should have answered by now."""
         return self._deadlines.due(now)

@@ -19,34 +19,34 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from zenspark.router.face import Face, Out
+from zenspark.router.face import Face, Outgoing
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.linkstate import spanning_trees
 from zenspark.router.linkstate.spanning_trees import Edges, Tree
-from zenspark.router.linkstate.states import RELAY_STATE, states_in
+from zenspark.router.linkstate.states import RELAY_STATE_OAM_ID, decode_states
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, WhatAmI, ZenohId
 
-TREES_DELAY = 0.1
+TREES_DELAY_SECONDS = 0.1
 """Seconds until other links make other trees."""
-FORGET_AFTER = 10.0
+FORGET_AFTER_SECONDS = 10.0
 """Seconds after which a node that cannot be reached is forgotten, when the trees change next."""
 SECONDS_PER_EDGE = 2e-6
 """What it takes to look at one edge once: with it the time for drawing is estimated, for nothing here has a clock."""
-DRAWING_SHARE = 0.1
+MAX_TREE_CPU_SHARE = 0.1
 """The part of all time that may go into drawing: the more there is to draw, the less often it is done."""
-ROOM_SHARE = 0.9
+MAX_RELAY_FILL = 0.9
 """The part of the limits on nodes and links up to which relays are added."""
 MAX_PSID = 0xFFFF
 """NodeId has 16 bits."""
-MAX_CORRECTION = 1 << 63
+MAX_ADOPTED_SN = 1 << 63
 """Versions from here on are not outdone: an invented one near the end of 64 bits would leave no higher one."""
 SELF = 0
 """Our number for ourselves."""
 
 
-class _Node(msgspec.Struct, eq=False):
+class _NetworkNode(msgspec.Struct, eq=False):
     """A router, and what it said last of its links."""
 
     zid: ZenohId
@@ -70,14 +70,14 @@ class _Neighbour(msgspec.Struct, eq=False):
     knows: set[ZenohId] = msgspec.field(default_factory=set)
 
 
-class Moved(msgspec.Struct, frozen=True):
+class ReachabilityChange(msgspec.Struct, frozen=True):
     """How the reachable part of the network has changed."""
 
     appeared: frozenset[ZenohId]
     gone: frozenset[ZenohId]
 
 
-class Network:
+class RouterNetwork:
     """What one router knows of the others. `weights` are those of its own links, `sn` the version it begins with."""
 
     def __init__(
@@ -93,8 +93,8 @@ class Network:
         self.trees_at: float | None = None
         """When the trees are to be drawn anew."""
         self._weights = weights or {}
-        self._own = _Node(zid, SELF, sn)
-        self._nodes: dict[ZenohId, _Node] = {zid: self._own}
+        self._own = _NetworkNode(zid, SELF, sn)
+        self._nodes: dict[ZenohId, _NetworkNode] = {zid: self._own}
         self._psids: dict[int, ZenohId] = {SELF: zid}
         self._last_psid = SELF
         self._neighbours: dict[Face, _Neighbour] = {}
@@ -137,9 +137,9 @@ class Network:
         """Whether one more relay may be linked to us: some room is left for what others add at the same time."""
         limits = self._limits
         return (
-            len(self._nodes) < ROOM_SHARE * limits.network_nodes
+            len(self._nodes) < MAX_RELAY_FILL * limits.network_nodes
             and len(self._own.links) < limits.node_links
-            and self._link_count < ROOM_SHARE * limits.network_links
+            and self._link_count < MAX_RELAY_FILL * limits.network_links
         )
 
     def root(self, psid: int) -> ZenohId:
@@ -152,7 +152,7 @@ class Network:
             return None
         found = self._trees.get(root)
         if found is None:
-            found = self._trees[root] = spanning_trees.tree(self._edges, root, self.zid)
+            found = self._trees[root] = spanning_trees.shortest_path_tree(self._edges, root, self.zid)
         return found
 
     def children(self, root: ZenohId) -> list[Face]:
@@ -212,9 +212,9 @@ class Network:
 
     # -- what happens
 
-    def opened(self, face: Face, locators: Sequence[Locator], now: float) -> Out:
+    def opened(self, face: Face, locators: Sequence[Locator], now: float) -> Outgoing:
         """A router beside us: it hears of everybody, the others hear of it."""
-        neighbour = self._neighbours[face] = _Neighbour(RELAY_STATE if face.relays else NetworkOam.LINK_STATE)
+        neighbour = self._neighbours[face] = _Neighbour(RELAY_STATE_OAM_ID if face.relays else NetworkOam.LINK_STATE)
         self._by_zid[face.zid] = face
         self._has_relays |= face.relays
         met = self._meet(face.zid, face)
@@ -228,7 +228,7 @@ class Network:
         out = [(face, self._oam(neighbour, everybody))]
         return out + self._tell([self._own], but=face)
 
-    def closed(self, face: Face, now: float) -> Out:
+    def closed(self, face: Face, now: float) -> Outgoing:
         """A router beside us is gone."""
         del self._neighbours[face]
         if self._by_zid.get(face.zid) is not face:
@@ -239,7 +239,7 @@ class Network:
         self._change(self._own, now)
         return self._tell([self._own])
 
-    def serve(self, zid: ZenohId, served: bool, face: Face, now: float) -> Out:
+    def serve(self, zid: ZenohId, served: bool, face: Face, now: float) -> Outgoing:
         """A peer that does not relay hangs on this router, or does no more: relays with a link to it leave it to us."""
         if served and self._meet(zid, face) is None:
             return []
@@ -251,10 +251,10 @@ class Network:
         self._change(self._own, now)
         return self._tell([self._own])
 
-    def receive(self, face: Face, message: NetworkOam, now: float) -> Out:
+    def receive(self, face: Face, message: NetworkOam, now: float) -> Outgoing:
         """States that a neighbour tells: what is news goes on to the others."""
         neighbour = self._neighbours[face]
-        entries, psids = states_in(message, neighbour.oam_id), neighbour.psids
+        entries, psids = decode_states(message, neighbour.oam_id), neighbour.psids
         for entry in entries:
             if entry.zid is not None and entry.psid <= MAX_PSID:
                 psids[entry.psid] = entry.zid
@@ -267,11 +267,11 @@ class Network:
 
     def _learn(
         self, face: Face, zid: ZenohId, entry: LinkState, psids: Mapping[int, ZenohId], now: float
-    ) -> list[_Node]:
+    ) -> list[_NetworkNode]:
         if zid == self.zid:
             return self._correct(entry)
         node = self._meet(zid, face)
-        if node is None or not _is_news(node, entry.sn) or not self._may_claim(face, node, len(entry.links)):
+        if node is None or not _is_newer_version(node, entry.sn) or not self._may_claim(face, node, len(entry.links)):
             return []
         node.may_restart = False
         weights = entry.weights or (0,) * len(entry.links)
@@ -286,14 +286,14 @@ class Network:
             node.locators = entry.locators
         return [node]
 
-    def _correct(self, entry: LinkState) -> list[_Node]:
+    def _correct(self, entry: LinkState) -> list[_NetworkNode]:
         """Somebody remembers us from before we were started anew: what is said now must count as newer."""
-        if not self._own.sn < entry.sn < MAX_CORRECTION:
+        if not self._own.sn < entry.sn < MAX_ADOPTED_SN:
             return []
         self._own.sn = entry.sn + 1
         return [self._own]
 
-    def _may_claim(self, face: Face, node: _Node, count: int) -> bool:
+    def _may_claim(self, face: Face, node: _NetworkNode, count: int) -> bool:
         """Whether a neighbour may tell that a node has so many links."""
         limits = self._limits
         if count <= limits.node_links and self._link_count - len(node.links) + count <= limits.network_links:
@@ -301,7 +301,7 @@ class Network:
         self._refusals.count(Limit.NETWORK_LINKS, face)
         return False
 
-    def _meet(self, zid: ZenohId, teller: Face) -> _Node | None:
+    def _meet(self, zid: ZenohId, teller: Face) -> _NetworkNode | None:
         """The node of this id, a new one if there is room for it."""
         node = self._nodes.get(zid)
         if node is not None:
@@ -309,7 +309,7 @@ class Network:
         if len(self._nodes) >= self._limits.network_nodes:
             self._refusals.count(Limit.NETWORK_NODES, teller)
             return None
-        node = self._nodes[zid] = _Node(zid, self._next_psid())
+        node = self._nodes[zid] = _NetworkNode(zid, self._next_psid())
         self._psids[node.psid] = zid
         self._changed.add(zid)
         return node
@@ -321,13 +321,15 @@ class Network:
             self._last_psid = self._last_psid % MAX_PSID + 1
         return self._last_psid
 
-    def _change(self, node: _Node, now: float) -> None:
+    def _change(self, node: _NetworkNode, now: float) -> None:
         """A node has other links: the trees follow a moment later, and later still if drawing takes long. Where there
         are relays a new node is drawn at once, for every program that opens a session is one, and may publish next."""
         self._changed.add(node.zid)
         is_urgent = self._has_relays and not node.was_urgent and node.zid not in self._reachable
         node.was_urgent |= is_urgent
-        due = max(now + TREES_DELAY * (not is_urgent), self._drawn_at + self._drawing_time() / DRAWING_SHARE)
+        due = max(
+            now + TREES_DELAY_SECONDS * (not is_urgent), self._drawn_at + self._drawing_time() / MAX_TREE_CPU_SHARE
+        )
         self.trees_at = due if self.trees_at is None else min(self.trees_at, due)
 
     def _drawing_time(self) -> float:
@@ -336,18 +338,18 @@ class Network:
 
     # -- trees
 
-    def draw(self, now: float) -> tuple[Moved, Out]:
+    def draw(self, now: float) -> tuple[ReachabilityChange, Outgoing]:
         """Draw the trees anew; who appeared and who is gone by that, and what neighbours must hear."""
         self.trees_at = None
         self._drawn_at = now
         claims = {zid: node.links for zid, node in self._nodes.items()}
         for zid in self._changed:
-            spanning_trees.update(self._edges, claims, zid)
+            spanning_trees.update_edges(self._edges, claims, zid)
         self._changed.clear()
         self._trees.clear()
         self._hops.clear()
-        before, self._reachable = self._reachable, frozenset(spanning_trees.reachable(self._edges, self.zid))
-        moved = Moved(self._reachable - before, before - self._reachable)
+        before, self._reachable = self._reachable, frozenset(spanning_trees.reachable_from(self._edges, self.zid))
+        moved = ReachabilityChange(self._reachable - before, before - self._reachable)
         claimed = {other for zid in self._reachable for other in self._nodes[zid].links}
         self.elsewhere = self._reachable | claimed
         for node in list(self._nodes.values()):
@@ -355,24 +357,24 @@ class Network:
         attached = [self._nodes[zid] for zid in sorted(moved.appeared)]
         return moved, self._tell(attached)  # not everybody heard of them while they could not be reached
 
-    def _keep(self, node: _Node, is_reachable: bool, is_claimed: bool, now: float) -> None:
+    def _keep(self, node: _NetworkNode, is_reachable: bool, is_claimed: bool, now: float) -> None:
         if is_reachable:
             node.lost_at, node.may_restart = None, False
         elif node.lost_at is None:
             node.lost_at, node.may_restart = now, True
-        elif now - node.lost_at >= FORGET_AFTER and not is_claimed:
+        elif now - node.lost_at >= FORGET_AFTER_SECONDS and not is_claimed:
             del self._nodes[node.zid]
             del self._psids[node.psid]
             self._link_count -= len(node.links)
-            spanning_trees.update(self._edges, {}, node.zid)
+            spanning_trees.update_edges(self._edges, {}, node.zid)
             del self._edges[node.zid]
             for neighbour in self._neighbours.values():
                 neighbour.knows.discard(node.zid)
 
     # -- what is said
 
-    def _tell(self, nodes: Sequence[_Node], but: Face | None = None) -> Out:
-        out: Out = []
+    def _tell(self, nodes: Sequence[_NetworkNode], but: Face | None = None) -> Outgoing:
+        out: Outgoing = []
         for face, neighbour in self._neighbours.items():
             if face is not but:
                 news = [node for node in nodes if not self._is_beside(node, face)]
@@ -380,20 +382,20 @@ class Network:
                 out += self._introduce(face, nodes)
         return out
 
-    def _is_beside(self, node: _Node, face: Face) -> bool:
+    def _is_beside(self, node: _NetworkNode, face: Face) -> bool:
         """Whether a relay hears the states of a node from that node itself: where all are linked nothing is told on."""
         other = self._nodes.get(face.zid)
         if node is self._own or other is None or not face.relays:
             return False
         return face.zid in node.links and node.zid in other.links
 
-    def _introduce(self, face: Face, nodes: Iterable[_Node]) -> Out:
+    def _introduce(self, face: Face, nodes: Iterable[_NetworkNode]) -> Outgoing:
         """Who told us of a node must know our number for it, too."""
         neighbour = self._neighbours[face]
         unknown = [node for node in nodes if node.zid not in neighbour.knows]
         return [(face, _oam(neighbour, [self._named(neighbour, node) for node in unknown]))] if unknown else []
 
-    def _oam(self, neighbour: _Neighbour, nodes: Sequence[_Node]) -> NetworkOam:
+    def _oam(self, neighbour: _Neighbour, nodes: Sequence[_NetworkNode]) -> NetworkOam:
         """The states of nodes, and the names of those in them that the neighbour has not heard of."""
         entries = [self._state(neighbour, node) for node in nodes]
         for node in nodes:
@@ -401,7 +403,7 @@ class Network:
             entries += [self._named(neighbour, other) for other in linked]
         return _oam(neighbour, entries)
 
-    def _state(self, neighbour: _Neighbour, node: _Node) -> LinkState:
+    def _state(self, neighbour: _Neighbour, node: _NetworkNode) -> LinkState:
         links = [(self._nodes[zid], weight) for zid, weight in node.links.items() if zid in self._nodes]
         is_new = node.zid not in neighbour.knows
         neighbour.knows.add(node.zid)
@@ -416,12 +418,12 @@ class Network:
         )
 
     @staticmethod
-    def _named(neighbour: _Neighbour, node: _Node) -> LinkState:
+    def _named(neighbour: _Neighbour, node: _NetworkNode) -> LinkState:
         neighbour.knows.add(node.zid)
         return LinkState(psid=node.psid, sn=0, zid=node.zid, whatami=WhatAmI.ROUTER.bit)
 
 
-def _is_news(node: _Node, sn: int) -> bool:
+def _is_newer_version(node: _NetworkNode, sn: int) -> bool:
     """Whether a version replaces the one known; 0 is that of a node which is only named."""
     return sn > node.sn or (0 < sn < node.sn and node.may_restart)
 

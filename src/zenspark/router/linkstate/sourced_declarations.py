@@ -19,77 +19,82 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from zenspark.router.deadlines import Deadlines
-from zenspark.router.declarations.announcements import bind_prefix, declaration, declare, undeclaration
-from zenspark.router.face import Face, Holder, Kind, Out, Region
+from zenspark.router.declarations.announcements import (
+    emit_declare,
+    emit_key_binding,
+    make_declare_body,
+    make_undeclare_body,
+)
+from zenspark.router.face import DeclarationKind, DeclarationOwner, Face, Outgoing, Region
 from zenspark.router.limits import Admission
-from zenspark.router.linkstate.network import Moved, Network
+from zenspark.router.linkstate.network import ReachabilityChange, RouterNetwork
 from zenspark.wire.values import QueryableInfo, ZenohId
 
-GRACE = 3.0
+UNCONFIRMED_TTL_SECONDS = 3.0
 """Seconds for which declarations outlive the way they came by; longer than states and trees take to follow."""
 
-Keys = dict[Kind, dict[str, QueryableInfo]]
+DeclarationsByKind = dict[DeclarationKind, dict[str, QueryableInfo]]
 """Declarations of one source."""
 
 
-def _no_keys() -> Keys:
-    return {kind: {} for kind in Kind}
+def _no_declarations() -> DeclarationsByKind:
+    return {kind: {} for kind in DeclarationKind}
 
 
-class Source(Holder):
+class SourceRouter(DeclarationOwner):
     """A router, as the holder of what is declared there."""
 
     def __init__(self, zid: ZenohId) -> None:
         super().__init__(0, zid, Region.ROUTER)
-        self.keys = _no_keys()
-        self.orphans: dict[tuple[Kind, str], float] = {}
+        self.keys = _no_declarations()
+        self.orphans: dict[tuple[DeclarationKind, str], float] = {}
         """What our parent in its tree has not told, and until when it is believed."""
         self.parent: Face | None = None
         self.lost_at: float | None = None
         """Since when it cannot be reached."""
 
-    def items(self) -> list[tuple[Kind, str, QueryableInfo]]:
+    def items(self) -> list[tuple[DeclarationKind, str, QueryableInfo]]:
         return [(kind, key, info) for kind, keys in self.keys.items() for key, info in keys.items()]
 
 
-class _Ledger(msgspec.Struct, eq=False):
+class _NeighbourState(msgspec.Struct, eq=False):
     """What was said between us and a router beside us, by source."""
 
-    heard: dict[ZenohId, Keys] = msgspec.field(default_factory=dict)
-    told: dict[ZenohId, Keys] = msgspec.field(default_factory=dict)
+    heard: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
+    told: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
     complete: set[ZenohId] = msgspec.field(default_factory=set)
     """The sources of which it was told everything, as our child."""
 
 
-class _Doubt(msgspec.Struct, eq=False):
+class _PendingCheck(msgspec.Struct, eq=False):
     """Something to look at again when its time has come: these keys of a source, or the source itself."""
 
-    source: Source
-    keys: list[tuple[Kind, str]]
+    source: SourceRouter
+    keys: list[tuple[DeclarationKind, str]]
 
 
-Change = Callable[[Source, Kind, str, QueryableInfo | None], None]
+OnSourceChange = Callable[[SourceRouter, DeclarationKind, str, QueryableInfo | None], None]
 """Whom to tell that a source holds a key, or does so no longer."""
 
 
-class Sources:
+class SourcedDeclarations:
     """The declarations of all routers, ours among them."""
 
-    def __init__(self, network: Network, out: Out, change: Change, admission: Admission) -> None:
+    def __init__(self, network: RouterNetwork, out: Outgoing, change: OnSourceChange, admission: Admission) -> None:
         self.network = network
         self._out = out
         self._change = change
         self._admission = admission
-        self._own = Source(network.zid)
-        self._sources: dict[ZenohId, Source] = {network.zid: self._own}
-        self._ledgers: dict[Face, _Ledger] = {}
-        self._doubts: Deadlines[_Doubt] = Deadlines(_is_in_doubt)
+        self._own = SourceRouter(network.zid)
+        self._sources: dict[ZenohId, SourceRouter] = {network.zid: self._own}
+        self._ledgers: dict[Face, _NeighbourState] = {}
+        self._doubts: Deadlines[_PendingCheck] = Deadlines(_is_check_pending)
         self._followed_at = float("-inf")
         """When the trees changed last."""
 
     # -- ours
 
-    def declare_own(self, kind: Kind, key: str, info: QueryableInfo | None) -> None:
+    def declare_own(self, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
         """What is declared here has changed; None if nothing is declared under the key any more."""
         if info is None:
             if key in self._own.keys[kind]:
@@ -100,7 +105,9 @@ class Sources:
 
     # -- those of others
 
-    def declare(self, face: Face, zid: ZenohId, kind: Kind, key: str, info: QueryableInfo, now: float) -> None:
+    def declare(
+        self, face: Face, zid: ZenohId, kind: DeclarationKind, key: str, info: QueryableInfo, now: float
+    ) -> None:
         """A neighbour tells of a declaration of a source."""
         if zid == self.network.zid:
             return
@@ -109,7 +116,7 @@ class Sources:
         if is_new and not self._admission.declaration(face, face.usage, key, for_network=True):
             return
         source = self._sources.get(zid) or self._meet(zid, now)
-        self._ledgers[face].heard.setdefault(zid, _no_keys())[kind][key] = info
+        self._ledgers[face].heard.setdefault(zid, _no_declarations())[kind][key] = info
         is_backed = self._is_backed(source, kind, key)
         if is_backed:
             source.orphans.pop((kind, key), None)
@@ -119,32 +126,34 @@ class Sources:
             return
         self._set(source, kind, key, info, face)
 
-    def _set(self, source: Source, kind: Kind, key: str, info: QueryableInfo, teller: Face | None = None) -> None:
+    def _set(
+        self, source: SourceRouter, kind: DeclarationKind, key: str, info: QueryableInfo, teller: Face | None = None
+    ) -> None:
         if source.keys[kind].get(key) != info:
             source.keys[kind][key] = info
             if source.lost_at is None:
                 self._change(source, kind, key, info)
         self._pass_on(source, kind, key, info, teller)
 
-    def _is_backed(self, source: Source, kind: Kind, key: str) -> bool:
+    def _is_backed(self, source: SourceRouter, kind: DeclarationKind, key: str) -> bool:
         """Whether the neighbour through which news of a source come has told of this."""
         ledger = None if source.parent is None else self._ledgers.get(source.parent)
         heard = None if ledger is None else ledger.heard.get(source.zid)
         return heard is not None and key in heard[kind]
 
-    def _doubt(self, source: Source, pairs: list[tuple[Kind, str]], now: float) -> None:
+    def _doubt(self, source: SourceRouter, pairs: list[tuple[DeclarationKind, str]], now: float) -> None:
         """Believe something for a while only."""
-        source.orphans.update(dict.fromkeys(pairs, now + GRACE))
-        self._doubts.add(_Doubt(source, pairs), now + GRACE)
+        source.orphans.update(dict.fromkeys(pairs, now + UNCONFIRMED_TTL_SECONDS))
+        self._doubts.add(_PendingCheck(source, pairs), now + UNCONFIRMED_TTL_SECONDS)
 
-    def _meet(self, zid: ZenohId, now: float) -> Source:
-        source = self._sources[zid] = Source(zid)
+    def _meet(self, zid: ZenohId, now: float) -> SourceRouter:
+        source = self._sources[zid] = SourceRouter(zid)
         source.parent = self.network.parent(zid)
         if not self.network.is_reachable(zid):
             self._lose(source, now)
         return source
 
-    def undeclare(self, face: Face, zid: ZenohId, kind: Kind, key: str, now: float) -> None:
+    def undeclare(self, face: Face, zid: ZenohId, kind: DeclarationKind, key: str, now: float) -> None:
         """A neighbour tells of the end of a declaration."""
         source = self._sources.get(zid)
         if source is None or source is self._own:
@@ -161,14 +170,14 @@ class Sources:
     def _is_calm(self, now: float) -> bool:
         """Whether the trees have not changed for a while: what others than our parent have told is then a leftover,
         the end of which eclipse-zenoh does not tell; otherwise it may be newer than what our parent tells."""
-        return self.network.trees_at is None and now - self._followed_at >= GRACE
+        return self.network.trees_at is None and now - self._followed_at >= UNCONFIRMED_TTL_SECONDS
 
-    def _telling(self, zid: ZenohId, kind: Kind, key: str) -> list[Face]:
+    def _telling(self, zid: ZenohId, kind: DeclarationKind, key: str) -> list[Face]:
         """The neighbours that have told of a declaration."""
         found = [(face, ledger.heard.get(zid)) for face, ledger in self._ledgers.items()]
         return [face for face, keys in found if keys is not None and key in keys[kind]]
 
-    def _drop(self, source: Source, kind: Kind, key: str) -> None:
+    def _drop(self, source: SourceRouter, kind: DeclarationKind, key: str) -> None:
         del source.keys[kind][key]
         source.orphans.pop((kind, key), None)
         if source is not self._own and source.lost_at is None:
@@ -177,13 +186,13 @@ class Sources:
         for face, ledger in self._ledgers.items():
             told = ledger.told.get(source.zid)
             if told is not None and told[kind].pop(key, None) is not None and number is not None:
-                declare(self._out, face, undeclaration(kind, 0, face.express(key)), None, number)
+                emit_declare(self._out, face, make_undeclare_body(kind, 0, face.express(key)), None, number)
 
     # -- neighbours
 
     def opened(self, face: Face) -> None:
         """A router beside us."""
-        self._ledgers[face] = _Ledger()
+        self._ledgers[face] = _NeighbourState()
 
     def closed(self, face: Face, now: float) -> None:
         """A router beside us is gone, and what only it has told is in doubt."""
@@ -191,29 +200,31 @@ class Sources:
         for zid in ledger.heard:
             self._look_again(self._sources[zid], now)
 
-    def _look_again(self, source: Source, now: float) -> None:
+    def _look_again(self, source: SourceRouter, now: float) -> None:
         """Our parent in the tree of a source has changed: whatever the new one has not told is in doubt."""
         pairs = [(kind, key) for kind, key, _ in source.items()]
         doubtful = [pair for pair in pairs if pair not in source.orphans and not self._is_backed(source, *pair)]
         if doubtful:
             self._doubt(source, doubtful, now)
 
-    def _pass_on(self, source: Source, kind: Kind, key: str, info: QueryableInfo, but: Face | None = None) -> None:
+    def _pass_on(
+        self, source: SourceRouter, kind: DeclarationKind, key: str, info: QueryableInfo, but: Face | None = None
+    ) -> None:
         for face in self.network.children(source.zid):
             told = self._ledgers[face].told.get(source.zid)
             if face is not but and (told is None or told[kind].get(key) != info):
                 self._tell(face, source.zid, kind, key, info)
 
-    def _tell(self, face: Face, zid: ZenohId, kind: Kind, key: str, info: QueryableInfo) -> None:
+    def _tell(self, face: Face, zid: ZenohId, kind: DeclarationKind, key: str, info: QueryableInfo) -> None:
         number = self.network.psid(zid)
         assert number is not None, "whoever has children is in the graph"
-        self._ledgers[face].told.setdefault(zid, _no_keys())[kind][key] = info
-        bind_prefix(self._out, face, key)
-        declare(self._out, face, declaration(kind, 0, face.express(key), info), None, number)
+        self._ledgers[face].told.setdefault(zid, _no_declarations())[kind][key] = info
+        emit_key_binding(self._out, face, key)
+        emit_declare(self._out, face, make_declare_body(kind, 0, face.express(key), info), None, number)
 
     # -- trees
 
-    def follow(self, moved: Moved, now: float) -> None:
+    def follow(self, moved: ReachabilityChange, now: float) -> None:
         """The trees were drawn anew: sources came and went, and neighbours became our children."""
         self._followed_at = now
         for zid in sorted(moved.gone & self._sources.keys()):
@@ -234,7 +245,7 @@ class Sources:
                 self._look_again(source, now)
             self._feed(source, self.network.children(zid))
 
-    def _adopt(self, source: Source) -> None:
+    def _adopt(self, source: SourceRouter) -> None:
         """What the new parent has told already is what counts."""
         heard = {} if source.parent is None else self._ledgers[source.parent].heard.get(source.zid, {})
         for kind, keys in heard.items():
@@ -242,13 +253,13 @@ class Sources:
                 source.orphans.pop((kind, key), None)
                 self._set(source, kind, key, info)
 
-    def _lose(self, source: Source, now: float) -> None:
+    def _lose(self, source: SourceRouter, now: float) -> None:
         source.lost_at = now
-        self._doubts.add(_Doubt(source, []), now + GRACE)
+        self._doubts.add(_PendingCheck(source, []), now + UNCONFIRMED_TTL_SECONDS)
         for ledger in self._ledgers.values():
             ledger.complete.discard(source.zid)
 
-    def _feed(self, source: Source, children: Iterable[Face]) -> None:
+    def _feed(self, source: SourceRouter, children: Iterable[Face]) -> None:
         """Tell new children everything, whatever they were told before: they may have forgotten it since."""
         zid, fed = source.zid, set(children)
         for face, ledger in self._ledgers.items():
@@ -275,7 +286,7 @@ class Sources:
             if not doubt.keys and self._sources.get(source.zid) is source:
                 self._forget(source)
 
-    def _forget(self, source: Source) -> None:
+    def _forget(self, source: SourceRouter) -> None:
         del self._sources[source.zid]
         source.orphans.clear()
         for face, ledger in self._ledgers.items():
@@ -286,7 +297,7 @@ class Sources:
             ledger.told.pop(source.zid, None)
 
 
-def _is_in_doubt(doubt: _Doubt, when: float) -> bool:
+def _is_check_pending(doubt: _PendingCheck, when: float) -> bool:
     if doubt.keys:
         return bool(doubt.source.orphans)
-    return doubt.source.lost_at is not None and doubt.source.lost_at + GRACE == when
+    return doubt.source.lost_at is not None and doubt.source.lost_at + UNCONFIRMED_TTL_SECONDS == when

@@ -61,35 +61,35 @@ def siphash13(data: bytes) -> int:
     return v0 ^ v1 ^ v2 ^ v3
 
 
-def length(one: ZenohId, other: ZenohId, weight: int) -> float:
+def edge_length(one: ZenohId, other: ZenohId, weight: int) -> float:
     """How long an edge between two nodes is."""
-    return weight * (_stretch(one, other) if one < other else _stretch(other, one))
+    return weight * (_length_factor(one, other) if one < other else _length_factor(other, one))
 
 
 @lru_cache(maxsize=1 << 16)
-def _stretch(one: ZenohId, other: ZenohId) -> float:
+def _length_factor(one: ZenohId, other: ZenohId) -> float:
     """By how much the hash of its ends makes an edge longer. Remembered: there are fewer edges than this remembers."""
     first, second = sorted(zid.value.to_bytes(16, "little") for zid in (one, other))
     hashed = siphash13(first + second)
     return 1.0 + 0.01 * ((hashed & 0xFFFF_FFFF) / 0xFFFF_FFFF)
 
 
-def edges(claims: Mapping[ZenohId, Links]) -> Edges:
+def confirmed_edges(claims: Mapping[ZenohId, Links]) -> Edges:
     """The edges both ends of which say that they are there."""
     found: Edges = {zid: {} for zid in claims}
     for zid in claims:
-        update(found, claims, zid)
+        update_edges(found, claims, zid)
     return found
 
 
-def update(known: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) -> None:
+def update_edges(known: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) -> None:
     """Bring the edges of one node up to date with what it and its neighbours claim. Other edges keep their lengths."""
     mine = claims.get(zid, {})
     before, after = known.get(zid, {}), {}
     for other, weight in mine.items():
         back = claims.get(other, {}).get(zid)
         if back is not None and other != zid:
-            after[other] = length(zid, other, max(weight, back) or DEFAULT_WEIGHT)
+            after[other] = edge_length(zid, other, max(weight, back) or DEFAULT_WEIGHT)
     for gone in before.keys() - after.keys():
         known[gone].pop(zid, None)
     for other, far in after.items():
@@ -97,7 +97,7 @@ def update(known: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) -> None:
     known[zid] = after
 
 
-def reachable(known: Edges, root: ZenohId) -> set[ZenohId]:
+def reachable_from(known: Edges, root: ZenohId) -> set[ZenohId]:
     """The nodes that can be reached from one, with itself."""
     found = {root}
     waiting = [root]
@@ -124,7 +124,7 @@ def first_hops(known: Edges, root: ZenohId) -> dict[ZenohId, ZenohId]:
     return found
 
 
-def tree(known: Edges, root: ZenohId, viewer: ZenohId) -> Tree:
+def shortest_path_tree(known: Edges, root: ZenohId, viewer: ZenohId) -> Tree:
     """The tree of a root as a viewer sees it."""
     parents: dict[ZenohId, ZenohId] = {}
     distances: dict[ZenohId, float] = {}

@@ -6,10 +6,10 @@ or when as many responses have come as its asker wanted.
 
 from __future__ import annotations
 
-from zenspark.router.face import Face, Out, Region
+from zenspark.router.face import Face, Outgoing, Region
 from zenspark.router.limits import Admission, is_key_expression
 from zenspark.router.linkstate.network import SELF
-from zenspark.router.queries.pending import INFINITE, Pending, Queries
+from zenspark.router.queries.pending import INFINITE, PendingQueries, PendingQuery
 from zenspark.router.routing.routes import Routes
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import Err, Reply, Request, Response, ResponseFinal
@@ -17,16 +17,16 @@ from zenspark.wire.values import EntityId, QoS, WireExpr, ZenohId
 
 MAX_QUERY_SECONDS = 3600.0
 """How long a request of a neighbour may take, unless configured otherwise: until then it is kept in memory."""
-TOO_MANY = b"Too many queries in flight"
+TOO_MANY_QUERIES_TEXT = b"Too many queries in flight"
 """What is replied to a query over the limit."""
 
 
-def seconds_for(request: Request, default: float, most: float) -> float:
+def query_timeout_seconds(request: Request, default: float, most: float) -> float:
     """How long a request of a neighbour is waited for: as long as it says, or a default, and at most so long."""
     return min(default if request.timeout_ms is None else request.timeout_ms / 1000, most)
 
 
-class Requests:
+class QueryRouter:
     """The moves that have to do with queries.
 
     `timeout` is for requests that do not say how long they may take, `max_timeout` the most that a neighbour may ask
@@ -34,14 +34,19 @@ class Requests:
     """
 
     def __init__(
-        self, out: Out, routes: Routes, admission: Admission, timeout: float, max_timeout: float = MAX_QUERY_SECONDS
+        self,
+        out: Outgoing,
+        routes: Routes,
+        admission: Admission,
+        timeout: float,
+        max_timeout: float = MAX_QUERY_SECONDS,
     ) -> None:
         self._out = out
         self._routes = routes
         self._admission = admission
         self._timeout = timeout
         self._max_timeout = max_timeout
-        self._queries = Queries()
+        self._queries = PendingQueries()
         self._valid_key: str | None = None
         """The last key of a reply that was checked."""
 
@@ -52,14 +57,18 @@ class Requests:
         if key is not None and tree is not None:
             targets = self._routes.request(face, key, request.target, tree)
         timeout = self._seconds_for(face, request)
-        pending = Pending(face, request.request_id, request.qos, request.qos, now + timeout, request.budget, key or "")
+        pending = PendingQuery(
+            face, request.request_id, request.qos, request.qos, now + timeout, request.budget, key or ""
+        )
         if targets and not self._is_admitted(face):
-            self._out.append((face, error(request.request_id, request.qos, face.zid, TOO_MANY, key or "")))
+            self._out.append(
+                (face, make_error_response(request.request_id, request.qos, face.zid, TOO_MANY_QUERIES_TEXT, key or ""))
+            )
             targets = ()
         copies = self._numbered(pending, targets)
         pending.copies.update(copies)
         if not copies:
-            if _ends_here(face):
+            if _may_send_final(face):
                 self._finish(pending)
             return
         self._queries.add(pending)
@@ -71,16 +80,18 @@ class Requests:
     def _seconds_for(self, face: Face, request: Request) -> float:
         """The session of this node may wait for any time, also without end; a neighbour that says nothing may not."""
         if face.region is Region.LOCAL:
-            return seconds_for(request, INFINITE, INFINITE)
-        return seconds_for(request, self._timeout, self._max_timeout)
+            return query_timeout_seconds(request, INFINITE, INFINITE)
+        return query_timeout_seconds(request, self._timeout, self._max_timeout)
 
-    def _numbered(self, pending: Pending, targets: tuple[Face, ...]) -> list[tuple[Face, int]]:
+    def _numbered(self, pending: PendingQuery, targets: tuple[Face, ...]) -> list[tuple[Face, int]]:
         """A copy for each target, with its id; the querier gets an error in the place of one that has no id left."""
         copies = []
         for target in targets:
             number = target.next_request_id()
             if number is None:
-                refused = error(pending.origin_id, pending.qos, target.zid, TOO_MANY, pending.key)
+                refused = make_error_response(
+                    pending.origin_id, pending.qos, target.zid, TOO_MANY_QUERIES_TEXT, pending.key
+                )
                 self._out.append((pending.origin, refused))
             else:
                 copies.append((target, number))
@@ -122,7 +133,7 @@ class Requests:
         if pending is not None:
             self._finish(pending)
 
-    def _finish(self, pending: Pending) -> None:
+    def _finish(self, pending: PendingQuery) -> None:
         self._out.append((pending.origin, ResponseFinal(request_id=pending.origin_id, qos=pending.final_qos)))
 
     def remove(self, face: Face) -> None:
@@ -141,13 +152,13 @@ class Requests:
         """Give up answers that are too late."""
         for pending in self._queries.expired(now):
             for silent, _ in sorted(pending.copies, key=lambda copy: copy[0].number):
-                late = timeout_error(pending.origin_id, pending.qos, silent.zid, pending.key)
+                late = make_timeout_response(pending.origin_id, pending.qos, silent.zid, pending.key)
                 self._out.append((pending.origin, late))
             self._queries.drop(pending)
             self._finish(pending)
 
 
-def _ends_here(face: Face) -> bool:
+def _may_send_final(face: Face) -> bool:
     """Whether a request of a face that nobody here answers is over: not in a group where others may answer it.
 
     All members receive it, and zenoh-pico takes the first RESPONSE_FINAL for the end of all answers.
@@ -155,12 +166,12 @@ def _ends_here(face: Face) -> bool:
     return face.group is None or len(face.group.members) == 1
 
 
-def timeout_error(number: int, qos: QoS, silent: ZenohId, key: str = "") -> Response:
+def make_timeout_response(number: int, qos: QoS, silent: ZenohId, key: str = "") -> Response:
     """What is answered in the place of a neighbour that says nothing."""
-    return error(number, qos, silent, b"Timeout", key)
+    return make_error_response(number, qos, silent, b"Timeout", key)
 
 
-def error(number: int, qos: QoS, responder: ZenohId, text: bytes, key: str = "") -> Response:
+def make_error_response(number: int, qos: QoS, responder: ZenohId, text: bytes, key: str = "") -> Response:
     """A reply that says what went wrong with a query, on the key of the query; 1.10.2 leaves that empty."""
     return Response(
         request_id=number,

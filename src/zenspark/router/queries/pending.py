@@ -11,7 +11,7 @@ from zenspark.wire.values import QoS
 INFINITE = float("inf")
 
 
-class Pending(msgspec.Struct, eq=False):
+class PendingQuery(msgspec.Struct, eq=False):
     """One request somebody waits for, and the copies of it that are still out."""
 
     origin: Face
@@ -27,15 +27,15 @@ class Pending(msgspec.Struct, eq=False):
     copies: set[tuple[Face, int]] = msgspec.field(default_factory=set)
 
 
-class Queries:
+class PendingQueries:
     """Every request in flight, found by the copy that is answered, by who asked and by who owes an answer."""
 
     def __init__(self) -> None:
-        self._copies: dict[Face, dict[int, Pending]] = {}
-        self._asked: dict[Face, dict[Pending, None]] = {}
-        self._deadlines: Deadlines[Pending] = Deadlines(lambda pending, _: bool(pending.copies))
+        self._copies: dict[Face, dict[int, PendingQuery]] = {}
+        self._asked: dict[Face, dict[PendingQuery, None]] = {}
+        self._deadlines: Deadlines[PendingQuery] = Deadlines(lambda pending, _: bool(pending.copies))
 
-    def add(self, pending: Pending) -> None:
+    def add(self, pending: PendingQuery) -> None:
         """Remember a request and its copies."""
         for face, number in pending.copies:
             self._copies_of(face)[number] = pending
@@ -43,18 +43,18 @@ class Queries:
         if pending.deadline < INFINITE:
             self._deadlines.add(pending, pending.deadline)
 
-    def _copies_of(self, face: Face) -> dict[int, Pending]:
+    def _copies_of(self, face: Face) -> dict[int, PendingQuery]:
         copies = self._copies.get(face)
         if copies is None:
             copies = self._copies[face] = {}
             face.in_flight.append(copies)
         return copies
 
-    def find(self, face: Face, number: int) -> Pending | None:
+    def find(self, face: Face, number: int) -> PendingQuery | None:
         """The request a copy belongs to."""
         return self._copies.get(face, {}).get(number)
 
-    def finish(self, face: Face, number: int) -> Pending | None:
+    def finish(self, face: Face, number: int) -> PendingQuery | None:
         """A copy has been answered, or never will be; the request if that was the last one."""
         pending = self._copies.get(face, {}).pop(number, None)
         if pending is None:
@@ -65,14 +65,14 @@ class Queries:
         self._forget(pending)
         return pending
 
-    def drop(self, pending: Pending) -> None:
+    def drop(self, pending: PendingQuery) -> None:
         """Forget a request with all its copies."""
         for face, number in pending.copies:
             del self._copies[face][number]
         pending.copies.clear()
         self._forget(pending)
 
-    def _forget(self, pending: Pending) -> None:
+    def _forget(self, pending: PendingQuery) -> None:
         del self._asked[pending.origin][pending]
 
     def leave(self, face: Face) -> None:
@@ -88,7 +88,7 @@ class Queries:
         """The ids of the copies a face has not answered."""
         return list(self._copies.get(face, ()))
 
-    def of(self, face: Face) -> list[Pending]:
+    def of(self, face: Face) -> list[PendingQuery]:
         """The requests a face waits for."""
         return list(self._asked.get(face, ()))
 
@@ -96,6 +96,6 @@ class Queries:
         """When the first request runs out of time."""
         return self._deadlines.next()
 
-    def expired(self, now: float) -> list[Pending]:
+    def expired(self, now: float) -> list[PendingQuery]:
         """The requests that have run out of time."""
         return self._deadlines.due(now)

@@ -13,7 +13,7 @@ import msgspec
 from zenspark.router.face import Face, Region
 from zenspark.router.linkstate.network import SELF
 from zenspark.router.router import Router
-from zenspark.router.routing.template_cache import Known, Memory, Signature
+from zenspark.router.routing.template_cache import FaceTemplateCache, FaceTemplates, TemplateKey
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import EXPRESS, NO_LANE, Columns
 from zenspark.wire.messages import Del, Push
@@ -23,7 +23,7 @@ RELIABLE = 0x08
 """A bit of a lane in the columns."""
 
 
-class Way(msgspec.Struct, frozen=True, eq=False):
+class NextHop(msgspec.Struct, frozen=True, eq=False):
     """How publications of one shape go on to one neighbour."""
 
     target: Face
@@ -33,10 +33,10 @@ class Way(msgspec.Struct, frozen=True, eq=False):
     """That of the target, in which the key is named."""
 
 
-class Course(msgspec.Struct, frozen=True, eq=False):
+class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
     """Where publications of one shape go."""
 
-    ways: tuple[Way, ...] = ()
+    ways: tuple[NextHop, ...] = ()
     local_key: str | None = None
     """Their key, if the session of this node wants them."""
     lane: int = NO_LANE
@@ -55,10 +55,10 @@ class Course(msgspec.Struct, frozen=True, eq=False):
         return not self.ways or all(way.vocabulary == way.target.vocabulary for way in self.ways)
 
 
-ONE_BY_ONE = Course(is_by_shape=False)
+PER_MESSAGE = ForwardingPlan(is_by_shape=False)
 
 
-class Share(msgspec.Struct, eq=False):
+class PeerPlan(msgspec.Struct, eq=False):
     """What one neighbour gets of the publications of one read: for each shape a lane and a head."""
 
     lanes: bytearray
@@ -69,19 +69,19 @@ class Share(msgspec.Struct, eq=False):
     heads: list[bytes]
 
     @classmethod
-    def of_none(cls, count: int) -> Share:
+    def of_none(cls, count: int) -> PeerPlan:
         return cls(bytearray([NO_LANE]) * count, bytearray([NO_LANE]) * count, set(), [b""] * count)
 
 
-class Forwarding:
+class ForwardingPlanner:
     """Knows where the publications of one router's neighbours go. `local` is the face of its own session."""
 
     def __init__(self, router: Router, local: Face) -> None:
         self._router = router
         self._local = local
-        self._memory: Memory[Course] = Memory()
+        self._memory: FaceTemplateCache[ForwardingPlan] = FaceTemplateCache()
 
-    def courses(self, face: Face, columns: Columns, start: int, stop: int) -> list[Course] | None:
+    def courses(self, face: Face, columns: Columns, start: int, stop: int) -> list[ForwardingPlan] | None:
         """Where some rows of a face go, by shape, stamped if they have to be. None: receive them one by one."""
         found = None if face.ingress is not None or face.is_doubled else self._found(face, columns)
         stamping = self._router.stamping
@@ -90,7 +90,7 @@ class Forwarding:
         wanted = bytes([course.is_local or bool(course.ways) for course in found])
         return found if stamping.stamp_rows(columns, start, stop, wanted) else None
 
-    def _found(self, face: Face, columns: Columns) -> list[Course] | None:
+    def _found(self, face: Face, columns: Columns) -> list[ForwardingPlan] | None:
         known = self._memory.of(face, (self._router.routes.version, face.vocabulary))
         is_router = face.region is Region.ROUTER
         found = []
@@ -106,38 +106,42 @@ class Forwarding:
             found.append(course)
         return found
 
-    def _course(self, face: Face, known: Known[Course], columns: Columns, index: int, signature: Signature) -> Course:
+    def _course(
+        self, face: Face, known: FaceTemplates[ForwardingPlan], columns: Columns, index: int, signature: TemplateKey
+    ) -> ForwardingPlan:
         template = known.template(face, columns, index, signature)
         shape, key, tree = template.shape, template.key(signature), self._router.tree(face, template.shape.node_id)
         if tree is None or (key is not None and not self._router.is_within_limits(key)):
-            return ONE_BY_ONE
+            return PER_MESSAGE
         known.grow(key)
         targets = () if key is None else self._router.routes.push(face, key, tree)
         if any(target.egress is not None for target in targets):
-            return ONE_BY_ONE
-        return Course(
-            tuple([_way(target, key or "", shape.qos, tree) for target in targets if target is not self._local]),
+            return PER_MESSAGE
+        return ForwardingPlan(
+            tuple(
+                [_make_next_hop(target, key or "", shape.qos, tree) for target in targets if target is not self._local]
+            ),
             key if self._local in targets else None,
             shape.qos.priority | (RELIABLE if shape.reliable else 0) | (EXPRESS if shape.qos.express else 0),
             shape.qos.congestion,
         )
 
 
-def _way(target: Face, key: str, qos: QoS, tree: int) -> Way:
+def _make_next_hop(target: Face, key: str, qos: QoS, tree: int) -> NextHop:
     node_id = tree if target.region is Region.ROUTER else SELF
     written = qos.for_patch(target.patch)
     whole = encode(Push(wire_expr=target.express(key), qos=written, node_id=node_id, body=Del()))
-    return Way(target, whole[:-1], target.vocabulary)
+    return NextHop(target, whole[:-1], target.vocabulary)
 
 
-def shares(courses: Sequence[Course]) -> Iterable[tuple[Face, Share]]:
+def plans_by_peer(courses: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, PeerPlan]]:
     """What each neighbour gets."""
-    found: dict[Face, Share] = {}
+    found: dict[Face, PeerPlan] = {}
     for index, course in enumerate(courses):
         for way in course.ways:
             share = found.get(way.target)
             if share is None:
-                share = found[way.target] = Share.of_none(len(courses))
+                share = found[way.target] = PeerPlan.of_none(len(courses))
             share.heads[index] = way.head
             share.lanes[index] = course.lane
             if course.congestion is Congestion.BLOCK:

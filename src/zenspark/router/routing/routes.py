@@ -12,24 +12,24 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from zenspark.key.tree import KeyTree
-from zenspark.router.face import Face, Holder, Kind, Region
+from zenspark.router.face import DeclarationKind, DeclarationOwner, Face, Region
 from zenspark.router.limits import Admission
-from zenspark.router.linkstate.network import SELF, Network
-from zenspark.router.routing.tables import Table, is_complete_for
+from zenspark.router.linkstate.network import SELF, RouterNetwork
+from zenspark.router.routing.tables import DeclarationTable, is_complete_for
 from zenspark.wire.values import QueryTarget, ZenohId
 
 _ALL = frozenset(Region) - {Region.MEMBER}
-_DOWN = frozenset({Region.LOCAL, Region.CLIENT})
+_DOWNSTREAM = frozenset({Region.LOCAL, Region.CLIENT})
 
-REACH: dict[Region, frozenset[Region]] = {
+REACHABLE_REGIONS: dict[Region, frozenset[Region]] = {
     Region.LOCAL: _ALL - {Region.LOCAL},
     Region.CLIENT: _ALL,
-    Region.SOUTH_PEER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER, Region.GROUP},
-    Region.PEER: _DOWN,
-    Region.UPSTREAM: _DOWN,
-    Region.ROUTER: _DOWN | {Region.SOUTH_PEER, Region.GROUP},
+    Region.SOUTH_PEER: _DOWNSTREAM | {Region.ROUTER, Region.SOUTH_PEER, Region.GROUP},
+    Region.PEER: _DOWNSTREAM,
+    Region.UPSTREAM: _DOWNSTREAM,
+    Region.ROUTER: _DOWNSTREAM | {Region.SOUTH_PEER, Region.GROUP},
     Region.GROUP: frozenset(),
-    Region.MEMBER: _DOWN | {Region.ROUTER, Region.SOUTH_PEER},
+    Region.MEMBER: _DOWNSTREAM | {Region.ROUTER, Region.SOUTH_PEER},
 }
 """From the region a message comes from to the regions it may go to; never back to the face itself. Between two peers
 under us only if both have told of their links and they have none to each other; between two nodes of our network only
@@ -39,16 +39,16 @@ A peer carries nothing from its peers into a group, as it carries nothing from o
 each other, every one of them would, and it would arrive many times. eclipse-zenoh's peers do.
 """
 
-PEER_REACH = REACH | {Region.ROUTER: _DOWN, Region.MEMBER: _DOWN}
+RELAY_PEER_REACHABLE_REGIONS = REACHABLE_REGIONS | {Region.ROUTER: _DOWNSTREAM, Region.MEMBER: _DOWNSTREAM}
 """The same for a peer that relays: what it hears in a group others in its network may have heard there, too."""
 
-UNSOLICITED = frozenset({Region.UPSTREAM, Region.PEER})
+ANNOUNCED_WITHOUT_INTEREST = frozenset({Region.UPSTREAM, Region.PEER})
 """Neighbours that are told of all declarations without having asked; routers beside us are, too, but by source."""
 
-DOUBTFUL = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
+MAY_WANT_UNDECLARED = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
 """Neighbours that may want what they have not declared."""
 
-CHOOSING = frozenset({Region.UPSTREAM, Region.PEER})
+KNOWS_OUR_DECLARATIONS = frozenset({Region.UPSTREAM, Region.PEER})
 """Neighbours that know what this node has declared, and so have chosen whom their queries are for. A router is none: a
 query that another router sends on may be meant for those behind this one."""
 
@@ -56,11 +56,11 @@ MAX_ROUTES = 100_000
 """How many routes are remembered: a neighbour that publishes on ever new keys must not fill the memory."""
 MAX_ROUTE_BYTES = 32 << 20
 """Bytes in the keys of the routes that are remembered, for the same reason."""
-MAX_WILD_ROUTES = 1000
+MAX_WILDCARD_ROUTES = 1000
 """How many of the remembered keys of publications may have wildcards: each new subscriber is compared with all."""
 
 
-class Reach:
+class ReachabilityPolicy:
     """Who may reach whom. A broker also carries messages between its peers that say they have no link of their own.
 
     Neighbours above or beside a relay that are reached through its network (`elsewhere`) are not reached by their
@@ -69,7 +69,7 @@ class Reach:
 
     def __init__(self, is_broker: bool = True, is_router: bool = True) -> None:
         self._is_broker = is_broker
-        self._table = REACH if is_router else PEER_REACH
+        self._table = REACHABLE_REGIONS if is_router else RELAY_PEER_REACHABLE_REGIONS
         self.elsewhere: frozenset[ZenohId] = frozenset()
         self._links: dict[ZenohId, frozenset[ZenohId]] = {}
 
@@ -86,7 +86,7 @@ class Reach:
         """A peer is gone."""
         self._links.pop(peer, None)
 
-    def __call__(self, source: Holder, target: Holder) -> bool:
+    def __call__(self, source: DeclarationOwner, target: DeclarationOwner) -> bool:
         """Whether what comes from one may go to another."""
         if source is target or target.region not in self._table[source.region] or source.zid in target.members:
             return False
@@ -96,14 +96,14 @@ class Reach:
             return True
         return self._is_broker and self._is_needed(source.zid, target.zid)
 
-    def _is_elsewhere(self, holder: Holder) -> bool:
-        return holder.region in UNSOLICITED and holder.zid in self.elsewhere
+    def _is_elsewhere(self, holder: DeclarationOwner) -> bool:
+        return holder.region in ANNOUNCED_WITHOUT_INTEREST and holder.zid in self.elsewhere
 
-    def enters_network(self, holder: Holder) -> bool:
+    def enters_network(self, holder: DeclarationOwner) -> bool:
         """Whether what comes from a neighbour outside the network goes into it, as ours."""
         return Region.ROUTER in self._table[holder.region]
 
-    def may_cross_network(self, holder: Holder) -> bool:
+    def may_cross_network(self, holder: DeclarationOwner) -> bool:
         """Whether what comes from a neighbour goes to other nodes of the network, along a tree."""
         return holder.region is Region.ROUTER or self.enters_network(holder)
 
@@ -115,7 +115,7 @@ class Reach:
         return ours is not None and theirs is not None and not (other in ours and one in theirs)
 
 
-class _Offer(msgspec.Struct, frozen=True):
+class _QueryableCandidate(msgspec.Struct, frozen=True):
     """A face behind which a query is answered."""
 
     face: Face
@@ -131,10 +131,10 @@ class Routes:
 
     def __init__(
         self,
-        tables: dict[Kind, Table],
-        reach: Reach,
-        network: Network | None,
-        is_unknown: Callable[[Face, Kind, str], bool],
+        tables: dict[DeclarationKind, DeclarationTable],
+        reach: ReachabilityPolicy,
+        network: RouterNetwork | None,
+        is_unknown: Callable[[Face, DeclarationKind, str], bool],
         admission: Admission,
     ) -> None:
         self._tables = tables
@@ -165,7 +165,7 @@ class Routes:
 
     def add(self, face: Face) -> None:
         """A new neighbour."""
-        if face.region in DOUBTFUL:
+        if face.region in MAY_WANT_UNDECLARED:
             self._doubtful[face] = None
             self.clear()
 
@@ -231,7 +231,7 @@ class Routes:
         if (
             len(self._pushes) >= MAX_ROUTES
             or self._push_bytes >= MAX_ROUTE_BYTES
-            or self._wild_pushes >= MAX_WILD_ROUTES
+            or self._wild_pushes >= MAX_WILDCARD_ROUTES
         ):
             self._forget_pushes()
         self._pushes[name] = route
@@ -248,13 +248,13 @@ class Routes:
     def _push(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
         found: dict[Face, None] = {}
         directions = self._towards(source, tree)
-        for entry in self._tables[Kind.SUBSCRIBER].matching(key):
+        for entry in self._tables[DeclarationKind.SUBSCRIBER].matching(key):
             for holder in entry.holders:
                 face = self._way(source, holder, directions)
                 if face is not None:
                     found[face] = None
         for face in self._doubtful:
-            if self._reach(source, face) and self._is_unknown(face, Kind.SUBSCRIBER, key):
+            if self._reach(source, face) and self._is_unknown(face, DeclarationKind.SUBSCRIBER, key):
                 found[face] = None
         return tuple(found)
 
@@ -267,7 +267,7 @@ class Routes:
             found = self._directions[tree] = self._network.directions(self._network.root(tree))
         return found
 
-    def _way(self, source: Face, holder: Holder, directions: dict[ZenohId, Face]) -> Face | None:
+    def _way(self, source: Face, holder: DeclarationOwner, directions: dict[ZenohId, Face]) -> Face | None:
         """The face behind which somebody is, if it can be reached."""
         if not isinstance(holder, Face):
             return directions.get(holder.zid)
@@ -291,40 +291,40 @@ class Routes:
         offers = self._offers(source, key, tree)
         if target is QueryTarget.ALL_COMPLETE:
             complete = [offer for offer in offers if offer.is_complete]
-            is_chosen = source.region in CHOOSING and not complete
+            is_chosen = source.region in KNOWS_OUR_DECLARATIONS and not complete
             offers = complete + [offer for offer in offers if self._is_taken_by_flag(offer, is_chosen)]
         elif target is QueryTarget.BEST_MATCHING:
-            offers = _best(offers)
+            offers = _nearest_complete(offers)
         reached = [face for face in self._doubtful if self._reach(source, face)]
-        unknown = [face for face in reached if self._is_unknown(face, Kind.QUERYABLE, key)]
+        unknown = [face for face in reached if self._is_unknown(face, DeclarationKind.QUERYABLE, key)]
         return tuple(dict.fromkeys([*(offer.face for offer in offers), *unknown]))
 
-    def _is_taken_by_flag(self, offer: _Offer, is_chosen: bool) -> bool:
+    def _is_taken_by_flag(self, offer: _QueryableCandidate, is_chosen: bool) -> bool:
         """Whether AllComplete includes a queryable declared complete whose key does not include that of the query: by
         choice of this node, or for its own session where the node the query comes from can have meant no other."""
         is_meant = is_chosen and offer.region is Region.LOCAL
         return offer.is_declared_complete and (self.takes_declared_complete or is_meant)
 
-    def _offers(self, source: Face, key: str, tree: int) -> list[_Offer]:
+    def _offers(self, source: Face, key: str, tree: int) -> list[_QueryableCandidate]:
         found = []
         directions = self._towards(source, tree)
-        for entry in self._tables[Kind.QUERYABLE].matching(key):
+        for entry in self._tables[DeclarationKind.QUERYABLE].matching(key):
             for holder in entry.holders:
                 face = self._way(source, holder, directions)
                 if face is not None:
                     info = entry.info(holder)
                     far = info.distance + self._far(holder)
                     covers = is_complete_for(entry, info, key)
-                    found.append(_Offer(face, holder.region, covers, info.complete, far))
+                    found.append(_QueryableCandidate(face, holder.region, covers, info.complete, far))
         return found
 
-    def _far(self, holder: Holder) -> float:
+    def _far(self, holder: DeclarationOwner) -> float:
         if self._network is None or isinstance(holder, Face):
             return 0.0
         return self._network.distance(holder.zid)
 
 
-def _best(offers: list[_Offer]) -> list[_Offer]:
+def _nearest_complete(offers: list[_QueryableCandidate]) -> list[_QueryableCandidate]:
     """In each region the nearest that answers for the whole key, or all of them where none does."""
     chosen = []
     for region in dict.fromkeys(offer.region for offer in offers):

@@ -10,15 +10,15 @@ import pytest
 
 from zenspark.net.io import counters as module
 from zenspark.net.io.counters import (
-    DROPS,
-    LOSSES,
+    DROP_TEXTS,
+    LOSS_TEXTS,
     REPORT_SECONDS,
     CounterRegistry,
     DropReason,
     NeighbourCounters,
-    Totals,
+    NeighbourTotals,
 )
-from zenspark.transport.counters import Arrivals, LossReason
+from zenspark.transport.counters import ReceiveCounters, LossReason
 from zenspark.wire.values import ZenohId
 
 ZID, OTHER = ZenohId(0xA1), ZenohId(0xB1)
@@ -55,8 +55,8 @@ def registry(timers: Timers) -> CounterRegistry:
     return CounterRegistry(timers, contextlib.nullcontext())
 
 
-def arrivals(received: int = 0, **lost: int) -> Arrivals:
-    made = Arrivals()
+def arrivals(received: int = 0, **lost: int) -> ReceiveCounters:
+    made = ReceiveCounters()
     made.received = received
     for name, count in lost.items():
         made.lose(LossReason(name), count)
@@ -64,8 +64,8 @@ def arrivals(received: int = 0, **lost: int) -> Arrivals:
 
 
 def test_every_reason_has_its_words() -> None:
-    assert LOSSES.keys() == set(LossReason)
-    assert DROPS.keys() == set(DropReason)
+    assert LOSS_TEXTS.keys() == set(LossReason)
+    assert DROP_TEXTS.keys() == set(DropReason)
 
 
 def test_a_neighbour_is_counted_over_all_its_links() -> None:
@@ -76,12 +76,12 @@ def test_a_neighbour_is_counted_over_all_its_links() -> None:
     counters.drop(DropReason.CONGESTION, 2)
     counters.drop(DropReason.CONGESTION, 5)
     first.received += 10
-    assert counters.totals == Totals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
+    assert counters.totals == NeighbourTotals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
     counters.close(first)
     assert counters.is_open
     counters.close(second)
     assert not counters.is_open
-    assert counters.totals == Totals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
+    assert counters.totals == NeighbourTotals(ZID, 17, {LossReason.INTERRUPTED: 1}, {DropReason.CONGESTION: 7})
 
 
 def test_who_comes_back_goes_on_counting(registry: CounterRegistry) -> None:

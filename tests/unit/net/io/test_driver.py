@@ -12,15 +12,15 @@ from tests.unit.net.ends import readable
 from tests.unit.net.nodes import CHUNK, QUICK, End, Watched, accepting, deaf, ends, fill, opening, qos
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
-from zenspark.net.io.driver import Driver
-from zenspark.net.io.writer import Patience
+from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.io.writer import WriterSettings
 from zenspark.net.links.base import Link, pair
 from zenspark.transport.connection import Event
-from zenspark.transport.handshake import Offer, Opened
+from zenspark.transport.handshake import Capabilities, Opened
 
-TALKATIVE = Patience(quiet=3600.0, linger=0.2)
+TALKATIVE = WriterSettings(quiet=3600.0, linger=0.2)
 """Never so quiet that a message is written by itself."""
-IMPATIENT = Patience(drop_after=0.001, block=0.1, linger=0.1)
+IMPATIENT = WriterSettings(drop_after=0.001, block=0.1, linger=0.1)
 
 
 # -- pausing ------------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def test_paused_nothing_is_read_and_resumed_everything_is() -> None:
 
 
 def test_who_pauses_does_not_take_the_silence_for_the_end() -> None:
-    with ends(Offer(lease_ms=600)) as (alice, bob):
+    with ends(Capabilities(lease_ms=600)) as (alice, bob):
         bob.driver.pause()
         assert not alice.wait(lambda: alice.closure is not None, 1.3)
         assert bob.closure is None
@@ -88,7 +88,7 @@ def test_what_a_link_has_buffered_is_read_although_its_descriptor_is_silent() ->
 
 
 def test_keep_alives_hold_a_silent_session_both_ways() -> None:
-    with ends(Offer(lease_ms=600)) as (alice, bob):
+    with ends(Capabilities(lease_ms=600)) as (alice, bob):
         assert not alice.wait(lambda: alice.closure is not None, 1.3)
         assert bob.closure is None
         assert alice.put(b"alive")
@@ -99,7 +99,7 @@ def test_keep_alives_hold_a_silent_session_both_ways() -> None:
 def test_a_peer_that_falls_silent_is_given_up(connects: bool) -> None:
     left, right = pair()
     alice = End(left, opening() if connects else accepting(), QUICK)
-    bob = End(right, accepting(offer=Offer(lease_ms=150)) if connects else opening(offer=Offer(lease_ms=150)), QUICK)
+    bob = End(right, accepting(offer=Capabilities(lease_ms=150)) if connects else opening(offer=Capabilities(lease_ms=150)), QUICK)
     alice.wait_open()
     bob.wait_open()
     assert bob.loop.stop(PATIENCE)  # its process hangs, as it were
@@ -131,7 +131,7 @@ def test_close_says_why_and_flushes_what_was_said() -> None:
 
 
 def test_close_flushes_to_a_peer_that_reads_late() -> None:
-    with deaf(Patience(linger=PATIENCE)) as (alice, bob):
+    with deaf(WriterSettings(linger=PATIENCE)) as (alice, bob):
         count = fill(alice)
         alice.in_loop(alice.driver.close)
         assert not alice.released.is_set()
@@ -154,7 +154,7 @@ def test_close_does_not_take_back_what_was_said_when_bytes_are_unread() -> None:
 
 
 def test_two_that_close_at_once_do_not_wait_for_each_other() -> None:
-    with ends(patience=Patience(linger=PATIENCE)) as (alice, bob):
+    with ends(patience=WriterSettings(linger=PATIENCE)) as (alice, bob):
         start = time.monotonic()
         for end in (alice, bob):  # neither reads that the other closes before it closes itself
             end.driver.pause()
@@ -205,7 +205,7 @@ def test_a_mistake_about_one_peer_closes_its_link(caplog: pytest.LogCaptureFixtu
     alice = End(left, opening(), QUICK)
 
     class Clumsy(End):
-        def _on_event(self, driver: Driver, event: Event) -> None:
+        def _on_event(self, driver: ConnectionDriver, event: Event) -> None:
             super()._on_event(driver, event)
             if not isinstance(event, Opened) and self.payloads:
                 self.events.clear()
@@ -225,7 +225,7 @@ def test_a_mistake_about_one_peer_closes_its_link(caplog: pytest.LogCaptureFixtu
 
 
 def test_datagrams_carry_batches_without_their_length() -> None:
-    with ends(Offer(batch_size=8192), streamed=False) as (alice, bob):
+    with ends(Capabilities(batch_size=8192), streamed=False) as (alice, bob):
         sent = [b"%d" % number * 100 for number in range(100)] + [b"large" * 10_000]
         for payload in sent:
             assert alice.put(payload)

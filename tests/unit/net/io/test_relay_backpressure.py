@@ -15,12 +15,12 @@ from zenspark.errors import CloseReason
 from zenspark.net.io import relay_backpressure as module
 from zenspark.net.io import writer
 from zenspark.net.io.counters import DropReason
-from zenspark.net.io.writer import Patience
+from zenspark.net.io.writer import WriterSettings
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import Timer
-from zenspark.net.node.node import Limits
-from zenspark.router.routing.forwarding import Share
-from zenspark.transport.receiver import Pushes
+from zenspark.net.node.node import NodeLimits
+from zenspark.router.routing.forwarding import PeerPlan
+from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import NO_LANE, Columns, Cursor, Framing, Outcome
 from zenspark.wire.messages import (
@@ -44,8 +44,8 @@ class Relay:
     """A router between a client that publishes and one that does not read for the moment."""
 
     def __init__(self, block: float) -> None:
-        patience = Patience(block=block, linger=0.1)
-        self.router = TestNode(A, WhatAmI.ROUTER, Limits(patience=patience))
+        patience = WriterSettings(block=block, linger=0.1)
+        self.router = TestNode(A, WhatAmI.ROUTER, NodeLimits(patience=patience))
         self.source, self.target = TestNode(B, WhatAmI.CLIENT), TestNode(C, WhatAmI.CLIENT)
         there = self.router.place()
         there = Endpoint.parse(f"{there}#so_rcvbuf=8192")
@@ -71,7 +71,7 @@ class Relay:
 
 
 def test_what_is_passed_on_waits_for_who_does_not_read_and_its_source_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
         with meanwhile(lambda: [relay.publish(Congestion.BLOCK) for _ in range(3000)]) as result:
@@ -86,7 +86,7 @@ def test_what_is_passed_on_waits_for_who_does_not_read_and_its_source_too(monkey
 
 
 def test_what_may_be_dropped_is_not_passed_on_to_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
         sent = [relay.publish(Congestion.DROP) for _ in range(3000)]
@@ -99,7 +99,7 @@ def test_what_may_be_dropped_is_not_passed_on_to_who_does_not_read(monkeypatch: 
 
 
 def test_what_is_not_passed_on_is_counted_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
         sent = sum(relay.publish(Congestion.DROP) for _ in range(3000))
@@ -124,13 +124,13 @@ def test_of_rows_together_those_are_counted_that_may_be_dropped(keys: str, wante
     messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(SHAPES[key]), body=Put(payload=b"")) for key in keys)
     columns = Columns(16)
     assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
-    share = Share.of_none(columns.shape_count)
+    share = PeerPlan.of_none(columns.shape_count)
     for index in range(columns.shape_count):
         shape = columns.shape_at(index)
         if shape.wire_expr.suffix in wanted:
             share.lanes[index] = 13
             share.blocking[index] = 13 if shape.qos.congestion is Congestion.BLOCK else NO_LANE
-    assert module._dropped(share, Pushes(columns, 0, len(keys))) == dropped
+    assert module._count_droppable(share, PushRun(columns, 0, len(keys))) == dropped
 
 
 ROWS = {"d": Congestion.DROP, "b": Congestion.BLOCK, "f": Congestion.BLOCK_FIRST, "g": Congestion.BLOCK_FIRST}
@@ -162,12 +162,12 @@ def test_of_rows_with_block_first_the_first_waits(keys: str, passed: list[str], 
     assert len(going(holding, source, target, share, pushes)) == len(keys)
 
 
-def rows_of(keys: str) -> tuple[Pushes, Share]:
+def rows_of(keys: str) -> tuple[PushRun, PeerPlan]:
     """A row for each key, treated as the key says, and the share of a neighbour that wants all of them."""
     columns = Columns(16)
     messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(ROWS[key]), body=Put(payload=b"")) for key in keys)
     assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
-    share = Share.of_none(columns.shape_count)
+    share = PeerPlan.of_none(columns.shape_count)
     for index in range(columns.shape_count):
         congestion = columns.shape_at(index).qos.congestion
         share.lanes[index] = 13
@@ -175,17 +175,17 @@ def rows_of(keys: str) -> tuple[Pushes, Share]:
             share.blocking[index] = 13
         elif congestion is Congestion.BLOCK_FIRST:
             share.firsts.add(index)
-    return Pushes(columns, 0, len(keys)), share
+    return PushRun(columns, 0, len(keys)), share
 
 
-def going(holding: Any, source: Tiny, target: Tiny, share: Share, pushes: Pushes) -> list[int]:  # noqa: ANN401
+def going(holding: Any, source: Tiny, target: Tiny, share: PeerPlan, pushes: PushRun) -> list[int]:  # noqa: ANN401
     """The rows that go on."""
     shapes, parts = pushes.columns.shape, holding.sharing(source, target, share, pushes)
     return [row for start, stop, lanes in parts for row in range(start, stop) if lanes[shapes[row]] != NO_LANE]
 
 
 def test_a_relay_holds_back_who_publishes_with_block_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
         with meanwhile(lambda: sum(relay.publish(Congestion.BLOCK_FIRST) for _ in range(3000))) as result:
@@ -204,7 +204,7 @@ def totals(relay: Relay) -> tuple[int, int]:
 
 
 def test_who_takes_nothing_although_others_wait_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BEHIND", 100_000)
+    monkeypatch.setattr(writer, "BACKLOG_LIMIT_BYTES", 100_000)
     relay = Relay(block=0.3)
     with nodes(*relay.all()):
         with meanwhile(lambda: [relay.publish(Congestion.BLOCK) for _ in range(3000)]):
@@ -255,7 +255,7 @@ class Tiny:
 
     @property
     def is_behind(self) -> bool:
-        return self.backlog > writer.BEHIND
+        return self.backlog > writer.BACKLOG_LIMIT_BYTES
 
     def drop(self, reason: DropReason, count: int = 1) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + count
@@ -306,14 +306,14 @@ class Clock:
         return not any(timer.work is not None for timer in self._timers)
 
 
-PATIENT = Patience(block=4.0, max_backlog=1 << 25)
-BEHIND = writer.BEHIND + 1
+PATIENT = WriterSettings(block=4.0, max_backlog=1 << 25)
+BEHIND = writer.BACKLOG_LIMIT_BYTES + 1
 REQUEST = Request(request_id=1, wire_expr=WireExpr(0, KEY), body=Query())
 
 
 def held() -> tuple[Clock, Any]:
     clock = Clock()
-    return clock, module.HoldingBack(clock, PATIENT)  # type: ignore[arg-type]
+    return clock, module.RelayBackpressure(clock, PATIENT)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_a_link_that_takes_something_is_not_given_up() -> None:
 
 @pytest.mark.parametrize(
     ("backlog", "others", "is_given_up"),
-    [(BEHIND, 0, False), (module.MAX_SILENT_BACKLOG + 1, 0, True), (BEHIND, module.MAX_TOTAL_BACKLOG, True)],
+    [(BEHIND, 0, False), (module.MAX_STALLED_BACKLOG_BYTES + 1, 0, True), (BEHIND, module.MAX_TOTAL_BACKLOG_BYTES, True)],
 )
 def test_a_link_that_nobody_waits_for_may_pause_if_little_waits(backlog: int, others: int, is_given_up: bool) -> None:
     clock, holding = held()

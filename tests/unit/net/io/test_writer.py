@@ -18,21 +18,21 @@ from tests.unit.net.nodes import CHUNK, KEY, QUICK, End, Watched, accepting, dea
 from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason
 from zenspark.net.io.counters import DropReason, NeighbourCounters
-from zenspark.net.io.writer import Patience, hurry
+from zenspark.net.io.writer import WriterSettings, nonblocking
 from zenspark.net.links.base import pair
-from zenspark.transport.handshake import Offer
+from zenspark.transport.handshake import Capabilities
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.columns import EXPRESS, Columns, Cursor, Framing, Outcome, Relay, Rows, Spans
 from zenspark.wire.messages import Del, Frame, Push
 from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
 
-TALKATIVE = Patience(quiet=3600.0, linger=0.2)
+TALKATIVE = WriterSettings(quiet=3600.0, linger=0.2)
 """Never so quiet that a message is written by itself."""
-IMPATIENT = Patience(drop_after=0.001, block=0.1, linger=0.1)
+IMPATIENT = WriterSettings(drop_after=0.001, block=0.1, linger=0.1)
 
 
 @contextlib.contextmanager
-def watched(patience: Patience) -> Iterator[tuple[End, End, Watched]]:
+def watched(patience: WriterSettings) -> Iterator[tuple[End, End, Watched]]:
     left, right = pair()
     link = Watched(left)
     bob = End(right, accepting())
@@ -51,7 +51,7 @@ def watched(patience: Patience) -> Iterator[tuple[End, End, Watched]]:
 
 
 def test_after_silence_a_message_is_written_at_once_by_who_says_it() -> None:
-    with watched(Patience(quiet=-1.0, linger=0.2)) as (alice, bob, link):
+    with watched(WriterSettings(quiet=-1.0, linger=0.2)) as (alice, bob, link):
         assert alice.put(b"hello")
         assert [by_loop for _, by_loop in link.writes] == [False]
         assert bob.wait_payloads(1) == [b"hello"]
@@ -134,7 +134,7 @@ def batches_of(link: Watched) -> list[list[bytes]]:
 
 
 @contextlib.contextmanager
-def busy(patience: Patience = TALKATIVE) -> Iterator[tuple[End, End, Watched]]:
+def busy(patience: WriterSettings = TALKATIVE) -> Iterator[tuple[End, End, Watched]]:
     """Two ends, of which one is in the middle of a run, and its loop has something else to do."""
     with watched(patience) as (alice, bob, link):
         alice.driver._spoke = time.monotonic()
@@ -213,7 +213,7 @@ def test_nothing_is_said_before_there_is_a_session() -> None:
 def test_a_message_too_large_for_the_session_is_refused_and_the_next_one_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with ends(Offer(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
+    with ends(Capabilities(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
         alice.driver.say(push(bytes(100_000)), qos())
         alice.driver.say(push(b"small"), qos())
         alice.driver.flush()
@@ -255,9 +255,9 @@ def test_rows_are_written_in_runs_by_who_says_them_behind_what_was_said_before()
         assert bob.wait_payloads(1001) == [b"before", *MANY[:1000]]
 
 
-@pytest.mark.parametrize("offer", [Offer(), Offer(compression=True), Offer(qos=False), Offer(batch_size=512)])
+@pytest.mark.parametrize("offer", [Capabilities(), Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)])
 @pytest.mark.parametrize("streamed", [True, False])
-def test_whatever_was_agreed_all_rows_arrive_in_order(offer: Offer, streamed: bool) -> None:
+def test_whatever_was_agreed_all_rows_arrive_in_order(offer: Capabilities, streamed: bool) -> None:
     sent = [*MANY[:2000], bytes(200_000), b"last"]
     with ends(offer, streamed=streamed) as (alice, bob):
         rows = rows_of(sent)
@@ -267,7 +267,7 @@ def test_whatever_was_agreed_all_rows_arrive_in_order(offer: Offer, streamed: bo
 
 
 def test_rows_arrive_in_a_low_latency_session_too() -> None:
-    with ends(Offer(low_latency=True)) as (alice, bob):
+    with ends(Capabilities(low_latency=True)) as (alice, bob):
         assert alice.driver.put_rows(rows_of(MANY), qos(), True)
         assert bob.wait_payloads(len(MANY)) == MANY
 
@@ -341,7 +341,7 @@ def test_block_waits_and_goes_on_in_order_with_nothing_lost() -> None:
 
 
 def test_drop_waits_a_moment_once_and_then_not_at_all() -> None:
-    with deaf(Patience(drop_after=0.05, linger=0.1)) as (alice, bob):
+    with deaf(WriterSettings(drop_after=0.05, linger=0.1)) as (alice, bob):
         count = fill(alice)
         start = time.monotonic()
         assert not alice.put(b"dropped", qos(Congestion.DROP))
@@ -384,7 +384,7 @@ def test_a_peer_that_takes_nothing_is_given_up() -> None:
 
 
 def test_who_waits_is_woken_when_the_session_ends() -> None:
-    with deaf(Patience(block=60.0, linger=0.1)) as (alice, _):
+    with deaf(WriterSettings(block=60.0, linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(lambda: alice.put(b"never")) as result:
             alice.in_loop(alice.driver.close)
@@ -402,7 +402,7 @@ def test_the_loop_itself_never_waits() -> None:
 def test_who_is_in_a_hurry_never_waits() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
-        with hurry:
+        with nonblocking:
             assert alice.put(b"one too many")
             assert not alice.put(b"dropped", qos(Congestion.DROP))
             assert not alice.put(b"dropped", qos(Congestion.BLOCK_FIRST))
@@ -431,7 +431,7 @@ def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
 
 
 def test_nobody_waits_for_a_link_that_is_closed() -> None:
-    with deaf(Patience(linger=1.0)) as (alice, _):
+    with deaf(WriterSettings(linger=1.0)) as (alice, _):
         fill(alice)
         alice.in_loop(alice.driver.close)
         assert not alice.driver.makes_wait(Congestion.BLOCK)
@@ -453,8 +453,8 @@ def test_a_large_message_passes_a_narrow_link() -> None:
         assert bob.wait_payloads(1) == [large]
 
 
-@pytest.mark.parametrize("offer", [Offer(compression=True), Offer(qos=False), Offer(batch_size=512)])
-def test_whatever_was_agreed_everything_arrives(offer: Offer) -> None:
+@pytest.mark.parametrize("offer", [Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)])
+def test_whatever_was_agreed_everything_arrives(offer: Capabilities) -> None:
     sent = [b"%d" % number * (number % 50) for number in range(300)]
     with ends(offer) as (alice, bob):
         for payload in sent:
@@ -503,7 +503,7 @@ def test_what_is_sent_is_not_counted_as_dropped() -> None:
 
 
 def test_what_is_too_large_to_be_said_is_counted() -> None:
-    with ends(Offer(low_latency=True, qos=False)) as (alice, bob):
+    with ends(Capabilities(low_latency=True, qos=False)) as (alice, bob):
         counters = counted(alice)
         alice.driver.say(push(bytes(100_000)), qos())
         alice.put(b"next")
@@ -526,7 +526,7 @@ def rows_to_pass_on(*payloads: bytes) -> tuple[Columns, Relay]:
 def test_what_is_passed_on_arrives_but_for_what_is_too_large(
     low_latency: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    offer = Offer(low_latency=low_latency, batch_size=100, qos=not low_latency)
+    offer = Capabilities(low_latency=low_latency, batch_size=100, qos=not low_latency)
     with ends(offer) as (alice, bob):
         columns, rows = rows_to_pass_on(b"first", b"x" * 200, b"last")
         with caplog.at_level(logging.WARNING, "zenspark.net"):
@@ -553,7 +553,7 @@ def test_nothing_is_passed_on_before_or_after_a_session() -> None:
 
 # -- the limit of what waits ------------------------------------------------------------------------------------------
 
-BOUNDED = Patience(block=60.0, linger=0.2, max_backlog=200_000)
+BOUNDED = WriterSettings(block=60.0, linger=0.2, max_backlog=200_000)
 
 
 def test_what_the_loop_says_to_a_peer_that_does_not_read_is_bounded() -> None:
@@ -594,11 +594,11 @@ def test_a_put_that_waits_can_be_interrupted_at_any_moment(monkeypatch: pytest.M
             with alice.driver._lock:
                 time.sleep(0)
 
-    monkeypatch.setattr("zenspark.net.io.writer.LOOK_AGAIN", 0.0001)
+    monkeypatch.setattr("zenspark.net.io.writer.RECHECK_SECONDS", 0.0001)
     done = threading.Event()
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     interrupts = 0
-    with deaf(Patience(block=60.0, linger=0.1)) as (alice, _):
+    with deaf(WriterSettings(block=60.0, linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(contend):
             for number in range(300):

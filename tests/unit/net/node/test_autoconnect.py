@@ -12,15 +12,15 @@ from tests.unit.net.nodes import TestNode, call, nodes
 from tests.waiting import PATIENCE
 from zenspark.errors import UsageError
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.interfaces import interface_named
-from zenspark.net.node.autoconnect import Autoconnect, Discovery
+from zenspark.net.links.interfaces import find_interface
+from zenspark.net.node.autoconnect import AutoconnectPolicy, Discovery
 from zenspark.net.node.scouting import ScoutingSettings
-from zenspark.router.linkstate.gossip import Found
+from zenspark.router.linkstate.gossip import DiscoveredNode
 from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId
 
 A, B, C = 0xA1, 0xB1, 0xC1
-ALL = Autoconnect(Roles(7))
-LO = interface_named("127.0.0.1").name
+ALL = AutoconnectPolicy(Roles(7))
+LO = find_interface("127.0.0.1").name
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_client_connects_to_one_who_answers_and_looks_again_when_it_is_gone(gr
 def test_who_wants_nobody_does_not_ask(group: ScoutingSettings) -> None:
     alice = TestNode(A)
     with discovering(alice) as (discovery,):
-        discovery.scout(group, Autoconnect())
+        discovery.scout(group, AutoconnectPolicy())
         assert discovery._scouter is None
 
 
@@ -90,12 +90,12 @@ def test_a_node_told_of_by_a_neighbour_is_connected_to() -> None:
 
 
 def test_of_two_only_the_one_with_the_greater_id_connects() -> None:
-    greater = Autoconnect(Roles(7), only_smaller=Roles(WhatAmI.PEER.bit))
-    peer, router = Found(ZenohId(5), WhatAmI.PEER, ()), Found(ZenohId(5), WhatAmI.ROUTER, ())
+    greater = AutoconnectPolicy(Roles(7), only_smaller=Roles(WhatAmI.PEER.bit))
+    peer, router = DiscoveredNode(ZenohId(5), WhatAmI.PEER, ()), DiscoveredNode(ZenohId(5), WhatAmI.ROUTER, ())
     assert greater.wants(ZenohId(6), peer)
     assert not greater.wants(ZenohId(4), peer)
     assert greater.wants(ZenohId(4), router)
-    assert not Autoconnect(Roles(1)).wants(ZenohId(6), peer)
+    assert not AutoconnectPolicy(Roles(1)).wants(ZenohId(6), peer)
 
 
 def test_locators_are_tried_one_after_the_other_and_bad_ones_passed_over() -> None:
@@ -103,7 +103,7 @@ def test_locators_are_tried_one_after_the_other_and_bad_ones_passed_over() -> No
     with discovering(alice) as (discovery,), nodes(bob):
         there = bob.place()
         bad = ("nonsense/1", "tcp/127.0.0.1:1", "tcp/no-port")
-        found = Found(ZenohId(B), WhatAmI.PEER, tuple(Locator(text) for text in (*bad, str(there))))
+        found = DiscoveredNode(ZenohId(B), WhatAmI.PEER, tuple(Locator(text) for text in (*bad, str(there))))
         discovery._consider(found, ALL)
         discovery._consider(found, ALL)
         alice.wait_for(B)
@@ -119,9 +119,9 @@ def test_what_may_not_be_used_is_passed_over() -> None:
 
     discovery = Discovery(alice, refuse)
     with nodes(alice):
-        found = Found(ZenohId(B), WhatAmI.PEER, (Locator("tcp/127.0.0.1:1"),))
+        found = DiscoveredNode(ZenohId(B), WhatAmI.PEER, (Locator("tcp/127.0.0.1:1"),))
         discovery._connect(found)
-        discovery._consider(Found(ZenohId(A), WhatAmI.PEER, ()), ALL)
+        discovery._consider(DiscoveredNode(ZenohId(A), WhatAmI.PEER, ()), ALL)
         assert discovery._trying == set()
     discovery._consider(found, ALL)
     assert discovery._trying == set(), "a node that is closed connects to nobody"

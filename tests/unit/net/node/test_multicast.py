@@ -18,15 +18,15 @@ from tests.waiting import PATIENCE
 from zenspark.errors import CloseReason, LinkError, SessionClosed, UsageError
 from zenspark.net.io.counters import DropReason
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.interfaces import interface_named
-from zenspark.net.links.multicast import Group as GroupLink
+from zenspark.net.links.interfaces import find_interface
+from zenspark.net.links.multicast import MulticastLink as GroupLink
 from zenspark.net.links.multicast import join
 from zenspark.net.node import multicast as module
 from zenspark.net.node.multicast import GroupDriver
-from zenspark.net.node.node import Limits
+from zenspark.net.node.node import NodeLimits
 from zenspark.router.face import Region
 from zenspark.transport.counters import LossReason
-from zenspark.transport.multicast import Rules
+from zenspark.transport.multicast import GroupSettings
 from zenspark.transport.receiver import Closed
 from zenspark.wire.codec import encode
 from zenspark.wire.declare import replace
@@ -34,7 +34,7 @@ from zenspark.wire.messages import Close, Declare, DeclareFinal, Fragment, Join,
 from zenspark.wire.messages import Frame as FrameMessage
 from zenspark.wire.values import TimeUnit, WhatAmI, WireExpr, ZenohId
 
-LO = interface_named("127.0.0.1").name
+LO = find_interface("127.0.0.1").name
 A, B, C = 0xA1, 0xB1, 0xC1
 JOIN = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(C), unit=TimeUnit.S, lease=100, sn_re=0, sn_be=0, patch=1)
 
@@ -123,7 +123,7 @@ def test_members_come_and_go_as_neighbours(pair: tuple[TestNode, TestNode]) -> N
     assert alice.driver(face) is driver_of(alice)
     assert not alice.drivers
     assert not alice.has_session(ZenohId(B))
-    assert isinstance(seat, module.Seat)
+    assert isinstance(seat, module.GroupMemberInfo)
     assert (seat.src, seat.group) == (driver_of(alice).link.src, driver_of(alice).link.dst)
     assert (seat.dst, seat.is_qos) == (driver_of(bob).link.src, False)
     bob.close()
@@ -187,7 +187,7 @@ def test_who_is_not_understood_is_named_in_the_log(
 
 
 def test_terms_are_those_of_the_node(group: Endpoint) -> None:
-    rules = Rules(qos=True, compression=True, batch_size=1000, join_interval=0.05)
+    rules = GroupSettings(qos=True, compression=True, batch_size=1000, join_interval=0.05)
     alice, bob = TestNode(A), TestNode(B)
     alice.rules = bob.rules = rules
     with nodes(alice, bob):
@@ -202,7 +202,7 @@ def test_terms_are_those_of_the_node(group: Endpoint) -> None:
 
 def test_what_cannot_be_joined(group: Endpoint) -> None:
     client, tiny = TestNode(A, WhatAmI.CLIENT), TestNode(B)
-    tiny.rules = Rules(batch_size=10)
+    tiny.rules = GroupSettings(batch_size=10)
     with nodes(client, tiny):
         with pytest.raises(UsageError, match="which a client cannot join"):
             client.join(group)
@@ -257,7 +257,7 @@ def test_a_group_that_is_lost_is_joined_again(
     pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     alice, bob = pair
-    monkeypatch.setattr(module, "JOIN_AGAIN", 0.02)
+    monkeypatch.setattr(module, "REJOIN_SECONDS", 0.02)
     tried: list[int] = []
 
     def later(endpoint: Endpoint) -> GroupLink:
@@ -349,7 +349,7 @@ def test_a_router_carries_publications_in_and_out(group: Endpoint) -> None:
 
 
 def test_closing_says_goodbye_and_waits_for_it_to_be_written(group: Endpoint) -> None:
-    alice, bob = TestNode(A, limits=Limits(patience=QUICK)), TestNode(B)
+    alice, bob = TestNode(A, limits=NodeLimits(patience=QUICK)), TestNode(B)
     with nodes(alice, bob):
         for node in (alice, bob):
             node.join(group)

@@ -21,11 +21,11 @@ from zenspark.net.links import registry
 from zenspark.net.links.base import Link, Listener
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node import node as node_module
-from zenspark.net.node.node import Limits, identity
-from zenspark.net.node.pending_links import CallerLimits
+from zenspark.net.node.node import NodeLimits, make_identity
+from zenspark.net.node.pending_links import InboundLimits
 from zenspark.router.limits import Limit
-from zenspark.transport.framing import Framing
-from zenspark.transport.handshake import Accepting, Identity, Offer, Opened, Opening
+from zenspark.transport.framing import LengthPrefix
+from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.messages import Close, Declare, DeclareFinal, Interest, TransportMessage
 from zenspark.wire.values import InterestMode, Locator, WhatAmI, WireExpr, ZenohId
@@ -110,7 +110,7 @@ def test_a_node_that_calls_itself_is_refused_with_7() -> None:
 
 
 def test_more_sessions_than_allowed_are_refused_with_2() -> None:
-    bob = TestNode(B, limits=Limits(callers=CallerLimits(sessions=1), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(sessions=1), patience=QUICK))
     alice, carol = TestNode(A), TestNode(C)
     with nodes(alice, carol, bob):
         there = bob.place()
@@ -141,8 +141,8 @@ class Bob:
 
     def __init__(self, stack: contextlib.ExitStack, alice: TestNode, zid: int) -> None:
         identity = Identity(ZenohId(zid), WhatAmI.PEER)
-        self.accepting = Accepting(identity, Offer(), b"key", 7)
-        self.opening = Opening(identity, Offer())
+        self.accepting = Acceptor(identity, Capabilities(), b"key", 7)
+        self.opening = Initiator(identity, Capabilities())
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{listener.getsockname()[1]}"))
         self.called = stack.enter_context(listener.accept()[0])
@@ -152,7 +152,7 @@ class Bob:
 
     def say(self, end: socket.socket, message: object) -> None:
         assert isinstance(message, TransportMessage)
-        end.sendall(Framing.U16.wrap(encode(message)))
+        end.sendall(LengthPrefix.U16.wrap(encode(message)))
 
     def hear(self, end: socket.socket) -> TransportMessage:
         size = int.from_bytes(end.recv(2, socket.MSG_WAITALL), "little")
@@ -251,13 +251,13 @@ def is_at_end(connection: socket.socket) -> bool:
 
 
 def test_callers_who_say_nothing_are_given_up() -> None:
-    bob = TestNode(B, limits=Limits(accept_timeout=0.1, patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(accept_timeout=0.1, patience=QUICK))
     with nodes(bob), raw(bob.place()) as silent:
         assert is_at_end(silent)
 
 
 def test_callers_who_are_slow_do_not_get_more_time() -> None:
-    bob = TestNode(B, limits=Limits(accept_timeout=0.2, patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(accept_timeout=0.2, patience=QUICK))
     with nodes(bob), raw(bob.place()) as slow:
         start = time.monotonic()
         with contextlib.suppress(OSError):
@@ -270,7 +270,7 @@ def test_callers_who_are_slow_do_not_get_more_time() -> None:
 
 
 def test_of_callers_that_say_nothing_the_oldest_goes() -> None:
-    bob = TestNode(B, limits=Limits(callers=CallerLimits(pending=2), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(pending=2), patience=QUICK))
     alice = TestNode(A)
     with nodes(alice, bob):
         there = bob.place()
@@ -285,7 +285,7 @@ def test_of_callers_that_say_nothing_the_oldest_goes() -> None:
 
 
 def test_of_callers_that_have_spoken_the_oldest_goes_too_but_after_the_silent_ones() -> None:
-    bob = TestNode(B, limits=Limits(callers=CallerLimits(pending=2), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(pending=2), patience=QUICK))
     with nodes(bob):
         there = bob.place()
         with raw(there) as first, raw(there) as second:
@@ -300,14 +300,14 @@ def test_of_callers_that_have_spoken_the_oldest_goes_too_but_after_the_silent_on
 
 
 def test_where_no_callers_are_allowed_none_is_let_in() -> None:
-    bob = TestNode(B, limits=Limits(callers=CallerLimits(pending=0), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(pending=0), patience=QUICK))
     with nodes(bob), raw(bob.place()) as first:
         assert is_at_end(first)
 
 
 def test_tls_callers_who_are_not_done_are_limited_too(tmp_path: Path) -> None:
     certificate, key = Certificates(tmp_path).files("localhost")
-    bob = TestNode(B, limits=Limits(callers=CallerLimits(pending=1), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(pending=1), patience=QUICK))
     with nodes(bob):
         options = f"#listen_certificate={certificate};listen_private_key={key}"
         there = Endpoint.parse(bob.listen(Endpoint.parse(f"tls/127.0.0.1:0{options}")).locator.text)
@@ -319,7 +319,7 @@ def test_tls_callers_who_are_not_done_are_limited_too(tmp_path: Path) -> None:
 
 def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     certificate, key = Certificates(tmp_path).files("localhost")
-    bob = TestNode(B, limits=Limits(patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(patience=QUICK))
     with nodes(bob):
         options = f"#listen_certificate={certificate};listen_private_key={key}"
         there = Endpoint.parse(bob.listen(Endpoint.parse(f"tls/127.0.0.1:0{options}")).locator.text)
@@ -335,7 +335,7 @@ def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplo
 
 
 def test_whom_we_call_and_who_does_not_answer_is_given_up() -> None:
-    alice = TestNode(A, limits=Limits(open_timeout=0.2, patience=QUICK))
+    alice = TestNode(A, limits=NodeLimits(open_timeout=0.2, patience=QUICK))
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:
         heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
         closed = heard.wait_closed()
@@ -384,7 +384,7 @@ class Exhausted(Listener):
 
 def test_without_descriptors_callers_wait_and_are_let_in_later(monkeypatch: pytest.MonkeyPatch) -> None:
     listen = registry.listen
-    monkeypatch.setattr(node_module, "ACCEPT_PAUSE", 0.01)
+    monkeypatch.setattr(node_module, "ACCEPT_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(registry, "listen", lambda endpoint: Exhausted(listen(endpoint)))
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
@@ -416,7 +416,7 @@ def test_neighbours_tell_where_their_neighbours_are() -> None:
 
 
 def test_close_returns_although_a_peer_is_stuck() -> None:
-    alice, bob = TestNode(A, limits=Limits(patience=QUICK)), TestNode(B)
+    alice, bob = TestNode(A, limits=NodeLimits(patience=QUICK)), TestNode(B)
     with nodes(alice, bob):
         bob.subscribe()
         call(alice, bob.place())
@@ -460,13 +460,13 @@ def test_close_may_be_called_in_the_loop() -> None:
 
 
 def test_a_node_has_an_id_of_its_own_unless_it_is_given_one() -> None:
-    assert identity(ZenohId(5), WhatAmI.PEER).zid == ZenohId(5)
-    assert identity(None, WhatAmI.PEER).zid != identity(None, WhatAmI.PEER).zid
-    assert identity(None, WhatAmI.PEER).zid.size == 16
+    assert make_identity(ZenohId(5), WhatAmI.PEER).zid == ZenohId(5)
+    assert make_identity(None, WhatAmI.PEER).zid != make_identity(None, WhatAmI.PEER).zid
+    assert make_identity(None, WhatAmI.PEER).zid.size == 16
 
 
 def test_a_short_lease_is_kept_by_both_sides() -> None:
-    alice, bob = TestNode(A, offer=Offer(lease_ms=500)), TestNode(B, offer=Offer(lease_ms=500))
+    alice, bob = TestNode(A, offer=Capabilities(lease_ms=500)), TestNode(B, offer=Capabilities(lease_ms=500))
     with nodes(alice, bob):
         call(alice, bob.place())
         alice.wait_for(B)

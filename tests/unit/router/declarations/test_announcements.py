@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.router.declarations.announcements import NULL_EXPR, Telling, declaration, undeclaration
-from zenspark.router.face import Face, Kind, Out, Region
+from zenspark.router.declarations.announcements import NULL_EXPR, Announcements, make_declare_body, make_undeclare_body
+from zenspark.router.face import DeclarationKind, Face, Outgoing, Region
 from zenspark.wire.messages import (
     Declare,
     DeclareQueryable,
@@ -18,59 +18,59 @@ from zenspark.wire.values import QueryableInfo, WhatAmI, WireExpr, ZenohId
 NONE, COMPLETE = QueryableInfo.NONE, QueryableInfo(True)
 
 
-def bodies(out: Out) -> list[str]:
+def bodies(out: Outgoing) -> list[str]:
     found = [message.body.NAME for _, message in out if isinstance(message, Declare)]
     out.clear()
     return found
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_has_a_beginning_and_an_end(kind: Kind) -> None:
-    begun = declaration(kind, 7, WireExpr(0, "a"), NONE)
-    ended = undeclaration(kind, 7)
+@pytest.mark.parametrize("kind", DeclarationKind)
+def test_every_kind_has_a_beginning_and_an_end(kind: DeclarationKind) -> None:
+    begun = make_declare_body(kind, 7, WireExpr(0, "a"), NONE)
+    ended = make_undeclare_body(kind, 7)
     assert f"D_{kind.name}" == begun.NAME
     assert f"U_{kind.name}" == ended.NAME
 
 
 def test_the_end_names_the_key_only_among_routers() -> None:
     expr = WireExpr(1, "/**")
-    assert undeclaration(Kind.SUBSCRIBER, 7) == UndeclareSubscriber(id=7)
-    assert undeclaration(Kind.QUERYABLE, 7) == UndeclareQueryable(id=7, ext_wire_expr=NULL_EXPR)
-    assert undeclaration(Kind.TOKEN, 0, expr) == UndeclareToken(id=0, ext_wire_expr=expr)
+    assert make_undeclare_body(DeclarationKind.SUBSCRIBER, 7) == UndeclareSubscriber(id=7)
+    assert make_undeclare_body(DeclarationKind.QUERYABLE, 7) == UndeclareQueryable(id=7, ext_wire_expr=NULL_EXPR)
+    assert make_undeclare_body(DeclarationKind.TOKEN, 0, expr) == UndeclareToken(id=0, ext_wire_expr=expr)
 
 
 def test_a_key_is_told_once_changed_and_ended() -> None:
-    out: Out = []
-    telling, face = Telling(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
-    telling.tell(face, Kind.QUERYABLE, "a/*", None)
+    out: Outgoing = []
+    telling, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
+    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", None)
     assert bodies(out) == []
-    telling.tell(face, Kind.QUERYABLE, "a/*", NONE)
-    telling.tell(face, Kind.QUERYABLE, "a/*", NONE)
+    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", NONE)
+    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", NONE)
     assert bodies(out) == ["D_KEYEXPR", "D_QUERYABLE"]
-    assert telling.knowing(Kind.QUERYABLE, "a/*") == [face]
-    telling.tell(face, Kind.QUERYABLE, "a/*", COMPLETE)
+    assert telling.knowing(DeclarationKind.QUERYABLE, "a/*") == [face]
+    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", COMPLETE)
     ((_, changed),) = out
     assert isinstance(changed, Declare)
     assert isinstance(changed.body, DeclareQueryable)
     assert (changed.body.id, changed.body.info) == (1, COMPLETE)
     out.clear()
-    telling.tell(face, Kind.QUERYABLE, "a/*", None)
+    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", None)
     assert bodies(out) == ["U_QUERYABLE"]
-    assert telling.knowing(Kind.QUERYABLE, "a/*") == []
+    assert telling.knowing(DeclarationKind.QUERYABLE, "a/*") == []
 
 
 def test_a_mention_leaves_no_trace() -> None:
-    out: Out = []
-    telling, face = Telling(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.LOCAL)
-    telling.mention(face, Kind.TOKEN, "a", NONE, 5)
+    out: Outgoing = []
+    telling, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.LOCAL)
+    telling.mention(face, DeclarationKind.TOKEN, "a", NONE, 5)
     assert bodies(out) == ["D_TOKEN"]
-    assert telling.knowing(Kind.TOKEN, "a") == []
+    assert telling.knowing(DeclarationKind.TOKEN, "a") == []
 
 
 def test_who_leaves_knows_nothing() -> None:
-    telling = Telling([])
+    telling = Announcements([])
     one, other = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) for number in (1, 2))
     for face in (one, other):
-        telling.repeat(face, Kind.TOKEN, "a", NONE)
+        telling.repeat(face, DeclarationKind.TOKEN, "a", NONE)
     telling.leave(one)
-    assert telling.knowing(Kind.TOKEN, "a") == [other]
+    assert telling.knowing(DeclarationKind.TOKEN, "a") == [other]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.router.nodes import Network
 from tests.unit.router.test_router import answered, pushed
-from zenspark.router.face import Kind
+from zenspark.router.face import DeclarationKind
 from zenspark.wire.messages import (
     Declare,
     DeclareQueryable,
@@ -29,11 +29,11 @@ def test_a_key_goes_up_once_and_ends_with_its_last_holder() -> None:
     above, _ = peer.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     net.subscribe(one, "a")
     net.subscribe(other, "a")
-    assert list(above.told[Kind.SUBSCRIBER]) == ["a"]
+    assert list(above.told[DeclarationKind.SUBSCRIBER]) == ["a"]
     net.declare(one, UndeclareSubscriber(id=1))
-    assert list(above.told[Kind.SUBSCRIBER]) == ["a"]
+    assert list(above.told[DeclarationKind.SUBSCRIBER]) == ["a"]
     net.declare(other, UndeclareSubscriber(id=1))
-    assert list(above.told[Kind.SUBSCRIBER]) == []
+    assert list(above.told[DeclarationKind.SUBSCRIBER]) == []
 
 
 def test_a_router_stays_out_of_the_way_of_peers_with_a_link() -> None:
@@ -122,7 +122,9 @@ def test_what_a_node_above_declares_again_under_another_id_ends_with_that_id(
     client = net.client()
     above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     kind, undeclare = (
-        (Kind.SUBSCRIBER, UndeclareSubscriber) if body is DeclareSubscriber else (Kind.QUERYABLE, UndeclareQueryable)
+        (DeclarationKind.SUBSCRIBER, UndeclareSubscriber)
+        if body is DeclareSubscriber
+        else (DeclarationKind.QUERYABLE, UndeclareQueryable)
     )
     for number in (207, 216):
         client.router.receive(above, Declare(body=body(id=number, wire_expr=WireExpr(0, "a"))), 0.0)
@@ -140,4 +142,4 @@ def test_several_tokens_of_a_node_above_on_one_key_are_several() -> None:
     above, _ = client.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     for number in (1, 2):
         client.router.receive(above, Declare(body=DeclareToken(id=number, wire_expr=WireExpr(0, "a"))), 0.0)
-    assert list(above.declared[Kind.TOKEN]) == [1, 2]
+    assert list(above.declared[DeclarationKind.TOKEN]) == [1, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenspark.router.interceptors.rules import Party
+from zenspark.router.interceptors.rules import PeerAttributes
 from zenspark.wire.messages import (
     AnyDeclaration,
     Declare,
@@ -18,8 +18,8 @@ from zenspark.wire.messages import (
 )
 from zenspark.wire.values import Encoding, InterestMode, QoS, QueryBody, WireExpr, ZenohId
 
-PARTY = Party(ZenohId(0xA1), ("lo",), "tcp", "anna", "anna.example")
-NOBODY = Party(ZenohId(0xB2))
+PARTY = PeerAttributes(ZenohId(0xA1), ("lo",), "tcp", "anna", "anna.example")
+NOBODY = PeerAttributes(ZenohId(0xB2))
 
 
 def put(key: str, payload: bytes = b"", attachment: bytes | None = None, qos: QoS = QoS.DEFAULT) -> Push:

@@ -6,8 +6,16 @@ import pytest
 
 from tests.unit.router.interceptors.said import NOBODY, PARTY
 from zenspark.key import KeyExpr
-from zenspark.router.interceptors.access_control import Access, Permit
-from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Action, Flow, Party, Permission
+from zenspark.router.interceptors.access_control import AccessRules, FacePermissions
+from zenspark.router.interceptors.rules import (
+    AccessPolicy,
+    AccessRule,
+    AccessSubject,
+    Action,
+    Flow,
+    PeerAttributes,
+    Permission,
+)
 
 ANYBODY = AccessSubject(id="s")
 
@@ -19,11 +27,13 @@ def rule(permission: Permission, *keys: str, name: str = "r", flows: tuple[Flow,
     )
 
 
-def access(default: Permission, rules: list[AccessRule], subject: AccessSubject = ANYBODY) -> Access:
-    return Access(default, rules, [subject], [AccessPolicy(rules=tuple(each.id for each in rules), subjects=("s",))])
+def access(default: Permission, rules: list[AccessRule], subject: AccessSubject = ANYBODY) -> AccessRules:
+    return AccessRules(
+        default, rules, [subject], [AccessPolicy(rules=tuple(each.id for each in rules), subjects=("s",))]
+    )
 
 
-def permit(found: Access, party: Party = PARTY, flow: Flow = "ingress") -> Permit:
+def permit(found: AccessRules, party: PeerAttributes = PARTY, flow: Flow = "ingress") -> FacePermissions:
     made = found.permit(party, flow)
     assert made is not None
     return made
@@ -83,10 +93,10 @@ def test_who_is_meant(subject: AccessSubject, is_meant: bool) -> None:
 def test_of_several_subjects_that_fit_one_that_allows_is_enough() -> None:
     subjects = [ANYBODY, AccessSubject(id="t", interfaces=("lo",))]
     deny = AccessPolicy(rules=("r",), subjects=("s",))
-    found = Access("allow", [rule("deny", "a")], subjects, [deny])
+    found = AccessRules("allow", [rule("deny", "a")], subjects, [deny])
     assert permit(found).allows("put", "a")  # as nothing is said against the other subject
     assert not permit(found, NOBODY).allows("put", "a")
-    both = Access("allow", [rule("deny", "a")], subjects, [deny, AccessPolicy(rules=("r",), subjects=("t",))])
+    both = AccessRules("allow", [rule("deny", "a")], subjects, [deny, AccessPolicy(rules=("r",), subjects=("t",))])
     assert not permit(both).allows("put", "a")
 
 
@@ -94,7 +104,7 @@ def test_subjects_that_mean_the_same_are_one() -> None:
     rules = [rule("allow", "a", name="r"), rule("deny", "a", name="q")]
     subjects = [ANYBODY, AccessSubject(id="t")]
     policies = [AccessPolicy(rules=("r",), subjects=("s",)), AccessPolicy(rules=("q",), subjects=("t",))]
-    assert not permit(Access("deny", rules, subjects, policies)).allows("put", "a")
+    assert not permit(AccessRules("deny", rules, subjects, policies)).allows("put", "a")
 
 
 def test_who_is_no_subject_gets_the_default() -> None:
@@ -112,5 +122,5 @@ def test_flows_without_a_rule_are_free_if_the_default_allows() -> None:
 
 
 def test_without_rules_the_default_is_all_there_is() -> None:
-    assert Access("allow").permit(PARTY, "ingress") is None
-    assert not permit(Access("deny")).allows("put", "a")
+    assert AccessRules("allow").permit(PARTY, "ingress") is None
+    assert not permit(AccessRules("deny")).allows("put", "a")

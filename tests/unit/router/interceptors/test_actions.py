@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.router.interceptors.said import declare, delete, failure, interest, put, query, reply
-from zenspark.router.face import Kind
+from zenspark.router.face import DeclarationKind
 from zenspark.router.interceptors.actions import (
     action_of,
-    declared_by,
+    get_declared_ref,
+    get_undeclared_ref,
+    make_final,
+    payload_and_attachment_size,
     payload_size,
-    refusal_of,
-    undeclared_by,
-    whole_size,
 )
 from zenspark.wire.messages import (
     Declare,
@@ -84,25 +84,25 @@ def test_an_interest_in_everything_has_no_key() -> None:
 
 def test_what_takes_back_has_the_name_of_what_declares() -> None:
     for made, ended, kind in (
-        (DeclareSubscriber(id=7, wire_expr=A), UndeclareSubscriber(id=7), Kind.SUBSCRIBER),
-        (DeclareQueryable(id=7, wire_expr=A), UndeclareQueryable(id=7), Kind.QUERYABLE),
-        (DeclareToken(id=7, wire_expr=A), UndeclareToken(id=7), Kind.TOKEN),
+        (DeclareSubscriber(id=7, wire_expr=A), UndeclareSubscriber(id=7), DeclarationKind.SUBSCRIBER),
+        (DeclareQueryable(id=7, wire_expr=A), UndeclareQueryable(id=7), DeclarationKind.QUERYABLE),
+        (DeclareToken(id=7, wire_expr=A), UndeclareToken(id=7), DeclarationKind.TOKEN),
     ):
-        assert declared_by(declare(made)) == undeclared_by(declare(ended)) == (kind, 7)
-        assert undeclared_by(declare(made)) is declared_by(declare(ended)) is None
+        assert get_declared_ref(declare(made)) == get_undeclared_ref(declare(ended)) == (kind, 7)
+        assert get_undeclared_ref(declare(made)) is get_declared_ref(declare(ended)) is None
     begun, over = interest(InterestMode.FUTURE, "a", 7), interest(InterestMode.FINAL, None, 7)
-    assert declared_by(begun) == undeclared_by(over) == (None, 7)
-    assert undeclared_by(begun) is declared_by(over) is None
-    assert declared_by(put("a")) is undeclared_by(put("a")) is None
-    assert declared_by(declare(DeclareToken(id=0, wire_expr=A))) is None
+    assert get_declared_ref(begun) == get_undeclared_ref(over) == (None, 7)
+    assert get_undeclared_ref(begun) is get_declared_ref(over) is None
+    assert get_declared_ref(put("a")) is get_undeclared_ref(put("a")) is None
+    assert get_declared_ref(declare(DeclareToken(id=0, wire_expr=A))) is None
 
 
 def test_questions_have_an_end() -> None:
-    assert refusal_of(query("a", number=3)) == ResponseFinal(request_id=3, qos=QoS.DEFAULT)
+    assert make_final(query("a", number=3)) == ResponseFinal(request_id=3, qos=QoS.DEFAULT)
     final = Declare(interest_id=4, qos=QoS.DECLARE, body=DeclareFinal())
-    assert refusal_of(interest(InterestMode.CURRENT, "a", 4)) == final
-    assert refusal_of(interest(InterestMode.FINAL, None, 4)) is None
-    assert refusal_of(put("a")) is None
+    assert make_final(interest(InterestMode.CURRENT, "a", 4)) == final
+    assert make_final(interest(InterestMode.FINAL, None, 4)) is None
+    assert make_final(put("a")) is None
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_questions_have_an_end() -> None:
     ],
 )
 def test_sizes(message: NetworkMessage, payload: int, whole: int) -> None:
-    assert (payload_size(message), whole_size(message)) == (payload, whole)
+    assert (payload_size(message), payload_and_attachment_size(message)) == (payload, whole)

@@ -7,8 +7,8 @@ import pytest
 from tests.unit.router.interceptors.said import NOBODY, PARTY, declare, interest, put, query
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors import chain as module
-from zenspark.router.interceptors.access_control import Access
-from zenspark.router.interceptors.chain import Gate, Interception
+from zenspark.router.interceptors.access_control import AccessRules
+from zenspark.router.interceptors.chain import InterceptorChain, InterceptorConfig
 from zenspark.router.interceptors.rules import (
     AccessPolicy,
     AccessRule,
@@ -18,8 +18,8 @@ from zenspark.router.interceptors.rules import (
     Flow,
     LowPassItem,
     OverwriteItem,
+    QosChange,
     Rate,
-    Treatment,
 )
 from zenspark.wire.messages import DeclareFinal, DeclareSubscriber, NetworkMessage, Push, Put, UndeclareSubscriber
 from zenspark.wire.values import InterestMode, Priority, WireExpr
@@ -33,9 +33,9 @@ def resolve(expr: WireExpr) -> str | None:
     return NUMBERS[expr.scope] + expr.suffix if expr.scope in NUMBERS else None
 
 
-def denying(*messages: Action, keys: tuple[str, ...] = ("shut/**",)) -> Access:
+def denying(*messages: Action, keys: tuple[str, ...] = ("shut/**",)) -> AccessRules:
     rule = AccessRule(id="r", permission="deny", key_exprs=tuple(map(KeyExpr, keys)), messages=messages)
-    return Access("allow", [rule], [AccessSubject(id="s")], [AccessPolicy(rules=("r",), subjects=("s",))])
+    return AccessRules("allow", [rule], [AccessSubject(id="s")], [AccessPolicy(rules=("r",), subjects=("s",))])
 
 
 def sampling(key: str, frequency: float) -> DownsamplingItem:
@@ -46,52 +46,52 @@ def limiting(key: str, limit: int) -> LowPassItem:
     return LowPassItem(messages=("put",), key_exprs=(KeyExpr(key),), size_limit=limit)
 
 
-def gate(interception: Interception, flow: Flow = "ingress") -> Gate:
+def gate(interception: InterceptorConfig, flow: Flow = "ingress") -> InterceptorChain:
     found = interception.gate(PARTY, flow, resolve)
     assert found is not None
     return found
 
 
-def passes(found: Gate, message: NetworkMessage, now: float = 0.0) -> bool:
+def passes(found: InterceptorChain, message: NetworkMessage, now: float = 0.0) -> bool:
     return found.admit(message, True, now) is message
 
 
 @pytest.mark.parametrize(
     "interception",
     [
-        Interception(),
-        Interception(access=Access("allow")),
-        Interception(
+        InterceptorConfig(),
+        InterceptorConfig(access=AccessRules("allow")),
+        InterceptorConfig(
             downsampling=(DownsamplingItem(messages=("put",), rules=(), interfaces=("lo",)),),
             low_pass=(LowPassItem(messages=("put",), key_exprs=(), size_limit=1, interfaces=("lo",)),),
-            overwriting=(OverwriteItem(messages=("put",), overwrite=Treatment(), interfaces=("lo",)),),
+            overwriting=(OverwriteItem(messages=("put",), overwrite=QosChange(), interfaces=("lo",)),),
         ),
     ],
 )
-def test_there_is_no_gate_where_everything_passes(interception: Interception) -> None:
+def test_there_is_no_gate_where_everything_passes(interception: InterceptorConfig) -> None:
     assert interception.gate(NOBODY, "egress", resolve) is None
 
 
 def test_each_interceptor_alone_makes_a_gate() -> None:
-    assert not passes(gate(Interception(access=denying("put"))), put("shut/a"))
-    assert not passes(gate(Interception(downsampling=(sampling("a", 0),))), put("a"))
-    assert not passes(gate(Interception(low_pass=(limiting("a", 1),))), put("a", b"12"))
-    assert passes(gate(Interception(low_pass=(limiting("a", 2),))), put("a", b"12"))
-    item = OverwriteItem(messages=("put",), overwrite=Treatment(priority="background"))
-    changed = gate(Interception(overwriting=(item,))).admit(put("a"), True, 0.0)
+    assert not passes(gate(InterceptorConfig(access=denying("put"))), put("shut/a"))
+    assert not passes(gate(InterceptorConfig(downsampling=(sampling("a", 0),))), put("a"))
+    assert not passes(gate(InterceptorConfig(low_pass=(limiting("a", 1),))), put("a", b"12"))
+    assert passes(gate(InterceptorConfig(low_pass=(limiting("a", 2),))), put("a", b"12"))
+    item = OverwriteItem(messages=("put",), overwrite=QosChange(priority="background"))
+    changed = gate(InterceptorConfig(overwriting=(item,))).admit(put("a"), True, 0.0)
     assert changed is not None
     assert changed.qos.priority is Priority.BACKGROUND
 
 
 def test_what_is_denied_takes_its_place_in_time() -> None:
-    found = gate(Interception(downsampling=(sampling("**", 1),), access=denying("put")))
+    found = gate(InterceptorConfig(downsampling=(sampling("**", 1),), access=denying("put")))
     assert not passes(found, put("shut/a"), 0.0)
     assert not passes(found, put("open"), 0.5)
     assert passes(found, put("open"), 1.0)
 
 
 def test_numbers_are_resolved_and_what_is_no_key_is_denied() -> None:
-    found = gate(Interception(access=denying("put", "liveliness_query")))
+    found = gate(InterceptorConfig(access=denying("put", "liveliness_query")))
     for expr in (WireExpr(7, "/a"), WireExpr(8, "/a"), WireExpr(0, "a//b")):
         assert not passes(found, Push(wire_expr=expr, body=Put(payload=b"")))
     assert not passes(found, interest(InterestMode.CURRENT, None))
@@ -99,8 +99,8 @@ def test_numbers_are_resolved_and_what_is_no_key_is_denied() -> None:
 
 
 def test_verdicts_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 3)
-    found = gate(Interception(access=denying("put")))
+    monkeypatch.setattr(module, "MAX_CACHED_DECISIONS", 3)
+    found = gate(InterceptorConfig(access=denying("put")))
     for number in range(10):
         assert passes(found, put(f"a/{number % 5}"))
         assert not passes(found, put(f"shut/{number % 5}"))
@@ -112,7 +112,7 @@ def test_verdicts_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_was_never_declared_there_is_not_taken_back() -> None:
-    found = gate(Interception(access=denying("declare_subscriber", "declare_liveliness_subscriber")), "egress")
+    found = gate(InterceptorConfig(access=denying("declare_subscriber", "declare_liveliness_subscriber")), "egress")
     for number, key, is_free in ((1, "shut/a", False), (2, "open", True)):
         assert passes(found, declare(DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)))) is is_free
         assert passes(found, declare(UndeclareSubscriber(id=number))) is is_free
@@ -126,7 +126,7 @@ def test_what_was_never_declared_there_is_not_taken_back() -> None:
 
 
 def test_of_what_comes_in_everything_may_be_taken_back() -> None:
-    found = gate(Interception(access=denying("declare_subscriber", "query")))
+    found = gate(InterceptorConfig(access=denying("declare_subscriber", "query")))
     assert not passes(found, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "shut/a"))))
     assert passes(found, declare(UndeclareSubscriber(id=1)))
     assert passes(found, declare(UndeclareSubscriber(id=1, ext_wire_expr=WireExpr(0, "shut/a"))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenspark.key import KeyExpr
-from zenspark.router.interceptors.downsampling import Downsampler, Slot
+from zenspark.router.interceptors.downsampling import Downsampler, RateLimiter
 from zenspark.router.interceptors.rules import DownsamplingItem, Rate
 
 
@@ -13,13 +13,13 @@ def downsampler(*rates: tuple[str, float]) -> Downsampler:
 
 
 def test_the_first_passes_and_then_one_in_each_period() -> None:
-    slot = Slot(2.0)
+    slot = RateLimiter(2.0)
     passed = [now for now in (100.0, 100.2, 100.4, 100.5, 100.9, 101.3, 101.7, 101.8) if slot.take(now)]
     assert passed == [100.0, 100.5, 101.3, 101.8]
 
 
 def test_never_and_always() -> None:
-    never, always = Slot(0), Slot(-1)
+    never, always = RateLimiter(0), RateLimiter(-1)
     assert not any(never.take(now) for now in (0.0, 1e9))
     assert all(always.take(0.0) for _ in range(3))
 

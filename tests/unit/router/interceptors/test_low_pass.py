@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.unit.router.interceptors.said import NOBODY, PARTY
 from zenspark.key import KeyExpr
-from zenspark.router.interceptors.low_pass import LowPass
-from zenspark.router.interceptors.rules import Flow, LowPassItem, Protocol
+from zenspark.router.interceptors.low_pass import LowPassFilter
+from zenspark.router.interceptors.rules import Flow, LinkProtocol, LowPassItem
 
 
 def item(
     limit: int,
     *keys: str,
     interfaces: tuple[str, ...] | None = None,
-    protocols: tuple[Protocol, ...] | None = None,
+    protocols: tuple[LinkProtocol, ...] | None = None,
     flows: tuple[Flow, ...] | None = None,
 ) -> LowPassItem:
     return LowPassItem(
@@ -26,7 +26,9 @@ def item(
 
 
 def test_the_smallest_limit_whose_keys_include_the_key() -> None:
-    found = LowPass([item(10, "a/**"), item(4, "a/b", "c"), item(99, "a/*", interfaces=("lo",))], PARTY, "ingress")
+    found = LowPassFilter(
+        [item(10, "a/**"), item(4, "a/b", "c"), item(99, "a/*", interfaces=("lo",))], PARTY, "ingress"
+    )
     assert found
     assert found.limit("put", "a/b") == 4
     assert found.limit("put", "a/c") == 10
@@ -43,19 +45,19 @@ def test_only_what_is_about_this_neighbour_and_flow() -> None:
         item(3, "a", flows=("egress",)),
         item(4, "a", interfaces=("eth0", "lo"), protocols=("udp", "tcp"), flows=("ingress",)),
     ]
-    assert LowPass(items, PARTY, "ingress").limit("put", "a") == 4
-    assert LowPass(items, PARTY, "egress").limit("put", "a") == 3
-    nothing = LowPass(items, NOBODY, "ingress")
+    assert LowPassFilter(items, PARTY, "ingress").limit("put", "a") == 4
+    assert LowPassFilter(items, PARTY, "egress").limit("put", "a") == 3
+    nothing = LowPassFilter(items, NOBODY, "ingress")
     assert not nothing
     assert nothing.limit("put", "a") is None
     assert nothing.limit("put", None) is None
 
 
 def test_a_later_item_takes_the_place_of_one_that_says_the_same() -> None:
-    assert LowPass([item(4, "a"), item(10, "a")], PARTY, "ingress").limit("put", "a") == 10
+    assert LowPassFilter([item(4, "a"), item(10, "a")], PARTY, "ingress").limit("put", "a") == 10
     elsewhere = [item(4, "a", protocols=("tcp",)), item(10, "a")]
-    assert LowPass(elsewhere, PARTY, "ingress").limit("put", "a") == 4
+    assert LowPassFilter(elsewhere, PARTY, "ingress").limit("put", "a") == 4
 
 
 def test_what_has_no_key_may_carry_nothing() -> None:
-    assert LowPass([item(4, "a")], PARTY, "ingress").limit("reply", None) == 0
+    assert LowPassFilter([item(4, "a")], PARTY, "ingress").limit("reply", None) == 0

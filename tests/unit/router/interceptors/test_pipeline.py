@@ -7,10 +7,10 @@ import pytest
 from tests.unit.router.interceptors.said import declare, delete, interest, put, query
 from zenspark.key import KeyExpr
 from zenspark.router.face import Face
-from zenspark.router.interceptors.access_control import Access
-from zenspark.router.interceptors.chain import Interception
-from zenspark.router.interceptors.pipeline import Checkpoint
-from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Flow, Party
+from zenspark.router.interceptors.access_control import AccessRules
+from zenspark.router.interceptors.chain import InterceptorConfig
+from zenspark.router.interceptors.pipeline import InterceptorPipeline
+from zenspark.router.interceptors.rules import AccessPolicy, AccessRule, AccessSubject, Flow, PeerAttributes
 from zenspark.router.limits import Limit
 from zenspark.router.router import Router
 from zenspark.wire.messages import (
@@ -26,7 +26,7 @@ from zenspark.wire.values import InterestMode, QoS, WhatAmI, WireExpr, ZenohId
 NOW = 5.0
 
 
-def denying(flow: Flow) -> Interception:
+def denying(flow: Flow) -> InterceptorConfig:
     rule = AccessRule(
         id="r",
         permission="deny",
@@ -36,7 +36,7 @@ def denying(flow: Flow) -> Interception:
     )
     subject = AccessSubject(id="s", zids=("a1",))
     policy = AccessPolicy(rules=("r",), subjects=("s",))
-    return Interception(access=Access("allow", [rule], [subject], [policy]))
+    return InterceptorConfig(access=AccessRules("allow", [rule], [subject], [policy]))
 
 
 class Place:
@@ -45,12 +45,12 @@ class Place:
     def __init__(self, flow: Flow, whatami: WhatAmI = WhatAmI.ROUTER, of: WhatAmI = WhatAmI.CLIENT) -> None:
         self.router = Router(ZenohId(1), whatami)
         self.local = self.router.add_local()
-        self.checkpoint = Checkpoint(self.router, denying(flow))
+        self.checkpoint = InterceptorPipeline(self.router, denying(flow))
         self.watched, self.free = (self._join(ZenohId(number), of) for number in (0xA1, 0xB2))
 
     def _join(self, zid: ZenohId, whatami: WhatAmI) -> Face:
         face, _ = self.router.add_face(zid, whatami, NOW)
-        self.checkpoint.watch(face, Party(zid))
+        self.checkpoint.watch(face, PeerAttributes(zid))
         return face
 
     def say(self, face: Face, message: NetworkMessage) -> list[tuple[Face, NetworkMessage]]:
@@ -108,13 +108,13 @@ def test_an_interest_that_does_not_leave_counts_as_answered(key: str) -> None:
 
 def test_those_who_are_no_face_have_rules_too() -> None:
     place = Place("ingress")
-    meant, other = Party(ZenohId(0xA1)), Party(None, (), "http")
+    meant, other = PeerAttributes(ZenohId(0xA1)), PeerAttributes(None, (), "http")
     assert place.checkpoint.has_access_control
     assert not place.checkpoint.allows(meant, "ingress", "put", "shut/a")
     assert place.checkpoint.allows(meant, "egress", "put", "shut/a")
     assert place.checkpoint.allows(meant, "ingress", "put", "open/a")
     assert place.checkpoint.allows(other, "ingress", "put", "shut/a")
-    open_to_all = Checkpoint(place.router, Interception())
+    open_to_all = InterceptorPipeline(place.router, InterceptorConfig())
     assert not open_to_all.has_access_control
     assert open_to_all.allows(meant, "ingress", "put", "shut/a")
 
@@ -138,6 +138,6 @@ def test_what_is_denied_on_the_way_out_is_counted() -> None:
 
 def test_what_a_client_without_a_face_is_denied_is_counted() -> None:
     place = Place("ingress")
-    assert place.checkpoint.allows(Party(ZenohId(0xA1)), "ingress", "put", "a")
-    assert not place.checkpoint.allows(Party(ZenohId(0xA1)), "ingress", "put", "shut/a")
+    assert place.checkpoint.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "a")
+    assert not place.checkpoint.allows(PeerAttributes(ZenohId(0xA1)), "ingress", "put", "shut/a")
     assert place.router.refusals.counts == {Limit.ACCESS_INGRESS: 1}

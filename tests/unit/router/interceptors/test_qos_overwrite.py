@@ -6,17 +6,17 @@ import pytest
 
 from tests.unit.router.interceptors.said import delete, put, query, reply
 from zenspark.key import KeyExpr
-from zenspark.router.interceptors.qos_overwrite import Overwriting
-from zenspark.router.interceptors.rules import OverwriteItem, Treated, Treatment
+from zenspark.router.interceptors.qos_overwrite import QosOverwrite
+from zenspark.router.interceptors.rules import OverwriteItem, QosChange, QosMatch
 from zenspark.wire.messages import Put
 from zenspark.wire.values import Congestion, Priority, QoS
 
-HIGH = Treatment(priority="data_high")
+HIGH = QosChange(priority="data_high")
 
 
 def overwriting(
-    treatment: Treatment = HIGH, qos: Treated | None = None, size: str | None = None, *keys: str
-) -> Overwriting:
+    treatment: QosChange = HIGH, qos: QosMatch | None = None, size: str | None = None, *keys: str
+) -> QosOverwrite:
     item = OverwriteItem(
         messages=("put", "query"),
         key_exprs=tuple(map(KeyExpr, keys)) or None,
@@ -24,7 +24,7 @@ def overwriting(
         qos=qos,
         payload_size=size,
     )
-    return Overwriting(item)
+    return QosOverwrite(item)
 
 
 def test_only_some_messages_on_some_keys() -> None:
@@ -40,17 +40,17 @@ def test_only_some_messages_on_some_keys() -> None:
 @pytest.mark.parametrize(
     ("treatment", "expected"),
     [
-        (Treatment(), QoS.DEFAULT),
-        (Treatment(priority="real_time"), QoS(priority=Priority.REAL_TIME)),
-        (Treatment(priority=1), QoS(priority=Priority.DATA_LOW)),
-        (Treatment(priority=7), QoS(priority=Priority.BACKGROUND)),
-        (Treatment(priority=-2), QoS.DEFAULT),
-        (Treatment(congestion_control="block_first"), QoS(congestion=Congestion.BLOCK_FIRST)),
-        (Treatment(express=True), QoS(express=True)),
-        (Treatment(express=False, congestion_control="block"), QoS(congestion=Congestion.BLOCK)),
+        (QosChange(), QoS.DEFAULT),
+        (QosChange(priority="real_time"), QoS(priority=Priority.REAL_TIME)),
+        (QosChange(priority=1), QoS(priority=Priority.DATA_LOW)),
+        (QosChange(priority=7), QoS(priority=Priority.BACKGROUND)),
+        (QosChange(priority=-2), QoS.DEFAULT),
+        (QosChange(congestion_control="block_first"), QoS(congestion=Congestion.BLOCK_FIRST)),
+        (QosChange(express=True), QoS(express=True)),
+        (QosChange(express=False, congestion_control="block"), QoS(congestion=Congestion.BLOCK)),
     ],
 )
-def test_treatments(treatment: Treatment, expected: QoS) -> None:
+def test_treatments(treatment: QosChange, expected: QoS) -> None:
     assert overwriting(treatment).applied(put("a"), True).qos == expected
     assert overwriting(treatment).applied(query("a"), True).qos == expected
 
@@ -63,22 +63,22 @@ def test_replies_are_left_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("qos", "is_meant"),
     [
-        (Treated(), True),
-        (Treated(priority="data"), True),
-        (Treated(priority="data_low"), False),
-        (Treated(congestion_control="drop"), True),
-        (Treated(congestion_control="block"), False),
-        (Treated(express=False), True),
-        (Treated(express=True), False),
-        (Treated(reliability="reliable"), True),
-        (Treated(reliability="best_effort"), False),
-        (Treated(priority="data", express=True), False),
+        (QosMatch(), True),
+        (QosMatch(priority="data"), True),
+        (QosMatch(priority="data_low"), False),
+        (QosMatch(congestion_control="drop"), True),
+        (QosMatch(congestion_control="block"), False),
+        (QosMatch(express=False), True),
+        (QosMatch(express=True), False),
+        (QosMatch(reliability="reliable"), True),
+        (QosMatch(reliability="best_effort"), False),
+        (QosMatch(priority="data", express=True), False),
     ],
 )
-def test_only_what_wanted_to_be_treated_in_some_way(qos: Treated, is_meant: bool) -> None:
+def test_only_what_wanted_to_be_treated_in_some_way(qos: QosMatch, is_meant: bool) -> None:
     changed = overwriting(HIGH, qos).applied(put("a"), True)
     assert (changed.qos.priority is Priority.DATA_HIGH) is is_meant
-    unreliable = overwriting(HIGH, Treated(reliability="best_effort")).applied(put("a"), False)
+    unreliable = overwriting(HIGH, QosMatch(reliability="best_effort")).applied(put("a"), False)
     assert unreliable.qos.priority is Priority.DATA_HIGH
 
 

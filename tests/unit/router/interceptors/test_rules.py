@@ -7,33 +7,40 @@ import pytest
 
 from tests.unit.router.interceptors.said import NOBODY, PARTY
 from zenspark.key import KeyExpr
-from zenspark.router.interceptors.rules import Item, LowPassItem, OverwriteItem, Party, RouterSubject, Treatment
+from zenspark.router.interceptors.rules import (
+    InterceptorItem,
+    LowPassItem,
+    OverwriteItem,
+    PeerAttributes,
+    QosChange,
+    RouterSubject,
+)
 from zenspark.wire.values import ZenohId
 
 
 @pytest.mark.parametrize(
     ("item", "covered"),
     [
-        (Item(), True),
-        (Item(flows=("ingress",)), True),
-        (Item(flows=("egress",)), False),
-        (Item(interfaces=("eth0", "lo")), True),
-        (Item(interfaces=("eth0",)), False),
-        (Item(link_protocols=("udp", "tcp")), True),
-        (Item(link_protocols=("udp",)), False),
-        (Item(interfaces=("lo",), link_protocols=("udp",)), False),
-        (OverwriteItem(zids=("a1",), messages=("put",), overwrite=Treatment()), True),
-        (OverwriteItem(zids=("b2",), messages=("put",), overwrite=Treatment()), False),
-        (OverwriteItem(interfaces=("eth0",), messages=("put",), overwrite=Treatment()), False),
-        (OverwriteItem(messages=("put",), overwrite=Treatment()), True),
+        (InterceptorItem(), True),
+        (InterceptorItem(flows=("ingress",)), True),
+        (InterceptorItem(flows=("egress",)), False),
+        (InterceptorItem(interfaces=("eth0", "lo")), True),
+        (InterceptorItem(interfaces=("eth0",)), False),
+        (InterceptorItem(link_protocols=("udp", "tcp")), True),
+        (InterceptorItem(link_protocols=("udp",)), False),
+        (InterceptorItem(interfaces=("lo",), link_protocols=("udp",)), False),
+        (OverwriteItem(zids=("a1",), messages=("put",), overwrite=QosChange()), True),
+        (OverwriteItem(zids=("b2",), messages=("put",), overwrite=QosChange()), False),
+        (OverwriteItem(interfaces=("eth0",), messages=("put",), overwrite=QosChange()), False),
+        (OverwriteItem(messages=("put",), overwrite=QosChange()), True),
     ],
 )
-def test_whom_an_item_covers(item: Item, covered: bool) -> None:
+def test_whom_an_item_covers(item: InterceptorItem, covered: bool) -> None:
     assert item.covers(PARTY, "ingress") is covered
 
 
 def test_a_link_without_interfaces_is_at_none_of_them() -> None:
-    assert not Item(interfaces=("lo",)).covers(NOBODY, "egress")
+    assert not InterceptorItem(interfaces=("lo",)).covers(NOBODY, "egress")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +59,7 @@ def test_items_that_cannot_be(given: dict[str, object]) -> None:
         msgspec.convert(given, LowPassItem, dec_hook=lambda _, value: KeyExpr(value))
 
 
-HOME = Party(ZenohId(0xA1), ("lo",), "tls", "fleet", "r1", "192.0.2.7")
+HOME = PeerAttributes(ZenohId(0xA1), ("lo",), "tls", "fleet", "r1", "192.0.2.7")
 
 
 @pytest.mark.parametrize(

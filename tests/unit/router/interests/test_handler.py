@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.router.nodes import Network
 from tests.unit.router.test_router import answered, face_towards
-from zenspark.router.face import Face, Out
-from zenspark.router.interests.handler import ANSWERS_AT_ONCE, INITIAL_INTEREST
-from zenspark.router.interests.table import ANSWER_TIMEOUT
+from zenspark.router.face import Face, Outgoing
+from zenspark.router.interests.handler import INITIAL_INTEREST, MAX_DECLARATIONS_PER_PORTION
+from zenspark.router.interests.table import INTEREST_TIMEOUT_SECONDS
 from zenspark.router.router import Router
 from zenspark.wire.messages import Declare, DeclareFinal, DeclareSubscriber, DeclareToken, Interest, UndeclareToken
 from zenspark.wire.values import InterestMode, QoS, WhatAmI, WireExpr, ZenohId
@@ -71,7 +71,7 @@ def test_an_interest_that_was_replaced_does_not_end_the_one_of_the_same_id() -> 
     interest = Interest(id=3, mode=InterestMode.CURRENT, tokens=True)
     client.router.receive(client.local, interest, 0.0)
     client.router.receive(client.local, interest, 5.0)
-    assert client.router.handle_timeout(ANSWER_TIMEOUT) == []
+    assert client.router.handle_timeout(INTEREST_TIMEOUT_SECONDS) == []
     final = Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal())
     answer = Declare(interest_id=2, body=DeclareFinal())
     assert client.router.receive(above, answer, 6.0) == [(client.local, final)]
@@ -84,7 +84,7 @@ def test_a_neighbour_that_left_is_not_told_that_its_interest_timed_out() -> None
     peer.router.receive(client, Interest(id=3, mode=BOTH, tokens=True), 0.0)
     peer.router.remove_face(client, 1.0)
     assert peer.router.next_timeout() is None
-    assert peer.router.handle_timeout(ANSWER_TIMEOUT) == []
+    assert peer.router.handle_timeout(INTEREST_TIMEOUT_SECONDS) == []
 
 
 def test_the_first_final_of_a_peer_is_for_a_question_nobody_sent() -> None:
@@ -121,7 +121,7 @@ def interest(number: int, mode: InterestMode = InterestMode.CURRENT) -> Interest
     return Interest(id=number, mode=mode, tokens=True, wire_expr=WireExpr(0, "t/*"))
 
 
-def bodies(out: Out) -> list[str]:
+def bodies(out: Outgoing) -> list[str]:
     """What was answered, but for numbers of keys."""
     found = [type(message.body).__name__ for _, message in out if isinstance(message, Declare)]
     return [name for name in found if name != "DeclareKeyexpr"]
@@ -129,17 +129,17 @@ def bodies(out: Out) -> list[str]:
 
 @pytest.mark.parametrize("mode", [InterestMode.CURRENT, InterestMode.CURRENT_FUTURE])
 def test_many_declarations_are_answered_in_portions_and_then_comes_the_end(mode: InterestMode) -> None:
-    router, client = crowded(2 * ANSWERS_AT_ONCE + 10)
+    router, client = crowded(2 * MAX_DECLARATIONS_PER_PORTION + 10)
     portions = [bodies(router.receive(client, interest(1, mode), 0.0))]
     while router.is_answering(client):
         portions.append(bodies(router.go_on_answering(client)))
-    assert [len(portion) for portion in portions] == [ANSWERS_AT_ONCE, ANSWERS_AT_ONCE, 11]
+    assert [len(portion) for portion in portions] == [MAX_DECLARATIONS_PER_PORTION, MAX_DECLARATIONS_PER_PORTION, 11]
     assert portions[-1][-1] == "DeclareFinal"
     assert router.answering == []
 
 
 def test_the_next_interest_waits_for_its_turn() -> None:
-    router, client = crowded(ANSWERS_AT_ONCE + 10)
+    router, client = crowded(MAX_DECLARATIONS_PER_PORTION + 10)
     router.receive(client, interest(1), 0.0)
     assert bodies(router.receive(client, interest(2), 0.0)) == []
     assert bodies(router.go_on_answering(client)).index("DeclareFinal") == 10, "the first one ends"
@@ -149,7 +149,7 @@ def test_the_next_interest_waits_for_its_turn() -> None:
 
 
 def test_an_interest_that_was_taken_back_is_answered_no_further() -> None:
-    router, client = crowded(3 * ANSWERS_AT_ONCE)
+    router, client = crowded(3 * MAX_DECLARATIONS_PER_PORTION)
     router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
     router.receive(client, Interest(id=1, mode=InterestMode.FINAL), 0.0)
     assert bodies(router.go_on_answering(client)) == []
@@ -157,17 +157,17 @@ def test_an_interest_that_was_taken_back_is_answered_no_further() -> None:
 
 
 def test_a_face_that_is_gone_is_answered_no_further() -> None:
-    router, client = crowded(3 * ANSWERS_AT_ONCE)
+    router, client = crowded(3 * MAX_DECLARATIONS_PER_PORTION)
     router.receive(client, interest(1), 0.0)
     router.remove_face(client, 0.0)
     assert router.answering == []
 
 
 def test_what_ended_before_its_turn_is_not_mentioned() -> None:
-    router, client = crowded(ANSWERS_AT_ONCE + 2)
+    router, client = crowded(MAX_DECLARATIONS_PER_PORTION + 2)
     first = router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
     owner = next(face for face in router._faces.values() if face.zid == ZenohId(2))
-    for number in range(ANSWERS_AT_ONCE + 2):
+    for number in range(MAX_DECLARATIONS_PER_PORTION + 2):
         router.receive(owner, Declare(body=UndeclareToken(id=number)), 0.0)
-    assert len(bodies(first)) == ANSWERS_AT_ONCE
+    assert len(bodies(first)) == MAX_DECLARATIONS_PER_PORTION
     assert bodies(router.go_on_answering(client)) == ["DeclareFinal"]

@@ -2,70 +2,72 @@
 
 from __future__ import annotations
 
-from zenspark.router.face import Face, Kind, Region
-from zenspark.router.interests.table import Asked, Interests, kinds_of
+from zenspark.router.face import DeclarationKind, Face, Region
+from zenspark.router.interests.table import InterestTable, LiveInterest, requested_kinds
 from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode, WhatAmI, ZenohId
 
 ASKER = Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
 ABOVE = Face(2, ZenohId(2), WhatAmI.ROUTER, Region.UPSTREAM)
-SUBSCRIBERS = frozenset({Kind.SUBSCRIBER})
+SUBSCRIBERS = frozenset({DeclarationKind.SUBSCRIBER})
 
 
-def asked(key: str | None = "a/*", mode: InterestMode = InterestMode.CURRENT_FUTURE, aggregate: bool = False) -> Asked:
-    return Asked(ASKER, 5, mode, SUBSCRIBERS, key, aggregate)
+def asked(
+    key: str | None = "a/*", mode: InterestMode = InterestMode.CURRENT_FUTURE, aggregate: bool = False
+) -> LiveInterest:
+    return LiveInterest(ASKER, 5, mode, SUBSCRIBERS, key, aggregate)
 
 
 def test_kinds_come_from_the_option_bits() -> None:
     interest = Interest(id=1, mode=InterestMode.CURRENT, subscribers=True, tokens=True)
-    assert kinds_of(interest) == {Kind.SUBSCRIBER, Kind.TOKEN}
+    assert requested_kinds(interest) == {DeclarationKind.SUBSCRIBER, DeclarationKind.TOKEN}
 
 
 def test_matching_is_intersection() -> None:
-    interests, mine, everything = Interests(), asked(), asked(None)
+    interests, mine, everything = InterestTable(), asked(), asked(None)
     everything.id = 6
     interests.add(mine)
-    assert interests.wanting(Kind.SUBSCRIBER, "a/**") == [mine]
-    assert interests.wanting(Kind.SUBSCRIBER, "b") == []
-    assert interests.wanting(Kind.TOKEN, "a/b") == []
+    assert interests.wanting(DeclarationKind.SUBSCRIBER, "a/**") == [mine]
+    assert interests.wanting(DeclarationKind.SUBSCRIBER, "b") == []
+    assert interests.wanting(DeclarationKind.TOKEN, "a/b") == []
     interests.add(everything)
-    assert interests.wanting(Kind.SUBSCRIBER, "b") == [everything]
+    assert interests.wanting(DeclarationKind.SUBSCRIBER, "b") == [everything]
     assert interests.remove(ASKER, 6) is everything
-    assert interests.wanting(Kind.SUBSCRIBER, "b") == []
+    assert interests.wanting(DeclarationKind.SUBSCRIBER, "b") == []
 
 
 def test_one_declaration_stands_for_many_only_if_that_was_asked() -> None:
-    interests = Interests()
+    interests = InterestTable()
     interests.add(asked(aggregate=True))
     other = asked()
     other.id = 6
     interests.add(other)
-    assert interests.aggregating(ASKER, Kind.SUBSCRIBER, "a/*")
-    assert not interests.aggregating(ABOVE, Kind.SUBSCRIBER, "a/*")
-    assert not interests.aggregating(ASKER, Kind.SUBSCRIBER, "a/b")
+    assert interests.aggregating(ASKER, DeclarationKind.SUBSCRIBER, "a/*")
+    assert not interests.aggregating(ABOVE, DeclarationKind.SUBSCRIBER, "a/*")
+    assert not interests.aggregating(ASKER, DeclarationKind.SUBSCRIBER, "a/b")
     interests.remove(ASKER, 5)
-    assert not interests.aggregating(ASKER, Kind.SUBSCRIBER, "a/*")
+    assert not interests.aggregating(ASKER, DeclarationKind.SUBSCRIBER, "a/*")
 
 
 def test_aggregated_interests_announce_their_own_key() -> None:
-    assert asked(aggregate=True).announces(Kind.SUBSCRIBER, "a/b") == "a/*"
-    assert asked(aggregate=True).announces(Kind.TOKEN, "a/b") == "a/b"
-    assert asked().announces(Kind.SUBSCRIBER, "a/b") == "a/b"
+    assert asked(aggregate=True).announces(DeclarationKind.SUBSCRIBER, "a/b") == "a/*"
+    assert asked(aggregate=True).announces(DeclarationKind.TOKEN, "a/b") == "a/b"
+    assert asked().announces(DeclarationKind.SUBSCRIBER, "a/b") == "a/b"
 
 
 def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
-    interests, mine = Interests(), asked()
+    interests, mine = InterestTable(), asked()
     interests.add(mine)
     interests.pass_on(mine, ABOVE, 9, 1.0)
     assert interests.answered_by(ABOVE, 9) is mine
-    assert not interests.is_answered(ABOVE, Kind.SUBSCRIBER, "a/b")
-    assert not interests.is_answered(ABOVE, Kind.SUBSCRIBER, "a/**")
+    assert not interests.is_answered(ABOVE, DeclarationKind.SUBSCRIBER, "a/b")
+    assert not interests.is_answered(ABOVE, DeclarationKind.SUBSCRIBER, "a/**")
     assert interests.next_deadline() == 1.0
     assert interests.overdue(1.0) == [mine]
     mine.waiting.clear()
     assert interests.next_deadline() is None
-    assert interests.is_answered(ABOVE, Kind.SUBSCRIBER, "a/b")
-    assert not interests.is_answered(ABOVE, Kind.SUBSCRIBER, "c")
+    assert interests.is_answered(ABOVE, DeclarationKind.SUBSCRIBER, "a/b")
+    assert not interests.is_answered(ABOVE, DeclarationKind.SUBSCRIBER, "c")
     assert interests.remove(ASKER, 5) is mine
     assert interests.answered_by(ABOVE, 9) is None
     assert interests.remove(ASKER, 5) is None
@@ -73,7 +75,7 @@ def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
 
 
 def test_who_is_gone_owes_no_answer() -> None:
-    interests, mine = Interests(), asked()
+    interests, mine = InterestTable(), asked()
     interests.add(mine)
     interests.pass_on(mine, ABOVE, 9, 1.0)
     assert interests.leave(ABOVE) == [mine]
@@ -83,7 +85,7 @@ def test_who_is_gone_owes_no_answer() -> None:
 
 
 def test_nobody_waits_for_the_answer_to_a_future_interest() -> None:
-    interests, mine = Interests(), asked(mode=InterestMode.FUTURE)
+    interests, mine = InterestTable(), asked(mode=InterestMode.FUTURE)
     interests.pass_on(mine, ABOVE, 9, 1.0)
     assert not mine.waiting
     assert mine.is_future
@@ -91,10 +93,10 @@ def test_nobody_waits_for_the_answer_to_a_future_interest() -> None:
 
 
 def test_interests_about_a_key_are_those_that_intersect() -> None:
-    interests = Interests()
-    near = Asked(ASKER, 1, InterestMode.FUTURE, SUBSCRIBERS, "a/*", False)
-    far = Asked(ASKER, 2, InterestMode.FUTURE, SUBSCRIBERS, "b", False)
-    other = Asked(ASKER, 3, InterestMode.FUTURE, frozenset({Kind.TOKEN}), "a/b", False)
+    interests = InterestTable()
+    near = LiveInterest(ASKER, 1, InterestMode.FUTURE, SUBSCRIBERS, "a/*", False)
+    far = LiveInterest(ASKER, 2, InterestMode.FUTURE, SUBSCRIBERS, "b", False)
+    other = LiveInterest(ASKER, 3, InterestMode.FUTURE, frozenset({DeclarationKind.TOKEN}), "a/b", False)
     for asked in (near, far, other):
         interests.add(asked)
-    assert interests.about(Kind.SUBSCRIBER, "a/b") == [near]
+    assert interests.about(DeclarationKind.SUBSCRIBER, "a/b") == [near]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.router.face import REGIONS, Face, Out
+from zenspark.router.face import REGIONS, Face, Outgoing
 from zenspark.router.linkstate import gossip
-from zenspark.router.linkstate.gossip import Found, Gossip
+from zenspark.router.linkstate.gossip import DiscoveredNode, GossipProtocol
 from zenspark.wire.codec import decode_link_states, encode, encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
@@ -29,7 +29,7 @@ def about_self(face: Face, locators: tuple[Locator, ...] = THERE, sn: int = 1) -
     return told(LinkState(psid=0, sn=sn, zid=face.zid, whatami=face.whatami.bit, locators=locators))
 
 
-def entries(out: Out) -> list[tuple[int, list[LinkState]]]:
+def entries(out: Outgoing) -> list[tuple[int, list[LinkState]]]:
     """Who is told what."""
     found = []
     for face, message in out:
@@ -39,8 +39,8 @@ def entries(out: Out) -> list[tuple[int, list[LinkState]]]:
     return found
 
 
-def peer(multihop: bool = False, targets: Roles = EVERYBODY) -> Gossip:
-    return Gossip(OWN, WhatAmI.PEER, targets, multihop)
+def peer(multihop: bool = False, targets: Roles = EVERYBODY) -> GossipProtocol:
+    return GossipProtocol(OWN, WhatAmI.PEER, targets, multihop)
 
 
 def test_a_new_neighbour_hears_of_us_and_of_itself() -> None:
@@ -63,12 +63,12 @@ def test_who_is_no_target_hears_nothing() -> None:
 
 
 def test_the_other_neighbours_hear_where_a_newcomer_is_as_a_router_says_it() -> None:
-    node = Gossip(OWN, WhatAmI.ROUTER, EVERYBODY)
+    node = GossipProtocol(OWN, WhatAmI.ROUTER, EVERYBODY)
     first, second = neighbour(0xB1), neighbour(0xB2)
     node.opened(first, HERE)
     node.opened(second, HERE)
     found, out = node.receive(second, about_self(second))
-    assert found == [Found(second.zid, WhatAmI.PEER, THERE)]
+    assert found == [DiscoveredNode(second.zid, WhatAmI.PEER, THERE)]
     ((face, message),) = out
     assert face is first
     head, text = bytes.fromhex("df0121081d0107020101b2020113"), b"tcp/127.0.0.1:44407"
@@ -96,7 +96,7 @@ def test_what_is_known_already_is_not_news() -> None:
     assert node.receive(first, about_self(first, sn=2)) == ([], [])
     assert node.receive(first, about_self(first, HERE, sn=1)) == ([], []), "older than what is known"
     found, out = node.receive(first, about_self(first, HERE, sn=3))
-    assert found == [Found(first.zid, WhatAmI.PEER, HERE)]
+    assert found == [DiscoveredNode(first.zid, WhatAmI.PEER, HERE)]
     assert len(out) == 1
 
 
@@ -108,7 +108,7 @@ def test_rumours_of_others_are_found_but_passed_on_only_with_multihop(multihop: 
     node.opened(second, HERE)
     rumour = told(LinkState(psid=7, sn=1, zid=ZenohId(0xC1), whatami=2, locators=THERE))
     found, out = node.receive(first, rumour)
-    assert found == [Found(ZenohId(0xC1), WhatAmI.PEER, THERE)]
+    assert found == [DiscoveredNode(ZenohId(0xC1), WhatAmI.PEER, THERE)]
     assert [face for face, _ in out] == ([second] if multihop else [])
     ((_, heard),) = entries(node.opened(neighbour(0xB3), HERE))
     assert (ZenohId(0xC1) in [entry.zid for entry in heard]) is multihop
@@ -121,7 +121,7 @@ def test_a_number_stands_for_the_node_it_was_explained_with() -> None:
     assert node.receive(face, told(LinkState(psid=4, sn=1, zid=ZenohId(0xC1), whatami=2))) == ([], [])
     assert node.receive(face, told(LinkState(psid=9, sn=1, whatami=2, locators=THERE))) == ([], []), "never explained"
     found, _ = node.receive(face, told(LinkState(psid=4, sn=2, whatami=2, locators=THERE)))
-    assert found == [Found(ZenohId(0xC1), WhatAmI.PEER, THERE)]
+    assert found == [DiscoveredNode(ZenohId(0xC1), WhatAmI.PEER, THERE)]
 
 
 def test_what_is_said_of_ourselves_or_without_a_role_is_passed_over() -> None:
@@ -182,7 +182,7 @@ def test_invented_nodes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) 
     many = [LinkState(psid=n, sn=1, zid=ZenohId(n), whatami=2, locators=THERE * 100) for n in range(1, 20)]
     found, _ = node.receive(face, told(*many))
     assert len(found) == 4
-    assert all(len(one.locators) == gossip.MAX_LOCATORS for one in found)
+    assert all(len(one.locators) == gossip.MAX_LOCATORS_PER_NODE for one in found)
     assert node.opened(neighbour(0xB2), HERE) == [], "a neighbour too many has a session, but no gossip"
 
 
@@ -213,24 +213,24 @@ def test_a_router_that_comes_later_hears_of_all_links() -> None:
 
 
 def test_routers_leave_each_other_to_the_network_of_routers() -> None:
-    node = Gossip(OWN, WhatAmI.ROUTER, EVERYBODY)
+    node = GossipProtocol(OWN, WhatAmI.ROUTER, EVERYBODY)
     beside = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[WhatAmI.ROUTER, WhatAmI.ROUTER])
     assert node.opened(beside, HERE) == []
     assert node.opened(neighbour(0xB1), HERE)
-    assert node.receive(beside, about_self(beside))[0] == [Found(beside.zid, WhatAmI.ROUTER, THERE)]
+    assert node.receive(beside, about_self(beside))[0] == [DiscoveredNode(beside.zid, WhatAmI.ROUTER, THERE)]
 
 
 @pytest.mark.parametrize("role", [WhatAmI.ROUTER, WhatAmI.PEER])
 @pytest.mark.parametrize("multihop", [False, True])
 def test_nobody_is_told_where_routers_are(role: WhatAmI, multihop: bool) -> None:
     """A peer with links to two routers of one network would receive everything twice."""
-    node = Gossip(OWN, role, EVERYBODY, multihop)
+    node = GossipProtocol(OWN, role, EVERYBODY, multihop)
     router = Face(1, ZenohId(0xA1), WhatAmI.ROUTER, REGIONS[role, WhatAmI.ROUTER])
     first, late = neighbour(0xB1), neighbour(0xB2)
     node.opened(router, HERE)
     node.opened(first, HERE)
     found, out = node.receive(router, about_self(router))
-    assert found == [Found(router.zid, WhatAmI.ROUTER, THERE)]
+    assert found == [DiscoveredNode(router.zid, WhatAmI.ROUTER, THERE)]
     assert out == []
     *_, (told_to, heard) = entries(node.opened(late, HERE))
     assert told_to == late.zid.value

@@ -8,11 +8,17 @@ from itertools import combinations
 import pytest
 
 from tests.steps import steps
-from zenspark.router.face import Face, Out, Region
+from zenspark.router.face import Face, Outgoing, Region
 from zenspark.router.limits import Admission, Limit, Refusals, RouterLimits
 from zenspark.router.linkstate import network
-from zenspark.router.linkstate.network import FORGET_AFTER, SECONDS_PER_EDGE, TREES_DELAY, Moved, Network
-from zenspark.router.linkstate.states import RELAY_STATE
+from zenspark.router.linkstate.network import (
+    FORGET_AFTER_SECONDS,
+    SECONDS_PER_EDGE,
+    TREES_DELAY_SECONDS,
+    ReachabilityChange,
+    RouterNetwork,
+)
+from zenspark.router.linkstate.states import RELAY_STATE_OAM_ID
 from zenspark.wire.codec import decode_link_states, encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import WhatAmI, ZenohId
@@ -28,7 +34,7 @@ def oam(*entries: LinkState) -> NetworkOam:
     return NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries))
 
 
-def said(out: Out) -> list[tuple[ZenohId, list[LinkState]]]:
+def said(out: Outgoing) -> list[tuple[ZenohId, list[LinkState]]]:
     found = []
     for to, message in out:
         assert isinstance(message, NetworkOam)
@@ -45,7 +51,7 @@ def named(psid: int, zid: ZenohId) -> LinkState:
     return LinkState(psid=psid, sn=0, zid=zid, whatami=1)
 
 
-def beside(node: Network, other: ZenohId, number: int = 1) -> Face:
+def beside(node: RouterNetwork, other: ZenohId, number: int = 1) -> Face:
     """A router beside a node, known to be so by both."""
     there = face(other, number)
     node.opened(there, (), 0.0)
@@ -55,7 +61,7 @@ def beside(node: Network, other: ZenohId, number: int = 1) -> Face:
 
 def test_two_routers_meet_as_captured() -> None:
     """Section 16.6: self with links, and the new neighbour."""
-    node = Network(ZenohId.parse("c0c1c2c3"))
+    node = RouterNetwork(ZenohId.parse("c0c1c2c3"))
     out = node.opened(face(ZenohId.parse("a0a1a2a3")), (), 0.0)
     ((_, message),) = out
     assert isinstance(message, NetworkOam)
@@ -63,13 +69,13 @@ def test_two_routers_meet_as_captured() -> None:
 
 
 def test_the_trees_change_a_moment_after_the_links() -> None:
-    node, there = Network(A), face(B)
+    node, there = RouterNetwork(A), face(B)
     node.opened(there, (), 1.0)
     node.receive(there, oam(own(B, 2, 1), named(1, A)), 1.05)
-    assert node.trees_at == 1.0 + TREES_DELAY
+    assert node.trees_at == 1.0 + TREES_DELAY_SECONDS
     assert not node.is_reachable(B)
     moved, _ = node.draw(1.1)
-    assert moved == Moved(frozenset({B}), frozenset())
+    assert moved == ReachabilityChange(frozenset({B}), frozenset())
     assert node.trees_at is None
     assert node.children(A) == [there]
     assert node.parent(B) is there
@@ -79,7 +85,7 @@ def test_the_trees_change_a_moment_after_the_links() -> None:
 
 
 def test_news_go_on_to_the_others_in_our_numbers() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left, right = beside(node, B, 1), beside(node, C, 2)
     news = oam(own(D, 5, 7, psid=9), LinkState(psid=7, sn=3, zid=B, whatami=1, links=(1, 9)))
     told = said(node.receive(left, news, 0.0))
@@ -97,7 +103,7 @@ def test_news_go_on_to_the_others_in_our_numbers() -> None:
 
 
 def test_those_in_a_state_that_are_unknown_are_named() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left = beside(node, B, 1)
     node.receive(left, oam(LinkState(psid=0, sn=3, links=(1, 4)), named(4, D)), 0.0)
     right = face(C, 2)
@@ -109,13 +115,13 @@ def test_those_in_a_state_that_are_unknown_are_named() -> None:
 
 
 def test_a_lost_link_is_told_and_who_was_behind_it_is_gone() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left, right = beside(node, B, 1), beside(node, C, 2)
     node.draw(0.1)
     assert said(node.closed(left, 1.0)) == [(C, [LinkState(psid=0, sn=4, links=(2,))])]
     assert node.children(A) == [right]
     moved, _ = node.draw(1.1)
-    assert moved == Moved(frozenset(), frozenset({B}))
+    assert moved == ReachabilityChange(frozenset(), frozenset({B}))
     assert node.tree(B) is None
     assert node.parent(B) is None
     assert node.directions(B) == {}
@@ -123,7 +129,7 @@ def test_a_lost_link_is_told_and_who_was_behind_it_is_gone() -> None:
 
 
 def test_a_second_link_to_a_neighbour_outlives_the_first() -> None:
-    node, first, second = Network(A), face(B, 1), face(B, 2)
+    node, first, second = RouterNetwork(A), face(B, 1), face(B, 2)
     node.opened(first, (), 0.0)
     node.opened(second, (), 0.0)
     assert node.closed(first, 0.0) == []
@@ -131,7 +137,7 @@ def test_a_second_link_to_a_neighbour_outlives_the_first() -> None:
 
 
 def test_who_was_started_anew_counts_from_the_beginning() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(own(D, 50, 0, psid=2), LinkState(psid=0, sn=3, links=(1, 2))), 0.0)
     node.draw(0.1)
@@ -146,7 +152,7 @@ def test_who_was_started_anew_counts_from_the_beginning() -> None:
 
 
 def test_who_stays_away_is_forgotten_and_its_number_free() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(own(D, 5, 0, psid=2), LinkState(psid=0, sn=3, links=(1, 2))), 0.0)
     node.draw(0.1)
@@ -154,7 +160,7 @@ def test_who_stays_away_is_forgotten_and_its_number_free() -> None:
     node.draw(1.1)
     node.draw(1.2)
     assert node.psid(D) == 2
-    node.draw(1.1 + FORGET_AFTER)
+    node.draw(1.1 + FORGET_AFTER_SECONDS)
     assert node.psid(D) is None
     (_, introduced) = said(node.receive(left, oam(LinkState(psid=2, sn=6, links=(0,))), 20.0))[-1]
     assert introduced == [named(3, D)]
@@ -162,7 +168,7 @@ def test_who_stays_away_is_forgotten_and_its_number_free() -> None:
 
 def test_numbers_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "MAX_PSID", 2)
-    node = Network(A)
+    node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(own(D, 5, 0, psid=2), LinkState(psid=0, sn=3, links=(1,))), 0.0)
     for now in (0.1, 20.0):
@@ -173,7 +179,7 @@ def test_numbers_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_state_of_us_from_before_is_outdone() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left, _ = beside(node, B, 1), beside(node, C, 2)
     assert node.receive(left, oam(LinkState(psid=1, sn=3, links=())), 0.0) == []
     assert said(node.receive(left, oam(LinkState(psid=1, sn=70, links=())), 0.0)) == [
@@ -182,7 +188,7 @@ def test_a_state_of_us_from_before_is_outdone() -> None:
 
 
 def test_a_version_of_us_that_leaves_no_next_one_is_ignored() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     to_b = beside(node, B)
     assert node.receive(to_b, oam(own(A, (1 << 64) - 1, psid=1)), 0.0) == []
     assert said(node.opened(face(C, 2), (), 0.0))
@@ -190,7 +196,7 @@ def test_a_version_of_us_that_leaves_no_next_one_is_ignored() -> None:
 
 
 def test_weights_are_told_and_count() -> None:
-    node = Network(A, {B: 7})
+    node = RouterNetwork(A, {B: 7})
     left, right = face(B, 1), face(C, 2)
     ((_, entries),) = said(node.opened(left, (), 0.0))
     assert entries[0].weights == (7,)
@@ -203,7 +209,7 @@ def test_weights_are_told_and_count() -> None:
 
 
 def test_what_is_not_the_state_of_a_router_is_ignored() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left = beside(node, B)
     assert node.receive(left, NetworkOam(id=7, zbuf=b""), 0.0) == []
     assert node.receive(left, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\xff"), 0.0) == []
@@ -213,7 +219,7 @@ def test_what_is_not_the_state_of_a_router_is_ignored() -> None:
 
 def test_no_more_nodes_are_known_than_allowed() -> None:
     refusals = Refusals()
-    node = Network(A, admission=Admission(RouterLimits(network_nodes=2), refusals))
+    node = RouterNetwork(A, admission=Admission(RouterLimits(network_nodes=2), refusals))
     left = beside(node, B)
     assert node.receive(left, oam(own(C, 5, 0, psid=3), LinkState(psid=0, sn=2, links=(1, 3))), 0.0) == []
     assert node.opened(face(D, 3), (), 0.0) == []
@@ -222,7 +228,7 @@ def test_no_more_nodes_are_known_than_allowed() -> None:
 
 def test_no_more_links_are_known_than_allowed() -> None:
     refusals = Refusals()
-    node = Network(A, admission=Admission(RouterLimits(node_links=2, network_links=4), refusals))
+    node = RouterNetwork(A, admission=Admission(RouterLimits(node_links=2, network_links=4), refusals))
     left = beside(node, B)
     node.receive(left, oam(own(B, 3, 1, 2), named(1, A), named(2, C), own(C, 2, 0, 1, psid=2)), 0.0)
     assert refusals.counts == {}
@@ -248,7 +254,7 @@ def invented(count: int, links: int) -> list[LinkState]:
 
 def test_invented_routers_that_all_know_each_other_cost_little() -> None:
     refusals = Refusals()
-    node = Network(A, admission=Admission(RouterLimits(), refusals))
+    node = RouterNetwork(A, admission=Admission(RouterLimits(), refusals))
     left = beside(node, B)
     message = oam(*invented(700, 698))
     assert steps(lambda: node.receive(left, message, 0.0), "/zenspark/router/") < 200_000  # reading it is linear
@@ -257,7 +263,7 @@ def test_invented_routers_that_all_know_each_other_cost_little() -> None:
 
 
 def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(*invented(700, 12)), 0.0)
     node.draw(1.0)
@@ -277,17 +283,17 @@ def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times(
 
 
 def test_drawing_takes_a_small_part_of_the_time() -> None:
-    node = Network(A)
+    node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(*invented(700, 12)), 0.0)
-    assert node.trees_at == TREES_DELAY  # the first drawing was due before there was so much to draw
+    assert node.trees_at == TREES_DELAY_SECONDS  # the first drawing was due before there was so much to draw
     node.draw(5.0)
     node.receive(left, oam(LinkState(psid=2, sn=2, links=(0,))), 5.0)
     assert node.trees_at == pytest.approx(5.0 + 10 * SECONDS_PER_EDGE * node._link_count * 2)
-    assert node.trees_at > 5.0 + TREES_DELAY
+    assert node.trees_at > 5.0 + TREES_DELAY_SECONDS
     node.draw(6.0)
     node.receive(left, oam(LinkState(psid=2, sn=3, links=(0, 3))), 60.0)
-    assert node.trees_at == 60.0 + TREES_DELAY
+    assert node.trees_at == 60.0 + TREES_DELAY_SECONDS
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -297,7 +303,7 @@ def test_parents_and_children_are_those_of_the_trees(seed: int) -> None:
     zids = [ZenohId(chance.getrandbits(127) | 1) for _ in range(12)]
     pairs = [pair for pair in combinations(range(12), 2) if chance.random() < 0.3]
     links = {at: [b if a == at else a for a, b in pairs if at in (a, b)] for at in range(12)}
-    node = Network(zids[0])
+    node = RouterNetwork(zids[0])
     for number, other in enumerate(links[0]):
         node.opened(face(zids[other], number + 1), (), 0.0)
     for teller in list(node._neighbours):
@@ -316,7 +322,7 @@ def test_parents_and_children_are_those_of_the_trees(seed: int) -> None:
 
 def test_what_is_known_can_be_looked_at() -> None:
     """A line A - B - C, seen from A: who is there, how far the links count, where messages go next."""
-    node = Network(A, {B: 7})
+    node = RouterNetwork(A, {B: 7})
     there = beside(node, B)
     node.receive(there, oam(own(B, 3, 1, 2), named(1, A), named(2, C), own(C, 2, 0, psid=2)), 0.0)
     assert node.nodes == {0: A}
@@ -338,15 +344,15 @@ def relay(zid: ZenohId, number: int = 1) -> Face:
 
 
 def relay_state(*entries: LinkState) -> NetworkOam:
-    return NetworkOam(id=RELAY_STATE, zbuf=encode_link_states(entries))
+    return NetworkOam(id=RELAY_STATE_OAM_ID, zbuf=encode_link_states(entries))
 
 
 def test_relays_exchange_states_under_an_id_of_their_own() -> None:
     """On the same link they gossip under the other, in other numbers."""
-    node, there = Network(A), relay(B)
+    node, there = RouterNetwork(A), relay(B)
     ((_, message),) = node.opened(there, (), 0.0)
     assert isinstance(message, NetworkOam)
-    assert message.id == RELAY_STATE
+    assert message.id == RELAY_STATE_OAM_ID
     assert node.receive(there, oam(own(B, 2, 1), named(1, A)), 0.0) == []
     node.draw(1.0)
     assert not node.is_reachable(B)
@@ -357,7 +363,7 @@ def test_relays_exchange_states_under_an_id_of_their_own() -> None:
 
 def test_what_a_relay_hears_from_a_node_itself_is_not_told_on_to_it() -> None:
     """Only the number is: messages of that node may come through us later."""
-    node, one, other = Network(A), relay(B, 1), relay(C, 2)
+    node, one, other = RouterNetwork(A), relay(B, 1), relay(C, 2)
     for there, beyond in ((one, C), (other, B)):
         node.opened(there, (), 0.0)
         node.receive(there, relay_state(own(there.zid, 2, 1, 2), named(1, A), named(2, beyond)), 0.0)
@@ -368,12 +374,12 @@ def test_what_a_relay_hears_from_a_node_itself_is_not_told_on_to_it() -> None:
 
 def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
     """It says nothing of its links, so it is no part of any tree."""
-    router, there = Network(B), relay(A)
+    router, there = RouterNetwork(B), relay(A)
     router.opened(there, (), 0.0)
     ((_, (state, name)),) = said(router.serve(C, True, face(C), 0.0))
     assert (state.psid, len(state.links)) == (0, 2)
     assert name.zid == C
-    node, back = Network(A), relay(B)
+    node, back = RouterNetwork(A), relay(B)
     node.opened(back, (), 0.0)
     node.receive(back, relay_state(own(B, 9, 1, 2), named(1, A), named(2, C)), 0.0)
     node.draw(1.0)
@@ -388,28 +394,28 @@ def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
 
 
 def test_a_router_with_no_room_for_more_nodes_serves_without_a_word() -> None:
-    router = Network(B, admission=Admission(RouterLimits(network_nodes=1), Refusals()))
+    router = RouterNetwork(B, admission=Admission(RouterLimits(network_nodes=1), Refusals()))
     assert router.serve(C, True, face(C), 0.0) == []
 
 
 def test_a_new_relay_is_drawn_when_its_state_arrives() -> None:
     """It may publish at once; links that come and go between known nodes can wait."""
-    node, there = Network(A), relay(B)
+    node, there = RouterNetwork(A), relay(B)
     node.opened(there, (), 1.0)
-    assert node.trees_at == 1.0 + TREES_DELAY
+    assert node.trees_at == 1.0 + TREES_DELAY_SECONDS
     node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 1.05)
     assert node.trees_at == 1.05
     node.draw(1.05)
     assert node.is_reachable(B)
     node.receive(there, relay_state(own(B, 3, 1, 2), named(2, C)), 2.0)
-    assert node.trees_at == 2.0 + TREES_DELAY
+    assert node.trees_at == 2.0 + TREES_DELAY_SECONDS
     node.receive(there, relay_state(own(C, 1, 0, psid=2)), 2.01)
     assert node.trees_at == 2.01
 
 
 def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
     """However often it says that it has links: until it is forgotten."""
-    node, there = Network(A), relay(B)
+    node, there = RouterNetwork(A), relay(B)
     node.opened(there, (), 0.0)
     node.receive(there, relay_state(own(B, 2, 2), named(2, D)), 1.0)
     assert node.trees_at == 0.1
@@ -417,7 +423,7 @@ def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
     assert not node.is_reachable(B)
     for sn in range(3, 10):
         node.receive(there, relay_state(own(B, sn, *([2] * (sn % 2)))), 2.0)
-    assert node.trees_at == 2.0 + TREES_DELAY
+    assert node.trees_at == 2.0 + TREES_DELAY_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -425,7 +431,7 @@ def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
     [RouterLimits(network_nodes=2), RouterLimits(node_links=1), RouterLimits(network_links=1)],
 )
 def test_relays_are_added_while_there_is_room(limits: RouterLimits) -> None:
-    node, there = Network(A, admission=Admission(limits, Refusals())), relay(B)
+    node, there = RouterNetwork(A, admission=Admission(limits, Refusals())), relay(B)
     assert node.has_room
     node.opened(there, (), 0.0)
     node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 0.0)

@@ -6,7 +6,7 @@ import pytest
 
 from zenspark.router.face import Face, Region
 from zenspark.router.linkstate import peer_links
-from zenspark.router.linkstate.peer_links import Peering
+from zenspark.router.linkstate.peer_links import PeerLinks
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import WhatAmI, ZenohId
@@ -20,7 +20,7 @@ def told(*entries: LinkState) -> NetworkOam:
 
 
 def test_a_peer_names_its_links_by_numbers_it_has_explained() -> None:
-    peers = Peering()
+    peers = PeerLinks()
     own = LinkState(psid=0, sn=2, zid=ONE, whatami=2, links=(1,))
     assert peers.receive(FACE, told(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1, gateway=True))) == frozenset(
         {ROUTER}
@@ -33,13 +33,13 @@ def test_a_peer_names_its_links_by_numbers_it_has_explained() -> None:
 
 
 def test_what_is_no_link_state_says_nothing() -> None:
-    peers = Peering()
+    peers = PeerLinks()
     assert peers.receive(FACE, NetworkOam(id=7, zbuf=b"")) is None
     assert peers.receive(FACE, NetworkOam(id=NetworkOam.LINK_STATE)) is None
     assert peers.receive(FACE, NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\xff")) is None
 
 
 def test_only_so_many_numbers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_links, "MAX_NUMBERS", 1)
+    monkeypatch.setattr(peer_links, "MAX_PSIDS_PER_PEER", 1)
     own = LinkState(psid=0, sn=2, zid=ONE, whatami=2, links=(1,))
-    assert Peering().receive(FACE, told(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1))) == frozenset()
+    assert PeerLinks().receive(FACE, told(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1))) == frozenset()

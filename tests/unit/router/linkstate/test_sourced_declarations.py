@@ -5,33 +5,33 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.router.linkstate.test_network import face, named, oam, own
-from zenspark.router.face import Face, Kind, Out
+from zenspark.router.face import DeclarationKind, Face, Outgoing
 from zenspark.router.limits import Admission, Refusals, RouterLimits
-from zenspark.router.linkstate.network import Network
-from zenspark.router.linkstate.sourced_declarations import GRACE, Source, Sources
+from zenspark.router.linkstate.network import RouterNetwork
+from zenspark.router.linkstate.sourced_declarations import UNCONFIRMED_TTL_SECONDS, SourcedDeclarations, SourceRouter
 from zenspark.wire.messages import Declare, LinkState
 from zenspark.wire.values import QueryableInfo, ZenohId
 
 A, B, C, D = (ZenohId(number) for number in (0xA, 0xB, 0xC, 0xD))
 NONE, COMPLETE = QueryableInfo.NONE, QueryableInfo(True)
-SUBSCRIBER, QUERYABLE = Kind.SUBSCRIBER, Kind.QUERYABLE
+SUBSCRIBER, QUERYABLE = DeclarationKind.SUBSCRIBER, DeclarationKind.QUERYABLE
 
 
 class Here:
     """The router A between B and C, behind both of which is D: a ring, cut where `near` does not say."""
 
     def __init__(self) -> None:
-        self.network = Network(A, {B: 10, C: 10})
-        self.out: Out = []
-        self.held: dict[tuple[ZenohId, Kind, str], QueryableInfo] = {}
-        self.sources = Sources(self.network, self.out, self.change, Admission(RouterLimits(), Refusals()))
+        self.network = RouterNetwork(A, {B: 10, C: 10})
+        self.out: Outgoing = []
+        self.held: dict[tuple[ZenohId, DeclarationKind, str], QueryableInfo] = {}
+        self.sources = SourcedDeclarations(self.network, self.out, self.change, Admission(RouterLimits(), Refusals()))
         self.b, self.c = face(B, 1), face(C, 2)
         self.sns = 2
         for there in (self.b, self.c):
             self.open(there)
         self.near(B)
 
-    def change(self, source: Source, kind: Kind, key: str, info: QueryableInfo | None) -> None:
+    def change(self, source: SourceRouter, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
         if info is None:
             del self.held[source.zid, kind, key]
         else:
@@ -126,8 +126,8 @@ def test_when_the_way_changes_what_counts_is_what_the_new_parent_tells(here: Her
     assert here.network.parent(D) is here.c
     here.sources.declare(here.c, D, SUBSCRIBER, "kept", NONE, 1.0)
     assert len(here.held) == 2
-    assert here.sources.next_timeout() == 1.0 + GRACE
-    here.sources.handle_timeout(1.0 + GRACE)
+    assert here.sources.next_timeout() == 1.0 + UNCONFIRMED_TTL_SECONDS
+    here.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
     assert set(here.held) == {(D, SUBSCRIBER, "kept")}
     assert here.sources.next_timeout() is None
 
@@ -136,11 +136,11 @@ def test_what_another_than_the_parent_tells_is_believed_for_a_while(here: Here) 
     here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 0.0)
     here.sources.declare(here.c, D, SUBSCRIBER, "b", NONE, 0.0)
     here.sources.declare(here.b, D, SUBSCRIBER, "b", NONE, 0.0)
-    here.sources.handle_timeout(GRACE)
+    here.sources.handle_timeout(UNCONFIRMED_TTL_SECONDS)
     assert set(here.held) == {(D, SUBSCRIBER, "b")}
     here.near(C, now=5.0)
     assert set(here.held) == {(D, SUBSCRIBER, "a"), (D, SUBSCRIBER, "b")}
-    here.sources.handle_timeout(5.0 + GRACE)
+    here.sources.handle_timeout(5.0 + UNCONFIRMED_TTL_SECONDS)
     assert len(here.held) == 2
 
 
@@ -158,8 +158,8 @@ def test_the_parent_knows_better(here: Here) -> None:
 def test_when_all_is_calm_the_end_told_by_the_parent_clears_leftovers(here: Here) -> None:
     for there in (here.b, here.c):
         here.sources.declare(there, D, SUBSCRIBER, "a", NONE, 0.0)
-    here.sources.undeclare(here.b, D, SUBSCRIBER, "a", GRACE)
-    here.near(C, now=2 * GRACE)
+    here.sources.undeclare(here.b, D, SUBSCRIBER, "a", UNCONFIRMED_TTL_SECONDS)
+    here.near(C, now=2 * UNCONFIRMED_TTL_SECONDS)
     assert here.held == {}
 
 
@@ -170,7 +170,7 @@ def test_a_lost_neighbour_leaves_doubt(here: Here) -> None:
     assert set(here.held) == {(D, SUBSCRIBER, "a")}
     here.near(C, now=1.1)
     here.sources.declare(here.c, D, SUBSCRIBER, "a", NONE, 1.2)
-    here.sources.handle_timeout(1.0 + 2 * GRACE)
+    here.sources.handle_timeout(1.0 + 2 * UNCONFIRMED_TTL_SECONDS)
     assert set(here.held) == {(D, SUBSCRIBER, "a")}
 
 
@@ -184,8 +184,8 @@ def test_who_cannot_be_reached_has_declared_nothing_but_may_come_back(here: Here
     here.near(B, now=2.0)
     assert set(here.held) == {(D, SUBSCRIBER, "a"), (D, SUBSCRIBER, "b")}
     here.near(now=3.0)
-    here.sources.handle_timeout(3.0 + GRACE)
-    here.near(B, now=3.0 + GRACE)
+    here.sources.handle_timeout(3.0 + UNCONFIRMED_TTL_SECONDS)
+    here.near(B, now=3.0 + UNCONFIRMED_TTL_SECONDS)
     assert here.held == {}
     here.sources.closed(here.b, 9.0)
 
@@ -194,7 +194,7 @@ def test_who_was_never_reached_is_forgotten_too(here: Here) -> None:
     here.near(now=1.0)
     here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 1.0)
     here.near(now=1.0)
-    here.sources.handle_timeout(1.0 + GRACE)
+    here.sources.handle_timeout(1.0 + UNCONFIRMED_TTL_SECONDS)
     assert here.sources.next_timeout() is None
     here.near(B, now=9.0)
     assert here.held == {}

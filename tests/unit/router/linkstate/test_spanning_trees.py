@@ -6,7 +6,14 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from zenspark.router.linkstate.spanning_trees import Links, edges, length, reachable, siphash13, tree
+from zenspark.router.linkstate.spanning_trees import (
+    Links,
+    confirmed_edges,
+    edge_length,
+    reachable_from,
+    shortest_path_tree,
+    siphash13,
+)
 from zenspark.wire.values import ZenohId
 
 LENGTHS = [
@@ -34,7 +41,7 @@ def claims(pairs: list[tuple[ZenohId, ZenohId]]) -> dict[ZenohId, dict[ZenohId, 
 @pytest.mark.parametrize(("one", "other", "expected"), LENGTHS)
 def test_edges_are_as_long_as_in_eclipse_zenoh(one: str, other: str, expected: float) -> None:
     a, b = ZenohId.parse(one), ZenohId.parse(other)
-    assert length(a, b, 100) == length(b, a, 100) == expected
+    assert edge_length(a, b, 100) == edge_length(b, a, 100) == expected
 
 
 def test_the_hash_is_siphash_1_3() -> None:
@@ -45,22 +52,22 @@ def test_the_hash_is_siphash_1_3() -> None:
 def test_an_edge_needs_both_its_ends() -> None:
     a, b, c = zids(3)
     one_sided: dict[ZenohId, Links] = {a: {b: 0, a: 0, c: 0}, b: {a: 0}, c: {}}
-    found = edges(one_sided)
+    found = confirmed_edges(one_sided)
     assert {zid: set(near) for zid, near in found.items()} == {a: {b}, b: {a}, c: set()}
-    assert reachable(found, a) == {a, b}
+    assert reachable_from(found, a) == {a, b}
 
 
 def test_the_larger_weight_of_an_edge_counts() -> None:
     a, b = zids(2)
-    assert edges({a: {b: 7}, b: {a: 300}})[a][b] == length(a, b, 300)
-    assert edges({a: {b: 0}, b: {a: 0}})[a][b] == length(a, b, 100)
+    assert confirmed_edges({a: {b: 7}, b: {a: 300}})[a][b] == edge_length(a, b, 300)
+    assert confirmed_edges({a: {b: 0}, b: {a: 0}})[a][b] == edge_length(a, b, 100)
 
 
 def test_a_ring_is_cut_into_a_tree_on_which_all_agree() -> None:
     nodes = zids(5)
-    ring = edges(claims([(nodes[at], nodes[(at + 1) % 5]) for at in range(5)]))
+    ring = confirmed_edges(claims([(nodes[at], nodes[(at + 1) % 5]) for at in range(5)]))
     for root in nodes:
-        seen = {viewer: tree(ring, root, viewer) for viewer in nodes}
+        seen = {viewer: shortest_path_tree(ring, root, viewer) for viewer in nodes}
         assert seen[root].parent is None
         for viewer in nodes:
             for child in seen[viewer].children:
@@ -72,8 +79,8 @@ def test_a_ring_is_cut_into_a_tree_on_which_all_agree() -> None:
 
 def test_paths_are_the_shortest() -> None:
     nodes = zids(5)
-    known = edges(claims([(a, b) for a in nodes for b in nodes if a < b and (a.value * b.value) % 3]))
-    found = tree(known, nodes[0], nodes[0]).distances
+    known = confirmed_edges(claims([(a, b) for a in nodes for b in nodes if a < b and (a.value * b.value) % 3]))
+    found = shortest_path_tree(known, nodes[0], nodes[0]).distances
     for target in found:
         ways = [
             sum(known[a][b] for a, b in pairwise(way))
@@ -86,5 +93,5 @@ def test_paths_are_the_shortest() -> None:
 
 def test_who_is_not_connected_sees_nothing_of_a_tree() -> None:
     a, b = zids(2)
-    seen = tree({a: {}, b: {}}, a, b)
+    seen = shortest_path_tree({a: {}, b: {}}, a, b)
     assert (seen.parent, seen.children, seen.directions) == (None, frozenset(), {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenspark.router.linkstate.states import MAX_STATES_BYTES, is_oversized, states_in
+from zenspark.router.linkstate.states import MAX_STATES_MESSAGE_BYTES, decode_states, is_oversized
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 
@@ -10,16 +10,16 @@ STATE = LinkState(psid=1, sn=2)
 
 
 def test_states_are_read() -> None:
-    assert states_in(NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states([STATE]))) == (STATE,)
+    assert decode_states(NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states([STATE]))) == (STATE,)
 
 
 def test_what_is_none_is_empty() -> None:
-    assert states_in(NetworkOam(id=7, zbuf=encode_link_states([STATE]))) == ()
-    assert states_in(NetworkOam(id=NetworkOam.LINK_STATE)) == ()
-    assert states_in(NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\xff")) == ()
+    assert decode_states(NetworkOam(id=7, zbuf=encode_link_states([STATE]))) == ()
+    assert decode_states(NetworkOam(id=NetworkOam.LINK_STATE)) == ()
+    assert decode_states(NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\xff")) == ()
 
 
 def test_what_is_too_long_is_not_read() -> None:
-    message = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\x00" * (MAX_STATES_BYTES + 1))
+    message = NetworkOam(id=NetworkOam.LINK_STATE, zbuf=b"\x00" * (MAX_STATES_MESSAGE_BYTES + 1))
     assert is_oversized(message)
-    assert states_in(message) == ()
+    assert decode_states(message) == ()

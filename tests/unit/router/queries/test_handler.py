@@ -7,8 +7,8 @@ import pytest
 from tests.unit.router.nodes import Network, Node
 from zenspark.router.face import Face
 from zenspark.router.limits import RouterLimits
-from zenspark.router.queries.handler import MAX_QUERY_SECONDS, TOO_MANY, seconds_for
-from zenspark.router.router import Policy, Router
+from zenspark.router.queries.handler import MAX_QUERY_SECONDS, TOO_MANY_QUERIES_TEXT, query_timeout_seconds
+from zenspark.router.router import Router, RouterPolicy
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
     Declare,
@@ -141,7 +141,7 @@ def test_the_nearest_router_is_best(line: tuple[Network, Node, Node, Node]) -> N
 @pytest.mark.parametrize(("said", "seconds"), [(None, 10.0), (2_000, 2.0), (2**63, MAX_QUERY_SECONDS)])
 def test_a_neighbour_gets_no_more_time_than_the_limit(said: int | None, seconds: float) -> None:
     request = Request(request_id=1, wire_expr=WireExpr(0, "q"), timeout_ms=said, body=Query())
-    assert seconds_for(request, 10.0, MAX_QUERY_SECONDS) == seconds
+    assert query_timeout_seconds(request, 10.0, MAX_QUERY_SECONDS) == seconds
 
 
 def test_a_neighbour_that_says_nothing_gets_ten_seconds() -> None:
@@ -158,7 +158,7 @@ def test_a_neighbour_that_says_nothing_gets_ten_seconds() -> None:
 
 def test_errors_of_a_router_have_the_key_of_the_query() -> None:
     """RE-19: in the place of a queryable that is silent, that has no request id left, or that may not be asked."""
-    policy = Policy(limits=RouterLimits(queries=2))
+    policy = RouterPolicy(limits=RouterLimits(queries=2))
     router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
     asker = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)[0]
     queryable = router.add_face(ZenohId(3), WhatAmI.CLIENT, 0.0, request_bits=8)[0]
@@ -175,10 +175,10 @@ def test_errors_of_a_router_have_the_key_of_the_query() -> None:
         return [(one.request_id, one.wire_expr, one.body.payload) for one in found if isinstance(one.body, Err)]
 
     assert errors(ask(1)) == []
-    assert errors(ask(2)) == [(2, WireExpr(0, "q/2"), TOO_MANY)]
+    assert errors(ask(2)) == [(2, WireExpr(0, "q/2"), TOO_MANY_QUERIES_TEXT)]
     del queryable.in_flight[0]
     assert errors(ask(3)) == []
-    assert errors(ask(4)) == [(4, WireExpr(0, "q/4"), TOO_MANY)]
+    assert errors(ask(4)) == [(4, WireExpr(0, "q/4"), TOO_MANY_QUERIES_TEXT)]
     late = errors(router.handle_timeout(10.0))
     assert late == [(1, WireExpr(0, "q/1"), b"Timeout"), (3, WireExpr(0, "q/3"), b"Timeout")]
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from zenspark.router.face import Face, Region
-from zenspark.router.queries.pending import Pending, Queries
+from zenspark.router.queries.pending import PendingQueries, PendingQuery
 from zenspark.wire.values import QoS, WhatAmI, ZenohId
 
 ASKER, ONE, TWO = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) for number in (1, 2, 3))
 
 
-def pending(deadline: float = 1.0) -> Pending:
-    return Pending(ASKER, 7, QoS.REQUEST, QoS.REQUEST, deadline, 0, "q", {(ONE, 1), (TWO, 1)})
+def pending(deadline: float = 1.0) -> PendingQuery:
+    return PendingQuery(ASKER, 7, QoS.REQUEST, QoS.REQUEST, deadline, 0, "q", {(ONE, 1), (TWO, 1)})
 
 
 def test_the_last_copy_finishes_the_request() -> None:
-    queries, request = Queries(), pending()
+    queries, request = PendingQueries(), pending()
     queries.add(request)
     assert queries.find(ONE, 1) is request
     assert queries.finish(ONE, 1) is None
@@ -24,7 +24,7 @@ def test_the_last_copy_finishes_the_request() -> None:
 
 
 def test_requests_are_found_by_who_asked_and_who_owes() -> None:
-    queries, request = Queries(), pending()
+    queries, request = PendingQueries(), pending()
     queries.add(request)
     assert queries.of(ASKER) == [request]
     assert queries.of(ONE) == []
@@ -38,7 +38,7 @@ def test_requests_are_found_by_who_asked_and_who_owes() -> None:
 
 
 def test_deadlines() -> None:
-    queries, early, late = Queries(), pending(1.0), pending(2.0)
+    queries, early, late = PendingQueries(), pending(1.0), pending(2.0)
     late.copies = {(ONE, 2)}
     assert queries.next_deadline() is None
     queries.add(late)

@@ -8,10 +8,10 @@ import pytest
 
 from zenspark.clock import HybridClock, ntp64_from_ns
 from zenspark.router.face import Face, Region
-from zenspark.router.linkstate.network import TREES_DELAY
-from zenspark.router.router import Policy, Router
-from zenspark.router.routing.forwarding import Course, Forwarding, shares
-from zenspark.router.timestamping import Stamping
+from zenspark.router.linkstate.network import TREES_DELAY_SECONDS
+from zenspark.router.router import Router, RouterPolicy
+from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_peer
+from zenspark.router.timestamping import TimestampPolicy
 from zenspark.wire.codec import decode_network, encode, encode_link_states
 from zenspark.wire.columns import EXPRESS, NO_LANE, Columns, Cursor, Outcome, Relay
 from zenspark.wire.messages import (
@@ -48,13 +48,13 @@ class Place:
     """A router with two clients, of which one subscribes."""
 
     def __init__(self, stamps: bool = False) -> None:
-        stamping = Stamping(OWN, HybridClock(), lambda: NOW) if stamps else None
-        self.router = Router(OWN, WhatAmI.ROUTER, Policy(stamping=stamping))
+        stamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW) if stamps else None
+        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(stamping=stamping))
         self.local = self.router.add_local()
         self.source = self.client(1)
         self.target = self.client(2)
         self.subscribe(self.target, "a/**")
-        self.forwarding = Forwarding(self.router, self.local)
+        self.forwarding = ForwardingPlanner(self.router, self.local)
 
     def client(self, number: int) -> Face:
         return self.router.add_face(ZenohId(number), WhatAmI.CLIENT, 0.0)[0]
@@ -66,17 +66,17 @@ class Place:
         declaration = DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key))
         self.router.receive(face, Declare(body=declaration), 0.0)
 
-    def courses(self, *pushes: Push, face: Face | None = None) -> list[Course] | None:
+    def courses(self, *pushes: Push, face: Face | None = None) -> list[ForwardingPlan] | None:
         return self.forwarding.courses(face or self.source, columns_of(*pushes), 0, len(pushes))
 
-    def course(self, message: Push, face: Face | None = None) -> Course:
+    def course(self, message: Push, face: Face | None = None) -> ForwardingPlan:
         found = self.courses(message, face=face)
         assert found is not None
         (course,) = found
         return course
 
 
-def said(course: Course) -> dict[int, Push]:
+def said(course: ForwardingPlan) -> dict[int, Push]:
     """By neighbour, the message without its body that is said there: with a deletion in its place."""
     found: dict[int, Any] = {way.target.zid.value: decode_network(way.head + b"\x02") for way in course.ways}
     return found
@@ -196,7 +196,7 @@ class Beside(Place):
         self.right = self.router.add_face(ZenohId(0x30), WhatAmI.ROUTER, 0.0)[0]
         self.links(self.left, 0x20, 2, 0x21)
         self.links(self.right, 0x30, 2)
-        self.router.handle_timeout(TREES_DELAY)
+        self.router.handle_timeout(TREES_DELAY_SECONDS)
         self.subscribe(self.right, "a/**")
 
     def links(self, face: Face, number: int, sn: int, *behind: int) -> None:
@@ -244,7 +244,7 @@ def test_every_neighbour_has_a_share_by_shape() -> None:
     messages = (push(), push("b"), push("c"), push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
     courses = place.courses(*messages)
     assert courses is not None
-    found = dict(shares(courses))
+    found = dict(plans_by_peer(courses))
     assert {face.zid.value for face in found} == {2, 4}
     for face, share in found.items():
         first, second = (13, NO_LANE) if face.zid.value == 2 else (NO_LANE, 13)

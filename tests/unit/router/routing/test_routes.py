@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.router.face import REGIONS, Face, Kind, Region
+from zenspark.router.face import REGIONS, DeclarationKind, Face, Region
 from zenspark.router.limits import Admission, Refusals, RouterLimits
-from zenspark.router.linkstate.network import Network
-from zenspark.router.linkstate.sourced_declarations import Source
-from zenspark.router.routing.routes import REACH, Reach, Routes
-from zenspark.router.routing.tables import Table
+from zenspark.router.linkstate.network import RouterNetwork
+from zenspark.router.linkstate.sourced_declarations import SourceRouter
+from zenspark.router.routing.routes import REACHABLE_REGIONS, ReachabilityPolicy, Routes
+from zenspark.router.routing.tables import DeclarationTable
 from zenspark.wire.values import QueryableInfo, QueryTarget, WhatAmI, ZenohId
 
 ADMISSION = Admission(RouterLimits(), Refusals())
@@ -24,40 +24,42 @@ def face(number: int, region: Region) -> Face:
 def test_reach_is_mutual(source: Region, target: Region) -> None:
     """A group is heard by its members, so whoever reaches the group is reached by them."""
     heard = {Region.GROUP: Region.MEMBER, Region.MEMBER: Region.GROUP}
-    assert (target in REACH[source]) == (heard.get(source, source) in REACH[heard.get(target, target)])
+    assert (target in REACHABLE_REGIONS[source]) == (
+        heard.get(source, source) in REACHABLE_REGIONS[heard.get(target, target)]
+    )
 
 
 def test_a_group_hears_what_was_not_said_there_already() -> None:
     group, client = face(1, Region.GROUP), face(2, Region.CLIENT)
     group.members = {ZenohId(3)}
-    assert Reach()(client, group)
-    assert not Reach()(face(3, Region.ROUTER), group)
-    assert not Reach()(face(3, Region.MEMBER), group)
+    assert ReachabilityPolicy()(client, group)
+    assert not ReachabilityPolicy()(face(3, Region.ROUTER), group)
+    assert not ReachabilityPolicy()(face(3, Region.MEMBER), group)
 
 
 def test_nothing_goes_back_where_it_came_from() -> None:
     client = face(1, Region.CLIENT)
-    assert not Reach()(client, client)
-    assert Reach()(client, face(2, Region.CLIENT))
+    assert not ReachabilityPolicy()(client, client)
+    assert ReachabilityPolicy()(client, face(2, Region.CLIENT))
 
 
 def test_what_comes_from_beside_or_above_goes_only_down() -> None:
     for source in (Region.PEER, Region.UPSTREAM):
-        assert REACH[source] == {Region.LOCAL, Region.CLIENT}
+        assert REACHABLE_REGIONS[source] == {Region.LOCAL, Region.CLIENT}
 
 
 def test_two_clients_have_no_region() -> None:
     assert (WhatAmI.CLIENT, WhatAmI.CLIENT) not in REGIONS
 
 
-def without_network() -> tuple[dict[Kind, Table], Routes]:
-    tables = {kind: Table() for kind in Kind}
-    return tables, Routes(tables, Reach(), None, lambda *_: False, ADMISSION)
+def without_network() -> tuple[dict[DeclarationKind, DeclarationTable], Routes]:
+    tables = {kind: DeclarationTable() for kind in DeclarationKind}
+    return tables, Routes(tables, ReachabilityPolicy(), None, lambda *_: False, ADMISSION)
 
 
 def test_a_broker_carries_between_peers_that_have_no_link() -> None:
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
-    reach = Reach()
+    reach = ReachabilityPolicy()
     assert reach.link(one.zid, []) == frozenset()
     assert reach.link(other.zid, []) == {one.zid}
     assert reach(one, other)
@@ -72,7 +74,7 @@ def test_a_broker_carries_between_peers_that_have_no_link() -> None:
 def test_a_broker_carries_nothing_between_peers_that_do_not_tell_of_their_links() -> None:
     """They may have a link: everything would arrive twice."""
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
-    reach = Reach()
+    reach = ReachabilityPolicy()
     assert not reach(one, other)
     reach.link(one.zid, [])
     assert not reach(one, other)
@@ -84,11 +86,11 @@ def test_a_broker_carries_nothing_between_peers_that_do_not_tell_of_their_links(
 
 def test_a_router_of_a_mesh_carries_nothing_between_peers() -> None:
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
-    reach = Reach(is_broker=False)
+    reach = ReachabilityPolicy(is_broker=False)
     reach.link(one.zid, [])
     reach.link(other.zid, [])
     assert not reach(one, other)
-    assert Reach(is_broker=False)(one, face(3, Region.CLIENT))
+    assert ReachabilityPolicy(is_broker=False)(one, face(3, Region.CLIENT))
 
 
 def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
@@ -96,7 +98,7 @@ def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
     for _ in range(2):  # what is looked up once is not worth remembering
         assert routes.push(source, "a") == routes.push(source, "b") == ()
-    tables[Kind.SUBSCRIBER].add("a", target, 1, QueryableInfo.NONE)
+    tables[DeclarationKind.SUBSCRIBER].add("a", target, 1, QueryableInfo.NONE)
     assert routes.push(source, "a") == ()
     version = routes.version
     routes.change("b")
@@ -105,15 +107,15 @@ def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
     routes.change("a")
     assert routes.push(source, "a") == (target,)
     assert routes.push(target, "a") == ()
-    tables[Kind.SUBSCRIBER].discard("a", target, 1)
+    tables[DeclarationKind.SUBSCRIBER].discard("a", target, 1)
     routes.remove(target)
     assert routes.push(source, "a") == ()
 
 
 def test_who_may_want_anything_gets_it_until_it_has_said_what() -> None:
-    tables = {kind: Table() for kind in Kind}
+    tables = {kind: DeclarationTable() for kind in DeclarationKind}
     unknown = {face(2, Region.UPSTREAM)}
-    routes = Routes(tables, Reach(), None, lambda each, *_: each in unknown, ADMISSION)
+    routes = Routes(tables, ReachabilityPolicy(), None, lambda each, *_: each in unknown, ADMISSION)
     source, (above,) = face(1, Region.LOCAL), unknown
     routes.add(face(3, Region.CLIENT))
     routes.add(above)
@@ -126,8 +128,8 @@ def test_who_may_want_anything_gets_it_until_it_has_said_what() -> None:
 def test_the_nearest_complete_queryable_is_best() -> None:
     tables, routes = without_network()
     source, near, far = (face(number, Region.CLIENT) for number in (1, 2, 3))
-    tables[Kind.QUERYABLE].add("q", far, 1, QueryableInfo(True, 2))
-    tables[Kind.QUERYABLE].add("q", near, 1, QueryableInfo(True, 1))
+    tables[DeclarationKind.QUERYABLE].add("q", far, 1, QueryableInfo(True, 2))
+    tables[DeclarationKind.QUERYABLE].add("q", near, 1, QueryableInfo(True, 1))
     assert routes.request(source, "q", QueryTarget.BEST_MATCHING) == (near,)
 
 
@@ -135,7 +137,7 @@ def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.
     monkeypatch.setattr("zenspark.router.routing.routes.MAX_ROUTES", 2)
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
-    tables[Kind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
+    tables[DeclarationKind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
     assert [routes.push(source, key) for key in ("a", "b", "c", "a")] == [(target,)] * 4
     assert routes.push(source, "not//a key") == ()
 
@@ -144,7 +146,7 @@ def test_what_is_published_once_leaves_no_route_behind(monkeypatch: pytest.Monke
     monkeypatch.setattr("zenspark.router.routing.routes.MAX_ROUTES", 10)
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
-    tables[Kind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
+    tables[DeclarationKind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
     for number in range(25):
         assert routes.push(source, f"job/{number}") == (target,)
     assert (len(routes._pushes), len(routes._remembered)) == (0, 0)
@@ -159,7 +161,7 @@ def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: p
     tables, routes = without_network()
     source, target = face(1, Region.LOCAL), face(2, Region.CLIENT)
     assert routes.request(source, "a", QueryTarget.ALL) == ()
-    tables[Kind.QUERYABLE].add("**", target, 1, QueryableInfo.NONE)
+    tables[DeclarationKind.QUERYABLE].add("**", target, 1, QueryableInfo.NONE)
     assert routes.request(source, "a", QueryTarget.ALL) == ()
     routes.change_queryables()
     for key in ("a", "b", "c", "a"):
@@ -168,9 +170,9 @@ def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: p
 
 
 def test_a_router_that_cannot_be_reached_is_on_no_way() -> None:
-    tables = {kind: Table() for kind in Kind}
-    routes = Routes(tables, Reach(), Network(ZenohId(1)), lambda *_: False, ADMISSION)
-    tables[Kind.SUBSCRIBER].add("a", Source(ZenohId(2)), 0, QueryableInfo.NONE)
+    tables = {kind: DeclarationTable() for kind in DeclarationKind}
+    routes = Routes(tables, ReachabilityPolicy(), RouterNetwork(ZenohId(1)), lambda *_: False, ADMISSION)
+    tables[DeclarationKind.SUBSCRIBER].add("a", SourceRouter(ZenohId(2)), 0, QueryableInfo.NONE)
     assert routes.push(face(1, Region.LOCAL), "a") == ()
 
 
@@ -178,5 +180,5 @@ def test_nobody_is_asked_its_own_question() -> None:
     tables, routes = without_network()
     one, other = face(1, Region.CLIENT), face(2, Region.CLIENT)
     for holder in (one, other):
-        tables[Kind.QUERYABLE].add("q", holder, 1, QueryableInfo.NONE)
+        tables[DeclarationKind.QUERYABLE].add("q", holder, 1, QueryableInfo.NONE)
     assert routes.request(one, "q", QueryTarget.ALL) == (other,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenspark.router.face import Face, Region
-from zenspark.router.routing.tables import Table, is_complete_for, merge
+from zenspark.router.routing.tables import DeclarationTable, is_complete_for, merge_queryable_infos
 from zenspark.wire.values import QueryableInfo, WhatAmI, ZenohId
 
 ONE = Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
@@ -13,7 +13,7 @@ COMPLETE = QueryableInfo(True, 3)
 
 
 def test_a_key_stays_until_its_last_holder_lets_go() -> None:
-    table = Table()
+    table = DeclarationTable()
     table.add("a/*", ONE, 1, NONE)
     table.add("a/*", ONE, 2, NONE)
     table.add("a/*", TWO, 1, NONE)
@@ -28,7 +28,7 @@ def test_a_key_stays_until_its_last_holder_lets_go() -> None:
 
 
 def test_matching_is_by_intersection() -> None:
-    table = Table()
+    table = DeclarationTable()
     for key in ("a/*", "a/b", "c"):
         table.add(key, ONE, 1, NONE)
     assert {entry.key for entry in table.matching("a/b")} == {"a/*", "a/b"}
@@ -36,12 +36,12 @@ def test_matching_is_by_intersection() -> None:
 
 
 def test_offers_merge_to_the_nearest_of_the_most_complete() -> None:
-    assert merge([QueryableInfo(False, 1), QueryableInfo(True, 9), COMPLETE]) == COMPLETE
-    assert merge([QueryableInfo(False, 2), QueryableInfo(False, 1)]) == QueryableInfo(False, 1)
+    assert merge_queryable_infos([QueryableInfo(False, 1), QueryableInfo(True, 9), COMPLETE]) == COMPLETE
+    assert merge_queryable_infos([QueryableInfo(False, 2), QueryableInfo(False, 1)]) == QueryableInfo(False, 1)
 
 
 def test_complete_means_complete_for_the_whole_question() -> None:
-    table = Table()
+    table = DeclarationTable()
     entry = table.add("q/*", ONE, 1, COMPLETE)
     assert is_complete_for(entry, entry.info(ONE), "q/a")
     assert not is_complete_for(entry, entry.info(ONE), "q/**")

@@ -8,7 +8,7 @@ import pytest
 
 from zenspark.router.face import Face, Region
 from zenspark.router.routing import template_cache
-from zenspark.router.routing.template_cache import Memory
+from zenspark.router.routing.template_cache import FaceTemplateCache
 from zenspark.wire.values import WhatAmI, ZenohId
 
 
@@ -17,7 +17,7 @@ def face() -> Face:
 
 
 def test_it_is_remembered_until_the_version_changes() -> None:
-    known: Memory[bool] = Memory()
+    known: FaceTemplateCache[bool] = FaceTemplateCache()
     one, other = face(), face()
     known.of(one, 1)[("a",)] = True
     assert known.of(one, 1) == {("a",): True}
@@ -26,8 +26,8 @@ def test_it_is_remembered_until_the_version_changes() -> None:
 
 
 def test_ever_new_shapes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_cache, "MOST", 3)
-    known: Memory[bool] = Memory()
+    monkeypatch.setattr(template_cache, "MAX_CACHED_TEMPLATES", 3)
+    known: FaceTemplateCache[bool] = FaceTemplateCache()
     one = face()
     for number in range(20):
         known.of(one, 1)[(number,)] = True
@@ -35,8 +35,8 @@ def test_ever_new_shapes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_cache, "MOST_BYTES", 10)
-    known: Memory[bool] = Memory()
+    monkeypatch.setattr(template_cache, "MAX_CACHED_KEY_BYTES", 10)
+    known: FaceTemplateCache[bool] = FaceTemplateCache()
     one = face()
     for key in ("long" * 3, None):
         found = known.of(one, 1)
@@ -47,7 +47,7 @@ def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_face_that_is_gone_is_forgotten() -> None:
-    known: Memory[bool] = Memory()
+    known: FaceTemplateCache[bool] = FaceTemplateCache()
     known.of(face(), 1)[("a",)] = True
     gc.collect()
     assert len(known._faces) == 0
