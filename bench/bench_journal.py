@@ -42,7 +42,7 @@ from bench.bench_session import (
 )
 from bench.compare import Result
 from bench.running import Line, run
-from zenspark.arrow.decode import Common, Piece, batch_of
+from zenspark.arrow.decode import SharedValues, RowChunk, concat_chunks
 from zenspark.journal import Journal, JournalWriter, Recorder
 
 BYTES = 400_000_000
@@ -59,18 +59,18 @@ LOOK_AGAIN = 0.002
 # --- appending and reading -------------------------------------------------------------------------------------------
 
 
-def pieces_of(size: int, keys: int = 1) -> list[Piece]:
+def pieces_of(size: int, keys: int = 1) -> list[RowChunk]:
     """As many as make a block, as they come from the network."""
     rows = max(1, READ_BYTES * 4 // (size + 8))
     count = max(1, min(AT_ONCE, (1 << 24) // size) // rows)
     commons = tuple(
-        Common(f"fleet/{key}/state", "PUT", "zenoh/bytes", None, None, None, "DATA", "BLOCK", False, True, "feed")
+        SharedValues(f"fleet/{key}/state", "PUT", "zenoh/bytes", None, None, None, "DATA", "BLOCK", False, True, "feed")
         for key in range(keys)
     )
     index = None if keys == 1 else pa.array([row % keys for row in range(rows)], pa.uint32())
     payload = pa.array([bytes([row & 0xFF]) * size for row in range(rows)], pa.binary())
     now = time.time_ns() // 1000
-    return [Piece(commons, index, payload, None, None, None, now + place, rows * size) for place in range(count)]
+    return [RowChunk(commons, index, payload, None, None, None, now + place, rows * size) for place in range(count)]
 
 
 def appended(path: Path, append: Callable[[JournalWriter], int], rows: int, size: int) -> Measured:
@@ -95,7 +95,7 @@ def read(path: Path, size: int) -> Measured:
 def stored(size: int, keys: int, turns: int) -> Iterator[Result]:
     """Both ways of appending, and reading what was appended."""
     pieces = pieces_of(size, keys)
-    batch = batch_of(pieces)
+    batch = concat_chunks(pieces)
     rows = min(ROWS, BYTES // size)
     ways = {
         "append pieces": lambda writer: writer.append_pieces(pieces),

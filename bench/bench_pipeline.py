@@ -36,7 +36,7 @@ import zenspark
 from bench.bench_session import OURS, Process, free_port, opened, tell, wait_matched
 from bench.compare import Result
 from bench.running import parser, report
-from zenspark.spark.ingest.settings import LandingSettings
+from zenspark.spark.ingest.settings import IngestSettings
 from zenspark.spark.lake import Lake
 from zenspark.spark.pipeline.job import Job
 from zenspark.storage.settings import StorageSettings
@@ -76,7 +76,7 @@ def role_up(locator: str, lake: str, count: int, master: str) -> None:
     storage = StorageSettings(name="up", key_exprs=("**",), lake=lake, journal=Path(lake, "_journal"))
     with closing(Job(config, [storage])) as job:
         job.record()
-        job.land({lake: LandingSettings(master=master)})
+        job.land({lake: IngestSettings(master=master)})
         while not job.landings[lake].is_spark_there:
             time.sleep(LOOK_AGAIN)
         tell(ready=True)

@@ -11,7 +11,7 @@ import pytest
 from tools import generate_configuration
 from tools.generate_configuration import REFUSED, TARGET, USED, WARNED, main
 from zenspark.config.config import Config
-from zenspark.config.schema import MODES, ConfigError, leaves
+from zenspark.config.schema import MODES, ConfigError, leaf_keys
 from zenspark.config.settings import Settings
 
 ROWS = dict(re.findall(r"^\| `([\w/]+)` \| .* \| ([^|]+) \|$", TARGET.read_text(), re.MULTILINE))
@@ -40,7 +40,7 @@ def test_every_key_of_eclipse_zenoh_is_there() -> None:
 
 def test_every_key_has_one_of_three_effects() -> None:
     assert set(ROWS.values()) == {USED, WARNED, REFUSED}
-    assert list(ROWS) == [path for path, _, _ in leaves(Settings)]
+    assert list(ROWS) == [path for path, _, _ in leaf_keys(Settings)]
 
 
 PROTECTION = re.compile("auth|tls|access_control|low_pass|downsampling|permissions|mask|max_sessions|timeout|pending")

@@ -165,7 +165,7 @@ def test_interests_of_an_asker_that_never_reads(mode: InterestMode, monkeypatch:
         RawPeer(address(session)) as declarer,
         RawPeer(address(session), receive_buffer=4096) as deaf,
     ):
-        node = session._hub.node
+        node = session._runtime.node
         assert declarer.send(*tokens())
         settle(declarer)
         (driver,) = [each for face, each in node.drivers.items() if face.zid == deaf.zid]

@@ -12,7 +12,7 @@ from tests.unit.api.sessions import address, config, connected, listening
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
-from zenspark.net.loop.event_loop import Loop
+from zenspark.net.loop.event_loop import EventLoop
 from zenspark.types.query import Query
 from zenspark.wire.messages import Declare, DeclareQueryable, Request, Response, ResponseFinal
 from zenspark.wire.messages import Query as QueryBody
@@ -28,7 +28,7 @@ def request(number: int, timeout_ms: int) -> Request:
 
 
 def has_no_timer_but_one(session: Session) -> bool:
-    loop = session._hub.node.loop
+    loop = session._runtime.node.loop
     return len([entry for entry in loop._timers if entry[2].work is not None]) <= 1
 
 
@@ -60,7 +60,7 @@ def test_a_program_may_wait_as_long_as_it_likes(timeout: float) -> None:
         replies = session.get("a/b", timeout=timeout)
         until(lambda: kept)
         turned = threading.Event()
-        session._hub.later(turned.set)
+        session._runtime.later(turned.set)
         assert turned.wait(PATIENCE)
         with kept.pop() as query:
             query.reply("a/b", b"late")
@@ -109,7 +109,7 @@ def test_if_the_loop_ends_all_the_same_the_session_is_closed(
     session = zenspark.api.open.open(config("peer", ["tcp/127.0.0.1:0"]))
     with connected("peer", session) as other:
         subscriber, replies = session.declare_subscriber("a"), other.get("never", timeout=PATIENCE)
-        break_loop(session._hub.node.loop)
+        break_loop(session._runtime.node.loop)
         until(session.is_closed)
         with pytest.raises(SessionClosed):
             session.put("a", b"")
@@ -120,7 +120,7 @@ def test_if_the_loop_ends_all_the_same_the_session_is_closed(
     assert any(record.levelname == "CRITICAL" for record in caplog.records)
 
 
-def break_loop(loop: Loop) -> None:
+def break_loop(loop: EventLoop) -> None:
     """Make every further turn of a loop fail."""
 
     def fail(_: int) -> None:

@@ -238,7 +238,7 @@ def test_with_block_first_one_waits_and_others_are_dropped() -> None:
         ours.declare_publisher("k", congestion_control=zenspark.CongestionControl.BLOCK_FIRST) as publisher,
     ):
         until(lambda: publisher.matching_status.matching)
-        (driver,) = ours._hub.node.drivers.values()
+        (driver,) = ours._runtime.node.drivers.values()
         sent = [0]
 
         def fill() -> None:
@@ -250,12 +250,12 @@ def test_with_block_first_one_waits_and_others_are_dropped() -> None:
 
         def is_dropped() -> bool:
             """Whether nothing moved while one more was published: at first they may still be reading a little."""
-            before = driver._taken, sent[0]
-            if not (driver._has_first and driver._residue):
+            before = driver._bytes_sent, sent[0]
+            if not (driver._has_block_first and driver._unsent):
                 return False
             tried.append(f"try {len(tried)}")
             publisher.put(tried[-1])
-            return driver._has_first and (driver._taken, sent[0]) == before
+            return driver._has_block_first and (driver._bytes_sent, sent[0]) == before
 
         released = threading.Event()
         with meanwhile(fill) as filled, contextlib.ExitStack() as otherwise:

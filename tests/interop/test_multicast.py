@@ -14,8 +14,8 @@ from tests.unit.net.ends import free_group, readable
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.interfaces import interface_named
-from zenspark.net.links.multicast import Group as GroupLink
+from zenspark.net.links.interfaces import find_interface
+from zenspark.net.links.multicast import MulticastLink as GroupLink
 from zenspark.net.links.multicast import join
 from zenspark.wire.codec import decode_batch, encode
 from zenspark.wire.messages import (
@@ -36,7 +36,7 @@ from zenspark.wire.values import TimeUnit, WhatAmI, WireExpr, ZenohId
 
 pytestmark = pytest.mark.interop
 
-LO = interface_named("127.0.0.1").name
+LO = find_interface("127.0.0.1").name
 BIG = 200_000
 """More than a datagram of eclipse-zenoh holds, and many of ours."""
 SOON = {"transport__multicast__join_interval": 200}
@@ -284,7 +284,7 @@ def test_members_carry_messages_between_a_group_and_their_sessions(group: str, m
     places = [group, "tcp/127.0.0.1:0"]
     with their_peer(group) as theirs, our_peer(group, listen__endpoints=places, mode=middle) as mine:
         ear = meet(mine, theirs)
-        there = mine.session._hub.node.listeners[0].locator.text
+        there = mine.session._runtime.node.listeners[0].locator.text
         with contextlib.closing(zenspark.open(ours(mode=outer, connect__endpoints=[there]))) as session:
             heard: list[str] = []
             session.declare_subscriber("test/in/**", lambda sample: heard.append(str(sample.key_expr)))
@@ -305,7 +305,7 @@ def test_members_carry_messages_between_a_group_and_their_sessions(group: str, m
 def test_nodes_that_also_have_a_session_hear_everything_once(group: str) -> None:
     places = [group, "tcp/127.0.0.1:0"]
     with our_peer(group, listen__endpoints=places) as mine:
-        there = mine.session._hub.node.listeners[0].locator.text
+        there = mine.session._runtime.node.listeners[0].locator.text
         with our_peer(group, connect__endpoints=[there]) as other:
             assert mine.sees(other.zid)
             assert other.sees(mine.zid)

@@ -17,7 +17,7 @@ import pytest
 
 import zenspark
 from zenspark._build import build_kind
-from zenspark.types.sample import Head
+from zenspark.types.sample import SampleHeader
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
@@ -66,7 +66,7 @@ STAMP = zenspark.Timestamp.parse_rfc3339("2024-07-01T13:51:12.129693Z/33")
 LINK = zenspark.Link(ZID, "tcp/a:1", "tcp/b:2", interfaces=["lo"], priorities=(0, 7))
 TRANSPORT = zenspark.Transport(ZID, zenspark.WhatAmI.PEER)
 STACK = wire.TimestampStack(5, (wire.TimestampRecord(0x81, b"x"),))
-HEAD = Head(
+HEAD = SampleHeader(
     zenspark.KeyExpr("a/b"), encoding=wire.Encoding(4), timestamp_id=STAMP.to_wire().id, source=ENTITY.to_wire()
 )
 SAMPLE = zenspark.Sample(HEAD, b"payload", 7, b"attached", 9)

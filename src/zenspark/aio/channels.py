@@ -15,18 +15,18 @@ from inspect import isawaitable
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from zenspark.handlers.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
-from zenspark.handlers.handler import Attachable, Attached, Callback, FifoChannel, Handler, attach
-from zenspark.net.loop.executor import Workers
+from zenspark.handlers.handler import BindableHandler, BoundHandler, Callback, FifoChannel, Handler, bind_handler
+from zenspark.net.loop.executor import ThreadPerCallback
 
 T = TypeVar("T")
 
-BURST = 256
+MAX_ITEMS_PER_TURN = 256
 """After so many items taken or said without a pause, other tasks get their turn."""
 
 logger = logging.getLogger("zenspark.handlers")
 
 
-class LoopBell:
+class LoopWakeup:
     """A bell that is rung in any thread and heard in one event loop."""
 
     __slots__ = ("_loop", "_rang", "_waiting")
@@ -73,11 +73,11 @@ class Channel(Generic[T]):
     """
 
     def __init__(self, handler: Handler[Any], shown: Callable[[Any], T] | None = None) -> None:
-        self._bell = LoopBell()
+        self._bell = LoopWakeup()
         self._handler = handler
         self._shown = shown
         self._taken = 0
-        handler.ring_with(self._bell)
+        handler.use_wakeup(self._bell)
 
     def try_recv(self) -> T | None:
         """The next item if there is one, None if not yet; raises `ChannelClosed` if none will ever come."""
@@ -106,14 +106,14 @@ class Channel(Generic[T]):
     def take_at_once(self) -> T | None:
         """The next item if it can be had without waiting, and it is not the turn of other tasks."""
         self._taken += 1
-        return self._take() if self._taken % BURST else None
+        return self._take() if self._taken % MAX_ITEMS_PER_TURN else None
 
     async def next_item(self) -> T:
         """The next item, waited for, when it could not be taken at once."""
         return await self._wait_and_take()
 
     async def _wait_and_take(self) -> T:
-        if not self._taken % BURST:
+        if not self._taken % MAX_ITEMS_PER_TURN:
             await asyncio.sleep(0)
         item = self._take()
         while item is None:
@@ -124,14 +124,14 @@ class Channel(Generic[T]):
                 item = self._take()
         return item
 
-    def __aiter__(self) -> Items[T]:
-        return Items(self, self)
+    def __aiter__(self) -> ChannelIterator[T]:
+        return ChannelIterator(self, self)
 
     def __repr__(self) -> str:
         return f"<aio.Channel of {self._handler!r}>"
 
 
-class Items(Generic[T]):
+class ChannelIterator(Generic[T]):
     """What comes through a channel, one after the other; as long as somebody iterates, its owner is held."""
 
     __slots__ = ("_channel", "_owner")
@@ -152,22 +152,22 @@ class Items(Generic[T]):
 
 
 @runtime_checkable
-class Joins(Protocol):
+class BatchJoiner(Protocol):
     """A channel of record batches as the session fills it, piece by piece; Arrow is not loaded for its sake."""
 
     limits: Any
 
-    def try_piece(self) -> Any:  # noqa: ANN401 - a record batch, or None
+    def try_chunk(self) -> Any:  # noqa: ANN401 - a record batch, or None
         ...
 
-    def joined(self, pieces: list[Any], /) -> Any:  # noqa: ANN401 - one record batch of several
+    def concat(self, pieces: list[Any], /) -> Any:  # noqa: ANN401 - one record batch of several
         ...
 
 
-class Batches(Channel[Any]):
+class AsyncBatchChannel(Channel[Any]):
     """A channel of record batches: it puts together what comes until there are enough rows or time is up."""
 
-    def __init__(self, handler: Handler[Any], pieces: Joins) -> None:
+    def __init__(self, handler: Handler[Any], pieces: BatchJoiner) -> None:
         super().__init__(handler)
         self._source = pieces
         self._turn = asyncio.Lock()
@@ -199,7 +199,7 @@ class Batches(Channel[Any]):
 
     def _hand_over(self) -> Any:  # noqa: ANN401 - a record batch, or None
         pieces, self._pieces = self._pieces, []
-        return self._source.joined(pieces) if pieces else None
+        return self._source.concat(pieces) if pieces else None
 
     def try_recv(self) -> Any:  # noqa: ANN401 - a record batch, or None
         """The next rows if there are some, None if not yet."""
@@ -209,10 +209,10 @@ class Batches(Channel[Any]):
         return self._hand_over()
 
     def _take(self) -> Any:  # noqa: ANN401 - a record batch, or None
-        return self._source.try_piece()
+        return self._source.try_chunk()
 
 
-class Inbox:
+class AsyncHandler:
     """A handler for the event loop it is made in, from what users name: a channel, or a callback, also a coroutine's.
 
     Callbacks are called in the loop one after the other, in the order of what comes, and slow its senders down as
@@ -223,34 +223,34 @@ class Inbox:
         self._named = named
         self._shown = shown
 
-    def attach(self, resume: Resume) -> Attached:
+    def bind_handler(self, resume: Resume) -> BoundHandler:
         """Makes it ready to receive."""
         named = self._named
         if isinstance(named, tuple) and len(named) == 2 and callable(named[0]):
-            return Attached(self._call(named[0], resume), named[1])
-        if callable(named) and not isinstance(named, Attachable):
-            return Attached(self._call(named, resume), None, background=True)
-        attached = attach(named, Workers(), resume)
-        inlet = attached.inlet
+            return BoundHandler(self._call(named[0], resume), named[1])
+        if callable(named) and not isinstance(named, BindableHandler):
+            return BoundHandler(self._call(named, resume), None, background=True)
+        attached = bind_handler(named, ThreadPerCallback(), resume)
+        inlet = attached.sink
         if not isinstance(inlet, Handler):
             return attached
-        return Attached(inlet, Batches(inlet, inlet) if isinstance(inlet, Joins) else Channel(inlet, self._shown))
+        return BoundHandler(inlet, AsyncBatchChannel(inlet, inlet) if isinstance(inlet, BatchJoiner) else Channel(inlet, self._shown))
 
     def _call(self, callback: Callable[[Any], Any], resume: Resume) -> Handler[Any]:
         named = callback if isinstance(callback, Callback) else Callback(callback)
-        handler = attach(FifoChannel(CALLBACK_CAPACITY), Workers(), resume).inlet
+        handler = bind_handler(FifoChannel(CALLBACK_CAPACITY), ThreadPerCallback(), resume).sink
         assert isinstance(handler, Handler)
-        _keep(call_all(named, Channel(handler, self._shown)))
+        _keep(run_callbacks(named, Channel(handler, self._shown)))
         return handler
 
 
-def with_inbox(
+def bind_async_handler(
     args: tuple[Any, ...], options: dict[str, Any], place: int, shown: Callable[[Any], Any] | None = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments in which the handler is one for the running loop; it is given by name or in its place."""
     if len(args) > place:
-        return (*args[:place], Inbox(args[place], shown), *args[place + 1 :]), options
-    return args, {**options, "handler": Inbox(options.get("handler"), shown)}
+        return (*args[:place], AsyncHandler(args[place], shown), *args[place + 1 :]), options
+    return args, {**options, "handler": AsyncHandler(options.get("handler"), shown)}
 
 
 _running: set[asyncio.Task[None]] = set()
@@ -263,7 +263,7 @@ def _keep(work: Coroutine[Any, Any, None]) -> None:
     task.add_done_callback(_running.discard)
 
 
-async def call_all(callback: Callback[T], channel: Channel[T]) -> None:
+async def run_callbacks(callback: Callback[T], channel: Channel[T]) -> None:
     """Calls back with every item until the channel is closed, then drops."""
     try:
         async for item in channel:

@@ -13,25 +13,25 @@ from zenspark.aio.entities import (
     Querier,
     Queryable,
     Subscriber,
-    declared,
+    async_declare,
 )
 from zenspark.aio.info import SessionInfo
 from zenspark.aio.query import Query
-from zenspark.aio.replies import asked
-from zenspark.aio.run_in_thread import started
-from zenspark.aio.send_readiness import Voice, Way, spoken, spoken_apart
+from zenspark.aio.replies import async_get
+from zenspark.aio.run_in_thread import run_in_thread
+from zenspark.aio.send_readiness import SendReadiness, SendTarget, async_send, async_in_thread
 from zenspark.api import session as api
-from zenspark.api.open import Opening
+from zenspark.api.open import SessionOpener
 from zenspark.config.config import Config
-from zenspark.engine.runtime import StampMaker
+from zenspark.engine.runtime import TimestampCallback
 from zenspark.key import KeyExpr
-from zenspark.net.loop.executor import spawn
+from zenspark.net.loop.executor import start_callback_thread
 from zenspark.types.enums import CongestionControl
 from zenspark.types.ids import EntityGlobalId, ZenohId
 from zenspark.types.timestamps import Timestamp
 
 
-def open(config: Config | None = None, *, timestamp_callback: StampMaker | None = None) -> Pending[Session]:
+def open(config: Config | None = None, *, timestamp_callback: TimestampCallback | None = None) -> Pending[Session]:
     """Open a session: `await` it when the network is reached, or `async with` it.
 
     A task that is cancelled meanwhile leaves at once, and what there is so far ends.
@@ -39,12 +39,12 @@ def open(config: Config | None = None, *, timestamp_callback: StampMaker | None 
     return Pending(_open(config, timestamp_callback))
 
 
-async def _open(config: Config | None, timestamp_callback: StampMaker | None) -> Session:
-    opening = Opening(config, timestamp_callback)
+async def _open(config: Config | None, timestamp_callback: TimestampCallback | None) -> Session:
+    opening = SessionOpener(config, timestamp_callback)
     try:
-        return Session(await started(opening.finish))
+        return Session(await run_in_thread(opening.finish))
     except asyncio.CancelledError:
-        spawn(opening.give_up)
+        start_callback_thread(opening.give_up)
         raise
 
 
@@ -53,7 +53,7 @@ class Session:
 
     def __init__(self, sync: api.Session) -> None:
         self._sync = sync
-        self._voice = Voice(sync._hub.node)
+        self._voice = SendReadiness(sync._runtime.node)
         self._info = SessionInfo(self._voice, sync.info)
 
     # -- life
@@ -69,7 +69,7 @@ class Session:
 
         A task that is cancelled meanwhile leaves at once, and the session closes all the same.
         """
-        await started(self._sync.close)
+        await run_in_thread(self._sync.close)
 
     def is_closed(self) -> bool:
         return self._sync.is_closed()
@@ -105,28 +105,28 @@ class Session:
 
     # -- publish, receive, ask
 
-    def _way(self, args: tuple[object, ...], options: dict[str, Any]) -> Way:
+    def _way(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
         """Of a publication; its key is its first argument."""
         congestion = options.get("congestion_control") or CongestionControl.DEFAULT
         return congestion.to_wire(), str(args[0] if args else options.get("key_expr"))
 
-    put = spoken(api.Session.put)
-    delete = spoken(api.Session.delete)
-    put_batch = spoken_apart(api.Session.put_batch)
-    declare_publisher = declared(api.Session.declare_publisher, Publisher)
-    declare_subscriber = declared(api.Session.declare_subscriber, Subscriber, 1)
-    declare_queryable = declared(api.Session.declare_queryable, Queryable, 1, Query)
-    get = asked(api.Session.get, 1)
-    declare_querier = declared(api.Session.declare_querier, Querier)
+    put = async_send(api.Session.put)
+    delete = async_send(api.Session.delete)
+    put_batch = async_in_thread(api.Session.put_batch)
+    declare_publisher = async_declare(api.Session.declare_publisher, Publisher)
+    declare_subscriber = async_declare(api.Session.declare_subscriber, Subscriber, 1)
+    declare_queryable = async_declare(api.Session.declare_queryable, Queryable, 1, Query)
+    get = async_get(api.Session.get, 1)
+    declare_querier = async_declare(api.Session.declare_querier, Querier)
 
 
 class Liveliness:
     """Tokens of a session: declare them, ask for them, be told of them."""
 
-    def __init__(self, voice: Voice, sync: api.Liveliness) -> None:
+    def __init__(self, voice: SendReadiness, sync: api.Liveliness) -> None:
         self._voice = voice
         self._sync = sync
 
-    declare_token = declared(api.Liveliness.declare_token, LivelinessToken)
-    declare_subscriber = declared(api.Liveliness.declare_subscriber, Subscriber, 1)
-    get = asked(api.Liveliness.get, 1)
+    declare_token = async_declare(api.Liveliness.declare_token, LivelinessToken)
+    declare_subscriber = async_declare(api.Liveliness.declare_subscriber, Subscriber, 1)
+    get = async_get(api.Liveliness.get, 1)

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from zenspark.errors import UsageError
 from zenspark.handlers.handler import Callback
-from zenspark.net.loop.event_loop import hand_over
-from zenspark.types.arguments import expect
+from zenspark.net.loop.event_loop import yield_leadership
+from zenspark.types.arguments import require_type
 
 
 class CancellationToken:
@@ -50,7 +50,7 @@ class CancellationToken:
             raise UsageError("this cancellation token was cancelled: it can start nothing any more")
 
 
-class AwaitedCallback:
+class TrackedCallback:
     """A callback whose end can be waited for, unless by itself."""
 
     def __init__(self, callback: Callback[Any], on_drop: Callable[[], None]) -> None:
@@ -81,35 +81,35 @@ class AwaitedCallback:
     def wait(self) -> None:
         """Until it has returned for the last time and was dropped."""
         if self._thread != threading.get_ident():
-            hand_over()  # whoever waits here may be the one who would have to call it
+            yield_leadership()  # whoever waits here may be the one who would have to call it
             self._has_dropped.wait()
 
 
-class Ends(Protocol):
+class CancellableQuery(Protocol):
     """A query in flight."""
 
     def cancel(self) -> None: ...
 
-    def at_end(self, work: Callable[[], None]) -> None: ...
+    def on_finish(self, work: Callable[[], None]) -> None: ...
 
 
-class Works(Protocol):
+class HasLock(Protocol):
     """Where such a query lives."""
 
     @property
     def lock(self) -> threading.RLock: ...
 
 
-class Cancelling:
+class QueryCancellation:
     """Binds a query and its handler to a token, if there is one. `handler` is what the query has to use."""
 
-    def __init__(self, hub: Works, token: CancellationToken | None, handler: object) -> None:
+    def __init__(self, hub: HasLock, token: CancellationToken | None, handler: object) -> None:
         self.handler = handler
-        self._hub = hub
+        self._runtime = hub
         self._token = token
-        self._awaited: AwaitedCallback | None = None
+        self._awaited: TrackedCallback | None = None
         if token is not None:
-            expect(CancellationToken, token).check()
+            require_type(CancellationToken, token).check()
             self.handler = self._awaitable(handler)
 
     def _awaitable(self, handler: object) -> object:
@@ -118,21 +118,21 @@ class Cancelling:
         if not callable(handler):
             return handler
         callback = handler if isinstance(handler, Callback) else Callback(handler)
-        self._awaited = AwaitedCallback(callback, self._detach)
+        self._awaited = TrackedCallback(callback, self._detach)
         return self._awaited.as_callback()
 
-    def watch(self, query: Ends) -> None:
+    def watch(self, query: CancellableQuery) -> None:
         """Have the token end this query as long as it is in flight, or its callback runs."""
         if self._token is None:
             return
         self._query = query
         self._token.attach(self._stop)
         if self._awaited is None:
-            with self._hub.lock:
-                query.at_end(self._detach)
+            with self._runtime.lock:
+                query.on_finish(self._detach)
 
     def _stop(self) -> None:
-        with self._hub.lock:
+        with self._runtime.lock:
             self._query.cancel()
         if self._awaited is not None:
             self._awaited.wait()

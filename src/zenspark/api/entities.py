@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from zenspark.api.cancellation import CancellationToken, Cancelling
+from zenspark.api.cancellation import CancellationToken, QueryCancellation
 from zenspark.engine.direct_queries import QueryRequest
 from zenspark.engine.matching import MatchingTracker
 from zenspark.engine.publisher import CachedPublisher, PublishSettings
@@ -47,16 +47,16 @@ class Entity:
     _NAME = "entity"
 
     def __init__(self, hub: SessionRuntime, number: int, end: Callable[[], None]) -> None:
-        self._hub = hub
+        self._runtime = hub
         self._number = number
         self._is_live = True
-        hub.live[number] = end
+        hub.finalizers[number] = end
 
     def undeclare(self) -> None:
         """End it."""
         self._check()
         self._is_live = False
-        self._hub.finish(self._number)
+        self._runtime.finish(self._number)
 
     def _check(self) -> None:
         if not self._is_live:
@@ -64,13 +64,13 @@ class Entity:
 
     def _check_open(self) -> None:
         self._check()
-        self._hub.check()
+        self._runtime.check()
 
     @property
     def id(self) -> EntityGlobalId:
         """Its id in the whole network."""
         self._check()
-        return EntityGlobalId.from_wire(self._hub.entity(self._number))
+        return EntityGlobalId.from_wire(self._runtime.entity(self._number))
 
     def __enter__(self) -> Self:
         self._check()
@@ -87,11 +87,11 @@ class Entity:
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait for a lock
         if getattr(self, "_is_live", False) and self._ends_unheld():
-            hub, number = self._hub, self._number
-            hub.later(lambda: hub.finish(number))
+            hub, number = self._runtime, self._number
+            hub.call_soon(lambda: hub.finish(number))
 
 
-class NoChannel(UsageError, AttributeError, TypeError):
+class NoChannelError(UsageError, AttributeError, TypeError):
     """Somebody wants to receive from what has a callback; also the errors that eclipse-zenoh has for that."""
 
     def __init__(self, name: str) -> None:
@@ -122,7 +122,7 @@ class Receiver(Entity, Generic[H]):
         self._check()
         handler = self._attached.handler
         if not hasattr(handler, "recv"):
-            raise NoChannel(self._NAME)
+            raise NoChannelError(self._NAME)
         return handler  # type: ignore[return-value]  # or what was given with a callback, if it is like one
 
     def recv(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - what comes depends on the kind of receiver
@@ -138,7 +138,7 @@ class Receiver(Entity, Generic[H]):
         self._check()
         handler = self._attached.handler
         if handler is None:
-            raise NoChannel(self._NAME)
+            raise NoChannelError(self._NAME)
         return iter(handler)  # type: ignore[call-overload,no-any-return]  # what was given with a callback, if it can
 
 
@@ -148,8 +148,8 @@ class Subscriber(Receiver[H]):
     _NAME = "subscriber"
 
     def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, origin: Locality, attached: BoundHandler) -> None:
-        columns = attached.inlet if isinstance(attached.inlet, ColumnSink) else None
-        subscription = Subscription(hub.next_id(), key_expr, origin, attached.inlet, columns)
+        columns = attached.sink if isinstance(attached.sink, ColumnSink) else None
+        subscription = Subscription(hub.next_id(), key_expr, origin, attached.sink, columns)
         super().__init__(hub, subscription.id, lambda: hub.unsubscribe(subscription), attached)
         self._key_expr = key_expr
         hub.subscribe(subscription)
@@ -166,21 +166,21 @@ class LivelinessSubscriber(Subscriber[H]):
     _NAME = "liveliness subscriber"
 
     def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, history: bool, attached: BoundHandler) -> None:
-        inlet = attached.inlet
+        inlet = attached.sink
 
         def tell(change: SampleKind, key: str) -> None:
             if not inlet.push(token_sample(change, key)):
-                hub.room.missing(inlet, hub.node.speaker[0])
+                hub.backpressure.on_full(inlet, hub.node.speaker[0])
 
         def end() -> None:
-            hub.unwatch(watching)
-            hub.room.forget(inlet)
+            hub.undeclare_interest(watching)
+            hub.backpressure.remove(inlet)
             inlet.close()
 
         watching = LocalInterest(hub.next_id(), DeclarationKind.TOKEN, key_expr, tell, lambda: None)
         Receiver.__init__(self, hub, watching.id, end, attached)
         self._key_expr = key_expr
-        hub.watch(watching, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
+        hub.declare_interest(watching, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
 
 
 class Queryable(Receiver[H]):
@@ -190,10 +190,10 @@ class Queryable(Receiver[H]):
 
     def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, complete: bool, origin: Locality, attached: BoundHandler) -> None:
         number = hub.next_id()
-        offered = LocalQueryable(number, key_expr, complete, origin, attached.inlet, hub.entity(number))
-        super().__init__(hub, offered.id, lambda: hub.withdraw(offered), attached)
+        offered = LocalQueryable(number, key_expr, complete, origin, attached.sink, hub.entity(number))
+        super().__init__(hub, offered.id, lambda: hub.remove_queryable(offered), attached)
         self._key_expr = key_expr
-        hub.offer(offered)
+        hub.add_queryable(offered)
 
     @property
     def key_expr(self) -> KeyExpr:
@@ -220,10 +220,10 @@ class MatchingListener(Receiver[H]):
     def __init__(self, hub: SessionRuntime, matching: MatchingTracker, attached: BoundHandler) -> None:
         number = hub.next_id()
         super().__init__(hub, number, lambda: matching.unlisten(number), attached)
-        matching.listen(number, attached.inlet)
+        matching.listen(number, attached.sink)
 
 
-class Matcher(Entity):
+class MatchingEntity(Entity):
     """A publisher or querier: it knows whether there is anybody at the other end."""
 
     def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker) -> None:
@@ -245,10 +245,10 @@ class Matcher(Entity):
     def declare_matching_listener(self, handler: object = None) -> MatchingListener[Any]:
         """Be told when `matching_status` changes."""
         self._check_open()
-        return MatchingListener(self._hub, self._matching, self._hub.attach(handler))
+        return MatchingListener(self._runtime, self._matching, self._runtime.bind_handler(handler))
 
 
-class Publisher(Matcher):
+class Publisher(MatchingEntity):
     """Publishes on one key, with settings made once."""
 
     _NAME = "publisher"
@@ -301,7 +301,7 @@ class Publisher(Matcher):
         from zenspark.engine.batch_publisher import BatchPublisher  # here, as it loads pyarrow, which other programs do without
 
         self._check_open()
-        return BatchPublisher(self._hub, self._publishing, self._key_expr).put(batch)
+        return BatchPublisher(self._runtime, self._publishing, self._key_expr).put(batch)
 
     def delete(
         self,
@@ -316,7 +316,7 @@ class Publisher(Matcher):
         self._publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
 
 
-class Querier(Matcher):
+class Querier(MatchingEntity):
     """Asks on one key, with settings made once. `question` makes a question with those settings."""
 
     _NAME = "querier"
@@ -366,17 +366,17 @@ class Querier(Matcher):
                 timestamp_instrumentation=timestamp_instrumentation,
                 timestamp=timestamp,
             )
-        return pose(self._hub, question, handler, cancellation_token)
+        return start_query(self._runtime, question, handler, cancellation_token)
 
 
-def pose(hub: SessionRuntime, question: QueryRequest, handler: object, token: CancellationToken | None) -> Any:  # noqa: ANN401 - as above
+def start_query(hub: SessionRuntime, question: QueryRequest, handler: object, token: CancellationToken | None) -> Any:  # noqa: ANN401 - as above
     """Ask a question: a channel of replies, or whatever was given with a callback."""
     hub.check()
     if token is None:
-        attached = hub.attach(handler)
-        hub.ask(question, attached.inlet)
+        attached = hub.bind_handler(handler)
+        hub.ask(question, attached.sink)
         return attached.handler
-    cancelling = Cancelling(hub, token, handler)
-    attached = hub.attach(cancelling.handler)
-    cancelling.watch(hub.ask(question, attached.inlet))
+    cancelling = QueryCancellation(hub, token, handler)
+    attached = hub.bind_handler(cancelling.handler)
+    cancelling.watch(hub.ask(question, attached.sink))
     return attached.handler

@@ -17,8 +17,8 @@ class Guest:
     """One client, and what it may do."""
 
     def __init__(self, session: Session, local_address: str) -> None:
-        self._node = session._hub.node
-        self._namespace = session._hub.namespace
+        self._node = session._runtime.node
+        self._namespace = session._runtime.namespace
         self._party = PeerAttributes(None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL)
 
     def may(self, flow: Flow, action: Action, key: str) -> bool:

@@ -74,7 +74,7 @@ class EventsListener(Receiver[H]):
     _NAME = "events listener"
 
     def __init__(self, hub: SessionRuntime, attached: BoundHandler, history: bool) -> None:
-        number, inlet, event = hub.next_id(), attached.inlet, self._event
+        number, inlet, event = hub.next_id(), attached.sink, self._event
 
         def tell(kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
             inlet.push(event(kind, face, neighbour))
@@ -130,18 +130,18 @@ class SessionInfo:
     """What a session knows about its place in the network."""
 
     def __init__(self, hub: SessionRuntime) -> None:
-        self._hub = hub
+        self._runtime = hub
 
     def zid(self) -> ZenohId:
         """The id of this node."""
-        return ZenohId.from_wire(self._hub.node.identity.zid)
+        return ZenohId.from_wire(self._runtime.node.identity.zid)
 
     def locators(self) -> list[str]:
         """Where others reach this node; not in eclipse-zenoh."""
-        return self._hub.node.places
+        return self._runtime.node.places
 
     def _zids(self, role: wire.WhatAmI) -> list[ZenohId]:
-        return [ZenohId.from_wire(face.zid) for face in self._hub.node.neighbourhood if face.whatami is role]
+        return [ZenohId.from_wire(face.zid) for face in self._runtime.node.neighbourhood if face.whatami is role]
 
     def routers_zid(self) -> list[ZenohId]:
         """The routers this node is connected to."""
@@ -153,11 +153,11 @@ class SessionInfo:
 
     def transports(self) -> list[Transport]:
         """The sessions with other nodes."""
-        return [transport_of(face, neighbour) for face, neighbour in self._hub.node.neighbourhood.items()]
+        return [transport_of(face, neighbour) for face, neighbour in self._runtime.node.neighbourhood.items()]
 
     def links(self) -> list[Link]:
         """The links below them."""
-        return [link_of(face, neighbour) for face, neighbour in self._hub.node.neighbourhood.items()]
+        return [link_of(face, neighbour) for face, neighbour in self._runtime.node.neighbourhood.items()]
 
     def link_counters(self) -> list[LinkCounters]:
         """What came from each neighbour, was lost on the way in and dropped on the way out; not in eclipse-zenoh.
@@ -167,7 +167,7 @@ class SessionInfo:
             >>> for counters in session.info.link_counters():
             ...     print(counters.zid, counters.received, counters.lost, counters.dropped)
         """
-        return [LinkCounters.from_totals(totals) for totals in self._hub.node.counters.totals]
+        return [LinkCounters.from_totals(totals) for totals in self._runtime.node.counters.totals]
 
     def refusals(self) -> dict[str, int]:
         """How often each limit was the reason to refuse something (docs/security.md); not in eclipse-zenoh.
@@ -175,38 +175,38 @@ class SessionInfo:
         >>> session.info.refusals()
         {'key_bytes': 3}
         """
-        with self._hub.lock:
-            return {limit.value: count for limit, count in self._hub.node.router.refusals.counts.items()}
+        with self._runtime.lock:
+            return {limit.value: count for limit, count in self._runtime.node.router.refusals.counts.items()}
 
     def declarations(self) -> list[Declaration]:
         """What other nodes declared, as far as it came here; not in eclipse-zenoh."""
-        tables = self._hub.node.router.tables
-        with self._hub.lock:
+        tables = self._runtime.node.router.tables
+        with self._runtime.lock:
             return [
                 Declaration(kind.name.lower(), entry.key, ZenohId.from_wire(holder.zid), _role(holder))
                 for kind in DeclarationKind
                 for entry in tables[kind].matching(None)
                 for holder in entry.holders
-                if holder.zid != self._hub.node.identity.zid
+                if holder.zid != self._runtime.node.identity.zid
             ]
 
     def declare_neighbour_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> NeighbourEventsListener[Any]:
         """Be told when neighbours come and go; with `history` also of those that are there. Not in eclipse-zenoh."""
-        self._hub.check()
-        return NeighbourEventsListener(self._hub, self._hub.attach(handler), to_bool(history))
+        self._runtime.check()
+        return NeighbourEventsListener(self._runtime, self._runtime.bind_handler(handler), to_bool(history))
 
     def declare_transport_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> TransportEventsListener[Any]:
         """Be told when sessions open and close; with `history` also of those that are open."""
-        self._hub.check()
-        return TransportEventsListener(self._hub, self._hub.attach(handler), to_bool(history))
+        self._runtime.check()
+        return TransportEventsListener(self._runtime, self._runtime.bind_handler(handler), to_bool(history))
 
     def declare_link_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> LinkEventsListener[Any]:
         """Be told when links are added and removed; with `history` also of those that are there."""
-        self._hub.check()
-        return LinkEventsListener(self._hub, self._hub.attach(handler), to_bool(history))
+        self._runtime.check()
+        return LinkEventsListener(self._runtime, self._runtime.bind_handler(handler), to_bool(history))

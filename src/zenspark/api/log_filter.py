@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from zenspark.types.arguments import expect
+from zenspark.types.arguments import require_type
 
 OFF = logging.CRITICAL + 10
 LEVELS = {
@@ -50,7 +50,7 @@ def try_init_log_from_env() -> None:
 
 def init_log_from_env_or(level: str) -> None:
     """Log what `RUST_LOG` names, or else what this text names in the same way."""
-    expect(str, level)
+    require_type(str, level)
     _log(dict(_directives(os.environ.get("RUST_LOG") or "")) or dict(_directives(level)))
 
 

@@ -36,13 +36,13 @@ RESOLUTIONS = {"8bit": 0x08, "16bit": 0x09, "32bit": 0x0A}
 """How large sequence numbers get, as it stands in INIT: protocol.md section 1.7."""
 
 
-class Running:
+class SessionLifecycle:
     """What runs for one session: it ends once, whoever asks for that, and with the process at the latest."""
 
-    _all: ClassVar[set[Running]] = set()
+    _all: ClassVar[set[SessionLifecycle]] = set()
 
     def __init__(self, hub: SessionRuntime, reach: Connectivity) -> None:
-        self._hub = hub
+        self._runtime = hub
         self._reach = reach
         self._lock = threading.RLock()
         self._has_ended = False
@@ -51,7 +51,7 @@ class Running:
 
     def end(self) -> None:
         """Write what was said, tell the neighbours, stop. Whoever comes second waits for that, except the loop."""
-        in_loop = self._hub.node.loop.is_current
+        in_loop = self._runtime.node.loop.is_loop_internal
         if not self._lock.acquire(blocking=not in_loop):
             return
         try:
@@ -62,11 +62,11 @@ class Running:
             self._lock.release()
 
     def _end(self, in_loop: bool) -> None:
-        node = self._hub.node
+        node = self._runtime.node
         logger.info("close session zid=%s", node.identity.zid)
         self._reach.end()
         try:
-            self._hub.end()
+            self._runtime.end()
             if not in_loop:  # the loop itself cannot wait: it has to do the writing
                 for pump in node.pumps:
                     pump.drain()
@@ -85,41 +85,41 @@ class Running:
     def forget_all(cls) -> None:
         """In a forked child: nothing runs there, and the parent goes on."""
         for running in cls._all:
-            running._hub.is_over = running._has_ended = True
+            running._runtime.is_over = running._has_ended = True
             running._lock = threading.RLock()
         cls._all.clear()
 
 
-atexit.register(Running.end_all)
+atexit.register(SessionLifecycle.end_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=Running.forget_all)
+    os.register_at_fork(after_in_child=SessionLifecycle.forget_all)
 
 
-class Opening:
+class SessionOpener:
     """A session on its way: `finish` waits for the network, `give_up` in another thread ends that."""
 
     def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
         self._settings = (Config() if config is None else require_type(Config, config)).settings()
         node = _node(self._settings)
         logger.info("Using ZID: %s", node.identity.zid)
-        self._hub = SessionRuntime(node, self._settings, timestamp_callback)
+        self._runtime = SessionRuntime(node, self._settings, timestamp_callback)
         self._reach = Connectivity(node, self._settings)
-        self._running = Running(self._hub, self._reach)
-        node.start(self._hub)
+        self._running = SessionLifecycle(self._runtime, self._reach)
+        node.start(self._runtime)
         if self._settings.adminspace.enabled:
-            AdminSpace(self._hub, self._settings)
+            AdminSpace(self._runtime, self._settings)
 
     def finish(self) -> Session:
         """Listen and connect as configured, and return when the network is reached."""
         try:
-            self._reach.begin()
+            self._reach.start()
         except BaseException:
             self.give_up()
             raise
         settings = self._settings
         overrides = QosOverrides(settings.qos.publication)
-        session = Session(self._hub, settings.queries_default_timeout / 1000, self._running.end, overrides)
-        Neighbours(self._hub)
+        session = Session(self._runtime, settings.queries_default_timeout / 1000, self._running.end, overrides)
+        Neighbours(self._runtime)
         return session
 
     def give_up(self) -> None:
@@ -129,7 +129,7 @@ class Opening:
 
 def open(config: Config | None = None, *, timestamp_callback: TimestampCallback | None = None) -> Session:
     """Open a session: listen and connect as configured, and return when the network is reached."""
-    return Opening(config, timestamp_callback).finish()
+    return SessionOpener(config, timestamp_callback).finish()
 
 
 def _node(settings: Settings) -> Node:

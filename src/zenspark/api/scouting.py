@@ -5,24 +5,24 @@ from __future__ import annotations
 import threading
 from typing import Any, Generic, Self, TypeVar
 
-from zenspark.api.entities import NoChannel
+from zenspark.api.entities import NoChannelError
 from zenspark.config.config import Config
-from zenspark.handlers.handler import Attached, Handler, attach
-from zenspark.net.loop.executor import Workers
+from zenspark.handlers.handler import BoundHandler, Handler, bind_handler
+from zenspark.net.loop.executor import ThreadPerCallback
 from zenspark.net.node.scouting import Scouter, ScoutingSettings
 from zenspark.types.enums import WhatAmIMatcher
 from zenspark.types.network_info import Hello
 
 H = TypeVar("H")
 
-ROUND = 3600.0
+SCOUT_WAIT_SECONDS = 3600.0
 """Seconds one wait for answers lasts; stopping ends it at once."""
 
 
 class Scout(Generic[H]):
     """A search that goes on until it is stopped; every node found is delivered once."""
 
-    def __init__(self, scouter: Scouter, attached: Attached) -> None:
+    def __init__(self, scouter: Scouter, attached: BoundHandler) -> None:
         self._scouter = scouter
         self._attached = attached
         self._stopped = threading.Event()
@@ -52,7 +52,7 @@ class Scout(Generic[H]):
 
     def _channel(self) -> Handler[Hello]:
         if not isinstance(self._attached.handler, Handler):
-            raise NoChannel("scout")
+            raise NoChannelError("scout")
         return self._attached.handler
 
     def recv(self, timeout: float | None = None) -> Hello:
@@ -67,10 +67,10 @@ class Scout(Generic[H]):
         return self._channel()
 
 
-def _search(scouter: Scouter, attached: Attached, stopped: threading.Event) -> None:
+def _search(scouter: Scouter, attached: BoundHandler, stopped: threading.Event) -> None:
     while not stopped.is_set():
-        attached.inlet.push_many([Hello.from_wire(hello) for hello in scouter.wait(ROUND)])
-    attached.inlet.close()
+        attached.sink.push_many([Hello.from_wire(hello) for hello in scouter.wait(SCOUT_WAIT_SECONDS)])
+    attached.sink.close()
 
 
 def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, config: Config | None = None) -> Scout[Any]:
@@ -78,5 +78,5 @@ def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, conf
     multicast = (config or Config()).settings().scouting.multicast
     roles = WhatAmIMatcher.of(what or "router|peer|client").to_wire()
     settings = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
-    attached = attach(handler, Workers(), lambda _: None)
+    attached = bind_handler(handler, ThreadPerCallback(), lambda _: None)
     return Scout(Scouter(settings, roles), attached)

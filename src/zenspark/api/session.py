@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from zenspark.api.cancellation import CancellationToken, Cancelling
+from zenspark.api.cancellation import CancellationToken, QueryCancellation
 from zenspark.api.entities import (
     Entity,
     LivelinessSubscriber,
@@ -21,7 +21,7 @@ from zenspark.api.entities import (
     Querier,
     Queryable,
     Subscriber,
-    pose,
+    start_query,
 )
 from zenspark.api.info import SessionInfo
 from zenspark.engine.direct_queries import QueryRequest
@@ -60,11 +60,11 @@ if TYPE_CHECKING:
 IntoKeyExpr = KeyExpr | str
 
 
-MAX_PUBLICATIONS = 10_000
+MAX_CACHED_PUBLISHERS = 10_000
 """How many keys `put` remembers how to publish on: more would let ever new keys fill the memory."""
 
 
-MAX_PARAMETERS = 0xFFFF
+MAX_PARAMETERS_BYTES = 0xFFFF
 """Bytes the parameters of a query may have: their length has 16 bits. Longer ones of others are read all the same."""
 
 
@@ -75,7 +75,7 @@ class Session:
     """
 
     def __init__(self, hub: SessionRuntime, query_timeout: float, end: Callable[[], None], overrides: QosOverrides) -> None:
-        self._hub = hub
+        self._runtime = hub
         self._query_timeout = query_timeout
         self._end = end
         self._overrides = overrides
@@ -95,9 +95,9 @@ class Session:
 
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait
-        if not self._hub.is_over:
+        if not self._runtime.is_over:
             end = self._end
-            self._hub.later(lambda: threading.Thread(target=end, name="zenspark-close", daemon=True).start())
+            self._runtime.call_soon(lambda: threading.Thread(target=end, name="zenspark-close", daemon=True).start())
 
     def __repr__(self) -> str:
         return rust_repr(self, zid=self.zid(), closed=self.is_closed())
@@ -107,7 +107,7 @@ class Session:
         self._end()
 
     def is_closed(self) -> bool:
-        return self._hub.is_over
+        return self._runtime.is_over
 
     @property
     def info(self) -> SessionInfo:
@@ -116,15 +116,15 @@ class Session:
 
     @property
     def id(self) -> EntityGlobalId:
-        return EntityGlobalId.from_wire(self._hub.entity(self._entity_id))
+        return EntityGlobalId.from_wire(self._runtime.entity(self._entity_id))
 
     def zid(self) -> ZenohId:
         """The id of this node."""
-        return ZenohId.from_wire(self._hub.node.identity.zid)
+        return ZenohId.from_wire(self._runtime.node.identity.zid)
 
     def new_timestamp(self) -> Timestamp:
         """The time now, by this node's clock: never the same twice."""
-        return Timestamp.from_wire(self._hub.stamp())
+        return Timestamp.from_wire(self._runtime.stamp())
 
     def undeclare(self, obj: KeyExpr | Entity) -> None:
         """End an entity; a declared key expression needs no end."""
@@ -132,7 +132,7 @@ class Session:
             case Entity():
                 obj.undeclare()
             case KeyExpr():
-                self._hub.check()
+                self._runtime.check()
                 if str(obj) not in self._declared:
                     raise UsageError(f"{obj} was not declared in this session: it cannot be undeclared")
             case _:
@@ -140,14 +140,14 @@ class Session:
 
     def declare_keyexpr(self, key_expr: IntoKeyExpr) -> KeyExpr:
         """A key expression to be used often; numbers for it are given out by themselves."""
-        self._hub.check()
-        key = self._hub.key(key_expr)
+        self._runtime.check()
+        key = self._runtime.key(key_expr)
         self._declared.add(str(key))
         return key
 
     def liveliness(self) -> Liveliness:
         """Tokens: who is alive."""
-        return Liveliness(self._hub, self._query_timeout)
+        return Liveliness(self._runtime, self._query_timeout)
 
     # -- publish
 
@@ -185,7 +185,7 @@ class Session:
         source_info: SourceInfo | None = None,
     ) -> None:
         """Remove a key."""
-        self._hub.check()
+        self._runtime.check()
         settings = (key_expr, None, congestion_control, priority, express, allowed_destination)
         publication = self._publications.get(settings) or self._publication(settings)
         publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
@@ -207,18 +207,18 @@ class Session:
         """
         from zenspark.engine.batch_publisher import BatchPublisher  # here, as it loads pyarrow, which other programs do without
 
-        self._hub.check()
+        self._runtime.check()
         publishing = _publishing(encoding, congestion_control, priority, express, None, allowed_destination)
-        return BatchPublisher(self._hub, publishing, treat=self._overrides.of if self._overrides else None).put(batch)
+        return BatchPublisher(self._runtime, publishing, treat=self._overrides.of if self._overrides else None).put(batch)
 
     def _publication(self, settings: tuple[Any, ...]) -> CachedPublisher:
         """Get ready to publish, and remember how."""
         key_expr, encoding, congestion, priority, express, destination = settings
         publishing = _publishing(encoding, congestion, priority, express, None, destination)
-        if len(self._publications) >= MAX_PUBLICATIONS:
+        if len(self._publications) >= MAX_CACHED_PUBLISHERS:
             self._publications.clear()
-        key = self._hub.key(key_expr)
-        publication = CachedPublisher(self._hub, key, self._overrides.of(key, publishing))
+        key = self._runtime.key(key_expr)
+        publication = CachedPublisher(self._runtime, key, self._overrides.of(key, publishing))
         self._publications[settings] = publication
         return publication
 
@@ -240,13 +240,13 @@ class Session:
         gets one of this session; by default as `timestamping/enabled` of the configuration says, which is so in
         routers.
         """
-        self._hub.check()
-        self._hub.await_links()
+        self._runtime.check()
+        self._runtime.await_links()
         publishing = _publishing(encoding, congestion_control, priority, express, reliability, allowed_destination)
         if timestamping is not None:
             publishing = msgspec.structs.replace(publishing, stamps=to_bool(timestamping))
-        key = self._hub.key(key_expr)
-        return Publisher(self._hub, key, self._overrides.of(key, publishing))
+        key = self._runtime.key(key_expr)
+        return Publisher(self._runtime, key, self._overrides.of(key, publishing))
 
     # -- receive
 
@@ -254,10 +254,10 @@ class Session:
         self, key_expr: IntoKeyExpr, handler: object = None, *, allowed_origin: Locality | None = None
     ) -> Subscriber[Any]:
         """Receive what is published on the keys that match."""
-        self._hub.check()
-        self._hub.await_links()
-        key, origin = self._hub.key(key_expr), require_type_or_default(Locality, allowed_origin, Locality.ANY)
-        return Subscriber(self._hub, key, origin, self._hub.attach(handler))
+        self._runtime.check()
+        self._runtime.await_links()
+        key, origin = self._runtime.key(key_expr), require_type_or_default(Locality, allowed_origin, Locality.ANY)
+        return Subscriber(self._runtime, key, origin, self._runtime.bind_handler(handler))
 
     def declare_queryable(
         self,
@@ -268,10 +268,10 @@ class Session:
         allowed_origin: Locality | None = None,
     ) -> Queryable[Any]:
         """Answer queries on the keys that match."""
-        self._hub.check()
-        self._hub.await_links()
-        key, origin = self._hub.key(key_expr), require_type_or_default(Locality, allowed_origin, Locality.ANY)
-        return Queryable(self._hub, key, to_bool(complete), origin, self._hub.attach(handler))
+        self._runtime.check()
+        self._runtime.await_links()
+        key, origin = self._runtime.key(key_expr), require_type_or_default(Locality, allowed_origin, Locality.ANY)
+        return Queryable(self._runtime, key, to_bool(complete), origin, self._runtime.bind_handler(handler))
 
     # -- ask
 
@@ -315,11 +315,11 @@ class Session:
         `timestamp`, neither there, tells the queryables when it was asked: `query.timestamp`; they are told nothing by
         default.
         """
-        self._hub.check()
+        self._runtime.check()
         chosen = Selector.of(selector)
-        self._hub.key(chosen.key_expr)
+        self._runtime.key(chosen.key_expr)
         question = _question(
-            self._hub,
+            self._runtime,
             chosen,
             timeout=to_timeout(timeout, self._query_timeout, endless=True),
             target=target,
@@ -337,7 +337,7 @@ class Session:
             budget=budget,
             timestamp=timestamp,
         )
-        return pose(self._hub, question, handler, cancellation_token)
+        return start_query(self._runtime, question, handler, cancellation_token)
 
     def declare_querier(
         self,
@@ -354,12 +354,12 @@ class Session:
         budget: int | None = None,
     ) -> Querier:
         """Get ready to ask on one key, again and again; `budget` counts for each query, as in `get`."""
-        self._hub.check()
-        self._hub.await_links()
-        key = self._hub.key(key_expr)
+        self._runtime.check()
+        self._runtime.await_links()
+        key = self._runtime.key(key_expr)
         question = partial(
             _question,
-            self._hub,
+            self._runtime,
             timeout=to_timeout(timeout, self._query_timeout, endless=True),
             target=target,
             consolidation=consolidation,
@@ -371,35 +371,35 @@ class Session:
             budget=budget,
         )
         matching = MatchingTracker(
-            self._hub,
+            self._runtime,
             DeclarationKind.QUERYABLE,
             key,
             require_type_or_default(Locality, allowed_destination, Locality.ANY),
             only_complete=target is QueryTarget.ALL_COMPLETE,
         )
-        return Querier(self._hub, key, matching, require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT), question)
+        return Querier(self._runtime, key, matching, require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT), question)
 
 
 class Liveliness:
     """Tokens of a session: declare them, ask for them, be told of them."""
 
     def __init__(self, hub: SessionRuntime, query_timeout: float) -> None:
-        self._hub = hub
+        self._runtime = hub
         self._query_timeout = query_timeout
 
     def declare_token(self, key_expr: IntoKeyExpr) -> LivelinessToken:
         """Say that something is alive."""
-        self._hub.check()
-        self._hub.await_links()
-        return LivelinessToken(self._hub, self._hub.key(key_expr))
+        self._runtime.check()
+        self._runtime.await_links()
+        return LivelinessToken(self._runtime, self._runtime.key(key_expr))
 
     def declare_subscriber(
         self, key_expr: IntoKeyExpr, handler: object = None, *, history: bool | None = None
     ) -> LivelinessSubscriber[Any]:
         """Be told of tokens that appear and disappear; with `history` also of those that are there."""
-        self._hub.check()
-        self._hub.await_links()
-        return LivelinessSubscriber(self._hub, self._hub.key(key_expr), to_bool(history), self._hub.attach(handler))
+        self._runtime.check()
+        self._runtime.await_links()
+        return LivelinessSubscriber(self._runtime, self._runtime.key(key_expr), to_bool(history), self._runtime.bind_handler(handler))
 
     def get(
         self,
@@ -410,12 +410,12 @@ class Liveliness:
         cancellation_token: CancellationToken | None = None,
     ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
         """Ask for the tokens there are."""
-        self._hub.check()
+        self._runtime.check()
         limit = to_timeout(timeout, self._query_timeout)
-        key = self._hub.key(key_expr)
-        cancelling = Cancelling(self._hub, cancellation_token, handler)
-        attached = self._hub.attach(cancelling.handler)
-        cancelling.watch(self._hub.ask_tokens(key, limit, attached.inlet))
+        key = self._runtime.key(key_expr)
+        cancelling = QueryCancellation(self._runtime, cancellation_token, handler)
+        attached = self._runtime.bind_handler(cancelling.handler)
+        cancelling.watch(self._runtime.ask_tokens(key, limit, attached.sink))
         return attached.handler
 
 
@@ -470,8 +470,8 @@ def _question(
 def _checked(parameters: str) -> str:
     """Parameters, if their length can be written in 16 bits."""
     size = len(parameters.encode())
-    if size > MAX_PARAMETERS:
-        raise UsageError(f"the parameters of a query have {size} bytes, more than {MAX_PARAMETERS}")
+    if size > MAX_PARAMETERS_BYTES:
+        raise UsageError(f"the parameters of a query have {size} bytes, more than {MAX_PARAMETERS_BYTES}")
     return parameters
 
 

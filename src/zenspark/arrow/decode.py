@@ -1,8 +1,8 @@
 """Columns of the wire as record batches, in two steps.
 
-`chunk_from_rows` copies what differs from row to row out of the receive buffer, once, and notes what the rows have in common:
-this is all that whoever reads the network waits for. `concat_chunks` makes one record batch of many pieces: payloads stay
-where they are, one behind the other on a board, and columns in which all rows are alike, as most are, are slices of
+`chunk_from_rows` copies what differs from row to row out of the receive buffer, once, and notes what the rows have in values:
+this is all that whoever reads the network waits for. `concat_chunks` makes one record batch of many chunks: payloads stay
+where they are, one behind the other on a arena, and columns in which all rows are alike, as most are, are slices of
 those of a batch made before. There is no Python object per sample.
 """
 
@@ -33,17 +33,17 @@ MAX_CACHED_TEXT_CHARACTERS = 64
 COLUMN_INDEX = {name: place for place, name in enumerate(SCHEMA.names)}
 FIELDS = {field.name: field for field in SCHEMA}
 KIND_NAMES = {Kind.PUT: "PUT", Kind.DEL: "DELETE"}
-INDEX, NTP64, SN, OFFSET, ENDS = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32(), pa.int32()
-SMALLEST_BOARD, LARGEST_BOARD = 1 << 16, 1 << 22
-"""Bytes of memory that several pieces share;"""
-SHORT, LONG = 0.1, 1.0
+INDEX, NTP64, SN, OFFSET, RUN_END = pa.uint32(), pa.uint64(), pa.uint32(), pa.int32(), pa.int32()
+MIN_ARENA_BYTES, MAX_ARENA_BYTES = 1 << 16, 1 << 22
+"""Bytes of memory that several chunks share;"""
+GROW_BELOW_SECONDS, SHRINK_ABOVE_SECONDS = 0.1, 1.0
 """in seconds, when the next is to be larger, and when smaller."""
 
 Value: TypeAlias = str | int | bool | None
 
 
 class SharedValues(NamedTuple):
-    """What rows have in common: the columns of the schema that do not differ from one to the next."""
+    """What rows have in values: the columns of the schema that do not differ from one to the next."""
 
     key: str | None
     kind: str
@@ -87,9 +87,9 @@ class SharedValues(NamedTuple):
 class RowChunk(msgspec.Struct, frozen=True):
     """Rows that came together. A column that no row has anything in is None, as is the index where all are alike."""
 
-    commons: tuple[SharedValues, ...]
+    shared: tuple[SharedValues, ...]
     index: pa.Array | None
-    """For each row the place of what it has in common with others."""
+    """For each row the place of what it has in values with others."""
     payload: pa.Array
     attachment: pa.Array | None
     ntp64: pa.Array | None
@@ -99,13 +99,13 @@ class RowChunk(msgspec.Struct, frozen=True):
     received_at: int
     size: int
     """How many bytes of payload it brings, more or less."""
-    board: PayloadArena | None = None
+    arena: PayloadArena | None = None
     """Where its payload lies, if with those of others."""
 
-    def is_followed_by(self, other: RowChunk) -> bool:
+    def is_contiguous_with(self, other: RowChunk) -> bool:
         """Whether the payload of another lies right behind, so that both are one without a copy."""
         payload = self.payload
-        return other.board is self.board is not None and other.payload.offset == payload.offset + len(payload)
+        return other.arena is self.arena is not None and other.payload.offset == payload.offset + len(payload)
 
     @property
     def num_rows(self) -> int:
@@ -113,46 +113,46 @@ class RowChunk(msgspec.Struct, frozen=True):
 
     def split(self, rows: int) -> tuple[RowChunk, RowChunk]:
         """The first so many rows, and the others."""
-        return self._with(lambda array: array[:rows], self.board), self._with(lambda array: array[rows:], self.board)
+        return self._with(lambda array: array[:rows], self.arena), self._with(lambda array: array[rows:], self.arena)
 
-    def wanted(self) -> RowChunk:
+    def drop_unmatched(self) -> RowChunk:
         """Only the rows that have a key."""
-        if None not in (common.key for common in self.commons):
+        if None not in (values.key for values in self.shared):
             return self
-        has_key = pa.array([common.key is not None for common in self.commons])
+        has_key = pa.array([values.key is not None for values in self.shared])
         mask = pa.repeat(has_key[0], self.num_rows) if self.index is None else has_key.take(self.index)
         return self._with(lambda array: array.filter(mask))
 
-    def _with(self, change: Callable[[pa.Array], pa.Array], board: PayloadArena | None = None) -> RowChunk:
+    def _with(self, change: Callable[[pa.Array], pa.Array], arena: PayloadArena | None = None) -> RowChunk:
         columns = (self.index, self.payload, self.attachment, self.ntp64, self.sn)
         index, payload, attachment, ntp64, sn = (None if one is None else change(one) for one in columns)
-        return RowChunk(self.commons, index, payload, attachment, ntp64, sn, self.received_at, self.size, board)
+        return RowChunk(self.shared, index, payload, attachment, ntp64, sn, self.received_at, self.size, arena)
 
 
 # -- from the wire -------------------------------------------------------------------------------------------------
 
 
 class ChunkTemplate:
-    """Shapes that differ only in their keys, as far as pieces are concerned."""
+    """Shapes that differ only in their keys, as far as chunks are concerned."""
 
-    __slots__ = ("_common", "commons", "has_attachment", "has_source", "has_stamp", "is_put")
+    __slots__ = ("_common", "has_attachment", "has_source", "has_stamp", "is_put", "shared")
 
     def __init__(self, shape: Shape, via: str) -> None:
         one = shape
         self._common = SharedValues.of(
             None, one.kind, one.encoding, one.qos, one.reliable, one.timestamp_id, one.source, via
         )[1:]
-        self.commons: dict[str | None, SharedValues] = {}
-        """By key what rows have in common."""
+        self.shared: dict[str | None, SharedValues] = {}
+        """By key what rows have in values."""
         self.is_put = one.kind is Kind.PUT
         self.has_attachment = one.has_attachment
         self.has_stamp = one.timestamp_id is not None
         self.has_source = one.source is not None
 
     def on(self, key: str | None) -> SharedValues:
-        """What rows on a key have in common; from then on it is known."""
-        common = self.commons[key] = SharedValues(key, *self._common)
-        return common
+        """What rows on a key have in values; from then on it is known."""
+        values = self.shared[key] = SharedValues(key, *self._common)
+        return values
 
 
 class TemplateCache:
@@ -182,17 +182,17 @@ class TemplateCache:
             found.append(template)
         return found
 
-    def common(self, template: ChunkTemplate, key: str | None) -> SharedValues:
-        """What rows of a shape have in common."""
-        common = template.commons.get(key)
-        if common is None:
-            common = template.on(key)
+    def values(self, template: ChunkTemplate, key: str | None) -> SharedValues:
+        """What rows of a shape have in values."""
+        values = template.shared.get(key)
+        if values is None:
+            values = template.on(key)
             self.size += 1
-        return common
+        return values
 
 
 class PayloadArena:
-    """Memory for the payloads of several pieces, one behind the other: so they are one column without a copy."""
+    """Memory for the payloads of several chunks, one behind the other: so they are one column without a copy."""
 
     __slots__ = ("_data", "_offsets", "_views", "rows")
 
@@ -224,47 +224,47 @@ class PayloadArena:
 
 
 class ArenaPool:
-    """Has boards, one after the other, each as large as what comes within a fraction of a second.
+    """Has arenas, one after the other, each as large as what comes within a fraction of a second.
 
-    That is what somebody keeps who keeps one piece.
+    That is what somebody keeps who keeps one chunk.
     """
 
     def __init__(self) -> None:
-        self.board = PayloadArena(0, 0)
-        self._size = SMALLEST_BOARD
+        self.arena = PayloadArena(0, 0)
+        self._size = MIN_ARENA_BYTES
         self._begun = 0.0
 
     def add(self, spans: Spans) -> int:
-        """Copies payloads, all of them there, behind those that are on the board, or on a new one; their bytes."""
-        size = self.board.add(spans)
+        """Copies payloads, all of them there, behind those that are on the arena, or on a new one; their bytes."""
+        size = self.arena.add(spans)
         if size < 0:
             self._begin(spans.count, spans.measure())
-            size = self.board.add(spans)
+            size = self.arena.add(spans)
         return size
 
     def _begin(self, rows: int, size: int) -> None:
-        """A new board, for at least so many rows and bytes, and more of the same kind."""
+        """A new arena, for at least so many rows and bytes, and more of the same kind."""
         now = time.monotonic()
         lasted, self._begun = now - self._begun, now
-        if lasted < SHORT:
-            self._size = min(self._size * 2, LARGEST_BOARD)
-        elif lasted > LONG:
-            self._size = max(self._size // 2, SMALLEST_BOARD)
+        if lasted < GROW_BELOW_SECONDS:
+            self._size = min(self._size * 2, MAX_ARENA_BYTES)
+        elif lasted > SHRINK_ABOVE_SECONDS:
+            self._size = max(self._size // 2, MIN_ARENA_BYTES)
         times = max(self._size // max(size, rows), 1)
-        self.board = PayloadArena(rows * times, max(size, self._size))
+        self.arena = PayloadArena(rows * times, max(size, self._size))
 
 
 def chunk_from_rows(
-    pushes: PushRun, keys: list[str | None], via: str, now_us: int, memory: TemplateCache, shelf: ArenaPool | None = None
+    pushes: PushRun, keys: list[str | None], via: str, now_us: int, memory: TemplateCache, pool: ArenaPool | None = None
 ) -> RowChunk:
-    """The rows whose shape has a key, copied unless they last, onto a shelf; the others are for somebody else."""
+    """The rows whose shape has a key, copied unless they last, onto a pool; the others are for somebody else."""
     columns = pushes.columns
     where = slice(pushes.start, pushes.stop)
     templates = memory.templates(pushes, via)
     shapes = set(templates)
-    payload, size, board = _payload_column(pushes, shelf, all_put=all(one.is_put for one in shapes))
-    piece = RowChunk(
-        tuple(map(memory.common, templates, keys)),
+    payload, size, arena = _payload_column(pushes, pool, all_put=all(one.is_put for one in shapes))
+    chunk = RowChunk(
+        tuple(map(memory.values, templates, keys)),
         None if len(keys) == 1 else _copy_column(columns.shape[where], INDEX),
         payload,
         _pack_binary(columns.attachments(), where) if any(one.has_attachment for one in shapes) else None,
@@ -272,23 +272,25 @@ def chunk_from_rows(
         _copy_column(columns.source_sns()[where], SN) if any(one.has_source for one in shapes) else None,
         now_us,
         size,
-        board,
+        arena,
     )
-    return piece.wanted()
+    return chunk.drop_unmatched()
 
 
-def _payload_column(pushes: PushRun, shelf: ArenaPool | None, *, all_put: bool) -> tuple[pa.Array, int, PayloadArena | None]:
+def _payload_column(
+    pushes: PushRun, pool: ArenaPool | None, *, all_put: bool
+) -> tuple[pa.Array, int, PayloadArena | None]:
     """The payloads, their bytes, and where they lie with others, if they do."""
     columns = pushes.columns
     if pushes.is_lasting and all_put:
         return _zero_copy_payload(columns), len(columns.data), None
     spans = columns.payloads()
-    if shelf is None or not all_put:
+    if pool is None or not all_put:
         payload = _pack_binary(spans, slice(pushes.start, pushes.stop))
         return payload, payload.buffers()[2].size, None
-    size = shelf.add(spans)
-    board = shelf.board
-    return board.payload(board.rows - spans.count + pushes.start, pushes.stop - pushes.start), size, board
+    size = pool.add(spans)
+    arena = pool.arena
+    return arena.payload(arena.rows - spans.count + pushes.start, pushes.stop - pushes.start), size, arena
 
 
 def _copy_column(view: memoryview, kind: pa.DataType) -> pa.Array:
@@ -313,14 +315,14 @@ def _pack_binary(spans: Spans, where: slice) -> pa.Array:
 
 
 class ConcatenatedColumns(msgspec.Struct, frozen=True):
-    """Many pieces as one: a value for each row where rows differ, and what they have in common only once.
+    """Many chunks as one: a value for each row where rows differ, and what they have in values only once.
 
     A column that no row has anything in is None.
     """
 
     rows: int
-    commons: tuple[SharedValues, ...]
-    """What rows have in common,"""
+    shared: tuple[SharedValues, ...]
+    """What rows have in values,"""
     index: pa.Array | None
     """and for each row the place of its values there; None where all are alike."""
     payload: pa.Array
@@ -331,12 +333,12 @@ class ConcatenatedColumns(msgspec.Struct, frozen=True):
 
     @property
     def values(self) -> dict[str, tuple[Value, ...]]:
-        """By column what rows have in common."""
-        return dict(zip(SharedValues._fields, zip(*self.commons, strict=True), strict=True))
+        """By column what rows have in values."""
+        return dict(zip(SharedValues._fields, zip(*self.shared, strict=True), strict=True))
 
     def named(self, names: str, column: pa.Array | None) -> pa.Array | None:
         """A column only where rows have a value of that name."""
-        has_name = [getattr(common, names) is not None for common in self.commons]
+        has_name = [getattr(values, names) is not None for values in self.shared]
         if column is None or all(has_name):
             return column
         if self.index is None:
@@ -344,26 +346,26 @@ class ConcatenatedColumns(msgspec.Struct, frozen=True):
         return pc.if_else(pa.array(has_name).take(self.index), column, None)
 
 
-def concat_columns(pieces: Sequence[RowChunk]) -> ConcatenatedColumns:
-    """The rows of pieces, none of them empty, behind one another."""
+def concat_columns(chunks: Sequence[RowChunk]) -> ConcatenatedColumns:
+    """The rows of chunks, none of them empty, behind one another."""
     places: dict[SharedValues, int] = {}
-    known = {id(common): common for piece in pieces for common in piece.commons}  # to compare them takes longer
-    numbers = {number: places.setdefault(common, len(places)) for number, common in known.items()}
+    known = {id(values): values for chunk in chunks for values in chunk.shared}  # to compare them takes longer
+    numbers = {number: places.setdefault(values, len(places)) for number, values in known.items()}
     return ConcatenatedColumns(
-        sum(piece.num_rows for piece in pieces),
+        sum(chunk.num_rows for chunk in chunks),
         tuple(places),
-        None if len(places) == 1 else pa.concat_arrays([_index(piece, numbers) for piece in pieces]),
-        _concat_payloads(pieces),
-        _concat_optional(pieces, [piece.attachment for piece in pieces]),
-        _concat_optional(pieces, [piece.ntp64 for piece in pieces]),
-        _concat_optional(pieces, [piece.sn for piece in pieces]),
-        _received_at_column(pieces),
+        None if len(places) == 1 else pa.concat_arrays([_index(chunk, numbers) for chunk in chunks]),
+        _concat_payloads(chunks),
+        _concat_optional(chunks, [chunk.attachment for chunk in chunks]),
+        _concat_optional(chunks, [chunk.ntp64 for chunk in chunks]),
+        _concat_optional(chunks, [chunk.sn for chunk in chunks]),
+        _received_at_column(chunks),
     )
 
 
-def concat_chunks(pieces: Sequence[RowChunk]) -> pa.RecordBatch:
-    """One record batch of the schema from pieces, none of them empty."""
-    all_rows = concat_columns(pieces)
+def concat_chunks(chunks: Sequence[RowChunk]) -> pa.RecordBatch:
+    """One record batch of the schema from chunks, none of them empty."""
+    all_rows = concat_columns(chunks)
     batch = _shared_batch(all_rows)
     for name, column in _row_columns(all_rows):
         if column is not None:
@@ -385,16 +387,16 @@ def _row_columns(all_rows: ConcatenatedColumns) -> Iterator[tuple[str, pa.Array 
 
 
 def _shared_batch(all_rows: ConcatenatedColumns) -> pa.RecordBatch:
-    """What rows have in common, with nothing in the other columns."""
-    first, rows = all_rows.commons[0], all_rows.rows
+    """What rows have in values, with nothing in the other columns."""
+    first, rows = all_rows.shared[0], all_rows.rows
     if all_rows.index is None and rows <= MAX_CACHED_ROWS and not any(map(_is_too_long_to_cache, first)):
         return _cached_constant_batch(first, _round_up_to_power_of_two(rows)).slice(0, rows)
     return _batch_from_shared(all_rows.values, all_rows.index, rows)
 
 
 @lru_cache(maxsize=16)
-def _cached_constant_batch(common: SharedValues, rows: int) -> pa.RecordBatch:
-    return _batch_from_shared({name: (value,) for name, value in common._asdict().items()}, None, rows)
+def _cached_constant_batch(values: SharedValues, rows: int) -> pa.RecordBatch:
+    return _batch_from_shared({name: (value,) for name, value in values._asdict().items()}, None, rows)
 
 
 def _batch_from_shared(values: dict[str, tuple[Value, ...]], index: pa.Array | None, rows: int) -> pa.RecordBatch:
@@ -403,36 +405,36 @@ def _batch_from_shared(values: dict[str, tuple[Value, ...]], index: pa.Array | N
     )
 
 
-def _index(piece: RowChunk, numbers: dict[int, int]) -> pa.Array:
-    """For each row of a piece the place of what it has in common, among those of all pieces, given by their ids."""
-    own = pa.array([numbers[id(common)] for common in piece.commons], INDEX)
-    return pa.repeat(own[0], piece.num_rows) if piece.index is None else own.take(piece.index)
+def _index(chunk: RowChunk, numbers: dict[int, int]) -> pa.Array:
+    """For each row of a chunk the place of what it has in values, among those of all chunks, given by their ids."""
+    own = pa.array([numbers[id(values)] for values in chunk.shared], INDEX)
+    return pa.repeat(own[0], chunk.num_rows) if chunk.index is None else own.take(chunk.index)
 
 
-def _concat_optional(pieces: Sequence[RowChunk], arrays: list[pa.Array | None]) -> pa.Array | None:
-    """The arrays of the pieces behind one another, null where one has none; None if none of them has one."""
+def _concat_optional(chunks: Sequence[RowChunk], arrays: list[pa.Array | None]) -> pa.Array | None:
+    """The arrays of the chunks behind one another, null where one has none; None if none of them has one."""
     there = [array for array in arrays if array is not None]
     if len(arrays) == 1 or not there:
         return arrays[0]
     return pa.concat_arrays(
-        pa.nulls(piece.num_rows, there[0].type) if array is None else array
-        for piece, array in zip(pieces, arrays, strict=True)
+        pa.nulls(chunk.num_rows, there[0].type) if array is None else array
+        for chunk, array in zip(chunks, arrays, strict=True)
     )
 
 
-def _concat_payloads(pieces: Sequence[RowChunk]) -> pa.Array:
-    """The payloads of the pieces behind one another: where they lie, if they do so, else copied."""
-    first, last = pieces[0], pieces[-1]
-    if first.board is not None and all(starmap(RowChunk.is_followed_by, pairwise(pieces))):  # and so of one board
+def _concat_payloads(chunks: Sequence[RowChunk]) -> pa.Array:
+    """The payloads of the chunks behind one another: where they lie, if they do so, else copied."""
+    first, last = chunks[0], chunks[-1]
+    if first.arena is not None and all(starmap(RowChunk.is_contiguous_with, pairwise(chunks))):  # and so of one arena
         start = first.payload.offset
-        return first.board.column(start, last.payload.offset + last.num_rows - start)
-    return _concat_optional(pieces, [piece.payload for piece in pieces])
+        return first.arena.column(start, last.payload.offset + last.num_rows - start)
+    return _concat_optional(chunks, [chunk.payload for chunk in chunks])
 
 
-def _received_at_column(pieces: Sequence[RowChunk]) -> pa.RunEndEncodedArray:
-    """For each row when its piece came."""
-    ends = _number_column(ENDS, "i", accumulate(piece.num_rows for piece in pieces))
-    return pa.RunEndEncodedArray.from_arrays(ends, _number_column(UTC, "q", (piece.received_at for piece in pieces)))
+def _received_at_column(chunks: Sequence[RowChunk]) -> pa.RunEndEncodedArray:
+    """For each row when its chunk came."""
+    ends = _number_column(RUN_END, "i", accumulate(chunk.num_rows for chunk in chunks))
+    return pa.RunEndEncodedArray.from_arrays(ends, _number_column(UTC, "q", (chunk.received_at for chunk in chunks)))
 
 
 def _number_column(kind: pa.DataType, form: str, values: Iterable[int]) -> pa.Array:
@@ -442,7 +444,7 @@ def _number_column(kind: pa.DataType, form: str, values: Iterable[int]) -> pa.Ar
 
 
 def _take_shared(kind: pa.DataType, values: tuple[Value, ...], index: pa.Array | None, rows: int) -> pa.Array:
-    """A column from the values rows have in common."""
+    """A column from the values rows have in values."""
     if index is None or len(set(values)) == 1:
         return constant_column(kind, values[0], rows)
     return pa.array(values, kind).take(index)

@@ -33,19 +33,19 @@ from zenspark.wire.values import (
     ZenohId,
 )
 
-PREVIEW = 28
+PREVIEW_CHARACTERS = 28
 """How many characters of a value are shown."""
 
-SHORT_ID = 9
+SHORT_ID_CHARACTERS = 9
 """How many characters of a node's id are shown where it is not the subject: random ones have 32."""
 
-USUAL_QOS = (QoS.DEFAULT, QoS.DECLARE, QoS.REQUEST)
+DEFAULT_QOS = (QoS.DEFAULT, QoS.DECLARE, QoS.REQUEST)
 """What eclipse-zenoh sends with publications, declarations and queries: not worth a word."""
 
-OUTSIDE = {"wire_expr", "ext_wire_expr", "msgs", "unit"}
+OMITTED_FIELDS = {"wire_expr", "ext_wire_expr", "msgs", "unit"}
 """Fields that have a column or lines of their own, or stand with another."""
 
-NAMELESS = {"payload", "encoding", "info"}
+UNNAMED_FIELDS = {"payload", "encoding", "info"}
 """Fields whose value tells what they are."""
 
 
@@ -58,24 +58,24 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def shortened(text: str, room: int = PREVIEW) -> str:
+def truncate(text: str, room: int = PREVIEW_CHARACTERS) -> str:
     """The beginning of a text that is too long."""
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """1 byte, 2 bytes."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def preview(data: bytes) -> str:
+def format_preview(data: bytes) -> str:
     """The beginning of some bytes, as text if they are text, and how many there are unless all are shown."""
     if not data:
         return "empty"
-    text = _as_text(data[: 4 * PREVIEW])
-    shown, quote = (data[:PREVIEW].hex(" "), "") if text is None else (printable(text), '"')
-    whole = len(shown) <= PREVIEW and len(data) <= 4 * PREVIEW
-    return quote + shortened(shown) + quote + ("" if whole else f" {counted(len(data), 'byte')}")
+    text = _as_text(data[: 4 * PREVIEW_CHARACTERS])
+    shown, quote = (data[:PREVIEW_CHARACTERS].hex(" "), "") if text is None else (printable(text), '"')
+    whole = len(shown) <= PREVIEW_CHARACTERS and len(data) <= 4 * PREVIEW_CHARACTERS
+    return quote + truncate(shown) + quote + ("" if whole else f" {pluralize(len(data), 'byte')}")
 
 
 def _as_text(data: bytes) -> str | None:
@@ -86,21 +86,21 @@ def _as_text(data: bytes) -> str | None:
     return text if text and all(c.isprintable() or c in "\t\r\n" for c in text) else None
 
 
-def moment(timestamp: Timestamp) -> str:
+def format_time(timestamp: Timestamp) -> str:
     """When, and by whose clock."""
     seconds, nanoseconds = divmod(timestamp.unix_ns, 1_000_000_000)
     day = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{day}.{nanoseconds // 1000:06} by {shortened(str(timestamp.id), SHORT_ID)}"
+    return f"{day}.{nanoseconds // 1000:06} by {truncate(str(timestamp.id), SHORT_ID_CHARACTERS)}"
 
 
-def treatment(qos: QoS) -> str:
+def format_qos(qos: QoS) -> str:
     """How a message wants to be treated, as far as that is not the default."""
     words = [f"priority {qos.priority.value} {qos.priority.text}"] if qos.priority is not Priority.DATA else []
     words += [qos.congestion.text.replace("_", " ")] if qos.congestion is not Congestion.DROP else []
     return " ".join(words + ["express"] * qos.express) or "default"
 
 
-def expression(expr: WireExpr | BoundExpr) -> str:
+def format_key_expr(expr: WireExpr | BoundExpr) -> str:
     """A key expression as sent."""
     if not expr.scope:
         return printable(expr.suffix) or "none"
@@ -108,28 +108,28 @@ def expression(expr: WireExpr | BoundExpr) -> str:
     return f"key {expr.scope}{whose}" + (f" + {printable(expr.suffix)}" if expr.suffix else "")
 
 
-def spelled(value: object) -> str:
+def format_value(value: object) -> str:
     """Any value of a message."""
     match value:
         case bytes():
-            return preview(value)
+            return format_preview(value)
         case str():
             return f'"{printable(value)}"'
         case Timestamp():
-            return moment(value)
+            return format_time(value)
         case QoS():
-            return treatment(value)
+            return format_qos(value)
         case WireExpr() | BoundExpr():
-            return expression(value)
+            return format_key_expr(value)
         case Encoding() | Locator() | ZenohId():
             return printable(str(value))
         case EntityId() | SourceInfo():
             number = f" sn {value.sn}" if isinstance(value, SourceInfo) else ""
-            return f"{shortened(str(value.zid), SHORT_ID)}/{value.eid}{number}"
-    return _spelled_otherwise(value)
+            return f"{truncate(str(value.zid), SHORT_ID_CHARACTERS)}/{value.eid}{number}"
+    return _format_other(value)
 
 
-def _spelled_otherwise(value: object) -> str:
+def _format_other(value: object) -> str:
     match value:
         case Priority():
             return f"{value.value} {value.text}"
@@ -140,13 +140,13 @@ def _spelled_otherwise(value: object) -> str:
                 value.distance
             )
         case QueryBody():
-            return preview(value.payload) + ("" if value.encoding == Encoding.BYTES else f" {spelled(value.encoding)}")
+            return format_preview(value.payload) + ("" if value.encoding == Encoding.BYTES else f" {format_value(value.encoding)}")
         case Extension(value=None):
             return f"unknown extension 0x{value.id:x}"
         case Extension():
-            return f"unknown extension 0x{value.id:x} {spelled(value.value)}"
+            return f"unknown extension 0x{value.id:x} {format_value(value.value)}"
         case tuple():
-            return ", ".join(map(spelled, value)) or "none"
+            return ", ".join(map(format_value, value)) or "none"
         case int():
             return str(value)
     return ", ".join(f"{name} {part}" for name, part in json_fields.plain(value).items())
@@ -155,7 +155,7 @@ def _spelled_otherwise(value: object) -> str:
 # -- a whole message ---------------------------------------------------------------------------------------------
 
 
-def title(message: Message) -> str:
+def format_title(message: Message) -> str:
     """What a message is called in one or two words: D_TOKEN for a DECLARE with one, RESPONSE PUT, REQUEST."""
     body = getattr(message, "body", None)
     if not isinstance(body, Message):
@@ -178,14 +178,14 @@ def _details(message: Message) -> Iterator[tuple[bool, str]]:
         value = None if field.flags else getattr(message, field.name)
         if isinstance(value, Message):
             yield from _details(value)
-        elif not field.flags and _is_worth_a_word(field, value):
+        elif not field.flags and _is_shown(field, value):
             yield from ((field.name == "payload", text) for text in _detail(message, field, value))
 
 
-def _is_worth_a_word(field: Field, value: object) -> bool:
-    if field.name in OUTSIDE or value is False:
+def _is_shown(field: Field, value: object) -> bool:
+    if field.name in OMITTED_FIELDS or value is False:
         return False
-    return field.required or (value != field.default and value not in USUAL_QOS)
+    return field.required or (value != field.default and value not in DEFAULT_QOS)
 
 
 def _detail(message: Message, field: Field, value: object) -> Iterator[str]:
@@ -194,19 +194,19 @@ def _detail(message: Message, field: Field, value: object) -> Iterator[str]:
     elif isinstance(message, Close) and field.name == "reason":
         yield f"reason {message.reason} {message.why.name.lower()}"
     elif field.name == "cookie":
-        yield f"cookie of {counted(len(value), 'byte')}"  # type: ignore[arg-type]  # opaque: its bytes tell nobody anything
+        yield f"cookie of {pluralize(len(value), 'byte')}"  # type: ignore[arg-type]  # opaque: its bytes tell nobody anything
     elif field.name == "lease":
         yield f"lease {value} {message.unit.text}"  # type: ignore[attr-defined]
     elif value is True:
         yield field.name
     elif isinstance(value, Timestamp):
-        yield f"at {moment(value)}"
-    elif field.name in NAMELESS or isinstance(value, QoS):
-        yield spelled(value)
+        yield f"at {format_time(value)}"
+    elif field.name in UNNAMED_FIELDS or isinstance(value, QoS):
+        yield format_value(value)
     elif field.name == "exts":
-        yield from map(spelled, message.exts)  # type: ignore[attr-defined]
+        yield from map(format_value, message.exts)  # type: ignore[attr-defined]
     else:
-        yield f"{field.name} {spelled(value)}"
+        yield f"{field.name} {format_value(value)}"
 
 
 def _link_states(oam: NetworkOam) -> Iterator[str]:

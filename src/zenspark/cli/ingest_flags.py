@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from zenspark.cli import units
-from zenspark.cli.record import policy_of
+from zenspark.cli.record import parse_policy
 from zenspark.config.schema import ConfigError
 from zenspark.errors import UsageError
 from zenspark.journal import Policy
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.ingest.settings import LandingSettings
+from zenspark.spark.ingest.settings import IngestSettings
 
 FOREVER = "forever"
 JOURNAL_DEFAULTS = {"segment_bytes": "64MiB", "segment_age": "10m", "retain_read_age": "1h"}
@@ -25,7 +25,7 @@ UI_PORT = 4040
 Value = TypeVar("Value")
 
 
-class Timing(NamedTuple):
+class RunTiming(NamedTuple):
     """When a run ends."""
 
     run_seconds: float | None
@@ -34,7 +34,7 @@ class Timing(NamedTuple):
     """So long at most what was received may take to land at the end."""
 
 
-def add_landing_flags(parser: ArgumentParser) -> None:
+def add_ingest_flags(parser: ArgumentParser) -> None:
     """The flags; their groups are those of the help."""
     add = parser.add_argument
     add("--for", metavar="DURATION", dest="seconds", help="end by itself so long after Spark is there, e.g. 90s or 1h")
@@ -48,7 +48,7 @@ def add_landing_flags(parser: ArgumentParser) -> None:
 
 
 def _add_spark_flags(parser: ArgumentParser) -> None:
-    settings = LandingSettings()
+    settings = IngestSettings()
     add = parser.add_argument_group("Spark").add_argument
     add(
         "--master",
@@ -103,7 +103,7 @@ FILE_KEYS = {
 FILE_PATH = "plugins/storage_manager/volumes/*/landing"
 
 
-def with_file(given: Namespace, document: Mapping[str, Any]) -> Namespace:
+def merge_file_settings(given: Namespace, document: Mapping[str, Any]) -> Namespace:
     """The flags with what a file says where they say nothing; ConfigError names a key that is not known."""
     found = Namespace(**vars(given))
     for key, value in document.items():
@@ -122,21 +122,21 @@ def with_file(given: Namespace, document: Mapping[str, Any]) -> Namespace:
 # --- what they mean ---------------------------------------------------------------------------------------------------
 
 
-def timing_of(given: Namespace) -> Timing:
+def parse_timing(given: Namespace) -> RunTiming:
     """When to end."""
-    stop = _read("--stop-timeout", given.stop_timeout, units.duration)
-    return Timing(_read("--for", given.seconds, units.duration), STOP_SECONDS if stop is None else stop)
+    stop = _parse_flag("--stop-timeout", given.stop_timeout, units.duration)
+    return RunTiming(_parse_flag("--for", given.seconds, units.duration), STOP_SECONDS if stop is None else stop)
 
 
-def settings_of(given: Namespace) -> LandingSettings:
+def parse_ingest_settings(given: Namespace) -> IngestSettings:
     """How rows land."""
     said = {
-        "trigger": _read("--trigger", given.trigger, units.duration),
-        "max_batch_rows": _read("--max-batch-rows", given.max_batch_rows, _positive(units.number)),
-        "max_batch_bytes": _read("--max-batch-bytes", given.max_batch_bytes, _positive(units.size)),
+        "trigger": _parse_flag("--trigger", given.trigger, units.duration),
+        "max_batch_rows": _parse_flag("--max-batch-rows", given.max_batch_rows, _positive(units.number)),
+        "max_batch_bytes": _parse_flag("--max-batch-bytes", given.max_batch_bytes, _positive(units.size)),
     }
-    return LandingSettings(
-        master=given.master or LandingSettings().master,
+    return IngestSettings(
+        master=given.master or IngestSettings().master,
         conf=_spark_conf(given),
         deduplicate=given.deduplicate,
         maintenance=_maintenance(given),
@@ -144,7 +144,7 @@ def settings_of(given: Namespace) -> LandingSettings:
     )
 
 
-def journal_policy_of(given: Namespace) -> Policy:
+def parse_journal_policy(given: Namespace) -> Policy:
     """How the journal is written and kept."""
     names = {field.name for field in msgspec.structs.fields(Policy)}
     for name, text in JOURNAL_DEFAULTS.items():
@@ -152,24 +152,24 @@ def journal_policy_of(given: Namespace) -> Policy:
             setattr(given, name, text)
     if given.retain_read_age == FOREVER:
         given.retain_read_age = None
-    return policy_of(given)
+    return parse_policy(given)
 
 
 def _spark_conf(given: Namespace) -> dict[str, str]:
     pairs = dict(_pair("--conf", text, "NAME=VALUE") for text in given.conf)
     if given.spark_ui is not None:
-        port = _read("--spark-ui", given.spark_ui, units.number)
+        port = _parse_flag("--spark-ui", given.spark_ui, units.number)
         pairs = {"spark.ui.enabled": "true", "spark.ui.port": str(port)} | pairs
     return pairs
 
 
 def _maintenance(given: Namespace) -> MaintenanceConfig:
     said = {
-        "refresh_interval": _read("--refresh-interval", given.refresh_interval, units.duration),
-        "compact_interval": _read("--compact-interval", given.compact_interval, units.duration),
-        "history": _read("--lake-history", given.lake_history, units.duration),
-        "retain_age": _read("--lake-retain-age", given.lake_retain_age, _age),
-        "retain_bytes": _read("--lake-retain-bytes", given.lake_retain_bytes, _positive(units.size)),
+        "refresh_interval": _parse_flag("--refresh-interval", given.refresh_interval, units.duration),
+        "compact_interval": _parse_flag("--compact-interval", given.compact_interval, units.duration),
+        "history": _parse_flag("--lake-history", given.lake_history, units.duration),
+        "retain_age": _parse_flag("--lake-retain-age", given.lake_retain_age, _age),
+        "retain_bytes": _parse_flag("--lake-retain-bytes", given.lake_retain_bytes, _positive(units.size)),
     }
     return MaintenanceConfig(
         retain=_rules(given.lake_retain),
@@ -181,7 +181,7 @@ def _rules(given: Sequence[str]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for text in given:
         keys, age = _pair("--lake-retain", text, "KEYS=DURATION")
-        found.setdefault(keys, _read("--lake-retain", age, _age))
+        found.setdefault(keys, _parse_flag("--lake-retain", age, _age))
     return found
 
 
@@ -206,7 +206,7 @@ def _positive(read: Callable[[str], int]) -> Callable[[str], int]:
     return checked
 
 
-def _read(flag: str, text: str | None, read: Callable[[str], Value]) -> Value | None:
+def _parse_flag(flag: str, text: str | None, read: Callable[[str], Value]) -> Value | None:
     """The value of a flag, None if it was not given; UsageError names the flag."""
     if text is None:
         return None

@@ -23,7 +23,7 @@ Settings = Iterable[tuple[str, object]]
 CHECK_SECONDS = 1.0
 """How often a command that only waits looks whether its session is still open."""
 
-CONFIGURATION = """\
+CONFIGURATION_HELP = """\
 A configuration file is one of zenohd: JSON5 or YAML. Flags count more than the file, and --cfg more than flags.
 RUST_LOG says how much is logged on standard error: error, warn, info (the default), debug."""
 
@@ -41,7 +41,7 @@ def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None
     add("--no-multicast-scouting", action="store_true", help="do not look for others by multicast, nor answer them")
 
 
-def configuration(given: Namespace, settings: Settings = (), mode: str | None = None) -> Config:
+def build_config(given: Namespace, settings: Settings = (), mode: str | None = None) -> Config:
     """The configuration that a command line means: the file, flags, settings of the command, --cfg.
 
     `mode` counts where neither file nor flags say one.
@@ -49,7 +49,7 @@ def configuration(given: Namespace, settings: Settings = (), mode: str | None = 
     config = Config() if given.config is None else Config.from_file(given.config)
     if mode is not None and config.get_json("mode") == "null":
         config.insert_json5("mode", json.dumps(mode))
-    for key, value in (*_settings(given), *settings):
+    for key, value in (*_flag_settings(given), *settings):
         config.insert_json5(key, json.dumps(value))
     for pair in given.cfg:
         key, colon, value = pair.partition(":")
@@ -59,7 +59,7 @@ def configuration(given: Namespace, settings: Settings = (), mode: str | None = 
     return config
 
 
-def _settings(given: Namespace) -> Iterator[tuple[str, object]]:
+def _flag_settings(given: Namespace) -> Iterator[tuple[str, object]]:
     """The keys that flags set."""
     if getattr(given, "mode", None) is not None:
         yield "mode", given.mode
@@ -73,7 +73,7 @@ def _settings(given: Namespace) -> Iterator[tuple[str, object]]:
         yield "scouting/multicast/enabled", False
 
 
-def end_by_signals() -> None:
+def raise_interrupt_on_signals() -> None:
     """Ctrl-C and being terminated both raise KeyboardInterrupt."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -86,7 +86,7 @@ def run_until_interrupted(session: Session) -> NoReturn:
     raise SessionClosed("the session ended unexpectedly; the log has the reason")
 
 
-def announce(session: Session, screen: Screen, facts: Iterable[tuple[str, str]] = ()) -> None:
+def print_node_banner(session: Session, screen: Screen, facts: Iterable[tuple[str, str]] = ()) -> None:
     """Say who is there now, and where."""
     known = [("id", str(session.zid())), *(("listens on", locator) for locator in session.info.locators()), *facts]
     screen.write([screen.styled(f"zenspark {__version__} ({build_kind()})", "bold")])

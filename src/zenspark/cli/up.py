@@ -12,15 +12,15 @@ from datetime import datetime
 
 from zenspark.api.log_filter import init_log_from_env_or
 from zenspark.cli import INTERRUPTED, Parser, ingest_flags, node_flags
-from zenspark.cli.demo import ENOUGH, Demo
-from zenspark.cli.ingest_flags import Timing
+from zenspark.cli.demo import MIN_DEMO_ROWS, Demo
+from zenspark.cli.ingest_flags import RunTiming
 from zenspark.cli.record import add_policy_flags
 from zenspark.cli.screen import Screen
 from zenspark.cli.units import shown
 from zenspark.config.config import Config
 from zenspark.journal.recorder import reduced
-from zenspark.spark.ingest.settings import LandingSettings
-from zenspark.spark.ingest.supervision import State
+from zenspark.spark.ingest.settings import IngestSettings
+from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.pipeline.job import Job, JobEnded
 from zenspark.spark.pipeline.status import JobStatus
 from zenspark.storage.settings import JOURNAL, StorageSettings, journal_of, lake_at, storages_of
@@ -38,7 +38,7 @@ The exit code is 0 if everything recorded has landed, 3 if rows wait in the jour
 {node_flags.CONFIGURATION}
 Storages in the file (plugins/storage_manager) run as well, instead of --key if that is not given."""
 
-PORT = 7447
+DEFAULT_PORT = 7447
 STATUS_SECONDS = 1.0
 """Between two status lines on a terminal,"""
 LOG_STATUS_SECONDS = 10.0
@@ -47,7 +47,7 @@ WAIT_SECONDS = 0.2
 """Between two looks at whether Spark is there."""
 CATCH_UP_ROWS = 100_000
 """While more rows wait, the rate at which they land is told."""
-NOT_LANDED = 3
+EXIT_NOT_INGESTED = 3
 """The exit code when rows wait in the journal."""
 
 
@@ -55,21 +55,21 @@ def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     given = _parser().parse_args(arguments)
     storages, config = storages_of(_configuration(given))
-    storages += _own_storage(given, has_others=bool(storages))
-    timing = ingest_flags.timing_of(given)
+    storages += _default_storage(given, has_others=bool(storages))
+    timing = ingest_flags.parse_timing(given)
     landings = {
-        each.lake: ingest_flags.settings_of(ingest_flags.with_file(given, each.landing))
+        each.lake: ingest_flags.parse_ingest_settings(ingest_flags.merge_file_settings(given, each.landing))
         for each in reversed(storages)  # what the first storage of a lake says counts
         if each.lake is not None
     }
     landing = next((each.landing for each in storages if each.landing), {})
-    policy = ingest_flags.journal_policy_of(ingest_flags.with_file(given, landing))
+    policy = ingest_flags.parse_journal_policy(ingest_flags.merge_file_settings(given, landing))
     init_log_from_env_or("warn")
-    node_flags.end_by_signals()
+    node_flags.raise_interrupt_on_signals()
     job = Job(config, storages, policy)
     try:
         with contextlib.closing(job):
-            return Run(job, Screen(), given, landings).through(timing)
+            return RunLoop(job, Screen(), given, landings).through(timing)
     except KeyboardInterrupt:  # before anything was recorded, or while it ended
         return INTERRUPTED
 
@@ -83,7 +83,7 @@ def _parser() -> Parser:
     add("--complete", action="store_true", help="declare that the storage has everything under its keys")
     add("--demo", action="store_true", help="run a small simulated fleet against it, and show what becomes of it")
     node_flags.add_node_flags(parser, mode="router; with --connect alone, client")
-    ingest_flags.add_landing_flags(parser)
+    ingest_flags.add_ingest_flags(parser)
     add_policy_flags(parser, ingest_flags.JOURNAL_DEFAULTS)
     return parser
 
@@ -93,16 +93,16 @@ def _parser() -> Parser:
 
 def _configuration(given: argparse.Namespace) -> Config:
     if given.connect and not given.listen:
-        return node_flags.configuration(given, [("adminspace/enabled", True)], mode="client")
+        return node_flags.build_config(given, [("adminspace/enabled", True)], mode="client")
     settings: list[tuple[str, object]] = [("adminspace/enabled", True)]
     if given.demo:
         if not given.listen:
-            settings.append(("listen/endpoints", [demo_endpoint()]))
+            settings.append(("listen/endpoints", [pick_demo_endpoint()]))
         settings.append(("scouting/multicast/enabled", False))
-    return node_flags.configuration(given, settings, mode="router")
+    return node_flags.build_config(given, settings, mode="router")
 
 
-def demo_endpoint(port: int = PORT) -> str:
+def pick_demo_endpoint(port: int = DEFAULT_PORT) -> str:
     """The usual port on loopback if nobody has it, otherwise any."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was just closed is free
@@ -114,7 +114,7 @@ def demo_endpoint(port: int = PORT) -> str:
     return f"tcp/127.0.0.1:{port}"
 
 
-def _own_storage(given: argparse.Namespace, *, has_others: bool) -> list[StorageSettings]:
+def _default_storage(given: argparse.Namespace, *, has_others: bool) -> list[StorageSettings]:
     if has_others and not given.key:
         return []
     journal = journal_of(given.lake, given.journal)
@@ -133,11 +133,11 @@ def _own_storage(given: argparse.Namespace, *, has_others: bool) -> list[Storage
 # --- what happens -----------------------------------------------------------------------------------------------------
 
 
-class Run:
+class RunLoop:
     """One run of the job, told on a screen."""
 
     def __init__(
-        self, job: Job, screen: Screen, given: argparse.Namespace, landings: Mapping[str, LandingSettings]
+        self, job: Job, screen: Screen, given: argparse.Namespace, landings: Mapping[str, IngestSettings]
     ) -> None:
         """`landings` are the settings for each lake."""
         self._job = job
@@ -147,11 +147,11 @@ class Run:
         self._demo: Demo | None = None
         self._is_terminal = sys.stdout.isatty()
 
-    def through(self, timing: Timing) -> int:
+    def through(self, timing: RunTiming) -> int:
         """From the first line to the summary; the exit code."""
         began = time.monotonic()
         self._job.record()
-        node_flags.announce(self._job.session, self._screen, self._facts())
+        node_flags.print_node_banner(self._job.session, self._screen, self._facts())
         with contextlib.ExitStack() as stack:
             if self._given.demo:
                 self._demo = stack.enter_context(Demo(self._job, self._screen))
@@ -160,9 +160,9 @@ class Run:
         self._summarise(time.monotonic() - began)
         if ended is not None:
             raise ended
-        return 0 if has_landed else NOT_LANDED
+        return 0 if has_landed else EXIT_NOT_INGESTED
 
-    def _lived(self, timing: Timing) -> JobEnded | None:
+    def _lived(self, timing: RunTiming) -> JobEnded | None:
         """Land and watch until it is time to end; why recording could not go on, if that is why."""
         try:
             self._land()
@@ -208,11 +208,11 @@ class Run:
     def _show_status(self) -> None:
         status = self._job.status()
         if self._is_terminal:
-            line = line_of(status)[: self._screen.width - 1]  # a longer one would not be overwritten
+            line = format_status(status)[: self._screen.width - 1]  # a longer one would not be overwritten
             print(f"\r\x1b[K{line}", end="", flush=True)
         elif self._demo is None:
-            print(f"{datetime.now():%Y-%m-%d %H:%M:%S} {line_of(status)}", flush=True)
-        if self._demo is not None and status.landed >= ENOUGH:
+            print(f"{datetime.now():%Y-%m-%d %H:%M:%S} {format_status(status)}", flush=True)
+        if self._demo is not None and status.landed >= MIN_DEMO_ROWS:
             self._clear()
             self._demo.show()
 
@@ -256,10 +256,10 @@ class Run:
         sys.stdout.flush()
 
 
-def line_of(status: JobStatus) -> str:
+def format_status(status: JobStatus) -> str:
     """The status in one line; what is wrong stands first, where a narrow terminal does not cut it off."""
     batch = status.batch_seconds
-    is_starting = any(landing.state is State.STARTING for landing in status.landings)
+    is_starting = any(landing.state is IngestState.STARTING for landing in status.landings)
     parts = [
         status.problem or ("Spark starts" if is_starting else None),
         f"{shown(status.recorded_rate)} messages/s",

@@ -14,12 +14,12 @@ from zenspark.config.schema import (
     ConfigError,
     Document,
     Json,
-    checked,
-    filled,
-    refuse_name,
-    refuse_unprotected,
-    resolved,
-    unused,
+    raise_unknown_key,
+    reject_missing_protection,
+    resolve,
+    unused_keys,
+    validate_document,
+    with_defaults,
 )
 from zenspark.config.settings import Settings
 
@@ -69,26 +69,26 @@ class Config:
     @classmethod
     def _of(cls, document: Json) -> Config:
         config = cls()
-        config._document = checked(Settings, document)
+        config._document = validate_document(Settings, document)
         return config
 
     def insert_json5(self, key: str, value: str) -> None:
         """Sets one key, such as `scouting/multicast/enabled`, or everything below one, to a value in JSON5."""
-        names = _names(key)
+        names = _split_key(key)
         given = _parse_json5(value, key)
         for name in reversed(names):
             given = {name: given}
-        given = checked(Settings, given)
+        given = validate_document(Settings, given)
         for name in names:
             given = given[name]
-        self._document = _with(self._document, names, given)
+        self._document = _set_value(self._document, names, given)
 
     def get_json(self, key: str) -> str:
         """The value of one key, or of everything below one, as JSON; defaults included."""
-        value: Json = filled(Settings, self._document)
-        for name in _names(key):
+        value: Json = with_defaults(Settings, self._document)
+        for name in _split_key(key):
             if not isinstance(value, dict) or name not in value:
-                refuse_name(key, name, value if isinstance(value, dict) else ())
+                raise_unknown_key(key, name, value if isinstance(value, dict) else ())
             value = value[name]
         return _compact(value)
 
@@ -97,19 +97,19 @@ class Config:
 
         A key that asks for a protection zenspark does not have is an error instead.
         """
-        refuse_unprotected(Settings, self._document)
-        settings = resolved(Settings, self._document, self._document.get("mode") or "peer")
+        reject_missing_protection(Settings, self._document)
+        settings = resolve(Settings, self._document, self._document.get("mode") or "peer")
         login = settings.transport.auth.usrpwd
         if (login.user is None) != (login.password is None):
             missing = "user" if login.user is None else "password"
             raise ConfigError(f"transport/auth/usrpwd/{missing}", "a text, as the other one is set", "null")
-        vain = list(unused(Settings, self._document))
+        vain = list(unused_keys(Settings, self._document))
         if vain:
             logger.warning("configuration keys that zenspark does not use: %s", ", ".join(vain))
         return settings
 
     def __str__(self) -> str:
-        return _compact(filled(Settings, self._document), sort=True)
+        return _compact(with_defaults(Settings, self._document), sort=True)
 
     def __repr__(self) -> str:
         return f"<Config {_compact(self._document)}>"
@@ -118,16 +118,16 @@ class Config:
         return self._document == other._document if isinstance(other, Config) else NotImplemented
 
 
-def _with(document: Document, names: list[str], value: Json) -> Document:
+def _set_value(document: Document, names: list[str], value: Json) -> Document:
     """The document with one value changed; the old one stays as it was."""
     name, *below = names
     if not below:
         return {**document, name: value}
     inner = document.get(name)
-    return {**document, name: _with(inner if isinstance(inner, dict) else {}, below, value)}
+    return {**document, name: _set_value(inner if isinstance(inner, dict) else {}, below, value)}
 
 
-def _names(key: str) -> list[str]:
+def _split_key(key: str) -> list[str]:
     if not isinstance(key, str):
         raise TypeError(f"expected a str, found {type(key).__name__!r}")
     names = [name for name in key.split("/") if name]

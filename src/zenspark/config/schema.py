@@ -2,9 +2,9 @@
 
 A `Section` is a struct whose fields are keys: the type says what a value must be, the default what counts when none is
 set, and `Key` what neither can say. Documents are nested dictionaries, as JSON gives them, that hold only what somebody
-set. From both follow the document with every value checked (`checked`), the whole one with defaults (`filled`), the
-struct that the session reads in its mode (`resolved`), the keys that were set in vain (`unused`), and those among them
-that must not be (`refuse_unprotected`).
+set. From both follow the document with every value checked (`validate_document`), the whole one with defaults (`with_defaults`), the
+struct that the session reads in its mode (`resolve`), the keys that were set in vain (`unused_keys`), and those among them
+that must not be (`reject_missing_protection`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Section(msgspec.Struct, frozen=True):
 S = TypeVar("S", bound=Section)
 
 
-class Field(msgspec.Struct, frozen=True):
+class ConfigField(msgspec.Struct, frozen=True):
     """One key of a section, understood."""
 
     type: Any
@@ -110,14 +110,14 @@ class Field(msgspec.Struct, frozen=True):
         if self.key.unset:
             return None
         if self.section is not None:
-            return filled(self.section, {})
+            return with_defaults(self.section, {})
         if self.key.defaults is not None:
             return _as_json({mode: value for mode, value in self.key.defaults.items() if value})
         return _as_json(self.default)
 
 
 @cache
-def fields_of(section: type[Section]) -> dict[str, Field]:
+def fields_of(section: type[Section]) -> dict[str, ConfigField]:
     """The keys of a section, in order."""
     hints = get_type_hints(section, include_extras=True)
     found = {}
@@ -127,83 +127,83 @@ def fields_of(section: type[Section]) -> dict[str, Field]:
         plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         inner = plain if isinstance(plain, type) and issubclass(plain, Section) else None
         default = info.default if info.default_factory is msgspec.NODEFAULT else info.default_factory()
-        found[info.name] = Field(hint, marks[0] if marks else Key(), default, inner)
+        found[info.name] = ConfigField(hint, marks[0] if marks else Key(), default, inner)
     return found
 
 
 # --- documents ------------------------------------------------------------------------------------
 
 
-def checked(section: type[Section], document: Json, path: str = "") -> Document:
+def validate_document(section: type[Section], document: Json, path: str = "") -> Document:
     """The document with its values as declared; raises ConfigError at the first key that cannot be used."""
     if not isinstance(document, dict):
-        raise ConfigError(path, "an object", _spelled(document))
+        raise ConfigError(path, "an object", _format_value(document))
     fields = fields_of(section)
     result = {}
     for name, value in document.items():
         inner = f"{path}/{name}" if path else name
         if name not in fields:
-            refuse_name(inner, name, fields)
-        result[name] = _checked_value(fields[name], value, inner)
+            raise_unknown_key(inner, name, fields)
+        result[name] = _validate_value(fields[name], value, inner)
     return result
 
 
-def _checked_value(field: Field, value: Json, path: str) -> Json:
+def _validate_value(field: ConfigField, value: Json, path: str) -> Json:
     if value is None and field.key.unset:
         return None
     if field.section is not None:
-        return checked(field.section, value, path)
+        return validate_document(field.section, value, path)
     if not (field.key.per_mode and _is_per_mode(value)):
-        return _checked_leaf(field, value, path)
+        return _validate_leaf(field, value, path)
     for mode in value:
         if mode not in MODES:
-            refuse_name(f"{path}/{mode}", mode, MODES)
-    return {mode: _checked_leaf(field, given, f"{path}/{mode}") for mode, given in value.items()}
+            raise_unknown_key(f"{path}/{mode}", mode, MODES)
+    return {mode: _validate_leaf(field, given, f"{path}/{mode}") for mode, given in value.items()}
 
 
-def _checked_leaf(field: Field, value: Json, path: str) -> Json:
+def _validate_leaf(field: ConfigField, value: Json, path: str) -> Json:
     try:
-        converted = _converted(field, value)
+        converted = _convert_value(field, value)
     except msgspec.ValidationError as error:
-        raise _complaint(field, value, path, str(error)) from None
+        raise _make_error(field, value, path, str(error)) from None
     if field.key.check is not None and not field.key.check(converted):
-        raise _complaint(field, value, path)
+        raise _make_error(field, value, path)
     return _as_json(converted)
 
 
-def _complaint(field: Field, value: Json, path: str, error: str = "") -> ConfigError:
+def _make_error(field: ConfigField, value: Json, path: str, error: str = "") -> ConfigError:
     """Says what is wrong, and where in the value."""
     hint, start = field.type, path
     what, _, place = error.partition(" - at `$")
     for index, name in _STEP.findall(place.partition("[...]")[0]):  # which is in an object of any names
-        hint, step = _inside(hint, name), int(index) if index else name
+        hint, step = _nested_hint(hint, name), int(index) if index else name
         value, path = value[step], f"{path}/{step}"
     if found := _UNKNOWN.search(what):
-        refuse_name(f"{path}/{found[1]}", found[1], _names_in(hint))
+        raise_unknown_key(f"{path}/{found[1]}", found[1], _struct_field_names(hint))
     if found := _MISSING.search(what):
-        return ConfigError(f"{path}/{found[1]}", expectation(_inside(hint, found[1])), "nothing")
+        return ConfigError(f"{path}/{found[1]}", describe_type(_nested_hint(hint, found[1])), "nothing")
     either = ", or such a value for each mode" if field.key.per_mode and path == start else ""
-    return ConfigError(path, expectation(hint) + either, _spelled(value))
+    return ConfigError(path, describe_type(hint) + either, _format_value(value))
 
 
-def _choices(hint: Hint) -> list[Hint]:
+def _union_members(hint: Hint) -> list[Hint]:
     """The types a value may have, without what is said about them."""
     origin: Hint = get_origin(hint)
     if origin is Annotated:
-        return _choices(get_args(hint)[0])
+        return _union_members(get_args(hint)[0])
     if origin in (Union, types.UnionType):
-        return [plain for choice in get_args(hint) for plain in _choices(choice)]
+        return [plain for choice in get_args(hint) for plain in _union_members(choice)]
     return [hint]
 
 
-def _names_in(hint: Hint) -> list[str]:
+def _struct_field_names(hint: Hint) -> list[str]:
     """The names an object may have in it."""
-    return [name for plain in _choices(hint) for name in getattr(plain, "__struct_fields__", ())]
+    return [name for plain in _union_members(hint) for name in getattr(plain, "__struct_fields__", ())]
 
 
-def _inside(hint: Hint, name: str) -> Hint:
+def _nested_hint(hint: Hint, name: str) -> Hint:
     """What the type says of the value of a name, or of each item if there is none."""
-    for plain in _choices(hint):
+    for plain in _union_members(hint):
         origin: Hint = get_origin(plain)
         if name and name in getattr(plain, "__struct_fields__", ()):
             return get_type_hints(plain, include_extras=True)[name]
@@ -212,7 +212,7 @@ def _inside(hint: Hint, name: str) -> Hint:
     return object
 
 
-def filled(section: type[Section], document: Document) -> Document:
+def with_defaults(section: type[Section], document: Document) -> Document:
     """The document with the defaults of all keys that nobody set, as it is shown."""
     result = {}
     for name, field in fields_of(section).items():
@@ -222,40 +222,40 @@ def filled(section: type[Section], document: Document) -> Document:
         if value is None:
             result[name] = field.shown_default()
         else:
-            result[name] = value if field.section is None else filled(field.section, value)
+            result[name] = value if field.section is None else with_defaults(field.section, value)
     return result
 
 
-def resolved(section: type[S], document: Document, mode: str) -> S:
+def resolve(section: type[S], document: Document, mode: str) -> S:
     """What a checked document means in one mode: every key has one value, set or default."""
-    return section(**{name: _resolved_value(f, document.get(name), mode) for name, f in fields_of(section).items()})
+    return section(**{name: _resolve_value(f, document.get(name), mode) for name, f in fields_of(section).items()})
 
 
-def _resolved_value(field: Field, value: Json, mode: str) -> Json:
+def _resolve_value(field: ConfigField, value: Json, mode: str) -> Json:
     if field.section is not None:
-        return resolved(field.section, value or {}, mode)
+        return resolve(field.section, value or {}, mode)
     if field.key.per_mode and _is_per_mode(value):
         if mode not in value and field.key.otherwise is not None:
             return field.key.otherwise
         value = value.get(mode)
-    return field.default_in(mode) if value is None else _converted(field, value)
+    return field.default_in(mode) if value is None else _convert_value(field, value)
 
 
-def unused(section: type[Section], document: Document) -> Iterator[str]:
+def unused_keys(section: type[Section], document: Document) -> Iterator[str]:
     """The keys that are set to something zenspark does not do."""
-    return (path for path, field in _set_in_vain(section, document) if not field.key.protects)
+    return (path for path, field in _ignored_keys(section, document) if not field.key.protects)
 
 
-def refuse_unprotected(section: type[Section], document: Document) -> None:
+def reject_missing_protection(section: type[Section], document: Document) -> None:
     """Raise ConfigError if a key asks for protection that there is not: going on without it would be unsafe."""
-    for path, field in _set_in_vain(section, document):
+    for path, field in _ignored_keys(section, document):
         if field.key.protects:
             raise ConfigError(path, "null: this protection is not implemented, so it cannot be relied on", "a value")
 
 
-def _set_in_vain(
+def _ignored_keys(
     section: type[Section], document: Document, path: str = "", used: bool = True
-) -> Iterator[tuple[str, Field]]:
+) -> Iterator[tuple[str, ConfigField]]:
     fields = fields_of(section)
     for name, value in document.items():
         field = fields[name]
@@ -264,32 +264,32 @@ def _set_in_vain(
         if value is None:
             continue  # as good as not set
         if field.section is not None:
-            yield from _set_in_vain(field.section, value, inner, counts)
+            yield from _ignored_keys(field.section, value, inner, counts)
         elif not counts and value != (field.shown_default() if field.key.as_if is None else field.key.as_if):
             yield inner, field
 
 
-def leaves(section: type[Section], path: str = "", used: bool = True) -> Iterator[tuple[str, Field, bool]]:
+def leaf_keys(section: type[Section], path: str = "", used: bool = True) -> Iterator[tuple[str, ConfigField, bool]]:
     """Every key that has a value of its own: its path, and whether zenspark uses it."""
     for name, field in fields_of(section).items():
         inner, counts = f"{path}/{name}" if path else name, used and field.key.used
         if field.section is None:
             yield inner, field, counts
         else:
-            yield from leaves(field.section, inner, counts)
+            yield from leaf_keys(field.section, inner, counts)
 
 
 def _is_per_mode(value: Json) -> bool:
     return isinstance(value, dict) and (not value or any(mode in value for mode in MODES))
 
 
-def _converted(field: Field, value: Json) -> Json:
+def _convert_value(field: ConfigField, value: Json) -> Json:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # 1e3 and 2.0 are whole numbers to whoever wrote them
-    return msgspec.convert(value, field.type, dec_hook=_decoded)
+    return msgspec.convert(value, field.type, dec_hook=_decode_key_expr)
 
 
-def _decoded(kind: type, value: Json) -> KeyExpr:
+def _decode_key_expr(kind: type, value: Json) -> KeyExpr:
     """The one type of values that JSON does not have: key expressions, which are written as texts."""
     if kind is not KeyExpr or not isinstance(value, str):
         raise TypeError
@@ -306,7 +306,7 @@ def _as_json(value: object) -> Json:
 # --- words for errors -----------------------------------------------------------------------------
 
 
-def refuse_name(path: str, name: str, known: Iterable[str]) -> NoReturn:
+def raise_unknown_key(path: str, name: str, known: Iterable[str]) -> NoReturn:
     """Refuses a key nobody knows, with the nearest one that there is."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
@@ -314,18 +314,18 @@ def refuse_name(path: str, name: str, known: Iterable[str]) -> NoReturn:
     raise ConfigError(path, expected, "a key that does not exist")
 
 
-def expectation(hint: Hint) -> str:
+def describe_type(hint: Hint) -> str:
     """Says in words what a type accepts."""
     origin: Hint = get_origin(hint)
     arguments = get_args(hint)
     if origin is Annotated:
-        return _constrained(expectation(arguments[0]), arguments[1:])
+        return _describe_constraints(describe_type(arguments[0]), arguments[1:])
     if origin in (Union, types.UnionType):
-        return " or ".join(expectation(choice) for choice in arguments)
+        return " or ".join(describe_type(choice) for choice in arguments)
     if origin is Literal:
         return f"one of {', '.join(arguments)}"
     if origin is tuple:
-        return f"a list, each item {expectation(arguments[0])}"
+        return f"a list, each item {describe_type(arguments[0])}"
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return f"an object with {' and '.join(hint.__struct_fields__)}"
     words = {bool: "true or false", int: "an integer", float: "a number", str: "a text", type(None): "null"}
@@ -333,7 +333,7 @@ def expectation(hint: Hint) -> str:
     return words.get(hint, "an object")
 
 
-def _constrained(words: str, marks: Iterable[Any]) -> str:
+def _describe_constraints(words: str, marks: Iterable[Any]) -> str:
     for mark in marks:
         if isinstance(mark, msgspec.Meta):
             words = mark.description or words
@@ -343,6 +343,6 @@ def _constrained(words: str, marks: Iterable[Any]) -> str:
     return words
 
 
-def _spelled(value: Json) -> str:
+def _format_value(value: Json) -> str:
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from zenspark.config.limits import LimitSettings
 from zenspark.config.schema import PER_MODE, U16, UNSET, UNSET_UNUSED, UNUSED, Key, Milliseconds, Mode, Section
-from zenspark.config.transport import Transport
+from zenspark.config.transport import TransportSettings
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.router.interceptors.rules import (
@@ -60,7 +60,7 @@ def _is_key(key: str) -> bool:
     return True
 
 
-def _is_fixed(key: str | None) -> bool:
+def _is_key_without_wildcards(key: str | None) -> bool:
     try:
         return key is None or not KeyExpr(key).is_wild
     except UsageError:
@@ -74,7 +74,7 @@ class EndpointGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     locators: tuple[Endpoint, ...]
 
 
-class ByTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StrategyByTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which of two nodes connects, by what the other one is."""
 
     to_router: Strategy = "always"
@@ -91,7 +91,7 @@ class TransportWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # --- where to connect and listen ------------------------------------------------------------------
 
 
-class Retry(Section, frozen=True):
+class RetrySettings(Section, frozen=True):
     """How long to wait before trying again, and how fast that grows."""
 
     period_init_ms: Annotated[Milliseconds, PER_MODE] = 1000
@@ -99,7 +99,7 @@ class Retry(Section, frozen=True):
     period_increase_factor: Annotated[float, PER_MODE] = 2.0
 
 
-class Connect(Section, frozen=True):
+class ConnectSettings(Section, frozen=True):
     """Whom to connect to."""
 
     timeout_ms: Annotated[int, Key(unset=True, per_mode=True, defaults={"router": -1, "peer": -1, "client": 0})] = 0
@@ -109,10 +109,10 @@ class Connect(Section, frozen=True):
         bool, Key(unset=True, per_mode=True, defaults={"router": False, "peer": False, "client": True})
     ] = False
     """Whether opening the session fails when nobody answers."""
-    retry: Annotated[Retry, UNSET] = Retry()
+    retry: Annotated[RetrySettings, UNSET] = RetrySettings()
 
 
-class Listen(Section, frozen=True):
+class ListenSettings(Section, frozen=True):
     """Where to be reached."""
 
     timeout_ms: Annotated[int, PER_MODE] = 0
@@ -127,7 +127,7 @@ class Listen(Section, frozen=True):
     ] = ()
     exit_on_failure: Annotated[bool, PER_MODE] = True
     """Whether opening the session fails when an address is taken."""
-    retry: Annotated[Retry, UNSET] = Retry()
+    retry: Annotated[RetrySettings, UNSET] = RetrySettings()
 
 
 class ReturnConditions(Section, frozen=True):
@@ -137,7 +137,7 @@ class ReturnConditions(Section, frozen=True):
     declares: Annotated[bool, UNSET] = True
 
 
-class Open(Section, frozen=True):
+class OpenSettings(Section, frozen=True):
     """How `open` behaves."""
 
     return_conditions: ReturnConditions = ReturnConditions()
@@ -145,14 +145,14 @@ class Open(Section, frozen=True):
 
 # --- finding others -------------------------------------------------------------------------------
 
-ANYBODY = ("router", "peer", "client")
-AUTOCONNECT = Key(unset=True, per_mode=True, defaults={"router": (), "peer": ANYBODY, "client": ANYBODY})
+ALL_ROLES = ("router", "peer", "client")
+AUTOCONNECT = Key(unset=True, per_mode=True, defaults={"router": (), "peer": ALL_ROLES, "client": ALL_ROLES})
 GOSSIP_TARGET = Key(
     unset=True, per_mode=True, defaults={"router": ("router", "peer"), "peer": ("router", "peer"), "client": ()}
 )
 
 
-class Multicast(Section, frozen=True):
+class MulticastScoutingSettings(Section, frozen=True):
     """Finding others by asking everybody on the local network."""
 
     enabled: Annotated[bool, UNSET] = True
@@ -160,19 +160,19 @@ class Multicast(Section, frozen=True):
     interface: Annotated[str, UNSET] = "auto"
     ttl: Annotated[int, Meta(ge=0, le=255), UNSET] = 1
     autoconnect: Annotated[Roles, AUTOCONNECT] = ()
-    autoconnect_strategy: Annotated[Strategy | ByTarget, PER_MODE] = "always"
+    autoconnect_strategy: Annotated[Strategy | StrategyByTarget, PER_MODE] = "always"
     listen: Annotated[bool, PER_MODE] = True
     """Whether to answer others who ask."""
 
 
-class Gossip(Section, frozen=True):
+class GossipSettings(Section, frozen=True):
     """Finding others by what neighbours tell."""
 
     enabled: Annotated[bool, UNSET] = True
     multihop: Annotated[bool, UNSET] = False
     target: Annotated[Roles, GOSSIP_TARGET] = ()
     autoconnect: Annotated[Roles, AUTOCONNECT] = ()
-    autoconnect_strategy: Annotated[Strategy | ByTarget, PER_MODE] = "always"
+    autoconnect_strategy: Annotated[Strategy | StrategyByTarget, PER_MODE] = "always"
 
 
 class Scouting(Section, frozen=True):
@@ -182,14 +182,14 @@ class Scouting(Section, frozen=True):
     """How long a client looks for somebody to connect to."""
     delay: Annotated[Milliseconds, UNSET] = 500
     """How long a peer looks around before `open` returns."""
-    multicast: Multicast = Multicast()
-    gossip: Gossip = Gossip()
+    multicast: MulticastScoutingSettings = MulticastScoutingSettings()
+    gossip: GossipSettings = GossipSettings()
 
 
 # --- what happens to messages ---------------------------------------------------------------------
 
 
-class Timestamping(Section, frozen=True):
+class TimestampingSettings(Section, frozen=True):
     """Whether samples without a timestamp get one here."""
 
     enabled: Annotated[
@@ -201,13 +201,13 @@ class Timestamping(Section, frozen=True):
     """Ours: whether PUSH repeats the timestamp of what this session publishes in its Timestamp extension (0x2)."""
 
 
-class LinkState(Section, frozen=True):
+class LinkStateSettings(Section, frozen=True):
     """How routers see their network."""
 
     transport_weights: tuple[TransportWeight, ...] = ()
 
 
-def _are_networks(subjects: tuple[RouterSubject, ...] | None) -> bool:
+def _are_ip_networks(subjects: tuple[RouterSubject, ...] | None) -> bool:
     try:
         for subject in subjects or ():
             for network in subject.addresses or ():
@@ -217,14 +217,14 @@ def _are_networks(subjects: tuple[RouterSubject, ...] | None) -> bool:
     return True
 
 
-ROUTER_SUBJECTS = Key(unset=True, hidden=True, check=_are_networks)
+ROUTER_SUBJECTS = Key(unset=True, hidden=True, check=_are_ip_networks)
 
 
-class RouterRouting(Section, frozen=True):
+class RouterRoutingSettings(Section, frozen=True):
     """Routing in routers."""
 
     peers_failover_brokering: Annotated[bool, Key(hidden=True, used=False)] = True
-    linkstate: LinkState = LinkState()
+    linkstate: LinkStateSettings = LinkStateSettings()
     accept: Annotated[tuple[RouterSubject, ...] | None, ROUTER_SUBJECTS] = None
     """Ours: who may connect to a router as another router; everybody if it is not set."""
     all_complete: Annotated[Literal["covering", "declared"], Key(hidden=True)] = "covering"
@@ -232,18 +232,18 @@ class RouterRouting(Section, frozen=True):
     eclipse-zenoh, or to all that are declared complete."""
 
 
-class Interests(Section, frozen=True):
+class InterestSettings(Section, frozen=True):
     """Asking neighbours what they have declared."""
 
     timeout: Annotated[Milliseconds, UNSET] = 10_000
 
 
-class Routing(Section, frozen=True):
+class RoutingSettings(Section, frozen=True):
     """Where messages go."""
 
-    router: RouterRouting = RouterRouting()
+    router: RouterRoutingSettings = RouterRoutingSettings()
     peer: Annotated[Any, Key(hidden=True, used=False)] = None
-    interests: Interests = Interests()
+    interests: InterestSettings = InterestSettings()
     peers: Annotated[Literal["broker", "mesh", "relay"], Key(hidden=True)] = "relay"
     """Ours: what nodes do for peers that have no link to each other; docs/routing.md."""
 
@@ -251,14 +251,14 @@ class Routing(Section, frozen=True):
 KEY_EXPRS = Key(check=lambda keys: all(_is_key(key) for key in keys))
 
 
-class Aggregation(Section, frozen=True):
+class AggregationSettings(Section, frozen=True):
     """Declaring one key for many."""
 
     subscribers: Annotated[tuple[AnyKey, ...], KEY_EXPRS] = ()
     publishers: Annotated[tuple[AnyKey, ...], KEY_EXPRS] = ()
 
 
-class PublicationTreatment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PublicationQos(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How publications are sent; what is not said here is up to the program."""
 
     congestion_control: CongestionName | None = None
@@ -272,13 +272,13 @@ class PublicationRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A treatment for all publications whose keys are included."""
 
     key_exprs: tuple[AnyKey, ...]
-    config: PublicationTreatment
+    config: PublicationQos
 
 
 RULES = Key(check=lambda rules: all(_is_key(key) for rule in rules for key in rule.key_exprs))
 
 
-class Qos(Section, frozen=True):
+class QosSettings(Section, frozen=True):
     """Treating messages of some keys in another way."""
 
     publication: Annotated[tuple[PublicationRule, ...], RULES] = ()
@@ -295,20 +295,20 @@ class Permissions(Section, frozen=True):
     write: bool = False
 
 
-class AdminSpace(Section, frozen=True):
+class AdminSpaceSettings(Section, frozen=True):
     """Keys under `@/` that tell about this node."""
 
     enabled: bool = False
     permissions: Permissions = Permissions()
 
 
-class Gateway(Section, frozen=True):
+class GatewaySettings(Section, frozen=True):
     """Regions of a network."""
 
     south: Annotated[Any, Key(unset=True, used=False, as_if="auto")] = None
 
 
-class AccessControl(Section, frozen=True):
+class AccessControlSettings(Section, frozen=True):
     """Who may do what."""
 
     enabled: bool = False
@@ -318,13 +318,13 @@ class AccessControl(Section, frozen=True):
     policies: Annotated[tuple[AccessPolicy, ...] | None, UNSET] = None
 
 
-class Stats(Section, frozen=True):
+class StatsSettings(Section, frozen=True):
     """Counting messages by key."""
 
     filters: Annotated[tuple[Any, ...], UNUSED] = ()
 
 
-class PluginsLoading(Section, frozen=True):
+class PluginsLoadingSettings(Section, frozen=True):
     """Where plugins are found."""
 
     enabled: Annotated[bool, UNUSED] = False
@@ -347,27 +347,27 @@ class Settings(Section, frozen=True):
     """Whatever others are to see in the admin space."""
     mode: Annotated[Mode, UNSET] = "peer"
     region_name: Annotated[str | None, UNSET_UNUSED] = None
-    gateway: Gateway = Gateway()
-    connect: Connect = Connect()
-    listen: Listen = Listen()
-    open: Open = Open()
+    gateway: GatewaySettings = GatewaySettings()
+    connect: ConnectSettings = ConnectSettings()
+    listen: ListenSettings = ListenSettings()
+    open: OpenSettings = OpenSettings()
     scouting: Scouting = Scouting()
-    timestamping: Timestamping = Timestamping()
+    timestamping: TimestampingSettings = TimestampingSettings()
     queries_default_timeout: Annotated[Milliseconds, UNSET] = 10_000
     queries_max_timeout: Annotated[Milliseconds, Key(hidden=True)] = 3_600_000
     """How long a query of a neighbour may take at most: until then it is kept in memory."""
-    routing: Routing = Routing()
-    aggregation: Aggregation = Aggregation()
-    qos: Qos = Qos()
-    transport: Transport = Transport()
-    adminspace: AdminSpace = AdminSpace()
-    namespace: Annotated[FixedKey | None, Key(unset=True, check=_is_fixed)] = None
+    routing: RoutingSettings = RoutingSettings()
+    aggregation: AggregationSettings = AggregationSettings()
+    qos: QosSettings = QosSettings()
+    transport: TransportSettings = TransportSettings()
+    adminspace: AdminSpaceSettings = AdminSpaceSettings()
+    namespace: Annotated[FixedKey | None, Key(unset=True, check=_is_key_without_wildcards)] = None
     """Stands before every key of the session, unseen by it."""
     downsampling: tuple[DownsamplingItem, ...] = ()
-    access_control: AccessControl = AccessControl()
+    access_control: AccessControlSettings = AccessControlSettings()
     low_pass_filter: tuple[LowPassItem, ...] = ()
-    stats: Stats = Stats()
-    plugins_loading: PluginsLoading = PluginsLoading()
+    stats: StatsSettings = StatsSettings()
+    plugins_loading: PluginsLoadingSettings = PluginsLoadingSettings()
     plugins: Annotated[Any, UNUSED] = msgspec.field(default_factory=dict)
     limits: Annotated[LimitSettings, Key(hidden=True)] = LimitSettings()
     """Ours: what neighbours may make this node hold and do."""

@@ -24,7 +24,7 @@ class Disabled(Section, frozen=True):
     enabled: bool = False
 
 
-class Unicast(Section, frozen=True):
+class UnicastSettings(Section, frozen=True):
     """Sessions between two nodes."""
 
     open_timeout: Milliseconds = 10_000
@@ -37,7 +37,7 @@ class Unicast(Section, frozen=True):
     compression: Disabled = Disabled()
 
 
-class MulticastTransport(Section, frozen=True):
+class MulticastTransportSettings(Section, frozen=True):
     """Sessions of many nodes in one group."""
 
     join_interval: Annotated[int, Meta(ge=1, description="a number of milliseconds, at least 1")] = 2500
@@ -46,7 +46,7 @@ class MulticastTransport(Section, frozen=True):
     compression: Disabled = Disabled()
 
 
-class QueueSize(Section, frozen=True):
+class QueueSizeSettings(Section, frozen=True):
     """How many batches may wait at each priority."""
 
     control: Annotated[Batches, UNUSED] = 2
@@ -59,52 +59,52 @@ class QueueSize(Section, frozen=True):
     background: Annotated[Batches, UNUSED] = 2
 
 
-class Drop(Section, frozen=True):
+class DropSettings(Section, frozen=True):
     """Messages that may be dropped when a queue is full."""
 
     wait_before_drop: Microseconds = 1000
     max_wait_before_drop_fragments: Annotated[Microseconds, UNUSED] = 50_000
 
 
-class Block(Section, frozen=True):
+class BlockSettings(Section, frozen=True):
     """Messages that must not be dropped when a queue is full."""
 
     wait_before_close: Microseconds = 5_000_000
     """After so long the link is closed instead."""
 
 
-class Congestion(Section, frozen=True):
+class CongestionSettings(Section, frozen=True):
     """What happens when a queue is full."""
 
-    drop: Drop = Drop()
-    block: Block = Block()
+    drop: DropSettings = DropSettings()
+    block: BlockSettings = BlockSettings()
 
 
-class Batching(Section, frozen=True):
+class BatchingSettings(Section, frozen=True):
     """Whether messages wait for others to share a batch, and how long."""
 
     enabled: Annotated[bool, UNUSED] = True
     time_limit: Milliseconds = 1
 
 
-class Allocation(Section, frozen=True):
+class AllocationSettings(Section, frozen=True):
     """When the memory of the queues is taken."""
 
     mode: Annotated[Literal["init", "lazy"], UNUSED] = "lazy"
 
 
-class Queue(Section, frozen=True):
+class QueueSettings(Section, frozen=True):
     """Messages on their way out."""
 
-    size: QueueSize = QueueSize()
-    congestion_control: Congestion = Congestion()
-    batching: Batching = Batching()
-    allocation: Allocation = Allocation()
+    size: QueueSizeSettings = QueueSizeSettings()
+    congestion_control: CongestionSettings = CongestionSettings()
+    batching: BatchingSettings = BatchingSettings()
+    allocation: AllocationSettings = AllocationSettings()
     max_backlog: Annotated[Size, Key(hidden=True)] = 1 << 25
     """Bytes that may wait for one link; a neighbour for which more wait is given up."""
 
 
-class Transmission(Section, frozen=True):
+class TransmissionSettings(Section, frozen=True):
     """What is sent over a link."""
 
     sequence_number_resolution: Literal["8bit", "16bit", "32bit"] = "32bit"
@@ -112,14 +112,14 @@ class Transmission(Section, frozen=True):
     keep_alive: Annotated[int, Meta(ge=1)] = 4
     """How many times in a lease to say that one is still there."""
     batch_size: U16 = 0xFFFF
-    queue: Queue = Queue()
+    queue: QueueSettings = QueueSettings()
     threads: Annotated[Size, UNUSED] = 1
     separate_finals: Annotated[bool, Key(hidden=True)] = False
     """Ours: whether each RESPONSE_FINAL goes in a FRAME of its own, as the specification draws it, and so in one more
     batch; eclipse-zenoh sends it behind the last RESPONSE, and takes both."""
 
 
-class Reception(Section, frozen=True):
+class ReceptionSettings(Section, frozen=True):
     """What is received over a link."""
 
     buffer_size: Annotated[Size, UNUSED] = 0xFFFF
@@ -127,7 +127,7 @@ class Reception(Section, frozen=True):
     """Larger messages are refused before any memory is reserved for them."""
 
 
-class Tls(Section, frozen=True):
+class TlsSettings(Section, frozen=True):
     """Certificates and keys, as files or as base64 text."""
 
     root_ca_certificate: Annotated[str | None, UNSET] = None
@@ -147,32 +147,32 @@ class Tls(Section, frozen=True):
     connect_certificate_base64: Annotated[str | None, SECRET] = None
 
 
-class Tcp(Section, frozen=True):
+class TcpSettings(Section, frozen=True):
     """Buffers of TCP sockets."""
 
     so_sndbuf: Annotated[Size | None, UNSET] = None
     so_rcvbuf: Annotated[Size | None, UNSET] = None
 
 
-class UnixPipe(Section, frozen=True):
+class UnixPipeSettings(Section, frozen=True):
     """Links over named pipes."""
 
     file_access_mask: Annotated[int | None, UNSET_REFUSED] = None
 
 
-class Links(Section, frozen=True):
+class LinkSettings(Section, frozen=True):
     """Links of every kind."""
 
     protocols: Annotated[tuple[str, ...] | None, UNSET] = None
     """Those that may be used; all if it is not set."""
-    tx: Transmission = Transmission()
-    rx: Reception = Reception()
-    tls: Tls = Tls()
-    tcp: Tcp = Tcp()
-    unixpipe: UnixPipe = UnixPipe()
+    tx: TransmissionSettings = TransmissionSettings()
+    rx: ReceptionSettings = ReceptionSettings()
+    tls: TlsSettings = TlsSettings()
+    tcp: TcpSettings = TcpSettings()
+    unixpipe: UnixPipeSettings = UnixPipeSettings()
 
 
-class SharedMemoryOptimization(Section, frozen=True):
+class SharedMemoryOptimizationSettings(Section, frozen=True):
     """Moving large messages through shared memory."""
 
     enabled: bool = True
@@ -181,15 +181,15 @@ class SharedMemoryOptimization(Section, frozen=True):
     messages: tuple[str, ...] = ("put", "query", "reply")
 
 
-class SharedMemory(Section, frozen=True):
+class SharedMemorySettings(Section, frozen=True):
     """Moving messages through shared memory."""
 
     enabled: Annotated[bool, Key(used=False, as_if=False)] = True
     mode: Annotated[Literal["init", "lazy"], UNUSED] = "lazy"
-    transport_optimization: Annotated[SharedMemoryOptimization, UNUSED] = SharedMemoryOptimization()
+    transport_optimization: Annotated[SharedMemoryOptimizationSettings, UNUSED] = SharedMemoryOptimizationSettings()
 
 
-class UserPassword(Section, frozen=True):
+class UserPasswordSettings(Section, frozen=True):
     """The name and password to log in with, and a file of those who may log in here."""
 
     user: Annotated[str | None, UNSET] = None
@@ -197,7 +197,7 @@ class UserPassword(Section, frozen=True):
     dictionary_file: Annotated[str | None, UNSET] = None
 
 
-class PublicKey(Section, frozen=True):
+class PublicKeySettings(Section, frozen=True):
     """Logging in with a key."""
 
     public_key_pem: Annotated[str | None, UNSET_REFUSED] = None
@@ -208,18 +208,18 @@ class PublicKey(Section, frozen=True):
     known_keys_file: Annotated[str | None, UNSET_REFUSED] = None
 
 
-class Auth(Section, frozen=True):
+class AuthSettings(Section, frozen=True):
     """Who may connect."""
 
-    usrpwd: UserPassword = UserPassword()
-    pubkey: PublicKey = PublicKey()
+    usrpwd: UserPasswordSettings = UserPasswordSettings()
+    pubkey: PublicKeySettings = PublicKeySettings()
 
 
-class Transport(Section, frozen=True):
+class TransportSettings(Section, frozen=True):
     """How nodes talk to each other."""
 
-    unicast: Unicast = Unicast()
-    multicast: MulticastTransport = MulticastTransport()
-    link: Links = Links()
-    shared_memory: SharedMemory = SharedMemory()
-    auth: Auth = Auth()
+    unicast: UnicastSettings = UnicastSettings()
+    multicast: MulticastTransportSettings = MulticastTransportSettings()
+    link: LinkSettings = LinkSettings()
+    shared_memory: SharedMemorySettings = SharedMemorySettings()
+    auth: AuthSettings = AuthSettings()

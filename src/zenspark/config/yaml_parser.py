@@ -41,7 +41,7 @@ def parse(text: str) -> Json:
     """The value of a YAML text; DocumentError if it is none."""
     check_length(text)
     try:
-        _Walk().over(text)
+        _EventCounter().over(text)
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         raise _error(error.problem_mark or error.context_mark, error.problem or "not YAML") from error
@@ -49,7 +49,7 @@ def parse(text: str) -> Json:
         raise DocumentError(1, 1, f"a character at position {error.position} that YAML does not allow") from error
 
 
-class _Walk:
+class _EventCounter:
     """Counts what a text stands for, without building it."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ class Aggregate(msgspec.Struct, eq=False):
     members: set[int] = msgspec.field(default_factory=set)
 
 
-class Aggregation:
+class DeclarationAggregation:
     """The aggregates for entities of one kind. Guarded by the node's lock."""
 
     def __init__(self, key_exprs: Iterable[str] = ()) -> None:

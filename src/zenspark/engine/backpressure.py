@@ -21,125 +21,125 @@ import time
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from zenspark.handlers.channel import Caller, Channel
-from zenspark.handlers.handler import Inlet
-from zenspark.net.io.driver import Pump
-from zenspark.net.io.writer import hurry
+from zenspark.handlers.channel import CallbackRunner, Channel
+from zenspark.handlers.handler import DeliverySink
+from zenspark.net.io.driver import LinkDriver
+from zenspark.net.io.writer import nonblocking
 from zenspark.net.node.node import Node
 from zenspark.router.face import Face
 
 logger = logging.getLogger("zenspark")
 
-Queue: TypeAlias = Channel | Caller
+BoundedSink: TypeAlias = Channel | CallbackRunner
 """The receivers that may be full."""
 
-STALLED = 1.0
+STALL_TIMEOUT_SECONDS = 1.0
 """Seconds in which nothing is taken, after which nobody waits for that any more."""
-OVERDRAFT = 64
+MAX_BACKLOG_FACTOR = 64
 """How many times what it has room for a receiver may hold where the alternative is that nothing goes on."""
-MAX_OVERDRAFT = 1 << 14
+MAX_EXCESS_ITEMS = 1 << 14
 """How many items more than it has room for a receiver may hold at most: a query that waits takes about 1 kB."""
-LOAN = 1 << 25
+READ_CREDIT_BYTES = 1 << 25
 """Bytes that are read at most from a link for somebody who is full."""
-LOOK_AGAIN = 0.01
+RECHECK_SECONDS = 0.01
 """Seconds between looks at whether anything was taken: only much room is announced."""
 
 
-class Room:
+class ReceiveBackpressure:
     """The room that the receivers of one session have."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._full: dict[Queue, set[Pump]] = {}
+        self._full: dict[BoundedSink, set[LinkDriver]] = {}
         """Who has no room, and the links that are not read for that."""
-        self._loans: dict[Queue, dict[Pump, int]] = {}
+        self._credits: dict[BoundedSink, dict[LinkDriver, int]] = {}
         """Who borrows, and how much each link had brought before."""
-        self._questions = 0
+        self._pending_queries = 0
         node.on_block = self._blocked
 
     # -- what comes from neighbours
 
-    def missing(self, inlet: Inlet[Any], face: Face, own_questions: int = 0) -> None:
-        """A receiver is full of what a neighbour said; `own_questions` are those whose replies it receives."""
+    def on_full(self, sink: DeliverySink[Any], face: Face, own_questions: int = 0) -> None:
+        """A receiver is full of what a neighbour said; `own_queries` are those whose replies it receives."""
         driver = self._node.driver(face)
-        if driver is None or not isinstance(inlet, Channel | Caller):
+        if driver is None or not isinstance(sink, Channel | CallbackRunner):
             return
-        if self._questions > own_questions and self._lends(inlet, driver):
+        if self._pending_queries > own_questions and self._grant_credit(sink, driver):
             return
-        self._full.setdefault(inlet, set()).add(driver)
-        driver.pause(inlet)
+        self._full.setdefault(sink, set()).add(driver)
+        driver.pause(sink)
 
-    def _lends(self, inlet: Queue, driver: Pump) -> bool:
+    def _grant_credit(self, sink: BoundedSink, driver: LinkDriver) -> bool:
         """Whether a link may be read although a receiver is full."""
-        before = self._loans.setdefault(inlet, {}).setdefault(driver, driver.received)
-        return not _is_overdrawn(inlet) and driver.received - before < LOAN
+        before = self._credits.setdefault(sink, {}).setdefault(driver, driver.received)
+        return not _is_over_backlog_limit(sink) and driver.received - before < READ_CREDIT_BYTES
 
-    def regained(self, inlet: Queue) -> None:
+    def on_drained(self, sink: BoundedSink) -> None:
         """A receiver has room again, or is gone."""
         with self._node.lock:
-            for driver in self._full.pop(inlet, ()):
-                driver.resume(inlet)
-            self._loans.pop(inlet, None)
-            inlet.is_stalled = False
+            for driver in self._full.pop(sink, ()):
+                driver.resume(sink)
+            self._credits.pop(sink, None)
+            sink.is_stalled = False
             self._node.wake()
 
-    def forget(self, inlet: Inlet[Any]) -> None:
+    def remove(self, sink: DeliverySink[Any]) -> None:
         """Nothing more is delivered there."""
-        if isinstance(inlet, Channel | Caller) and (inlet in self._full or inlet in self._loans):
-            self.regained(inlet)
+        if isinstance(sink, Channel | CallbackRunner) and (sink in self._full or sink in self._credits):
+            self.on_drained(sink)
 
-    def asked(self) -> None:
+    def query_started(self) -> None:
         """A question is in flight, or something else for which links must be read."""
-        self._questions += 1
-        for inlet, drivers in self._full.items():
-            for driver in [one for one in drivers if self._lends(inlet, one)]:
+        self._pending_queries += 1
+        for sink, drivers in self._full.items():
+            for driver in [one for one in drivers if self._grant_credit(sink, one)]:
                 drivers.discard(driver)
-                driver.resume(inlet)
+                driver.resume(sink)
 
-    def answered(self) -> None:
+    def query_finished(self) -> None:
         """It is over."""
-        self._questions -= 1
+        self._pending_queries -= 1
 
     def _blocked(self, waits: bool) -> None:
         """A callback begins or ends to wait for room on a link."""
         with self._node.lock:
             if waits:
-                self.asked()
+                self.query_started()
             else:
-                self.answered()
+                self.query_finished()
 
     # -- what this session says to itself
 
-    def refuses(self, inlet: Inlet[Any]) -> bool:
+    def should_drop(self, sink: DeliverySink[Any]) -> bool:
         """Whether a receiver is to get no more, because nobody takes what it has."""
-        return isinstance(inlet, Channel | Caller) and inlet.is_stalled and _is_overdrawn(inlet)
+        return isinstance(sink, Channel | CallbackRunner) and sink.is_stalled and _is_over_backlog_limit(sink)
 
-    def wait(self, inlets: Iterable[Inlet[Any]]) -> None:
+    def wait(self, sinks: Iterable[DeliverySink[Any]]) -> None:
         """Wait until each of these has got rid of something; never with the lock."""
-        is_busy = hurry.on or self._node.loop.is_current
-        for inlet in inlets:
-            if not isinstance(inlet, Channel | Caller) or inlet.is_stalled:
+        is_busy = nonblocking.on or self._node.loop.is_loop_internal
+        for sink in sinks:
+            if not isinstance(sink, Channel | CallbackRunner) or sink.is_stalled:
                 continue
-            if not (is_busy or inlet.is_received_here):
-                self._wait(inlet)
-            elif _is_overdrawn(inlet):
-                self._give_up(inlet)
+            if not (is_busy or sink.is_consumed_by_this_thread):
+                self._wait(sink)
+            elif _is_over_backlog_limit(sink):
+                self._mark_stalled(sink)
 
-    def _wait(self, inlet: Queue) -> None:
+    def _wait(self, sink: BoundedSink) -> None:
         # All may have been taken since it was full: then there is nothing left that could become less.
-        limit, deadline = max(inlet.backlog, inlet.capacity, 1), time.monotonic() + STALLED
-        while inlet.backlog >= limit and not self._node.is_closed:
-            self._node.wait(lambda: inlet.backlog < limit, LOOK_AGAIN)
-            if inlet.backlog >= limit and time.monotonic() > deadline:
-                self._give_up(inlet)
+        limit, deadline = max(sink.backlog, sink.capacity, 1), time.monotonic() + STALL_TIMEOUT_SECONDS
+        while sink.backlog >= limit and not self._node.is_closed:
+            self._node.wait(lambda: sink.backlog < limit, RECHECK_SECONDS)
+            if sink.backlog >= limit and time.monotonic() > deadline:
+                self._mark_stalled(sink)
                 return
 
-    def _give_up(self, inlet: Queue) -> None:
+    def _mark_stalled(self, sink: BoundedSink) -> None:
         """Wait for somebody no more, until they receive again."""
-        inlet.is_stalled = True
+        sink.is_stalled = True
         logger.warning("nobody receives what this session says to itself: it goes on, and drops what becomes too much")
 
 
-def _is_overdrawn(inlet: Queue) -> bool:
+def _is_over_backlog_limit(sink: BoundedSink) -> bool:
     """Whether it holds so much more than it has room for that nothing is a reason for more."""
-    return inlet.backlog >= min(inlet.capacity * OVERDRAFT, inlet.capacity + MAX_OVERDRAFT)
+    return sink.backlog >= min(sink.capacity * MAX_BACKLOG_FACTOR, sink.capacity + MAX_EXCESS_ITEMS)

@@ -13,8 +13,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.arrow.encode import QosRun, validate_batch, to_wire_rows, split_by_qos, fill_timestamps
-from zenspark.engine.publisher import PublishSettings, intercept_egress, encode_for, publish_targets
+from zenspark.arrow.encode import QosRun, fill_timestamps, split_by_qos, to_wire_rows, validate_batch
+from zenspark.engine.publisher import PublishSettings, encode_for, intercept_egress, publish_targets
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import RowError, UsageError
 from zenspark.handlers.handler import DeliverySink
@@ -50,9 +50,13 @@ class BatchPublisher:
     """Publishes record batches, under one key or under the keys they bring; some keys may be treated by themselves."""
 
     def __init__(
-        self, hub: SessionRuntime, publishing: PublishSettings, key_expr: KeyExpr | None = None, treat: SettingsOverride | None = None
+        self,
+        runtime: SessionRuntime,
+        publishing: PublishSettings,
+        key_expr: KeyExpr | None = None,
+        treat: SettingsOverride | None = None,
     ) -> None:
-        self._hub = hub
+        self._runtime = runtime
         self._publishing = publishing
         self._key_expr = key_expr
         self._treat = treat
@@ -67,12 +71,12 @@ class BatchPublisher:
 
     def _prepared(self, batch: pa.RecordBatch) -> list[BatchSlice]:
         """What a batch brings: everything that may be refused is refused here."""
-        zid = self._hub.node.identity.zid
+        zid = self._runtime.node.identity.zid
         exact = validate_batch(batch, zid)
         keys = self._keys(exact)
         stamps = self._publishing.stamps
-        if self._hub.stamps if stamps is None else stamps:
-            exact = fill_timestamps(exact, zid, self._hub.stamps_for)
+        if self._runtime.stamps if stamps is None else stamps:
+            exact = fill_timestamps(exact, zid, self._runtime.stamps_for)
         to_wire_rows(exact, WireExpr(0, keys[0]), encoding=self._publishing.encoding)
         treated = self._treated(keys)
         return [
@@ -106,7 +110,7 @@ class BatchPublisher:
 
     def _check_key(self, key: str, column: pa.Array) -> None:
         try:
-            if self._hub.key(key) != self._key_expr and self._key_expr is not None:
+            if self._runtime.key(key) != self._key_expr and self._key_expr is not None:
                 raise UsageError(f"this publisher publishes on {self._key_expr}")
         except UsageError as error:
             raise RowError(pc.index(column, key).as_py(), f"has the key {key!r}: {error}") from error
@@ -122,9 +126,9 @@ class BatchPublisher:
     def _wanted(self, keys: list[str]) -> dict[LinkDriver, TargetKeys]:
         """What is wanted behind each link."""
         found: dict[LinkDriver, TargetKeys] = {}
-        with self._hub.lock:
+        with self._runtime.lock:
             for key in keys:
-                for driver, expr, guard in publish_targets(self._hub, key, self._key_expr is not None):
+                for driver, expr, guard in publish_targets(self._runtime, key, self._key_expr is not None):
                     found.setdefault(driver, TargetKeys(guard)).exprs[key] = expr
         return found
 
@@ -139,21 +143,21 @@ class BatchPublisher:
         rows = to_wire_rows(outward, expr, qos, self._publishing.encoding)
         if wanted.guard is not None:
             return self._send_each(rows, run.reliable, driver, wanted.guard)
-        driver.put_rows(rows, run.qos, run.reliable)
+        driver.publish_rows(rows, run.qos, run.reliable)
         return int(rows.count) - int(rows.row)
 
     def _send_each(self, rows: Rows, reliable: bool, driver: LinkDriver, guard: Interceptor) -> int:
         """Row by row, where somebody decides about each."""
         dropped = 0
         for row in range(rows.count):
-            push = intercept_egress(self._hub, guard, rows.push(row), reliable)
+            push = intercept_egress(self._runtime, guard, rows.push(row), reliable)
             if push is not None:
                 dropped += not driver.put(encode_for(push, driver), None, push.qos, reliable)
         return dropped
 
     def _outward(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch with its keys as others know them."""
-        namespace = self._hub.namespace
+        namespace = self._runtime.namespace
         if not namespace.is_used:
             return batch
         outward = pa.array([namespace.outward(key) for key in batch.column("key").to_pylist()])
@@ -161,9 +165,9 @@ class BatchPublisher:
 
     def _deliver_here(self, run: QosRun, keys: list[str]) -> None:
         """To the subscribers of this very session, who get samples."""
-        subscriptions = self._hub.subscriptions
+        subscriptions = self._runtime.subscriptions
         full: list[DeliverySink[Sample]] = []
-        with self._hub.lock:
+        with self._runtime.lock:
             if not any(subscriptions.route(key, True) for key in keys):
                 return
             expr = WireExpr(0, keys[0]) if len(keys) == 1 else None
@@ -173,7 +177,7 @@ class BatchPublisher:
                 push = rows.push(row)
                 key_expr = key_exprs[push.wire_expr.suffix]
                 full = subscriptions.deliver(sample_from_body(push.body, key_expr, run.qos, run.reliable), True)
-        self._hub.room.wait(full)
+        self._runtime.backpressure.wait(full)
 
 
 def _select_keys(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:

@@ -13,27 +13,35 @@ from collections.abc import Iterable
 
 import msgspec
 
-from zenspark.config.settings import ByTarget, Connect, EndpointGroup, Gossip, Listen, Multicast, Settings
+from zenspark.config.settings import (
+    ConnectSettings,
+    EndpointGroup,
+    GossipSettings,
+    ListenSettings,
+    MulticastScoutingSettings,
+    Settings,
+    StrategyByTarget,
+)
 from zenspark.errors import LinkError, UsageError, ZError
 from zenspark.net.links.endpoint import TLS_OPTIONS, Endpoint
-from zenspark.net.node.autoconnect import Autoconnect, Discovery
-from zenspark.net.node.backoff import FOR_EVER, RetryPolicy
+from zenspark.net.node.autoconnect import AutoconnectPolicy, Discovery
+from zenspark.net.node.backoff import RETRY_FOREVER, RetryPolicy
 from zenspark.net.node.connector import Connector
-from zenspark.net.node.listener import Binder
+from zenspark.net.node.listener import ListenerRetry
 from zenspark.net.node.node import Node
 from zenspark.net.node.scouting import ScoutingSettings
 from zenspark.wire.values import Roles, WhatAmI
 
 logger = logging.getLogger("zenspark.api")
 
-HANDSHAKE = 2.0
+HANDSHAKE_GRACE_SECONDS = 2.0
 """Seconds more for those who have answered, but not said all they have to say at first: this machine may be busy."""
 
-SETTLING = 0.05
+SCOUT_SETTLE_SECONDS = 0.05
 """Seconds in which everybody who is near answers the same question: who publishes at once is heard by all of them."""
 
 
-class Reach:
+class Connectivity:
     """How one session is joined to the network."""
 
     def __init__(self, node: Node, settings: Settings) -> None:
@@ -43,7 +51,7 @@ class Reach:
         self._connectors: list[Connector] = []
         self._discovery = Discovery(node, self._endpoint, self._is_client)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Listen, connect and look for others; an error if that must succeed and does not."""
         self._listen()
         self._discover()
@@ -52,7 +60,9 @@ class Reach:
         else:
             self._connect_others()
             if self._settings.open.return_conditions.declares:
-                self._node.wait(lambda: self._node.is_told, max(self._settings.scouting.delay / 1000, HANDSHAKE))
+                self._node.wait(
+                    lambda: self._node.is_told, max(self._settings.scouting.delay / 1000, HANDSHAKE_GRACE_SECONDS)
+                )
 
     def end(self) -> None:
         """Connect to nobody any more; before the node is closed."""
@@ -80,13 +90,13 @@ class Reach:
 
     def _listen(self) -> None:
         for text in self._settings.listen.endpoints:
-            binder = Binder(self._node, self._endpoint(text), _policy(self._settings.listen))
+            binder = ListenerRetry(self._node, self._endpoint(text), _retry_policy(self._settings.listen))
             if binder.policy.exit_on_failure or binder.policy.timeout_ms == 0:
                 self._bind(binder)
             else:
                 binder.start()
 
-    def _bind(self, binder: Binder) -> None:
+    def _bind(self, binder: ListenerRetry) -> None:
         """Wait as long as it tries; an error if it gives up and that is not to be passed over."""
         try:
             binder.run()
@@ -118,14 +128,14 @@ class Reach:
         if settings.open.return_conditions.connect_scouted and self._connectors:
             wanted = self._connectors
             self._node.wait(lambda: all(one.is_open or one.is_over for one in wanted), settings.scouting.delay / 1000)
-            self._node.wait(lambda: not any(one.is_answered for one in wanted), HANDSHAKE)
+            self._node.wait(lambda: not any(one.is_answered for one in wanted), HANDSHAKE_GRACE_SECONDS)
         elif settings.open.return_conditions.connect_scouted and settings.scouting.multicast.enabled:
             self._await_found(settings.scouting.delay / 1000)
 
     def _await_found(self, delay: float) -> None:
         """Wait for the first who is found, then for those whose answers come right behind it."""
         if self._node.wait(lambda: bool(self._node.drivers), delay):
-            self._node.wait(lambda: False, SETTLING)
+            self._node.wait(lambda: False, SCOUT_SETTLE_SECONDS)
             self._node.wait(lambda: not self._discovery.is_trying, delay)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:
@@ -134,7 +144,7 @@ class Reach:
                 raise endpoint.error(
                     "is a multicast group, which belongs in listen/endpoints, not in connect/endpoints"
                 )
-        connector = Connector(self._node, endpoints, _policy(self._settings.connect))
+        connector = Connector(self._node, endpoints, _retry_policy(self._settings.connect))
         self._connectors.append(connector)
         connector.start()
         return connector
@@ -159,27 +169,29 @@ class Reach:
             self._discovery.scout(where, _autoconnect(multicast))
 
 
-def _policy(configured: Connect | Listen) -> RetryPolicy:
+def _retry_policy(configured: ConnectSettings | ListenSettings) -> RetryPolicy:
     return RetryPolicy(
         configured.retry.period_init_ms,
         configured.retry.period_max_ms,
         configured.retry.period_increase_factor,
-        max(configured.timeout_ms, FOR_EVER),
+        max(configured.timeout_ms, RETRY_FOREVER),
         configured.exit_on_failure,
     )
 
 
-def roles(names: Iterable[str]) -> Roles:
+def parse_roles(names: Iterable[str]) -> Roles:
     """The roles of a list of their names."""
     return Roles(sum({WhatAmI[name.upper()].bit for name in names}))
 
 
-def _autoconnect(found: Multicast | Gossip) -> Autoconnect:
+def _autoconnect(found: MulticastScoutingSettings | GossipSettings) -> AutoconnectPolicy:
     strategy = found.autoconnect_strategy
-    if not isinstance(strategy, ByTarget):
-        strategy = ByTarget(strategy, strategy)
+    if not isinstance(strategy, StrategyByTarget):
+        strategy = StrategyByTarget(strategy, strategy)
     greater = [("router", strategy.to_router), ("peer", strategy.to_peer)]
-    return Autoconnect(roles(found.autoconnect), roles(name for name, how in greater if how == "greater-zid"))
+    return AutoconnectPolicy(
+        parse_roles(found.autoconnect), parse_roles(name for name, how in greater if how == "greater-zid")
+    )
 
 
 def _locators(group: str | EndpointGroup) -> tuple[str, ...]:

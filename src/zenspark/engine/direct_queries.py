@@ -26,12 +26,12 @@ from zenspark.net.node import event_log
 from zenspark.net.node.node import Node
 from zenspark.router.face import Face, Region
 from zenspark.router.limits import is_key_expression
-from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT, query_timeout_seconds, make_timeout_response
+from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT, make_timeout_response, query_timeout_seconds
 from zenspark.transport.outbox import vle
 from zenspark.types.arguments import INFINITY
 from zenspark.types.enums import ConsolidationMode, Locality
 from zenspark.types.ids import EntityGlobalId
-from zenspark.types.sample import SampleHeader, Reply, Sample
+from zenspark.types.sample import Reply, Sample, SampleHeader
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 from zenspark.wire.codec import encode
@@ -153,7 +153,9 @@ class DirectReplyHandle:
 
     __slots__ = ("_direct", "_face", "_final_qos", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
 
-    def __init__(self, direct: DirectQueries, known: RequestTemplate, request: messages.Request, timeout: float) -> None:
+    def __init__(
+        self, direct: DirectQueries, known: RequestTemplate, request: messages.Request, timeout: float
+    ) -> None:
         self.key_expr = known.key_expr
         self._direct = direct
         self._face = known.face
@@ -163,7 +165,7 @@ class DirectReplyHandle:
         self._is_over = False
         self._timer = pump.loop.call_at(pump.loop.now() + timeout, self._expire)
 
-    def answer(
+    def send_reply(
         self,
         key: str,
         body: messages.Reply | messages.Err,
@@ -173,7 +175,7 @@ class DirectReplyHandle:
     ) -> None:
         """Send one response; one that may be dropped, and says so itself, is dropped if the link is full."""
         congestion = wire.Congestion.BLOCK if qos is None else qos.congestion
-        if congestion is not wire.Congestion.BLOCK and not self._pump.wait_for_room(congestion):
+        if congestion is not wire.Congestion.BLOCK and not self._pump.wait_until_drained(congestion):
             self._pump.drop(DropReason.CONGESTION)
             return
         with self._direct.lock:
@@ -181,7 +183,7 @@ class DirectReplyHandle:
                 return
             self._tell(key, body, responder, qos or self._qos, timestamp)
         self._write()
-        self._pump.wait_for_room(congestion)
+        self._pump.wait_until_drained(congestion)
 
     def _tell(
         self,
@@ -210,7 +212,7 @@ class DirectReplyHandle:
             self._pump.say(response, qos)
 
     def _write(self) -> None:
-        if not self._pump.loop.is_mine:  # the loop does so at the end of its turn
+        if not self._pump.loop.is_loop_thread:  # the loop does so at the end of its turn
             self._pump.flush()
 
     def finish(self) -> None:
@@ -243,12 +245,16 @@ class DirectQueries:
     """The questions of one session that go past the router. `is_offered` tells whether the session itself answers."""
 
     def __init__(
-        self, node: Node, room: ReceiveBackpressure, namespace: Namespace, is_offered: Callable[[str, wire.QueryTarget], bool]
+        self,
+        node: Node,
+        room: ReceiveBackpressure,
+        namespace: Namespace,
+        is_offered: Callable[[str, wire.QueryTarget], bool],
     ) -> None:
         self.lock = node.lock
         self.zid = node.identity.zid
         self._node = node
-        self._room = room
+        self._backpressure = room
         self._namespace = namespace
         self._is_offered = is_offered
         self._routes = node.router.routes
@@ -273,7 +279,9 @@ class DirectQueries:
         version = (self._routes.request_version, self.offers)
         if way is None or way.version != version or any(end.vocabulary != end.face.vocabulary for end in way.ends):
             ends = self._ends(question)
-            way = question.way = None if None in ends else DirectRoute(version, [end for end in ends if end is not None])
+            way = question.way = (
+                None if None in ends else DirectRoute(version, [end for end in ends if end is not None])
+            )
         return way
 
     def _ends(self, question: QueryRequest) -> list[DirectTarget | None]:
@@ -298,16 +306,16 @@ class DirectQueries:
         is_plain = face.egress is None and face.ingress is None and face.region is not Region.GROUP
         return self._node.driver(face) if is_plain else None
 
-    def ask(self, way: DirectRoute, question: QueryRequest, gathering: ReplyCollector) -> list[LinkDriver]:
+    def ask(self, way: DirectRoute, question: QueryRequest, collector: ReplyCollector) -> list[LinkDriver]:
         """Ask; the links to write to."""
         for end in way.ends:
             number = end.face.next_request_id()
             if number is None:
-                _reply_too_many_queries(end.face, question, gathering)
+                _reply_too_many_queries(end.face, question, collector)
                 continue
             asked = self._asked_of(end.face)
-            asked[number] = gathering, question.qos
-            gathering.at_end(partial(asked.pop, number, None))
+            asked[number] = collector, question.qos
+            collector.on_finish(partial(asked.pop, number, None))
             if event_log.is_enabled():
                 event_log.log_sent(end.face, question.request(number, end.face.express(str(question.key_expr))))
             end.pump.tell(end.header + vle(number) + end.rest, None, question.qos)
@@ -321,20 +329,20 @@ class DirectQueries:
             face.in_flight.append(asked)
         return asked
 
-    def takes(self, face: Face, message: messages.Response | messages.ResponseFinal) -> bool:
+    def try_handle(self, face: Face, message: messages.Response | messages.ResponseFinal) -> bool:
         """Whether a message answers such a question."""
         number = message.request_id
         found = self._asked[face].get(number) if face in self._asked else None
         if found is None:
             return False
-        gathering, qos = found
+        collector, qos = found
         if isinstance(message, messages.ResponseFinal):
             del self._asked[face][number]
-            gathering.source_done()
+            collector.source_finished()
             return True
         reply = self._reply(face, message, message.qos.of_response(qos))
-        if reply is not None and not gathering.add(reply):
-            self._room.missing(gathering.inlet, face, own_questions=1)
+        if reply is not None and not collector.add(reply):
+            self._backpressure.on_full(collector.sink, face, own_queries=1)
         return True
 
     def _reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:
@@ -355,8 +363,8 @@ class DirectQueries:
 
     def closed(self, face: Face) -> None:
         """A neighbour is gone: it will answer nothing, and wants no more answers."""
-        for gathering, _ in list(self._asked.pop(face, {}).values()):
-            gathering.source_done()
+        for collector, _ in list(self._asked.pop(face, {}).values()):
+            collector.source_finished()
         for served in self._serving.pop(face, ()):
             served.abandon()
 
@@ -375,7 +383,9 @@ class DirectQueries:
         if known is None or request.ts_stack is not None or request.budget or face.direct_queries >= self._max_queries:
             return None
         face.direct_queries += 1
-        served = DirectReplyHandle(self, known, request, query_timeout_seconds(request, self._timeout, self._max_timeout))
+        served = DirectReplyHandle(
+            self, known, request, query_timeout_seconds(request, self._timeout, self._max_timeout)
+        )
         self._serving.setdefault(face, set()).add(served)
         return served
 
@@ -397,7 +407,9 @@ class DirectQueries:
             expr = wire.WireExpr(0, key)
             response = messages.Response(request_id=0, wire_expr=expr, qos=qos, responder=responder, body=body)
             header, rest = _split_at_request_id(response)
-            last = self._spoken = ResponseTemplate(key, responder, qos, encoding, header, rest[:-1])  # the payload's length
+            last = self._spoken = ResponseTemplate(
+                key, responder, qos, encoding, header, rest[:-1]
+            )  # the payload's length
         return last
 
     def final(self, qos: wire.QoS) -> tuple[bytes, bytes]:
@@ -407,11 +419,11 @@ class DirectQueries:
         return self._final[1:]
 
 
-def _reply_too_many_queries(face: Face, question: QueryRequest, gathering: ReplyCollector) -> None:
+def _reply_too_many_queries(face: Face, question: QueryRequest, collector: ReplyCollector) -> None:
     """Answer a question in the place of a neighbour with no request id left: all are in flight."""
     error = messages.Err(payload=TOO_MANY_QUERIES_TEXT)
-    gathering.add(make_reply(str(question.key_expr), error, wire.EntityId(face.zid, 0), question.qos))
-    gathering.source_done()
+    collector.add(make_reply(str(question.key_expr), error, wire.EntityId(face.zid, 0), question.qos))
+    collector.source_finished()
 
 
 def _split_at_request_id(message: messages.NetworkMessage) -> tuple[bytes, bytes]:

@@ -16,8 +16,8 @@ from zenspark.wire import messages
 from zenspark.wire.declare import replace
 from zenspark.wire.values import WireExpr
 
-ADMIN = "@"
-ANYTHING = "**"
+ADMIN_SPACE_PREFIX = "@"
+DOUBLE_WILDCARD = "**"
 
 M = TypeVar("M", bound=messages.NetworkMessage)
 
@@ -44,7 +44,7 @@ class Namespace:
             return key
         rest = key.split("/")
         for chunk in self._chunks:
-            if rest and rest[0] == ANYTHING:
+            if rest and rest[0] == DOUBLE_WILDCARD:
                 break
             if not rest or not intersects(rest[0], chunk):
                 return None
@@ -72,7 +72,7 @@ def _is_error(message: messages.NetworkMessage) -> bool:
 
 
 def _is_admin(key: str) -> bool:
-    return key == ADMIN or key.startswith(f"{ADMIN}/")
+    return key == ADMIN_SPACE_PREFIX or key.startswith(f"{ADMIN_SPACE_PREFIX}/")
 
 
 def _with_key(message: M, change: Callable[[str], str | None]) -> M | None:

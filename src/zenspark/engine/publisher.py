@@ -49,7 +49,7 @@ class PublishSettings(msgspec.Struct, frozen=True):
 class CachedPublisher:
     """One key and its settings, ready to publish."""
 
-    _hub: SessionRuntime
+    _runtime: SessionRuntime
     _key_expr: KeyExpr
     _publishing: PublishSettings
     _is_declared: cython.bint
@@ -64,20 +64,22 @@ class CachedPublisher:
     _stamps: cython.bint
     _heads: list[tuple[LinkDriver, Outbox, bytes]]
 
-    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings, is_declared: bool = False) -> None:
-        self._hub = hub
+    def __init__(
+        self, runtime: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings, is_declared: bool = False
+    ) -> None:
+        self._runtime = runtime
         self._key_expr = key_expr
         self._publishing = publishing
         self._is_declared = is_declared
-        self._routes = hub.node.router.routes
-        self._subscriptions = hub.subscriptions
+        self._routes = runtime.node.router.routes
+        self._subscriptions = runtime.subscriptions
         self._seen_routes = self._seen_subscriptions = None  # the versions for which the following is so
         self._is_plain = False  # whether nobody here wants it, nobody else looks at it and no clock reading is added
         self._heads = []  # for each link with somebody who wants it
         self._priority = publishing.qos.priority
         self._express = publishing.qos.express
         self._reliable = publishing.reliable
-        self._stamps = hub.stamps if publishing.stamps is None else publishing.stamps
+        self._stamps = runtime.stamps if publishing.stamps is None else publishing.stamps
 
     def put(
         self,
@@ -129,12 +131,12 @@ class CachedPublisher:
     def _stamp(self, timestamp: Timestamp | None) -> wire.Timestamp | None:
         if timestamp is not None:
             return require_type(Timestamp, timestamp).to_wire()
-        return self._hub.stamp() if self._stamps else None
+        return self._runtime.stamp() if self._stamps else None
 
     def _look_again(self) -> None:
         """See who wants it: something has changed."""
-        self._hub.check()
-        node, publishing = self._hub.node, self._publishing
+        self._runtime.check()
+        node, publishing = self._runtime.node, self._publishing
         body = Put(encoding=publishing.encoding, payload=b"")
         with node.lock:
             self._seen_routes, self._seen_subscriptions = self._routes.version, self._subscriptions.version
@@ -157,48 +159,48 @@ class CachedPublisher:
         for driver, outbox, head in self._heads:
             answer = REFUSED if self._express else outbox.flow(self._priority, self._reliable, head, payload)
             if answer == FULL:
-                driver.write_full()
+                driver.write_full_batches()
             elif answer == REFUSED:
                 driver.put(head, payload, self._publishing.qos, self._reliable)
 
     def _targets(self) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
         if self._publishing.destination is Locality.SESSION_LOCAL:
             return []
-        return publish_targets(self._hub, str(self._key_expr), self._is_declared)
+        return publish_targets(self._runtime, str(self._key_expr), self._is_declared)
 
     def _is_wanted_here(self) -> bool:
         if self._publishing.destination is Locality.REMOTE:
             return False
-        with self._hub.lock:
+        with self._runtime.lock:
             return bool(self._subscriptions.route(str(self._key_expr), True))
 
     def _publish(self, body: Put | Del, instrumentation: TimestampInstrumentation | None) -> None:
         """The whole way: any message, to subscribers of this session and of others."""
-        node, qos = self._hub.node, self._publishing.qos
-        stack = self._hub.stack(instrumentation)
+        node, qos = self._runtime.node, self._publishing.qos
+        stack = self._runtime.stack(instrumentation)
         if self._is_wanted_here():
-            received = self._hub.stamped(stack, InterceptionPoint.RECEIVE)
+            received = self._runtime.stamped(stack, InterceptionPoint.RECEIVE)
             sample = sample_from_body(body, self._key_expr, qos, self._reliable, received)
             with node.lock:
                 full = self._subscriptions.deliver(sample, True)
-            self._hub.room.wait(full)
+            self._runtime.backpressure.wait(full)
         with node.lock:
             targets = self._targets()
-        stack = self._hub.stamped(stack, InterceptionPoint.ROUTE)
-        stamp = body.timestamp if self._hub.stamps_messages else None
+        stack = self._runtime.stamped(stack, InterceptionPoint.ROUTE)
+        stamp = body.timestamp if self._runtime.timestamp_extension else None
         for driver, expr, guard in targets:
             message = Push(wire_expr=expr, qos=qos, timestamp=stamp, ts_stack=stack, body=body)
-            push = intercept_egress(self._hub, guard, message, self._reliable)
+            push = intercept_egress(self._runtime, guard, message, self._reliable)
             if push is not None:
                 driver.put(encode_for(push, driver), None, push.qos, self._reliable)
 
 
-def intercept_egress(hub: SessionRuntime, guard: Interceptor | None, push: Push, reliable: bool) -> Push | None:
+def intercept_egress(runtime: SessionRuntime, guard: Interceptor | None, push: Push, reliable: bool) -> Push | None:
     """A publication as it may leave to a neighbour; None if it may not."""
     if guard is None:
         return push
-    with hub.lock:
-        return guard.admit(push, reliable, hub.node.loop.now())
+    with runtime.lock:
+        return guard.admit(push, reliable, runtime.node.loop.now())
 
 
 def encode_for(push: Push, driver: LinkDriver) -> bytes:
@@ -207,13 +209,15 @@ def encode_for(push: Push, driver: LinkDriver) -> bytes:
     return encode(push if qos is push.qos else replace(push, qos=qos))
 
 
-def publish_targets(hub: SessionRuntime, key: str, is_declared: bool) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
+def publish_targets(
+    runtime: SessionRuntime, key: str, is_declared: bool
+) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
     """The links with somebody who wants a key, how to say it there, and who decides what may be said there.
 
     Guarded by the node's lock. A declared key is worth a number of its own on each.
     """
-    node = hub.node
-    key = hub.namespace.outward(key)
+    node = runtime.node
+    key = runtime.namespace.outward(key)
     targets = []
     for face in node.router.routes.push(node.local_face, key):
         driver = node.driver(face)

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from zenspark.config.settings import PublicationRule, PublicationTreatment
-from zenspark.engine.publisher import Publishing
+from zenspark.config.settings import PublicationQos, PublicationRule
+from zenspark.engine.publisher import PublishSettings
 from zenspark.key import KeyExpr
 from zenspark.types.enums import CongestionControl, Locality, Priority, Reliability
 
 
-class Overrides:
+class QosOverrides:
     """The rules of one session."""
 
     def __init__(self, rules: Iterable[PublicationRule] = ()) -> None:
@@ -24,13 +24,13 @@ class Overrides:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def of(self, key_expr: KeyExpr, publishing: Publishing) -> Publishing:
+    def of(self, key_expr: KeyExpr, publishing: PublishSettings) -> PublishSettings:
         """How to publish on a key, given how the program would."""
         treatment = next((config for key, config in self._rules if key.includes(key_expr)), None)
-        return publishing if treatment is None else _treated(publishing, treatment)
+        return publishing if treatment is None else _apply_override(publishing, treatment)
 
 
-def _treated(publishing: Publishing, rule: PublicationTreatment) -> Publishing:
+def _apply_override(publishing: PublishSettings, rule: PublicationQos) -> PublishSettings:
     qos = publishing.qos
     if rule.priority is not None:
         qos = msgspec.structs.replace(qos, priority=Priority[rule.priority.upper()].to_wire())
@@ -43,10 +43,12 @@ def _treated(publishing: Publishing, rule: PublicationTreatment) -> Publishing:
         reliable = Reliability[rule.reliability.upper()] is Reliability.RELIABLE
     if rule.allowed_destination is not None:
         destination = Locality[rule.allowed_destination.upper()]
-    return Publishing(publishing.encoding, qos, reliable, destination, _fixed(rule), publishing.stamps)
+    return PublishSettings(
+        publishing.encoding, qos, reliable, destination, _overridden_columns(rule), publishing.stamps
+    )
 
 
-def _fixed(rule: PublicationTreatment) -> frozenset[str]:
+def _overridden_columns(rule: PublicationQos) -> frozenset[str]:
     said = {
         "priority": rule.priority,
         "congestion": rule.congestion_control,

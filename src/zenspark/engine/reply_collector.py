@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zenspark.handlers.handler import Inlet
+from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import ConsolidationMode
@@ -16,17 +16,17 @@ from zenspark.types.zbytes import ZBytes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
-TIMEOUT = ReplyError(ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
+TIMEOUT_ERROR = ReplyError(ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
 
 
-class Gathering:
+class ReplyCollector:
     """One query in flight. Guarded by the node's lock."""
 
     def __init__(
         self,
         key_expr: KeyExpr | None,
         mode: ConsolidationMode,
-        inlet: Inlet[Reply],
+        sink: DeliverySink[Reply],
         sources: int,
         budget: int = 0,
         follows_replies: bool = False,
@@ -36,7 +36,7 @@ class Gathering:
         self._mode = mode
         self._follows_replies = follows_replies
         """Whether a reply that prefers a mode is merged in that mode: the querier has asked with AUTO."""
-        self.inlet = inlet
+        self.sink = sink
         self._sources = sources
         """How many still have something to say: the network, and each queryable of this session."""
         self._budget = budget
@@ -46,7 +46,7 @@ class Gathering:
         self._on_end: list[Callable[[], object]] = []
         self.is_over = False
 
-    def at_end(self, work: Callable[[], object]) -> None:
+    def on_finish(self, work: Callable[[], object]) -> None:
         """Have something done when it ends; at once if it has."""
         if self.is_over:
             work()
@@ -67,7 +67,7 @@ class Gathering:
     def _take(self, reply: Reply) -> bool:
         sample = reply.ok
         if sample is None:
-            return self.inlet.push(reply)
+            return self.sink.push(reply)
         if self._key_expr is None or self._key_expr.intersects(sample.key_expr):
             return self._merge(reply, sample)
         return True
@@ -79,20 +79,20 @@ class Gathering:
             mode = reply.consolidation
         match mode:
             case ConsolidationMode.NONE:
-                return self.inlet.push(reply)
+                return self.sink.push(reply)
             case ConsolidationMode.MONOTONIC:
                 newest = self._newest.get(key)
                 if sample.timestamp is None or newest is None or not sample.timestamp < newest:
                     if sample.timestamp is not None:
                         self._newest[key] = sample.timestamp
-                    return self.inlet.push(reply)
+                    return self.sink.push(reply)
             case _:
                 held = self._held.get(key)
                 if held is None or held.ok is None or not _is_older(sample.timestamp, held.ok.timestamp):
                     self._held[key] = reply
         return True
 
-    def source_done(self) -> None:
+    def source_finished(self) -> None:
         """One that was asked has nothing more to say."""
         self._sources -= 1
         if not self._sources:
@@ -103,9 +103,9 @@ class Gathering:
         if self.is_over:
             return
         self.is_over = True
-        self.inlet.push_many(self._held.values())
+        self.sink.push_many(self._held.values())
         if error is not None:
-            self.inlet.push(Reply(error))
+            self.sink.push(Reply(error))
         self._close()
 
     def cancel(self) -> None:
@@ -116,13 +116,13 @@ class Gathering:
 
     def _close(self) -> None:
         self._held = {}
-        self.inlet.close()
+        self.sink.close()
         for work in self._on_end:
             work()
         self._on_end.clear()
 
 
-def reply_of(
+def make_reply(
     key: str,
     body: messages.Reply | messages.Err,
     responder: wire.EntityId | None,

@@ -5,7 +5,7 @@ and tells the router what the session declares and asks. All of it is guarded by
 callbacks, their queues) is only ever handed something here, never waited for, and never called with the lock.
 
 Nothing here refers to the objects users hold. So an object nobody holds any more goes at once, and what becomes of
-the entity behind it is for that object to decide: `live` has for each entity the function that ends it.
+the entity behind it is for that object to decide: `finalizers` has for each entity the function that ends it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from zenspark.key.match import includes, intersects
 from zenspark.key.tree import KeyTree
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.node.node import Neighbour, Node
-from zenspark.router.face import Face, DeclarationKind
+from zenspark.router.face import DeclarationKind, Face
 from zenspark.transport.receiver import PushRun
 from zenspark.types.arguments import INFINITY, require_type
 from zenspark.types.enums import ConsolidationMode, InterceptionPoint, Locality, SampleKind, WhatAmI
 from zenspark.types.ids import ZenohId
 from zenspark.types.network_info import ReplyError
-from zenspark.types.query import RequestHandle, Query
+from zenspark.types.query import Query, RequestHandle
 from zenspark.types.sample import Reply, sample_from_push, token_sample
 from zenspark.types.timestamp_stack import TimestampContext, TimestampInstrumentation
 from zenspark.wire import messages
@@ -54,7 +54,7 @@ class LocalQueryable(msgspec.Struct, eq=False, frozen=True):
     key_expr: KeyExpr
     complete: bool
     origin: Locality
-    inlet: DeliverySink[Query]
+    sink: DeliverySink[Query]
     entity: wire.EntityId
     """Who it is in the whole network."""
 
@@ -80,7 +80,7 @@ class RemoteDeclaration(msgspec.Struct, frozen=True):
 class MatchObserver(Protocol):
     """Somebody who wants to look again after a change."""
 
-    def look(self) -> None: ...
+    def on_match_change(self) -> None: ...
 
 
 M = TypeVar("M", messages.Push, messages.Request, messages.Response)
@@ -102,28 +102,28 @@ class SessionRuntime:
         self.namespace = Namespace(settings.namespace)
         self.stamps = settings.timestamping.enabled
         """Whether what this session publishes is stamped here."""
-        self.stamps_messages = settings.timestamping.extension
+        self.timestamp_extension = settings.timestamping.extension
         """Whether PUSH has the timestamp of its PUT or DEL as well."""
         self.is_over = False
         """Whether the session was closed."""
-        self.live: dict[int, Callable[[], None]] = {}
+        self.finalizers: dict[int, Callable[[], None]] = {}
         """How to end each entity there is, by its number."""
         self._stamp_maker = stamp_maker
         self._clock = node.clock
         self._ids = count(1)
         self._request_ids = count(1)
-        self.room = ReceiveBackpressure(node)
+        self.backpressure = ReceiveBackpressure(node)
         node.at_route = lambda stack: self.stamped(stack, InterceptionPoint.ROUTE)
-        self.subscriptions = Subscriptions(self.room, self.namespace)
+        self.subscriptions = Subscriptions(self.backpressure, self.namespace)
         self._subscriber_keys = DeclarationAggregation(settings.aggregation.subscribers)
         self._publisher_keys = DeclarationAggregation(settings.aggregation.publishers)
         self._queryables: KeyTree[dict[int, LocalQueryable]] = KeyTree()
         self._found: dict[tuple[str, wire.QueryTarget, bool], list[LocalQueryable]] = {}
         """What was found there since the last change."""
         self._direct = DirectQueries(
-            node, self.room, self.namespace, lambda key, target: bool(self._offers(key, target, True))
+            node, self.backpressure, self.namespace, lambda key, target: bool(self._offers(key, target, True))
         )
-        self._gatherings: dict[int, ReplyCollector] = {}
+        self._collectors: dict[int, ReplyCollector] = {}
         self._watching: dict[int, LocalInterest] = {}
         self._known: dict[tuple[DeclarationKind, int], RemoteDeclaration] = {}
         """What the router has told of: declarations, by kind and id."""
@@ -141,8 +141,8 @@ class SessionRuntime:
 
     def await_links(self) -> None:
         """Wait while a link is behind, before something is declared; never with the lock."""
-        behind = [pump for pump in self.node.pumps if pump.is_behind]
-        self.node.wait_for_room(behind, wire.Congestion.BLOCK)
+        behind = [pump for pump in self.node.pumps if pump.is_backlogged]
+        self.node.wait_until_drained(behind, wire.Congestion.BLOCK)
 
     def key(self, key_expr: KeyExpr | str) -> KeyExpr:
         """A key expression that this session uses; one that is over a limit is refused here, not on its way."""
@@ -152,13 +152,13 @@ class SessionRuntime:
             raise KeyLimitExceeded(str(key), *excess)
         return key
 
-    def later(self, work: Callable[[], object]) -> None:
+    def call_soon(self, work: Callable[[], object]) -> None:
         """Have something done in the loop; takes no lock, so it can be called by the garbage collector."""
         self.node.loop.call_soon(work)
 
     def finish(self, number: int) -> None:
         """End an entity; a second time does nothing."""
-        end = self.live.pop(number, None)
+        end = self.finalizers.pop(number, None)
         if end is not None:
             end()
 
@@ -166,14 +166,14 @@ class SessionRuntime:
         """The session is over: everything ends, and whoever waits for replies hears that there are no more."""
         self.is_over = True
         self.subscriptions.version += 1  # whoever still publishes looks again, and finds that it is over
-        for number in list(self.live):
+        for number in list(self.finalizers):
             self.finish(number)
-        for number in list(self._gatherings):
+        for number in list(self._collectors):
             self._end(number)
 
     def bind_handler(self, handler: object) -> BoundHandler:
         """Make a handler ready to receive."""
-        return bind_handler(handler, self.node.loop, self.room.regained)
+        return bind_handler(handler, self.node.loop, self.backpressure.on_drained)
 
     def next_id(self) -> int:
         """A number for an entity of this session."""
@@ -244,23 +244,23 @@ class SessionRuntime:
         push = self._received(push)
         face, reliable = self.node.speaker
         for full in self.subscriptions.deliver(sample_from_push(push, KeyExpr(push.wire_expr.suffix), reliable), False):
-            self.room.missing(full, face)
+            self.backpressure.on_full(full, face)
 
-    def takes(self, face: Face, message: messages.NetworkMessage) -> bool:
+    def try_handle(self, face: Face, message: messages.NetworkMessage) -> bool:
         if isinstance(message, (messages.Response, messages.ResponseFinal)):
-            return self._direct.takes(face, message)
+            return self._direct.try_handle(face, message)
         return isinstance(message, messages.Request) and self._takes_request(face, message)
 
     def _takes_request(self, face: Face, request: messages.Request) -> bool:
         served = self._direct.served(face, request)
         if served is None:
             return False
-        answering = RequestHandle(request, served.key_expr, served.answer, served.finish, self.later)
-        for full in self._hand_out(answering, self._offers(str(served.key_expr), request.target, False)):
-            self.room.missing(full, face)
+        handle = RequestHandle(request, served.key_expr, served.send_reply, served.finish, self.call_soon)
+        for full in self._hand_out(handle, self._offers(str(served.key_expr), request.target, False)):
+            self.backpressure.on_full(full, face)
         return True
 
-    def receive_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
+    def receive_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         self.subscriptions.deliver_pushes(face, pushes, keys)
 
     def opened(self, face: Face, neighbour: Neighbour) -> None:
@@ -297,12 +297,12 @@ class SessionRuntime:
                 if number is not None:
                     self.declare(messages.UndeclareSubscriber(id=number))
             self._changed(DeclarationKind.SUBSCRIBER)
-            self.room.forget(subscription.inlet)
-        subscription.inlet.close()
+            self.backpressure.remove(subscription.sink)
+        subscription.sink.close()
 
     # -- queryables
 
-    def offer(self, offered: LocalQueryable) -> None:
+    def add_queryable(self, offered: LocalQueryable) -> None:
         """A queryable is declared."""
         with self.lock:
             key = str(offered.key_expr)
@@ -321,7 +321,7 @@ class SessionRuntime:
         self._found.clear()
         self._direct.offers += 1
 
-    def withdraw(self, offered: LocalQueryable) -> None:
+    def remove_queryable(self, offered: LocalQueryable) -> None:
         """A queryable is gone."""
         with self.lock:
             key = str(offered.key_expr)
@@ -334,8 +334,8 @@ class SessionRuntime:
             if offered.origin is not Locality.SESSION_LOCAL:
                 self.declare(messages.UndeclareQueryable(id=offered.id))
             self._changed(DeclarationKind.QUERYABLE)
-            self.room.forget(offered.inlet)
-        offered.inlet.close()
+            self.backpressure.remove(offered.sink)
+        offered.sink.close()
 
     def _say(self, message: messages.NetworkMessage) -> list[LinkDriver]:
         """Tell the router something; the links it goes to."""
@@ -363,7 +363,7 @@ class SessionRuntime:
         return [one for one in found if one.origin is not unwanted and (one.complete or not only_complete)]
 
     def _on_request(self, request: messages.Request) -> None:
-        def answer(
+        def send_reply(
             key: str,
             body: messages.Reply | messages.Err,
             responder: wire.EntityId,
@@ -381,108 +381,112 @@ class SessionRuntime:
                     body=body,
                 )
             )
-            self.node.wait_for_room(links, wire.Congestion.BLOCK)
+            self.node.wait_until_drained(links, wire.Congestion.BLOCK)
 
         def finish() -> None:
             self._say(messages.ResponseFinal(request_id=request.request_id, qos=request.qos))
 
         key = request.wire_expr.suffix
-        answering = RequestHandle(request, KeyExpr(key), answer, finish, self.later)
+        handle = RequestHandle(request, KeyExpr(key), send_reply, finish, self.call_soon)
         face, _ = self.node.speaker
-        for full in self._hand_out(answering, self._offers(key, request.target, False)):
-            self.room.missing(full, face)
+        for full in self._hand_out(handle, self._offers(key, request.target, False)):
+            self.backpressure.on_full(full, face)
 
-    def _hand_out(self, answering: RequestHandle, offers: list[LocalQueryable]) -> list[DeliverySink[Query]]:
+    def _hand_out(self, handle: RequestHandle, offers: list[LocalQueryable]) -> list[DeliverySink[Query]]:
         """Hand a query to queryables; those who have no room for more."""
-        answering.begin(len(offers))
-        return [offered.inlet for offered in offers if not offered.inlet.push(Query(answering, offered.entity))]
+        handle.start(len(offers))
+        return [offered.sink for offered in offers if not offered.sink.push(Query(handle, offered.entity))]
 
     # -- queries of this session
 
-    def ask(self, question: QueryRequest, inlet: DeliverySink[Reply]) -> ReplyCollector:
+    def ask(self, question: QueryRequest, sink: DeliverySink[Reply]) -> ReplyCollector:
         """Ask, and hand the replies over as they are gathered."""
         full: list[DeliverySink[Query]] = []
         with self.lock:
             way = self._direct.way(question)
             if way is not None:
-                gathering, _ = self._gather(question, inlet, len(way.ends))
-                links = self._direct.ask(way, question, gathering)
+                collector, _ = self._gather(question, sink, len(way.ends))
+                links = self._direct.ask(way, question, collector)
                 if not links:
-                    gathering.finish()
+                    collector.finish()
             else:
-                gathering, links, full = self._ask(question, inlet)
-        if not self.node.loop.is_mine:
+                collector, links, full = self._ask(question, sink)
+        if not self.node.loop.is_loop_thread:
             for pump in links:
                 pump.flush()
-        self.room.wait(full)
-        if question.qos.congestion is wire.Congestion.BLOCK or any(pump.is_behind for pump in links):
-            self.node.wait_for_room(links, wire.Congestion.BLOCK)
-        return gathering
+        self.backpressure.wait(full)
+        if question.qos.congestion is wire.Congestion.BLOCK or any(pump.is_backlogged for pump in links):
+            self.node.wait_until_drained(links, wire.Congestion.BLOCK)
+        return collector
 
-    def _ask(self, question: QueryRequest, inlet: DeliverySink[Reply]) -> tuple[ReplyCollector, list[LinkDriver], list[DeliverySink[Query]]]:
+    def _ask(
+        self, question: QueryRequest, sink: DeliverySink[Reply]
+    ) -> tuple[ReplyCollector, list[LinkDriver], list[DeliverySink[Query]]]:
         """Ask the router and queryables of this session; the links it goes to, and who has no room for more."""
         key = str(question.key_expr)
         is_remote = question.destination is not Locality.SESSION_LOCAL
         offers = [] if question.destination is Locality.REMOTE else self._offers(key, question.target, True)
-        gathering, number = self._gather(question, inlet, is_remote + len(offers))
+        collector, number = self._gather(question, sink, is_remote + len(offers))
         request = question.request(number, wire.WireExpr(0, key))
-        full = self._ask_here(request, question, offers, gathering)
+        full = self._ask_here(request, question, offers, collector)
         links = self._say(request) if is_remote else []
         if not is_remote and not offers:
-            gathering.finish()
-        return gathering, links, full
+            collector.finish()
+        return collector, links, full
 
-    def _gather(self, question: QueryRequest, inlet: DeliverySink[Reply], sources: int) -> tuple[ReplyCollector, int]:
+    def _gather(self, question: QueryRequest, sink: DeliverySink[Reply], sources: int) -> tuple[ReplyCollector, int]:
         """Have replies gathered, from so many; with a number."""
         number = next(self._request_ids)
         key_expr = None if question.any_key else question.key_expr
         follows_replies = question.query.consolidation is wire.Consolidation.AUTO
-        gathering = ReplyCollector(key_expr, question.mode, inlet, sources, question.budget, follows_replies)
-        self._gatherings[number] = gathering
+        collector = ReplyCollector(key_expr, question.mode, sink, sources, question.budget, follows_replies)
+        self._collectors[number] = collector
         if question.timeout != INFINITY:
             due = self.node.loop.now() + question.timeout
-            gathering.at_end(self.node.loop.call_at(due, partial(self._end, number, TIMEOUT_ERROR)).cancel)
-        self.room.asked()
-        gathering.at_end(partial(self._forget, number, inlet))
-        return gathering, number
+            collector.on_finish(self.node.loop.call_at(due, partial(self._end, number, TIMEOUT_ERROR)).cancel)
+        self.backpressure.query_started()
+        collector.on_finish(partial(self._forget, number, sink))
+        return collector, number
 
-    def _await_replies(self, gathering: ReplyCollector) -> None:
+    def _await_replies(self, collector: ReplyCollector) -> None:
         """Have room made for replies until there are no more to come."""
-        self.room.asked()
-        gathering.at_end(self.room.answered)
-        gathering.at_end(partial(self.room.forget, gathering.inlet))
+        self.backpressure.query_started()
+        collector.on_finish(self.backpressure.query_finished)
+        collector.on_finish(partial(self.backpressure.remove, collector.sink))
 
-    def ask_tokens(self, key_expr: KeyExpr, timeout: float, inlet: DeliverySink[Reply]) -> ReplyCollector:
+    def ask_tokens(self, key_expr: KeyExpr, timeout: float, sink: DeliverySink[Reply]) -> ReplyCollector:
         """Ask for the tokens there are, and hand them over as replies."""
 
         def tell(change: SampleKind, key: str) -> None:
-            gathering.add(Reply(token_sample(change, key)))
+            collector.add(Reply(token_sample(change, key)))
 
         def give_up() -> None:
             with self.lock:
-                gathering.finish(TIMEOUT_ERROR)
+                collector.finish(TIMEOUT_ERROR)
 
         with self.lock:
             number = self.next_id()
-            gathering = ReplyCollector(key_expr, ConsolidationMode.NONE, inlet, 1)
-            watching = LocalInterest(number, DeclarationKind.TOKEN, key_expr, tell, gathering.source_done, is_future=False)
+            collector = ReplyCollector(key_expr, ConsolidationMode.NONE, sink, 1)
+            watching = LocalInterest(
+                number, DeclarationKind.TOKEN, key_expr, tell, collector.source_finished, is_future=False
+            )
             timer = self.node.loop.call_at(self.node.loop.now() + timeout, give_up)
-            gathering.at_end(timer.cancel)
-            gathering.at_end(lambda: self.unwatch(watching))
-            self.live[number] = gathering.finish
-            gathering.at_end(partial(self.finish, number))
-            self._await_replies(gathering)
-            self.watch(watching, wire.InterestMode.CURRENT)
-        return gathering
+            collector.on_finish(timer.cancel)
+            collector.on_finish(lambda: self.undeclare_interest(watching))
+            self.finalizers[number] = collector.finish
+            collector.on_finish(partial(self.finish, number))
+            self._await_replies(collector)
+            self.declare_interest(watching, wire.InterestMode.CURRENT)
+        return collector
 
     def _ask_here(
-        self, request: messages.Request, question: QueryRequest, offers: list[LocalQueryable], gathering: ReplyCollector
+        self, request: messages.Request, question: QueryRequest, offers: list[LocalQueryable], collector: ReplyCollector
     ) -> list[DeliverySink[Query]]:
         """Queryables of this very session; those who have no room for more."""
 
         request = self._received(request)
 
-        def answer(
+        def send_reply(
             key: str,
             body: messages.Reply | messages.Err,
             responder: wire.EntityId,
@@ -491,54 +495,54 @@ class SessionRuntime:
         ) -> None:
             stack = self.stamped(request.ts_stack, InterceptionPoint.SEND, InterceptionPoint.RECEIVE)
             with self.lock:
-                if self.room.refuses(gathering.inlet):
+                if self.backpressure.should_drop(collector.sink):
                     return
-                has_room = gathering.add(make_reply(key, body, responder, qos or request.qos, stack, timestamp))
+                has_room = collector.add(make_reply(key, body, responder, qos or request.qos, stack, timestamp))
             if not has_room:
-                self.room.wait([gathering.inlet])
+                self.backpressure.wait([collector.sink])
 
         def finish() -> None:
             with self.lock:
-                gathering.source_done()
+                collector.source_finished()
 
         full = []
         for offered in offers:
-            full += self._hand_out(RequestHandle(request, question.key_expr, answer, finish, self.later), [offered])
+            full += self._hand_out(RequestHandle(request, question.key_expr, send_reply, finish, self.call_soon), [offered])
         return full
 
     def _on_response(self, response: messages.Response) -> None:
-        gathering = self._gatherings.get(response.request_id)
-        if gathering is None:
+        collector = self._collectors.get(response.request_id)
+        if collector is None:
             return
         key = response.wire_expr.suffix  # of a REPLY: the router has dropped those on invalid keys
         reply = make_reply(key, response.body, response.responder, response.qos, response.ts_stack, response.timestamp)
-        if not gathering.add(reply):
+        if not collector.add(reply):
             face, _ = self.node.speaker
-            self.room.missing(gathering.inlet, face, own_questions=1)
+            self.backpressure.on_full(collector.sink, face, own_queries=1)
 
     def _on_response_final(self, number: int) -> None:
-        gathering = self._gatherings.get(number)
-        if gathering is not None:
-            gathering.source_done()
+        collector = self._collectors.get(number)
+        if collector is not None:
+            collector.source_finished()
 
-    def _forget(self, number: int, inlet: DeliverySink[Reply]) -> None:
-        self._gatherings.pop(number, None)
-        self.room.answered()
-        self.room.forget(inlet)
+    def _forget(self, number: int, sink: DeliverySink[Reply]) -> None:
+        self._collectors.pop(number, None)
+        self.backpressure.query_finished()
+        self.backpressure.remove(sink)
 
     def _end(self, number: int, error: ReplyError | None = None) -> None:
         with self.lock:
-            gathering = self._gatherings.get(number)
-            if gathering is not None:
-                gathering.finish(error)
+            collector = self._collectors.get(number)
+            if collector is not None:
+                collector.finish(error)
 
     # -- interests
 
     def _changed(self, kind: DeclarationKind) -> None:
         for looking in list(self.on_change[kind]):
-            looking.look()
+            looking.on_match_change()
 
-    def is_here(self, kind: DeclarationKind, key_expr: KeyExpr, only_complete: bool) -> bool:
+    def has_local_match(self, kind: DeclarationKind, key_expr: KeyExpr, only_complete: bool) -> bool:
         """Whether this session itself has something that matches."""
         key = str(key_expr)
         if kind is DeclarationKind.SUBSCRIBER:
@@ -546,7 +550,7 @@ class SessionRuntime:
         target = wire.QueryTarget.ALL_COMPLETE if only_complete else wire.QueryTarget.ALL
         return bool(self._offers(key, target, True))
 
-    def watch(self, watching: LocalInterest, mode: wire.InterestMode) -> None:
+    def declare_interest(self, watching: LocalInterest, mode: wire.InterestMode) -> None:
         """Ask to be told of declarations."""
         with self.lock:
             self._watching[watching.id] = watching
@@ -579,7 +583,7 @@ class SessionRuntime:
             return watching.id
         return self._publisher_keys.leave(watching.id, watching.key_expr)
 
-    def unwatch(self, watching: LocalInterest) -> None:
+    def undeclare_interest(self, watching: LocalInterest) -> None:
         """Stop being told."""
         with self.lock:
             if self._watching.pop(watching.id, None) is None:
@@ -615,7 +619,7 @@ class SessionRuntime:
             if watching.kind is kind and intersects(str(watching.key_expr), key):
                 watching.on_change(change, key)
 
-    def is_elsewhere(self, kind: DeclarationKind, key_expr: KeyExpr, only_complete: bool) -> bool:
+    def has_remote_match(self, kind: DeclarationKind, key_expr: KeyExpr, only_complete: bool) -> bool:
         """Whether somebody elsewhere has declared something that matches."""
         key = str(key_expr)
         matches = includes if only_complete else intersects

@@ -19,7 +19,7 @@ from zenspark.router.face import Face
 from zenspark.router.routing.template_cache import FaceTemplateCache
 from zenspark.transport.receiver import PushRun
 from zenspark.types.enums import Locality
-from zenspark.types.sample import SampleHeader, Sample, header_from_template, samples_from_rows
+from zenspark.types.sample import Sample, SampleHeader, header_from_template, samples_from_rows
 
 MAX_CACHED_ROUTES = 100_000
 """How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
@@ -29,7 +29,7 @@ MAX_CACHED_KEY_CHARACTERS = 1024
 
 @runtime_checkable
 class ColumnSink(Protocol):
-    """An inlet that wants no samples but the columns they would be made from."""
+    """An sink that wants no samples but the columns they would be made from."""
 
     def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
         """Deliver the rows whose shape has a key; whether there is room for more."""
@@ -41,9 +41,9 @@ class Subscription(msgspec.Struct, eq=False, frozen=True):
     id: int
     key_expr: KeyExpr
     origin: Locality
-    inlet: DeliverySink[Sample]
+    sink: DeliverySink[Sample]
     columns: ColumnSink | None = None
-    """The inlet, if it wants columns."""
+    """The sink, if it wants columns."""
 
 
 Route = tuple[Subscription, ...]
@@ -63,7 +63,7 @@ class Subscriptions:
         self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
         self._routes: dict[str, Route] = {}
         self._local_routes: dict[str, Route] = {}
-        self._room = room
+        self._backpressure = room
         self._namespace = namespace
         self._shared: dict[Route, Route] = {}
         """The routes there are, each once, so that equal ones are the same."""
@@ -119,8 +119,10 @@ class Subscriptions:
         """Hand over one sample; the receivers that are full. The route of a key that is not recurring is not kept."""
         key = str(sample.key_expr)
         route = self.route(key, is_local) if is_recurring else self._find(key, is_local)
-        inlets = [subscription.inlet for subscription in route]
-        return [inlet for inlet in inlets if not (is_local and self._room.refuses(inlet)) and not inlet.push(sample)]
+        sinks = [subscription.sink for subscription in route]
+        return [
+            sink for sink in sinks if not (is_local and self._backpressure.should_drop(sink)) and not sink.push(sample)
+        ]
 
     def deliver_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         """Hand over what a neighbour published; `keys` are those of the shapes that are for this session."""
@@ -153,18 +155,25 @@ class Subscriptions:
             if common is None:
                 known.grow(key)
                 shape = pushes.shape_at(index)
-                common = known[signature] = SampleTemplate(header_from_template(shape, KeyExpr(key)), shape.has_attachment)
+                common = known[signature] = SampleTemplate(
+                    header_from_template(shape, KeyExpr(key)), shape.has_attachment
+                )
             found.append(common)
         return found
 
     def _hand_over(
-        self, one: Subscription, face: Face, pushes: PushRun, keys: list[str | None], commons: list[SampleTemplate | None]
+        self,
+        one: Subscription,
+        face: Face,
+        pushes: PushRun,
+        keys: list[str | None],
+        commons: list[SampleTemplate | None],
     ) -> None:
         if one.columns is not None:
             has_room = one.columns.push_columns(pushes, keys, str(face.zid))
         else:
             heads = [None if common is None else common.head for common in commons]
             attached = any(common is not None and common.attached for common in commons)
-            has_room = one.inlet.push_many(samples_from_rows(pushes, heads, attached))
+            has_room = one.sink.push_many(samples_from_rows(pushes, heads, attached))
         if not has_room:
-            self._room.missing(one.inlet, face)
+            self._backpressure.on_full(one.sink, face)

@@ -13,7 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from zenspark.arrow.decode import INDEX, NTP64, SN, SharedValues, TemplateCache, RowChunk, ArenaPool, concat_chunks, chunk_from_rows
+from zenspark.arrow.decode import (
+    INDEX,
+    NTP64,
+    SN,
+    ArenaPool,
+    RowChunk,
+    SharedValues,
+    TemplateCache,
+    chunk_from_rows,
+    concat_chunks,
+)
 from zenspark.errors import UsageError
 from zenspark.handlers.channel import ChannelClosed, ReceiveTimeout, Resume
 from zenspark.handlers.handler import BoundHandler, Handler
@@ -24,13 +34,13 @@ from zenspark.wire.columns import Kind
 from zenspark.wire.values import EntityId, QoS
 
 MAX_QUEUED_CHUNKS = 64
-"""How many pieces may wait, each of them what one read brought, before the session is asked to pause."""
+"""How many chunks may wait, each of them what one read brought, before the session is asked to pause."""
 COALESCE_SECONDS = 0.001
-"""Seconds to sleep after waiting for a piece, so that there are several: being woken costs more than taking one."""
+"""Seconds to sleep after waiting for a chunk, so that there are several: being woken costs more than taking one."""
 MAX_BATCH_BYTES = 1 << 22
 """How much is put together at most: large payloads must not wait for `max_rows`, nor be copied in and out of cache."""
 ZERO_COPY_MIN_BYTES = 1 << 15
-"""Bytes of a piece from which on it is worth not to copy them once more."""
+"""Bytes of a chunk from which on it is worth not to copy them once more."""
 
 
 class ArrowBatches:
@@ -44,7 +54,7 @@ class ArrowBatches:
         self.max_rows = max_rows
         self.max_delay = max_delay
 
-    def attach(self, resume: Resume) -> BoundHandler:
+    def bind(self, resume: Resume) -> BoundHandler:
         """Makes it ready to receive."""
         channel = BatchChannel(self, resume)
         return BoundHandler(channel, channel)
@@ -53,53 +63,57 @@ class ArrowBatches:
 class BatchChannel(Handler[Any]):
     """A channel of record batches: users receive from it, the session delivers rows or samples into it."""
 
-    __slots__ = ("_memory", "_rests", "_shelf", "limits")
+    __slots__ = ("_memory", "_pool", "_rests", "limits")
 
     def __init__(self, limits: ArrowBatches, resume: Resume) -> None:
         super().__init__(MAX_QUEUED_CHUNKS, resume)
         self.limits = limits
         self._rests: deque[RowChunk] = deque()
-        """Of pieces that had more rows than were asked for."""
+        """Of chunks that had more rows than were asked for."""
         self._memory = TemplateCache()
-        self._shelf = ArenaPool()
+        self._pool = ArenaPool()
 
     # --- for users
 
     def recv(self, timeout: float | None = None) -> pa.RecordBatch:
         """The next rows, waited for; as many as have come within the delay."""
-        pieces = [self._rest() or super().recv(timeout)]
-        rows, size = pieces[0].num_rows, pieces[0].size
+        chunks = [self._rest() or super().recv(timeout)]
+        rows, size = chunks[0].num_rows, chunks[0].size
         deadline = time.monotonic() + self.limits.max_delay
         while rows < self.limits.max_rows and size < MAX_BATCH_BYTES:
-            piece = self._more(deadline)
-            if piece is None:
+            chunk = self._more(deadline)
+            if chunk is None:
                 break
-            if min(size, piece.size) >= ZERO_COPY_MIN_BYTES and piece.board and not pieces[-1].is_followed_by(piece):
-                self._rests.append(piece)  # with these it would have to be copied
+            if (
+                min(size, chunk.size) >= ZERO_COPY_MIN_BYTES
+                and chunk.arena
+                and not chunks[-1].is_contiguous_with(chunk)
+            ):
+                self._rests.append(chunk)  # with these it would have to be copied
                 break
-            pieces.append(piece)
-            rows += piece.num_rows
-            size += piece.size
-        return self.joined(pieces)
+            chunks.append(chunk)
+            rows += chunk.num_rows
+            size += chunk.size
+        return self.concat(chunks)
 
     def _more(self, deadline: float) -> RowChunk | None:
-        """The next piece if it comes in time."""
+        """The next chunk if it comes in time."""
         try:
-            piece: RowChunk | None = super().try_recv()
-            if piece is None:
+            chunk: RowChunk | None = super().try_recv()
+            if chunk is None:
                 left = deadline - time.monotonic()
-                piece = super().recv(max(left, 0.0))
+                chunk = super().recv(max(left, 0.0))
                 time.sleep(max(min(left, COALESCE_SECONDS), 0.0))
         except (ReceiveTimeout, ChannelClosed):
             return None
-        return piece
+        return chunk
 
     def try_recv(self) -> pa.RecordBatch | None:
         """The rows that are there, None if there are none yet."""
-        piece = self.try_piece()
-        return None if piece is None else self.joined([piece])
+        chunk = self.try_chunk()
+        return None if chunk is None else self.concat([chunk])
 
-    def try_piece(self) -> RowChunk | None:
+    def try_chunk(self) -> RowChunk | None:
         """What comes next, as large as it came; None if there is nothing yet."""
         return self._rest() or super().try_recv()
 
@@ -109,21 +123,21 @@ class BatchChannel(Handler[Any]):
         except IndexError:
             return None
 
-    def joined(self, pieces: list[RowChunk]) -> pa.RecordBatch:
+    def concat(self, chunks: list[RowChunk]) -> pa.RecordBatch:
         """Pieces as one record batch, up to the limit; what the last one has beyond it comes next."""
-        more = sum(piece.num_rows for piece in pieces) - self.limits.max_rows
+        more = sum(chunk.num_rows for chunk in chunks) - self.limits.max_rows
         if more <= 0:
-            return concat_chunks(pieces)
-        last, rest = pieces[-1].split(pieces[-1].num_rows - more)
+            return concat_chunks(chunks)
+        last, rest = chunks[-1].split(chunks[-1].num_rows - more)
         self._rests.append(rest)
-        return concat_chunks([*pieces[:-1], last])
+        return concat_chunks([*chunks[:-1], last])
 
     # --- for the session
 
     def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
         """Delivers the rows that have a key; whether there is room for more."""
-        piece = chunk_from_rows(pushes, keys, via, time.time_ns() // 1000, self._memory, self._shelf)
-        return super().push(piece) if piece.num_rows else True
+        chunk = chunk_from_rows(pushes, keys, via, time.time_ns() // 1000, self._memory, self._pool)
+        return super().push(chunk) if chunk.num_rows else True
 
     def push(self, item: Any) -> bool:  # noqa: ANN401 - a sample of this very session
         return self.push_many([item])
@@ -135,16 +149,16 @@ class BatchChannel(Handler[Any]):
 
 
 def chunk_from_samples(samples: Sequence[Sample], now_us: int) -> RowChunk:
-    """Samples one by one as a piece of a batch."""
-    commons = [_shared_values(sample) for sample in samples]
-    places = {common: place for place, common in enumerate(dict.fromkeys(commons))}
+    """Samples one by one as a chunk of a batch."""
+    shared = [_shared_values(sample) for sample in samples]
+    places = {values: place for place, values in enumerate(dict.fromkeys(shared))}
     attachments = [None if sample.attachment is None else sample.attachment.to_bytes() for sample in samples]
     stamps = [None if sample.timestamp is None else sample.timestamp.to_wire().ntp64 for sample in samples]
     sns = [None if sample.source_info is None else sample.source_info.source_sn for sample in samples]
     payloads = [sample.payload.to_bytes() if sample.kind is SampleKind.PUT else None for sample in samples]
     return RowChunk(
         tuple(places),
-        pa.array([places[common] for common in commons], INDEX),
+        pa.array([places[values] for values in shared], INDEX),
         pa.array(payloads, pa.binary()),
         pa.array(attachments, pa.binary()),
         pa.array(stamps, NTP64),

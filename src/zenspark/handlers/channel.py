@@ -27,18 +27,18 @@ from typing import Any, Protocol
 import cython
 
 from zenspark.errors import ZError
-from zenspark.net.loop.event_loop import current_loop, hand_over
-from zenspark.net.loop.executor import Lends
+from zenspark.net.loop.event_loop import current_loop, yield_leadership
+from zenspark.net.loop.executor import CallbackExecutor
 
 CALLBACK_CAPACITY: cython.Py_ssize_t = 1024
 """So many items may wait for a callback that takes its time before the session is asked to pause."""
-SLICE: cython.double = 0.005
+CALLBACK_TIME_SLICE_SECONDS: cython.double = 0.005
 """Seconds after which a function that is called again and again lets the loop turn."""
-SLOW: cython.double = 0.001
+SLOW_CALLBACK_SECONDS: cython.double = 0.001
 """Seconds that a call takes on the average with a function that keeps a thread of its own."""
-LINGER = 1.0
+IDLE_THREAD_SECONDS = 1.0
 """Seconds a thread stays with a function that took its time, in case it is called again."""
-LONGEST_SLEEP = 0.1 if sys.platform == "win32" else 1.0
+MAX_LOCK_WAIT_SECONDS = 0.1 if sys.platform == "win32" else 1.0
 """Seconds a lock sleeps before it is woken to look: there it does not notice Ctrl-C, elsewhere it misses one that
 comes just before it falls asleep."""
 
@@ -71,7 +71,7 @@ sets must have cleared the flag before pushing.
 """
 
 
-class Bell(Protocol):
+class WakeupLock(Protocol):
     """What a channel rings when there is something to take; free means that it rang. A lock is one."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
@@ -108,7 +108,7 @@ class Channel:
         self.is_stalled = False
         self._closed = False
 
-    def ring_with(self, bell: Bell) -> None:
+    def use_wakeup(self, bell: WakeupLock) -> None:
         """Takes another bell, before anything is pushed: for who waits elsewhere and takes with `try_recv`."""
         self._bell = bell
 
@@ -183,7 +183,7 @@ class Channel:
         return self._capacity
 
     @property
-    def is_received_here(self) -> bool:
+    def is_consumed_by_this_thread(self) -> bool:
         """Whether nobody but the calling thread can make room: anybody may receive from a channel."""
         return False
 
@@ -201,7 +201,7 @@ class Channel:
             self._ring()
         else:
             self._rings_soon = True
-            loop.call_asleep(self._ring_now)
+            loop.call_before_sleep(self._ring_now)
 
     def _ring_now(self) -> None:
         self._rings_soon = False
@@ -253,22 +253,22 @@ class Channel:
             except IndexError:
                 if closed:
                     raise ChannelClosed from None
-            hand_over()
+            yield_leadership()
             if deadline is None:
-                self._bell.acquire(timeout=LONGEST_SLEEP)
-            elif not self._bell.acquire(timeout=nap(deadline - monotonic())) and monotonic() >= deadline:
+                self._bell.acquire(timeout=MAX_LOCK_WAIT_SECONDS)
+            elif not self._bell.acquire(timeout=clamp_sleep(deadline - monotonic())) and monotonic() >= deadline:
                 assert timeout is not None
                 raise ReceiveTimeout(timeout)
 
 
-def nap(left: float) -> float:
+def clamp_sleep(left: float) -> float:
     """How long to sleep of the time that is left."""
     left = max(left, 0)
-    return left if LONGEST_SLEEP < 0 else min(left, LONGEST_SLEEP)
+    return left if MAX_LOCK_WAIT_SECONDS < 0 else min(left, MAX_LOCK_WAIT_SECONDS)
 
 
 @cython.cclass
-class Caller:
+class CallbackRunner:
     """Calls a function with every item, in order and one at a time, and another one once when no more will come.
 
     The loop's thread does that (see `net/loop/event_loop.py`). If the function takes its time, another thread becomes
@@ -277,7 +277,7 @@ class Caller:
 
     _function: Callable[[Any], object]
     _drop: Callable[[], object] | None
-    _loop: Lends
+    _loop: CallbackExecutor
     _resume: Resume
     _items: deque[Any]
     is_stalled = cython.declare(cython.bint, visibility="public")  # whether somebody waited for room in vain
@@ -292,7 +292,11 @@ class Caller:
     _dropped: cython.bint
 
     def __init__(
-        self, function: Callable[[Any], object], drop: Callable[[], object] | None, loop: Lends, resume: Resume
+        self,
+        function: Callable[[Any], object],
+        drop: Callable[[], object] | None,
+        loop: CallbackExecutor,
+        resume: Resume,
     ) -> None:
         self._function = function
         self._drop = drop
@@ -343,7 +347,7 @@ class Caller:
         return CALLBACK_CAPACITY
 
     @property
-    def is_received_here(self) -> bool:
+    def is_consumed_by_this_thread(self) -> bool:
         """Whether nobody but the calling thread can make room."""
         return self._runner == get_ident()
 
@@ -354,7 +358,7 @@ class Caller:
             begins: cython.bint = not self._is_running
             self._is_running = True
         if begins:
-            self._loop.lend_soon(self._run)
+            self._loop.run_callback_soon(self._run)
         elif self._lingers:
             self._ring()
 
@@ -370,7 +374,7 @@ class Caller:
         """As long as the loop itself calls, it brings nothing new before all are called; other threads might."""
         if len(self._items) < CALLBACK_CAPACITY or self._runner == get_ident():
             return True
-        if self._runner == 0 and self._loop.is_mine:
+        if self._runner == 0 and self._loop.is_loop_thread:
             return True
         self._is_paused = True
         if len(self._items) >= CALLBACK_CAPACITY:
@@ -384,7 +388,7 @@ class Caller:
         """Call until there is nothing left, or until the loop has to turn before it goes on."""
         self._runner = get_ident()
         while self._call_all():
-            if self._is_slow and not (self._closed or self._loop.is_mine):
+            if self._is_slow and not (self._closed or self._loop.is_loop_thread):
                 self._linger()
             with self._lock:
                 if not self._items:
@@ -395,7 +399,7 @@ class Caller:
                     break
         else:
             self._runner = 0
-            self._loop.lend_soon(self._run)
+            self._loop.run_callback_soon(self._run)
             return
         if ends:
             self._call_drop()
@@ -405,29 +409,29 @@ class Caller:
         """Wait a while for more: whoever took its time once may do so again."""
         self._lingers = True
         if not self._items:
-            self._bell.acquire(timeout=LINGER)
+            self._bell.acquire(timeout=IDLE_THREAD_SECONDS)
         self._lingers = False
 
     @cython.cfunc
     def _call_all(self) -> cython.bint:
         """Call with all items there are; False if the loop must turn before it goes on, or can do so itself again."""
         began: cython.double = monotonic()
-        until: cython.double = began + SLICE
+        until: cython.double = began + CALLBACK_TIME_SLICE_SECONDS
         calls: cython.int = 0
         items: deque[Any] = self._items
         while items:
             self._call(items.popleft())
             calls += 1
             if calls & 15 == 0 and monotonic() > until:
-                self._is_slow = monotonic() - began > calls * SLOW
-                if self._loop.is_mine or not self._is_slow:
+                self._is_slow = monotonic() - began > calls * SLOW_CALLBACK_SECONDS
+                if self._loop.is_loop_thread or not self._is_slow:
                     return False
-                until = monotonic() + SLICE
+                until = monotonic() + CALLBACK_TIME_SLICE_SECONDS
             if self._is_paused and len(items) <= CALLBACK_CAPACITY // 2:
                 self._is_paused = False
                 self._resume(self)
         if calls:
-            self._is_slow = monotonic() - began > calls * SLOW
+            self._is_slow = monotonic() - began > calls * SLOW_CALLBACK_SECONDS
         return True
 
     @cython.cfunc

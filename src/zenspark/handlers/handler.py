@@ -1,7 +1,7 @@
 """How users receive: by a callback, or by a channel they read from.
 
 Users name what they want: `FifoChannel(10)`, `RingChannel(10)`, a function, `Callback(function, drop)`. From that
-`attach` makes an `Inlet`, and the session delivers there; see `channel.py` for what is behind it.
+`bind_handler` makes an `DeliverySink`, and the session delivers there; see `channel.py` for what is behind it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime
 
 import msgspec
 
-from zenspark.handlers.channel import Caller, Channel, Resume
-from zenspark.net.loop.executor import Lends
+from zenspark.handlers.channel import CallbackRunner, Channel, Resume
+from zenspark.net.loop.executor import CallbackExecutor
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -35,7 +35,7 @@ class FifoChannel(Generic[T]):
     __slots__ = ("capacity",)
 
     def __init__(self, capacity: int) -> None:
-        self.capacity = _checked(capacity)
+        self.capacity = _validate_capacity(capacity)
 
 
 class RingChannel(Generic[T]):
@@ -44,7 +44,7 @@ class RingChannel(Generic[T]):
     __slots__ = ("capacity",)
 
     def __init__(self, capacity: int) -> None:
-        self.capacity = _checked(capacity)
+        self.capacity = _validate_capacity(capacity)
 
 
 class Callback(Generic[T]):
@@ -73,7 +73,7 @@ class Callback(Generic[T]):
 # --- where the session delivers -------------------------------------------------------------------
 
 
-class Inlet(Protocol[T_contra]):
+class DeliverySink(Protocol[T_contra]):
     """Where the session delivers; one thread at a time pushes, any thread may close."""
 
     def push(self, item: T_contra) -> bool:
@@ -86,22 +86,22 @@ class Inlet(Protocol[T_contra]):
         """Ends the delivery; what was pushed will still be received. Closing again does nothing."""
 
 
-class Attached(msgspec.Struct, frozen=True):
+class BoundHandler(msgspec.Struct, frozen=True):
     """A handler in use: where the session delivers, what the user holds, and whether it outlives that."""
 
-    inlet: Inlet[Any]
+    sink: DeliverySink[Any]
     handler: object
     background: bool = False
 
 
 @runtime_checkable
-class Attachable(Protocol):
+class BindableHandler(Protocol):
     """A kind of handler from elsewhere that makes itself ready."""
 
-    def attach(self, resume: Resume) -> Attached: ...
+    def bind_handler(self, resume: Resume) -> BoundHandler: ...
 
 
-def attach(handler: object, loop: Lends, resume: Resume) -> Attached:
+def bind_handler(handler: object, loop: CallbackExecutor, resume: Resume) -> BoundHandler:
     """Makes what the user named ready to receive: None, a channel, a callback, or a pair of a callback and an object.
 
     The object of such a pair is what the user gets back as the handler; the callback is expected to fill it.
@@ -113,24 +113,24 @@ def attach(handler: object, loop: Lends, resume: Resume) -> Attached:
             return _channel(handler.capacity, resume)
         case RingChannel():
             ring: Handler[Any] = Handler(sys.maxsize, resume, keep=handler.capacity)
-            return Attached(ring, ring)
-        case Attachable():
-            return handler.attach(resume)
+            return BoundHandler(ring, ring)
+        case BindableHandler():
+            return handler.bind(resume)
         case tuple() if len(handler) == 2 and callable(handler[0]):
-            return Attached(_caller(handler[0], loop, resume), handler[1])
+            return BoundHandler(_callback_runner(handler[0], loop, resume), handler[1])
         case _ if callable(handler):
-            return Attached(_caller(handler, loop, resume), None, background=True)
+            return BoundHandler(_callback_runner(handler, loop, resume), None, background=True)
     raise ValueError(f"expected a channel, a function or a pair of a function and an object, found {handler!r}")
 
 
-def _channel(capacity: int, resume: Resume) -> Attached:
+def _channel(capacity: int, resume: Resume) -> BoundHandler:
     channel: Handler[Any] = Handler(capacity, resume)
-    return Attached(channel, channel)
+    return BoundHandler(channel, channel)
 
 
-def _caller(callback: Callable[[Any], Any], loop: Lends, resume: Resume) -> Inlet[Any]:
+def _callback_runner(callback: Callable[[Any], Any], loop: CallbackExecutor, resume: Resume) -> DeliverySink[Any]:
     named = callback if isinstance(callback, Callback) else Callback(callback)
-    return Caller(named.callback, named.drop, loop, resume)
+    return CallbackRunner(named.callback, named.drop, loop, resume)
 
 
 class Handler(Channel, Generic[T]):
@@ -149,7 +149,7 @@ class Handler(Channel, Generic[T]):
         def push_many(self, items: Iterable[T]) -> bool: ...
 
 
-def _checked(capacity: int) -> int:
+def _validate_capacity(capacity: int) -> int:
     if not isinstance(capacity, int):
         raise TypeError(f"expected an int, found {type(capacity).__name__!r}")
     if capacity < 0:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.decode import Gathered, Piece, Value, alike, gathered, microseconds
+from zenspark.arrow.decode import ConcatenatedColumns, RowChunk, Value, constant_column, concat_columns, ntp64_to_microseconds
 
 PROBE = 8192
 """How many rows are looked at to tell whether a column has few values."""
@@ -43,7 +43,7 @@ def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
     found = {name: _shortest(array) for name, array in columns.items() if array.null_count < batch.num_rows}
     readings = columns.get("timestamp_ntp64")
     if "timestamp_ntp64" in found and readings is not None:
-        if microseconds(readings.view(pa.uint64())).equals(columns["timestamp"]):
+        if ntp64_to_microseconds(readings.view(pa.uint64())).equals(columns["timestamp"]):
             del found["timestamp"]
         else:
             found.setdefault("timestamp", _run(columns["timestamp"].type, None, batch.num_rows))
@@ -71,9 +71,9 @@ def _is_alike(array: pa.Array) -> bool:
     return not array.null_count and bool(pc.all(pc.equal(array, array[0])).as_py())
 
 
-def packed_pieces(pieces: Sequence[Piece]) -> pa.RecordBatch:
+def packed_pieces(pieces: Sequence[RowChunk]) -> pa.RecordBatch:
     """Rows as they came from the network, packed without ever being plain columns."""
-    rows = gathered(pieces)
+    rows = concat_columns(pieces)
     found = {name: _common(name, values, rows) for name, values in rows.values.items() if any_of(values)}
     found["payload"] = rows.payload
     found["attachment"] = rows.attachment
@@ -90,7 +90,7 @@ def any_of(values: tuple[Value, ...]) -> bool:
     return any(value is not None for value in values)
 
 
-def _common(name: str, values: tuple[Value, ...], rows: Gathered) -> pa.Array:
+def _common(name: str, values: tuple[Value, ...], rows: ConcatenatedColumns) -> pa.Array:
     """A column that has few values."""
     kind = SCHEMA.field(name).type
     distinct = len(set(values))
@@ -174,7 +174,7 @@ def unpacked(
     rows = batch.num_rows
     found = {name: _plain(array, texts) for name, array in zip(batch.schema.names, batch.columns, strict=True)}
     if "timestamp_ntp64" in found and "timestamp" not in found:
-        found["timestamp"] = microseconds(found["timestamp_ntp64"].view(pa.uint64()))
+        found["timestamp"] = ntp64_to_microseconds(found["timestamp_ntp64"].view(pa.uint64()))
     found["recorder"] = _alike(TEXT, recorder, rows, texts)
     found["offset"] = pc.add(_counted(rows), first)
     columns = [found[each.name] if each.name in found else _alike(each.type, None, rows, texts) for each in schema]
@@ -208,8 +208,8 @@ def _words(array: pa.DictionaryArray) -> pa.DictionaryArray:
 def _alike(kind: pa.DataType, value: Value, rows: int, texts: pa.DataType) -> pa.Array:
     """A column in which all rows have this value."""
     if kind != TEXT or texts == TEXT:
-        return alike(kind, value, rows)
-    index = alike(WORDS.index_type, None if value is None else 0, rows)
+        return constant_column(kind, value, rows)
+    index = constant_column(WORDS.index_type, None if value is None else 0, rows)
     return pa.DictionaryArray.from_arrays(index, pa.array([] if value is None else [value], TEXT))
 
 

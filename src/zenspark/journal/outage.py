@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from zenspark.arrow.decode import Piece
+from zenspark.arrow.decode import RowChunk
 from zenspark.errors import JournalError
 
 logger = logging.getLogger("zenspark.journal")
@@ -75,10 +75,10 @@ class Outage:
     def _wait_left(self, since: float, now: float) -> float:
         return RETRY_SECONDS if self._block_timeout is None else since + self._block_timeout - now
 
-    def discard(self, pieces: list[Piece], own: str) -> None:
+    def discard(self, pieces: list[RowChunk], own: str) -> None:
         """Count rows that are not recorded; those that no neighbour brought are this node's own."""
         for piece in pieces:
-            via = piece.commons[0].via or own  # the same for all: a piece is what one read brought
+            via = piece.shared[0].via or own  # the same for all: a piece is what one read brought
             self.dropped[via] = self.dropped.get(via, 0) + piece.num_rows
 
     def end(self, offset: int) -> None:

@@ -105,10 +105,10 @@ class Share(ArrowBatches):
         self.before = [str(key) for key in before]
         self.bell = bell
 
-    def attach(self, resume: Resume) -> BoundHandler:
+    def bind(self, resume: Resume) -> BoundHandler:
         """Makes it ready to receive."""
         channel = ShareChannel(self, resume)
-        channel.ring_with(self.bell)
+        channel.use_wakeup(self.bell)
         return BoundHandler(channel, channel)
 
 
@@ -350,7 +350,7 @@ class Recorder:
         """What any of the channels has; those that have ended are left out from then on."""
         for channel in list(self._channels):
             try:
-                piece = channel.try_piece()
+                piece = channel.try_chunk()
             except ChannelClosed:
                 self._channels = [one for one in self._channels if one is not channel]
                 continue

@@ -189,9 +189,9 @@ class Subscribers:
         found = self._matched.get(key)
         if found is None:
             asked = (DeclarationKind.SUBSCRIBER, KeyExpr(key), False)
-            hub = self._session._hub
+            hub = self._session._runtime
             with hub.lock:
-                found = self._matched[key] = hub.is_elsewhere(*asked) or hub.is_here(*asked)
+                found = self._matched[key] = hub.has_remote_match(*asked) or hub.has_local_match(*asked)
         return found
 
 

@@ -20,7 +20,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.arrow.decode import Piece, microseconds
+from zenspark.arrow.decode import RowChunk, ntp64_to_microseconds
 from zenspark.errors import JournalError, JournalFull, NoJournal, UsageError
 from zenspark.journal.block_codec import encoded, packed, packed_pieces
 from zenspark.journal.failures import write_errors
@@ -74,7 +74,7 @@ class JournalWriter:
             self._lock.release()
             raise
         self._batches: list[pa.RecordBatch] = []
-        self._pieces: list[Piece] = []
+        self._pieces: list[RowChunk] = []
         self._waiting = 0
         self._waiting_bytes = 0
         self._waiting_since = 0.0
@@ -143,13 +143,13 @@ class JournalWriter:
         self._check(batch.schema)
         return self._take(batch.num_rows, batch.nbytes, batches=[batch])
 
-    def append_pieces(self, pieces: Sequence[Piece]) -> int:
+    def append_pieces(self, pieces: Sequence[RowChunk]) -> int:
         """Append samples as a session received them, none of the pieces empty; as `append`, in a tenth of the time."""
         if self.manifest.rows != SAMPLES:
             raise UsageError(f"{self.path}: this journal is for {self.manifest.rows}, not for samples")
         return self._take(sum(one.num_rows for one in pieces), sum(one.size for one in pieces), pieces=pieces)
 
-    def _take(self, rows: int, size: int, batches: Sequence[pa.RecordBatch] = (), pieces: Sequence[Piece] = ()) -> int:
+    def _take(self, rows: int, size: int, batches: Sequence[pa.RecordBatch] = (), pieces: Sequence[RowChunk] = ()) -> int:
         if self._is_closed:
             raise UsageError(f"{self.path}: this writer was closed")
         is_other = (self._pieces and batches) or (self._batches and pieces)
@@ -380,4 +380,4 @@ def _stamped(rows: pa.RecordBatch) -> tuple[int, int]:
     if isinstance(readings, pa.RunEndEncodedArray):
         readings = readings.values
     found = pc.min_max(readings.view(pa.uint64()))
-    return _range(microseconds(pa.array([found["min"].as_py(), found["max"].as_py()], pa.uint64())))
+    return _range(ntp64_to_microseconds(pa.array([found["min"].as_py(), found["max"].as_py()], pa.uint64())))

@@ -41,7 +41,7 @@ class Storages:
         self._lake_at = lake_at
         self._policy = policy
         self._writers: list[JournalWriter] = []
-        node = session._hub.node.identity
+        node = session._runtime.node.identity
         self._root = f"@/{node.zid}/{node.whatami.text}/status/plugins/{PLUGIN}"
 
     def start(self) -> Self:

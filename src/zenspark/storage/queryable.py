@@ -25,8 +25,8 @@ from zenspark.storage.inputs import Sources, Tables
 from zenspark.storage.journal_tailer import Following
 from zenspark.storage.key_scope import Scope
 from zenspark.storage.latest_store import LIFESPAN, Newest
-from zenspark.types.arguments import decimal
-from zenspark.types.query import Query, reply_again
+from zenspark.types.arguments import parse_decimal
+from zenspark.types.query import Query, reply_stored
 from zenspark.types.time_range import TimeRange
 
 logger = logging.getLogger("zenspark.spark")
@@ -126,13 +126,13 @@ class Storage:
             for key in keys:
                 put = self.newest.find(key)
                 if put is not None:
-                    reply_again(query, KeyExpr(key), put)
+                    reply_stored(query, KeyExpr(key), put)
 
     def _answer_past(self, owner: int, query: Query) -> None:
         with query:
             try:
                 for key, body in self._history.samples(_asked(query), owner):
-                    reply_again(query, KeyExpr(key), body)
+                    reply_stored(query, KeyExpr(key), body)
             except ZError as error:
                 query.reply_err(str(error))
             except Exception:
@@ -142,7 +142,7 @@ class Storage:
 
 def _asked(query: Query) -> Asked:
     text = query.parameters.get("_limit")
-    limit = None if text is None else decimal(text)
+    limit = None if text is None else parse_decimal(text)
     if text is not None and not limit:
         raise UsageError(f"_limit: expected a number greater than 0, found {text!r}")
     times = TimeRange.parse(query.parameters.get("_time") or "", time.time())

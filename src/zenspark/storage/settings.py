@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from zenspark.config.config import Config
-from zenspark.config.schema import UNSET, ConfigError, Document, Json, Section, checked, resolved
+from zenspark.config.schema import UNSET, ConfigError, Document, Json, Section, validate_document, resolve
 from zenspark.errors import UsageError
 from zenspark.storage.key_scope import Scope
 from zenspark.storage.latest_store import LIFESPAN
@@ -105,7 +105,7 @@ def storages_of(config: Config) -> tuple[list[StorageSettings], Config]:
     plugins: Json = json.loads(config.get_json("plugins"))
     if not isinstance(plugins, dict) or PLUGIN not in plugins:
         return [], config
-    section = resolved(Plugin, checked(Plugin, _without_loading(plugins[PLUGIN]), PATH), "peer")
+    section = resolve(Plugin, validate_document(Plugin, _without_loading(plugins[PLUGIN]), PATH), "peer")
     volumes = {name: _volume(name, given) for name, given in section.volumes.items()}
     volumes.setdefault(BACKEND, Volume())
     found = [_storage(name, given, volumes) for name, given in section.storages.items()]
@@ -124,12 +124,12 @@ def _volume(name: str, given: Json) -> Volume:
     backend = given.get("backend", name) if isinstance(given, dict) else name
     if backend != BACKEND:
         raise ConfigError(path, f"a volume whose backend is {BACKEND}", repr(backend))
-    return resolved(Volume, checked(Volume, _without_loading(given), path), "peer")
+    return resolve(Volume, validate_document(Volume, _without_loading(given), path), "peer")
 
 
 def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSettings:
     path = f"{PATH}/storages/{name}"
-    section = resolved(StorageSection, checked(StorageSection, given, path), "peer")
+    section = resolve(StorageSection, validate_document(StorageSection, given, path), "peer")
     if section.key_expr is None:
         raise ConfigError(f"{path}/key_expr", "a key expression", "nothing")
     try:
@@ -171,13 +171,13 @@ def journal_of(lake: str | None, journal: str | None) -> Path | None:
 
 def _places(path: str, given: Json, volumes: dict[str, Volume]) -> tuple[Places, dict[str, Any]]:
     """Where a storage keeps what it has, its own word first, then that of its volume; and how its rows land."""
-    document: Document = {"id": given} if isinstance(given, str) else checked(VolumeUse, given or {}, path)
+    document: Document = {"id": given} if isinstance(given, str) else validate_document(VolumeUse, given or {}, path)
     name = document.get("id")
     if name is None:
         raise ConfigError(path, "the name of a volume", "nothing")
     if name not in volumes:
         raise ConfigError(path, f"one of the volumes {', '.join(sorted(volumes))}", repr(name))
-    own = resolved(VolumeUse, document, "peer")
+    own = resolve(VolumeUse, document, "peer")
     volume = volumes[name]
     journal = volume.journal if own.lake is None else None  # another lake has another journal
     places = Places(own.lake or volume.lake, own.journal or journal, own.record and volume.record)

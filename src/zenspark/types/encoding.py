@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from zenspark.types.wire_value import Wrapper
+from zenspark.types.wire_value import WireValue
 from zenspark.wire import values as wire
 
 _TO_CONSTANT = str.maketrans("/-+", "___")
 
 
-class Encoding(Wrapper[wire.Encoding]):
+class Encoding(WireValue[wire.Encoding]):
     """What a payload is: a type such as `text/plain`, and behind a `;` a schema that only the application understands.
 
     The well-known types below travel as one small number, any other as its text. An encoding equals its text and hashes

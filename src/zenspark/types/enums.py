@@ -14,7 +14,7 @@ import msgspec
 
 from zenspark.errors import UsageError
 from zenspark.key import SetIntersectionLevel
-from zenspark.types.arguments import expect
+from zenspark.types.arguments import require_type
 from zenspark.wire import values as wire
 
 __all__ = [
@@ -44,7 +44,7 @@ class ApiEnum(Enum):
         return int(self.value)
 
 
-class TravellingEnum(ApiEnum):
+class WireEnum(ApiEnum):
     """A closed set that messages carry."""
 
     @classmethod
@@ -53,7 +53,7 @@ class TravellingEnum(ApiEnum):
         return cls._value2member_map_[value]  # type: ignore[return-value]  # Enum types its table for any enumeration
 
 
-class CongestionControl(TravellingEnum):
+class CongestionControl(WireEnum):
     """What happens to a message that meets a full queue."""
 
     DROP = 0
@@ -68,7 +68,7 @@ class CongestionControl(TravellingEnum):
         return wire.Congestion(self.value)
 
 
-class Priority(TravellingEnum):
+class Priority(WireEnum):
     """Who goes first when not everything can go at once: the smaller the number, the sooner."""
 
     REAL_TIME = 1
@@ -119,7 +119,7 @@ class Locality(ApiEnum):
     DEFAULT = ANY
 
 
-class QueryTarget(TravellingEnum):
+class QueryTarget(WireEnum):
     """Which of the matching queryables a query is for."""
 
     BEST_MATCHING = 0
@@ -132,7 +132,7 @@ class QueryTarget(TravellingEnum):
         return wire.QueryTarget(self.value)
 
 
-class ConsolidationMode(TravellingEnum):
+class ConsolidationMode(WireEnum):
     """How several replies for one key become one."""
 
     AUTO = 0
@@ -175,7 +175,7 @@ class InterceptionPoint(ApiEnum):
         return 1 << int(self)
 
 
-class WhatAmI(TravellingEnum):
+class WhatAmI(WireEnum):
     """The role of a node; also made from its name, `WhatAmI("peer")`."""
 
     ROUTER = 1
@@ -234,7 +234,7 @@ class WhatAmIMatcher:
         """Serves whoever accepts all ways of saying it."""
         if isinstance(what, WhatAmIMatcher):
             return what
-        return cls(str(what) if isinstance(what, WhatAmI) else expect(str, what))
+        return cls(str(what) if isinstance(what, WhatAmI) else require_type(str, what))
 
     def router(self) -> Self:
         """Matches routers as well."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from zenspark.types.wire_value import Wrapper, describe
+from zenspark.types.wire_value import WireValue, rust_repr
 from zenspark.wire import values as wire
 
 EntityId: TypeAlias = int
 SourceSn: TypeAlias = int
 
 
-class ZenohId(Wrapper[wire.ZenohId]):
+class ZenohId(WireValue[wire.ZenohId]):
     """The id of a node in the whole network, as lower-case hexadecimal text."""
 
     __slots__ = ()
@@ -29,7 +29,7 @@ class ZenohId(Wrapper[wire.ZenohId]):
         return str(self._wire)
 
 
-class EntityGlobalId(Wrapper[wire.EntityId]):
+class EntityGlobalId(WireValue[wire.EntityId]):
     """One publisher, subscriber, queryable or session in the whole network."""
 
     __slots__ = ()
@@ -48,10 +48,10 @@ class EntityGlobalId(Wrapper[wire.EntityId]):
         return self._wire.eid
 
     def __repr__(self) -> str:
-        return describe(self, zid=self.zid, eid=self.eid)
+        return rust_repr(self, zid=self.zid, eid=self.eid)
 
 
-class SourceInfo(Wrapper[wire.SourceInfo]):
+class SourceInfo(WireValue[wire.SourceInfo]):
     """Who published a sample, and the how-manieth of theirs it is: enough to notice that one is missing."""
 
     __slots__ = ()
@@ -73,7 +73,7 @@ class SourceInfo(Wrapper[wire.SourceInfo]):
         return self._wire.sn
 
     def __repr__(self) -> str:
-        return describe(self, source_id=self.source_id, source_sn=self.source_sn)
+        return rust_repr(self, source_id=self.source_id, source_sn=self.source_sn)
 
 
 def _u32(value: int) -> int:

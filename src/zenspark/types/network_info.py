@@ -6,19 +6,19 @@ from typing import Any, Self
 
 import msgspec
 
-from zenspark.net.io.counters import Totals
+from zenspark.net.io.counters import NeighbourTotals
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import Reliability, SampleKind, WhatAmI
 from zenspark.types.ids import SourceInfo, ZenohId
 from zenspark.types.timestamp_stack import TimestampStack
 from zenspark.types.timestamps import Timestamp
-from zenspark.types.wire_value import Wrapper, describe, shown
+from zenspark.types.wire_value import WireValue, rust_repr, rust_repr_field
 from zenspark.types.zbytes import ZBytes
 from zenspark.wire import messages
 from zenspark.wire import values as wire
 
 
-class Hello(Wrapper[messages.Hello]):
+class Hello(WireValue[messages.Hello]):
     """A node that answered a scout, and where it can be reached."""
 
     __slots__ = ()
@@ -39,17 +39,17 @@ class Hello(Wrapper[messages.Hello]):
         return [locator.text for locator in self._wire.locators]
 
     def __repr__(self) -> str:
-        return describe(self, zid=self.zid, whatami=self.whatami, locators=self.locators)
+        return rust_repr(self, zid=self.zid, whatami=self.whatami, locators=self.locators)
 
 
-class Info(msgspec.Struct, frozen=True):
+class NetworkInfo(msgspec.Struct, frozen=True):
     """Something the session tells about its network; prints as eclipse-zenoh prints it."""
 
     def __repr__(self) -> str:
-        return describe(self, **msgspec.structs.asdict(self))
+        return rust_repr(self, **msgspec.structs.asdict(self))
 
 
-class Transport(Info, frozen=True):
+class Transport(NetworkInfo, frozen=True):
     """A session with another node, over one or more links."""
 
     zid: ZenohId
@@ -59,7 +59,7 @@ class Transport(Info, frozen=True):
     is_shm: bool = False
 
 
-class Link(Info, frozen=True):
+class Link(NetworkInfo, frozen=True):
     """One connection of a transport: between which addresses, and what it carries."""
 
     zid: ZenohId
@@ -83,25 +83,25 @@ class Link(Info, frozen=True):
         if self.priorities is not None:
             fields["priorities"] = f"Some({self.priorities})"
         if self.reliability is not None:
-            fields["reliability"] = f"Some({shown(self.reliability)})"
-        return describe(self, **fields)
+            fields["reliability"] = f"Some({rust_repr_field(self.reliability)})"
+        return rust_repr(self, **fields)
 
 
-class TransportEvent(Info, frozen=True):
+class TransportEvent(NetworkInfo, frozen=True):
     """A transport was opened (PUT) or closed (DELETE)."""
 
     kind: SampleKind
     transport: Transport
 
 
-class LinkEvent(Info, frozen=True):
+class LinkEvent(NetworkInfo, frozen=True):
     """A link was added (PUT) or removed (DELETE)."""
 
     kind: SampleKind
     link: Link
 
 
-class NeighbourEvent(Info, frozen=True):
+class NeighbourEvent(NetworkInfo, frozen=True):
     """A neighbour came (PUT) or went (DELETE): who, and over which link; not in eclipse-zenoh."""
 
     kind: SampleKind
@@ -109,7 +109,7 @@ class NeighbourEvent(Info, frozen=True):
     link: Link
 
 
-class Declaration(Info, frozen=True):
+class Declaration(NetworkInfo, frozen=True):
     """Something a node declared, as this one knows it; not in eclipse-zenoh."""
 
     kind: str
@@ -119,7 +119,7 @@ class Declaration(Info, frozen=True):
     whatami: WhatAmI
 
 
-class LinkCounters(Info, frozen=True):
+class LinkCounters(NetworkInfo, frozen=True):
     """What was exchanged with one neighbour since this session opened, over all its links; not in eclipse-zenoh.
 
     What a neighbour drops before sending leaves no trace here. The reasons in `lost` are `interrupted`,
@@ -138,7 +138,7 @@ class LinkCounters(Info, frozen=True):
     """By reason, messages that were to be sent to the neighbour and were not."""
 
     @classmethod
-    def from_totals(cls, totals: Totals) -> Self:
+    def from_totals(cls, totals: NeighbourTotals) -> Self:
         """The counters as a node keeps them."""
         return cls(
             ZenohId.from_wire(totals.zid),
@@ -148,7 +148,7 @@ class LinkCounters(Info, frozen=True):
         )
 
 
-class MatchingStatus(Info, frozen=True):
+class MatchingStatus(NetworkInfo, frozen=True):
     """Whether anybody listens to a publisher, or could answer a querier; true in an `if` when somebody does."""
 
     matching: bool
@@ -157,7 +157,7 @@ class MatchingStatus(Info, frozen=True):
         return self.matching
 
 
-class ReplyError(Info, frozen=True):
+class ReplyError(NetworkInfo, frozen=True):
     """What a queryable said instead of an answer."""
 
     payload: ZBytes
@@ -186,4 +186,4 @@ class ReplyError(Info, frozen=True):
         for name in ("source_info", "timestamp"):
             if fields[name] is None:  # prints as eclipse-zenoh's, which has none
                 del fields[name]
-        return describe(self, **fields)
+        return rust_repr(self, **fields)

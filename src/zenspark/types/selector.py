@@ -18,8 +18,8 @@ IntoParameters: TypeAlias = "Parameters | Mapping[str, str] | str"
 class Parameters:
     """The parameters of a query, by name; they can be changed, and `str` gives what will be sent."""
 
-    __slots__ = ("_text",)
-    _text: str
+    __slots__ = ("_require_str",)
+    _require_str: str
 
     def __init__(self, parameters: Mapping[str, str] | str | None = None) -> None:
         match parameters:
@@ -28,7 +28,7 @@ class Parameters:
             case str():
                 self._text = parameters.rstrip(";=|")
             case Mapping() if all(isinstance(text, str) for item in parameters.items() for text in item):
-                self._text = _joined(parameters.items())
+                self._text = _join_items(parameters.items())
             case _:
                 raise TypeError(f"expected a str, or a dict from str to str, found {parameters!r}")
 
@@ -49,7 +49,7 @@ class Parameters:
 
     def get(self, key: str, default: str | None = None) -> str | None:
         """The value of a name, empty if the name stands alone, or else the default."""
-        return next((value for name, value in self._items() if name == _text(key)), default)
+        return next((value for name, value in self._items() if name == _require_str(key)), default)
 
     def values(self, key: str) -> list[str]:
         """The values of a name that has several, separated by `|`; none if the name does not occur."""
@@ -59,13 +59,13 @@ class Parameters:
     def insert(self, key: str, value: str) -> str | None:
         """Gives a name a new value, at the end, and returns the one it had."""
         old = self.get(key)
-        self._replace([(key, _text(value))])
+        self._replace([(key, _require_str(value))])
         return old
 
     def remove(self, key: str) -> str | None:
         """Takes a name out and returns the value it had."""
         old = self.get(key)
-        self._text = _joined((name, value) for name, value in self._items() if name != key)
+        self._text = _join_items((name, value) for name, value in self._items() if name != key)
         return old
 
     def extend(self, parameters: IntoParameters) -> None:
@@ -85,7 +85,7 @@ class Parameters:
 
     def _replace(self, items: list[tuple[str, str]]) -> None:
         replaced = {name for name, _ in items}
-        self._text = _joined([item for item in self._items() if item[0] not in replaced] + items)
+        self._text = _join_items([item for item in self._items() if item[0] not in replaced] + items)
 
     def __bool__(self) -> bool:
         return not self.is_empty()
@@ -160,11 +160,11 @@ class Selector:
         return f"Selector({str(self)!r})"
 
 
-def _text(value: str) -> str:
+def _require_str(value: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected a str, found {type(value).__name__!r}")
     return value
 
 
-def _joined(items: Iterable[tuple[str, str]]) -> str:
+def _join_items(items: Iterable[tuple[str, str]]) -> str:
     return ";".join(f"{name}={value}" if value else name for name, value in items if name)

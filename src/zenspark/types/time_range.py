@@ -14,7 +14,7 @@ import msgspec
 
 from zenspark.clock import NANOS_PER_SECOND
 from zenspark.errors import UsageError
-from zenspark.types.timestamps import since_1970
+from zenspark.types.timestamps import parse_rfc3339_utc
 
 _RANGE = re.compile(r"([\[\]])(.*?)(\.\.|;)(.*)([\[\]])")
 _NOW = re.compile(r"now\((.*)\)")
@@ -41,8 +41,8 @@ class TimeRange(msgspec.Struct, frozen=True):
         if parts is None:
             raise UsageError(f"expected a range of time such as [now(-5s)..], found {text!r}")
         before, first, how, second, after = parts.groups()
-        start = _bound(first, now, -math.inf)
-        end = start + _duration(second) if how == ";" else _bound(second, now, math.inf)
+        start = _parse_bound(first, now, -math.inf)
+        end = start + _parse_duration(second) if how == ";" else _parse_bound(second, now, math.inf)
         return cls(start, end, before == "[", after == "]")
 
     def __contains__(self, time: float) -> bool:
@@ -50,30 +50,30 @@ class TimeRange(msgspec.Struct, frozen=True):
         return is_late_enough and (time <= self.end if self.has_end else time < self.end)
 
 
-def _bound(text: str, now: float, default: float) -> float:
+def _parse_bound(text: str, now: float, default: float) -> float:
     if not text:
         return default
     relative = _NOW.fullmatch(text)
     if relative is None:
-        return _unbounded(_seconds(text), default)
-    return now + (_duration(relative[1]) if relative[1] else 0.0)
+        return _drop_unreachable_bound(_parse_seconds(text), default)
+    return now + (_parse_duration(relative[1]) if relative[1] else 0.0)
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
-        seconds, nanoseconds = since_1970(text)
+        seconds, nanoseconds = parse_rfc3339_utc(text)
     except ValueError:
         raise UsageError(f"expected a time such as 2024-07-01T13:51:12.129693Z, found {text!r}") from None
     return seconds + nanoseconds / NANOS_PER_SECOND
 
 
-def _unbounded(seconds: float, default: float) -> float:
+def _drop_unreachable_bound(seconds: float, default: float) -> float:
     """A bound, or none where every timestamp is on its right side."""
     is_free = seconds < 0 if default < 0 else seconds >= NTP64_SECONDS
     return default if is_free else seconds
 
 
-def _duration(text: str) -> float:
+def _parse_duration(text: str) -> float:
     parts = _DURATION.fullmatch(text)
     if parts is None:
         raise UsageError(f"expected a duration such as 5s, found {text!r}")

@@ -10,11 +10,11 @@ from zenspark.errors import DecodeError, UsageError
 from zenspark.types.enums import InterceptionPoint, WhatAmI
 from zenspark.types.ids import ZenohId
 from zenspark.types.timestamps import Timestamp
-from zenspark.types.wire_value import Wrapper, describe
+from zenspark.types.wire_value import WireValue, rust_repr
 from zenspark.wire import values as wire
 from zenspark.wire.buffer import Reader
 
-_CUSTOM = 0x80
+_CUSTOM_FLAG = 0x80
 _POINTS = {point.bit: point for point in InterceptionPoint}
 
 
@@ -25,7 +25,7 @@ class TimestampContext(msgspec.Struct, frozen=True):
     whatami: WhatAmI
 
 
-class TimestampInstrumentation(Wrapper[int]):
+class TimestampInstrumentation(WireValue[int]):
     """At which points a message is to be stamped; made by `TimestampInstrumentationBuilder`."""
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class TimestampInstrumentation(Wrapper[int]):
         return bool(self._wire & point.bit)
 
     def __repr__(self) -> str:
-        return describe(self, conf_flags=self._wire)
+        return rust_repr(self, conf_flags=self._wire)
 
 
 class TimestampInstrumentationBuilder:
@@ -74,7 +74,7 @@ class TimestampInstrumentationBuilder:
         return TimestampInstrumentation.from_wire(self._flags)
 
 
-class TimestampStackRecord(Wrapper[wire.TimestampRecord]):
+class TimestampStackRecord(WireValue[wire.TimestampRecord]):
     """One reading: at which point, and the stamp or the bytes that an application's callback made."""
 
     __slots__ = ()
@@ -82,7 +82,7 @@ class TimestampStackRecord(Wrapper[wire.TimestampRecord]):
     @property
     def point(self) -> InterceptionPoint:
         """Where it was taken."""
-        flag = self._wire.flags & ~_CUSTOM
+        flag = self._wire.flags & ~_CUSTOM_FLAG
         if flag not in _POINTS:
             raise DecodeError("a point of 1, 2 or 4", 0, str(flag))  # other nodes wrote it, and nobody checked
         return _POINTS[flag]
@@ -90,7 +90,7 @@ class TimestampStackRecord(Wrapper[wire.TimestampRecord]):
     @property
     def is_custom(self) -> bool:
         """Whether a callback made it; `timestamp` then gives its bytes."""
-        return bool(self._wire.flags & _CUSTOM)
+        return bool(self._wire.flags & _CUSTOM_FLAG)
 
     def timestamp(self) -> Timestamp | bytes:
         """The reading."""
@@ -101,10 +101,10 @@ class TimestampStackRecord(Wrapper[wire.TimestampRecord]):
     def __repr__(self) -> str:
         reading = self.timestamp()
         shown = f"Custom({list(reading)})" if isinstance(reading, bytes) else f"UHLC({reading})"
-        return describe(self, point=self.point, timestamp=shown)
+        return rust_repr(self, point=self.point, timestamp=shown)
 
 
-class TimestampStack(Wrapper[wire.TimestampStack]):
+class TimestampStack(WireValue[wire.TimestampStack]):
     """All readings of one message, in the order they were taken."""
 
     __slots__ = ()
@@ -120,4 +120,4 @@ class TimestampStack(Wrapper[wire.TimestampStack]):
         return [TimestampStackRecord.from_wire(record) for record in self._wire.stack]
 
     def __repr__(self) -> str:
-        return describe(self, instrumentation=self.instrumentation, records=self.records)
+        return rust_repr(self, instrumentation=self.instrumentation, records=self.records)

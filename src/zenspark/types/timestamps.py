@@ -10,16 +10,16 @@ from typing import Self, TypeVar
 
 from zenspark.clock import NANOS_PER_SECOND, ns_from_ntp64, ntp64_from_ns
 from zenspark.errors import UsageError
-from zenspark.types.wire_value import Wrapper
+from zenspark.types.wire_value import WireValue
 from zenspark.wire import values as wire
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:)(\d\d)(?:\.(\d*))?Z", re.ASCII)
-_FULL_SECONDS = 1 << 32
+_NTP64_SECONDS = 1 << 32
 W = TypeVar("W")
 
 
-def since_1970(text: str) -> tuple[int, int]:
+def parse_rfc3339_utc(text: str) -> tuple[int, int]:
     """Seconds since 1970, and nanoseconds, of a time in RFC 3339 and UTC, written `Z`, of any year; or ValueError."""
     parts = _RFC3339.fullmatch(text)
     if parts is None or parts[2] > "60":
@@ -30,7 +30,7 @@ def since_1970(text: str) -> tuple[int, int]:
     return since.days * 86_400 + since.seconds, nanoseconds
 
 
-class Ordered(Wrapper[W]):
+class OrderedWireValue(WireValue[W]):
     """A value with an order among its own kind: that of the bytes `_order` gives."""
 
     __slots__ = ()
@@ -55,7 +55,7 @@ class Ordered(Wrapper[W]):
         return str(self)
 
 
-class NTP64(Ordered[int]):
+class NTP64(OrderedWireValue[int]):
     """A time since 1970: 32 bits of seconds and 32 bits of their fraction."""
 
     __slots__ = ()
@@ -63,7 +63,7 @@ class NTP64(Ordered[int]):
     def __init__(self, seconds: int, nanoseconds: int) -> None:
         if seconds < 0 or nanoseconds < 0:
             raise OverflowError(f"expected a time since 1970, found {seconds} s and {nanoseconds} ns")
-        object.__setattr__(self, "_wire", _checked(seconds * NANOS_PER_SECOND + nanoseconds))
+        object.__setattr__(self, "_wire", _ntp64_from_ns(seconds * NANOS_PER_SECOND + nanoseconds))
 
     def as_secs(self) -> int:
         """The whole seconds."""
@@ -71,7 +71,7 @@ class NTP64(Ordered[int]):
 
     def as_secs_f64(self) -> float:
         """The seconds with their fraction, to about a microsecond: not for comparing."""
-        return self.as_secs() + (self._wire & 0xFFFF_FFFF) / _FULL_SECONDS
+        return self.as_secs() + (self._wire & 0xFFFF_FFFF) / _NTP64_SECONDS
 
     def as_nanos(self) -> int:
         """The time in nanoseconds, rounded."""
@@ -94,7 +94,7 @@ class NTP64(Ordered[int]):
     def parse_rfc3339(cls, s: str) -> Self:
         """Reads such a text; only UTC, written `Z`, is accepted."""
         try:
-            return cls(*since_1970(s))
+            return cls(*parse_rfc3339_utc(s))
         except (ValueError, OverflowError) as error:
             raise UsageError(
                 f"expected a time between 1970 and 2106 such as 2024-07-01T13:51:12.129693Z, found {s!r}"
@@ -107,7 +107,7 @@ class NTP64(Ordered[int]):
         return str(self._wire)
 
 
-class TimestampId(Ordered[wire.ZenohId]):
+class TimestampId(OrderedWireValue[wire.ZenohId]):
     """Whose clock it was: 1 to 16 bytes, usually the id of the node."""
 
     __slots__ = ()
@@ -131,7 +131,7 @@ class TimestampId(Ordered[wire.ZenohId]):
         return str(self._wire)
 
 
-class Timestamp(Ordered[wire.Timestamp]):
+class Timestamp(OrderedWireValue[wire.Timestamp]):
     """When a sample was made and by whose clock, so that no two samples have the same.
 
     As text it is `7386664595088445305/33`; the form with a readable time loses precision.
@@ -141,7 +141,7 @@ class Timestamp(Ordered[wire.Timestamp]):
 
     def __init__(self, time: datetime | NTP64, id: bytes | bytearray | TimestampId) -> None:
         if isinstance(time, datetime):
-            time = NTP64.from_wire(_ntp64_of(time))
+            time = NTP64.from_wire(_ntp64_from_datetime(time))
         if not isinstance(time, NTP64):
             raise TypeError(f"expected a datetime or an NTP64, found {type(time).__name__!r}")
         by = id if isinstance(id, TimestampId) else TimestampId(id)
@@ -186,15 +186,15 @@ class Timestamp(Ordered[wire.Timestamp]):
         return str(self._wire)
 
 
-def _ntp64_of(time: datetime) -> int:
+def _ntp64_from_datetime(time: datetime) -> int:
     since = time - EPOCH
     if since < timedelta(0):
         raise ValueError(f"expected a time since 1970, found {time}")
-    return _checked((since.days * 86_400 + since.seconds) * NANOS_PER_SECOND + since.microseconds * 1000)
+    return _ntp64_from_ns((since.days * 86_400 + since.seconds) * NANOS_PER_SECOND + since.microseconds * 1000)
 
 
-def _checked(nanoseconds: int) -> int:
+def _ntp64_from_ns(nanoseconds: int) -> int:
     """The NTP64 of nanoseconds since 1970, if its 32 bits of seconds can hold them."""
-    if nanoseconds >= _FULL_SECONDS * NANOS_PER_SECOND:
+    if nanoseconds >= _NTP64_SECONDS * NANOS_PER_SECOND:
         raise OverflowError(f"{nanoseconds} ns since 1970 are after 2106, where this format ends")
     return ntp64_from_ns(nanoseconds)

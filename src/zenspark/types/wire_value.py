@@ -13,7 +13,7 @@ from typing import Generic, NoReturn, Self, TypeVar
 W = TypeVar("W")
 
 
-class Wrapper(Generic[W]):
+class WireValue(Generic[W]):
     """A value that never changes, and compares, hashes and pickles by the wire value inside."""
 
     __slots__ = ("_wire",)
@@ -46,17 +46,17 @@ class Wrapper(Generic[W]):
         return type(self).from_wire, (self._wire,)
 
 
-def describe(value: object, **fields: object) -> str:
+def rust_repr(value: object, **fields: object) -> str:
     """Spells a value the way eclipse-zenoh prints it, which logs and scripts expect: `Name { field: value }`."""
-    return f"{type(value).__name__} {{ {', '.join(f'{name}: {shown(field)}' for name, field in fields.items())} }}"
+    return f"{type(value).__name__} {{ {', '.join(f'{name}: {rust_repr_field(field)}' for name, field in fields.items())} }}"
 
 
-def shown(field: object) -> str:
+def rust_repr_field(field: object) -> str:
     """Spells one field of such a value."""
     if isinstance(field, bool):
         return str(field).lower()
     if isinstance(field, Enum):
         return field.name.title().replace("_", "")
     if isinstance(field, list):
-        return f"[{', '.join(shown(item) for item in field)}]"
+        return f"[{', '.join(rust_repr_field(item) for item in field)}]"
     return str(field)

@@ -24,7 +24,7 @@ if cython.compiled:  # pragma: no cover
 IntoZBytes: TypeAlias = Any
 """Bytes, a str, a ZBytes or any other buffer: the last has no type before Python 3.12."""
 
-SHOWN = 32
+MAX_REPR_BYTES = 32
 """So many bytes `repr` shows: a log line must not grow with the payload."""
 
 
@@ -46,7 +46,7 @@ class ZBytes:
         if type(obj) is bytes:
             self._data = obj
         else:
-            self._data = b"" if obj is None else _copied(obj)
+            self._data = b"" if obj is None else _copy_bytes(obj)
 
     @staticmethod
     def of(obj: IntoZBytes) -> ZBytes:
@@ -54,7 +54,7 @@ class ZBytes:
         if type(obj) is ZBytes:
             return obj
         if obj is None:
-            raise _refused(obj)
+            raise _type_error(obj)
         return ZBytes(obj)
 
     def to_bytes(self) -> bytes:
@@ -77,7 +77,11 @@ class ZBytes:
 
     def __repr__(self) -> str:
         size = len(self._data)
-        return f"ZBytes({self._data!r})" if size <= SHOWN else f"ZBytes({self._data[:SHOWN]!r}... {size} bytes)"
+        return (
+            f"ZBytes({self._data!r})"
+            if size <= MAX_REPR_BYTES
+            else f"ZBytes({self._data[:MAX_REPR_BYTES]!r}... {size} bytes)"
+        )
 
     def __len__(self) -> int:
         return len(self._data)
@@ -123,7 +127,7 @@ class ZBytes:
         return memoryview(self._data)
 
 
-def buffer_of(obj: IntoZBytes) -> bytes | memoryview:
+def as_buffer(obj: IntoZBytes) -> bytes | memoryview:
     """The memory of anything that can be a payload, for writing it before the call returns: a buffer is not copied."""
     if type(obj) is bytes:
         return obj
@@ -132,10 +136,10 @@ def buffer_of(obj: IntoZBytes) -> bytes | memoryview:
     try:
         return memoryview(obj).cast("B")
     except TypeError:  # no buffer, or one with gaps
-        return _copied(obj)
+        return _copy_bytes(obj)
 
 
-def _copied(obj: IntoZBytes) -> bytes:
+def _copy_bytes(obj: IntoZBytes) -> bytes:
     if isinstance(obj, str):
         return obj.encode()
     if type(obj) is ZBytes:
@@ -143,8 +147,8 @@ def _copied(obj: IntoZBytes) -> bytes:
     try:
         return memoryview(obj).tobytes()
     except TypeError:
-        raise _refused(obj) from None
+        raise _type_error(obj) from None
 
 
-def _refused(obj: IntoZBytes) -> TypeError:
+def _type_error(obj: IntoZBytes) -> TypeError:
     return TypeError(f"expected bytes, a str or another buffer, found {type(obj).__name__!r}")

@@ -31,25 +31,25 @@ from zenspark.router.interceptors.rules import Action
 from zenspark.types.enums import SampleKind
 from zenspark.types.sample import Reply, Sample
 from zenspark.types.selector import Selector
-from zenspark.web.documents import JSON, array_of, document_of, media_type, written
-from zenspark.web.settings import EVERYWHERE, Address
+from zenspark.web.documents import JSON, encode_replies, sample_document, media_type, encode_json
+from zenspark.web.settings import ANY_ADDRESS, Address
 
 logger = logging.getLogger("zenspark.web")
 
-BODY_LIMIT = 64 << 20
-IDLE = 60.0
+MAX_BODY_BYTES = 64 << 20
+IDLE_TIMEOUT_SECONDS = 60.0
 """Seconds after which a connection that asks for nothing is closed."""
-STUCK = 10.0
+WRITE_TIMEOUT_SECONDS = 10.0
 """Seconds that a client may leave events unread; then its stream ends, as with zenohd."""
 
-EVENTS = "text/event-stream"
-TEXT = "text/plain; charset=utf-8"
-LOCAL = "@/local"
+EVENT_STREAM_TYPE = "text/event-stream"
+TEXT_TYPE = "text/plain; charset=utf-8"
+LOCAL_ADMIN_KEY = "@/local"
 """Stands for this node's own part of the admin space."""
-RAW = "_raw"
+RAW_PARAMETER = "_raw"
 
 
-class Refusal(Exception):
+class HttpError(Exception):
     """A request that is answered with a status and one sentence."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
@@ -100,7 +100,7 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_port = False  # some versions of Python would share the port with another server
 
     def __init__(self, session: Session, address: Address) -> None:
-        if address[0] == EVERYWHERE and not socket.has_dualstack_ipv6():
+        if address[0] == ANY_ADDRESS and not socket.has_dualstack_ipv6():
             address = ("0.0.0.0", address[1])
         self.session = session
         self._streams: set[socket.socket] = set()
@@ -108,7 +108,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        if self.server_address[0] == EVERYWHERE:
+        if self.server_address[0] == ANY_ADDRESS:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         socketserver.TCPServer.server_bind(self)  # not that of HTTPServer, which asks the network for a name
 
@@ -129,10 +129,10 @@ class _Server(ThreadingHTTPServer):
 
     def end_streams(self) -> None:
         for connection in list(self._streams):
-            _cut(connection)
+            _shut_down(connection)
 
 
-def _cut(connection: socket.socket) -> None:
+def _shut_down(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -141,12 +141,12 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
     server_version = f"zenspark/{__version__}"
-    timeout = IDLE
+    timeout = IDLE_TIMEOUT_SECONDS
 
     # --- the methods of HTTP
 
     def do_GET(self) -> None:
-        self._try(self._stream if self._accepted() == EVENTS else self._query)
+        self._try(self._stream if self._accepted() == EVENT_STREAM_TYPE else self._query)
 
     def do_POST(self) -> None:
         self._try(self._query)
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _try(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Refusal as refusal:
+        except HttpError as refusal:
             self._refuse(refusal.status, refusal.sentence)
         except UsageError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
@@ -181,8 +181,8 @@ class _Handler(BaseHTTPRequestHandler):
         encoding = self._encoding() if body else None
         found = self.server.session.get(selector, payload=body or None, encoding=encoding)
         replies = [reply for reply in found if self._may_have(reply, selector)]
-        if RAW not in selector.parameters:
-            self._answer(HTTPStatus.OK, JSON, array_of(replies))
+        if RAW_PARAMETER not in selector.parameters:
+            self._answer(HTTPStatus.OK, JSON, encode_replies(replies))
         elif replies:
             first = replies[0].result
             self._answer(HTTPStatus.OK, media_type(first.encoding), first.payload.to_bytes())
@@ -214,16 +214,16 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             begun.wait()
             try:
-                self.wfile.write(b"event: %s\ndata: %s\n\n" % (sample.kind.name.encode(), written(document_of(sample))))
+                self.wfile.write(b"event: %s\ndata: %s\n\n" % (sample.kind.name.encode(), encode_json(sample_document(sample))))
             except OSError:
-                _cut(self.connection)  # which ends the stream below
+                _shut_down(self.connection)  # which ends the stream below
 
         self.close_connection = True
         subscriber = self.server.session.declare_subscriber(key, Callback(tell))
         try:
-            self.connection.settimeout(STUCK)
+            self.connection.settimeout(WRITE_TIMEOUT_SECONDS)
             self.send_response(HTTPStatus.OK)
-            for header in ("Content-Type", EVENTS), ("Cache-Control", "no-cache"), ("Connection", "close"):
+            for header in ("Content-Type", EVENT_STREAM_TYPE), ("Cache-Control", "no-cache"), ("Connection", "close"):
                 self.send_header(*header)
             self._allow_any_origin()
             self.end_headers()
@@ -243,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _check(self, action: Action, key: KeyExpr) -> None:
         """Refuse what access control denies."""
         if not self._guest.may("ingress", action, str(key)):
-            raise Refusal(HTTPStatus.FORBIDDEN, f"access control denies {action} on {str(key)!r}")
+            raise HttpError(HTTPStatus.FORBIDDEN, f"access control denies {action} on {str(key)!r}")
 
     def _may_have(self, reply: Reply, selector: Selector) -> bool:
         key = selector.key_expr if reply.ok is None else reply.ok.key_expr
@@ -259,8 +259,8 @@ class _Handler(BaseHTTPRequestHandler):
         text = unquote(self.path.partition("?")[0]).removeprefix("/")
         if not text:
             raise UsageError("expected a key expression after the / of the URL")
-        if text == LOCAL or text.startswith(f"{LOCAL}/"):
-            text = f"@/{self.server.session.zid()}{text.removeprefix(LOCAL)}"
+        if text == LOCAL_ADMIN_KEY or text.startswith(f"{LOCAL_ADMIN_KEY}/"):
+            text = f"@/{self.server.session.zid()}{text.removeprefix(LOCAL_ADMIN_KEY)}"
         return KeyExpr(text)
 
     def _selector(self) -> Selector:
@@ -272,13 +272,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         if "Transfer-Encoding" in self.headers:
-            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length: bodies in chunks are not understood")
+            raise HttpError(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length: bodies in chunks are not understood")
         length = self.headers.get("Content-Length", "0")
         if not (length.isascii() and length.isdecimal()):
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"expected a number as Content-Length, found {length!r}")
-        if len(length) > len(str(BODY_LIMIT)) or int(length) > BODY_LIMIT:
-            sentence = f"expected at most {BODY_LIMIT} bytes in the body, found {length}"
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"expected a number as Content-Length, found {length!r}")
+        if len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES:
+            sentence = f"expected at most {MAX_BODY_BYTES} bytes in the body, found {length}"
+            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise ConnectionError("the client went away within the body")
@@ -288,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
         self.close_connection = True  # a body may be left unread
-        self._answer(status, TEXT, f"{sentence}\n".encode(), [("Connection", "close")])
+        self._answer(status, TEXT_TYPE, f"{sentence}\n".encode(), [("Connection", "close")])
 
     def _answer(
         self,

@@ -13,10 +13,10 @@ import pytest
 
 from tests.unit.aio.running import in_loop, turns, until
 from tests.waiting import until as wait_until
-from zenspark.aio.channels import BURST, Channel, Inbox, with_inbox
+from zenspark.aio.channels import MAX_ITEMS_PER_TURN, Channel, AsyncHandler, bind_async_handler
 from zenspark.handlers.arrow import ArrowBatches
 from zenspark.handlers.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
-from zenspark.handlers.handler import Attached, Callback, FifoChannel, Inlet, RingChannel
+from zenspark.handlers.handler import BoundHandler, Callback, FifoChannel, DeliverySink, RingChannel
 from zenspark.types.enums import SampleKind
 from zenspark.types.sample import token_sample
 
@@ -31,17 +31,17 @@ class Resumes:
         self.count += 1
 
 
-def opened(named: object = None, resume: Resume = lambda _: None) -> tuple[Inlet[Any], Channel[Any]]:
-    attached = Inbox(named).attach(resume)
+def opened(named: object = None, resume: Resume = lambda _: None) -> tuple[DeliverySink[Any], Channel[Any]]:
+    attached = AsyncHandler(named).bind(resume)
     assert isinstance(attached.handler, Channel)
-    return attached.inlet, attached.handler
+    return attached.sink, attached.handler
 
 
-def called(named: object, resume: Resume = lambda _: None) -> Inlet[Any]:
-    attached = Inbox(named).attach(resume)
+def called(named: object, resume: Resume = lambda _: None) -> DeliverySink[Any]:
+    attached = AsyncHandler(named).bind(resume)
     assert attached.handler is None
     assert attached.background
-    return attached.inlet
+    return attached.sink
 
 
 # --- receiving
@@ -156,16 +156,16 @@ async def test_a_burst_wakes_the_loop_once(wakes: list[str]) -> None:
 @pytest.mark.parametrize("way", ["recv", "recv with a timeout", "async for"])
 @in_loop
 async def test_other_tasks_get_their_turn_in_a_flood(way: str) -> None:
-    inlet, channel = opened(FifoChannel(10 * BURST))
-    inlet.push_many(range(4 * BURST))
+    inlet, channel = opened(FifoChannel(10 * MAX_ITEMS_PER_TURN))
+    inlet.push_many(range(4 * MAX_ITEMS_PER_TURN))
     turned: list[int] = []
     task = asyncio.create_task(_note(turned))
     if way == "async for":
         async for item in channel:
-            if item == 2 * BURST:
+            if item == 2 * MAX_ITEMS_PER_TURN:
                 break
     else:
-        for _ in range(2 * BURST):
+        for _ in range(2 * MAX_ITEMS_PER_TURN):
             await channel.recv(None if way == "recv" else 60)
     assert turned
     await task
@@ -414,23 +414,23 @@ async def test_drop_may_be_a_coroutine() -> None:
 @in_loop
 async def test_a_pair_gives_the_object_back() -> None:
     seen: list[int] = []
-    attached = Inbox((seen.append, "mine")).attach(lambda _: None)
+    attached = AsyncHandler((seen.append, "mine")).bind(lambda _: None)
     assert (attached.handler, attached.background) == ("mine", False)
-    attached.inlet.push(1)
+    attached.sink.push(1)
     await until(lambda: seen)
-    attached.inlet.close()
+    attached.sink.close()
 
 
 @in_loop
 async def test_what_is_no_handler_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a channel"):
-        Inbox(7).attach(lambda _: None)
+        AsyncHandler(7).bind(lambda _: None)
 
 
 @in_loop
 async def test_a_kind_of_handler_from_elsewhere_is_left_as_it_is() -> None:
     class Own:
-        def attach(self, resume: Resume) -> Attached:
+        def bind(self, resume: Resume) -> BoundHandler:
             return made
 
     class Nowhere:
@@ -442,8 +442,8 @@ async def test_a_kind_of_handler_from_elsewhere_is_left_as_it_is() -> None:
 
         def close(self) -> None: ...
 
-    made = Attached(Nowhere(), "handler")
-    assert Inbox(Own()).attach(lambda _: None) is made
+    made = BoundHandler(Nowhere(), "handler")
+    assert AsyncHandler(Own()).bind(lambda _: None) is made
 
 
 @pytest.mark.parametrize(
@@ -451,9 +451,9 @@ async def test_a_kind_of_handler_from_elsewhere_is_left_as_it_is() -> None:
 )
 @in_loop
 async def test_the_handler_is_found_by_place_and_by_name(args: tuple[object, ...], options: dict[str, Any]) -> None:
-    found_args, found_options = with_inbox(args, options, 1)
+    found_args, found_options = bind_async_handler(args, options, 1)
     inbox = found_args[1] if len(args) > 1 else found_options["handler"]
-    assert isinstance(inbox, Inbox)
+    assert isinstance(inbox, AsyncHandler)
     assert inbox._named == "named"
     assert found_args[0] == "k"
 
@@ -461,7 +461,7 @@ async def test_the_handler_is_found_by_place_and_by_name(args: tuple[object, ...
 # --- record batches
 
 
-def rows(inlet: Inlet[Any], count: int) -> None:
+def rows(inlet: DeliverySink[Any], count: int) -> None:
     """As if so many samples had come in one read."""
     inlet.push_many([token_sample(SampleKind.PUT, f"k/{number}") for number in range(count)])
 
@@ -541,7 +541,7 @@ async def test_two_tasks_share_rows_without_mixing_them_up() -> None:
 
 
 def test_pushing_for_a_closed_loop_neither_fails_nor_waits() -> None:
-    async def leave() -> tuple[Inlet[Any], Channel[Any]]:
+    async def leave() -> tuple[DeliverySink[Any], Channel[Any]]:
         inlet, channel = opened(FifoChannel(2))
         return inlet, channel
 
@@ -553,7 +553,7 @@ def test_pushing_for_a_closed_loop_neither_fails_nor_waits() -> None:
 def test_a_callback_of_a_closed_loop_is_not_called() -> None:
     seen: list[Any] = []
 
-    async def leave() -> Inlet[Any]:
+    async def leave() -> DeliverySink[Any]:
         return called(seen.append)
 
     inlet = asyncio.run(leave())
@@ -564,7 +564,7 @@ def test_a_callback_of_a_closed_loop_is_not_called() -> None:
 
 
 def test_two_loops_in_two_threads_do_not_mix() -> None:
-    inlets: dict[str, Inlet[Any]] = {}
+    inlets: dict[str, DeliverySink[Any]] = {}
     found: dict[str, list[Any]] = {}
 
     def run(name: str) -> Callable[[], None]:

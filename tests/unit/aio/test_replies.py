@@ -17,7 +17,7 @@ from zenspark.types.sample import Reply
 
 
 def in_flight(session: aio.Session) -> int:
-    return len(session._sync._hub._gatherings)
+    return len(session._sync._runtime._gatherings)
 
 
 async def silent(session: aio.Session) -> aio.Queryable:

@@ -15,12 +15,12 @@ import pytest
 import zenspark.aio as aio
 from tests.unit.aio.running import client_of, in_loop, joined, turns, until
 from tests.unit.api.sessions import listening
-from zenspark.aio.channels import BURST
+from zenspark.aio.channels import MAX_ITEMS_PER_TURN
 from zenspark.api.entities import Subscriber
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel, Handler
-from zenspark.net.io.writer import Speaker, hurry
+from zenspark.net.io.writer import LinkWriter, nonblocking
 from zenspark.types.enums import CongestionControl
 
 BLOCK = CongestionControl.BLOCK
@@ -32,13 +32,13 @@ DROPPED = 1 << 31
 def waiting(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
     """The threads that have waited for room."""
     seen: set[threading.Thread] = set()
-    original = Speaker._block
+    original = LinkWriter._block
 
-    def noted(self: Speaker) -> bool:
+    def noted(self: LinkWriter) -> bool:
         seen.add(threading.current_thread())
         return original(self)
 
-    monkeypatch.setattr(Speaker, "_block", noted)
+    monkeypatch.setattr(LinkWriter, "_block", noted)
     return seen
 
 
@@ -72,7 +72,7 @@ class Stuck:
 
     def is_stuck(self) -> bool:
         """Whether the link has taken nothing for a while."""
-        is_late = bool(self.session._sync._hub.node.late_links(BLOCK.to_wire()))
+        is_late = bool(self.session._sync._runtime.node.late_links(BLOCK.to_wire()))
         self.late = self.late + 1 if is_late else 0
         return self.late > 20
 
@@ -135,7 +135,7 @@ async def test_many_tasks_share_one_thread_that_waits(router: Session, waiting: 
 async def test_other_links_do_not_wait_for_one_that_is_behind() -> None:
     with listening("peer") as peer:
         async with stuck(peer, "peer") as state:
-            node = state.session._sync._hub.node
+            node = state.session._sync._runtime.node
             await until(lambda: node.late_links(BLOCK.to_wire(), "k"))
             assert not node.late_links(BLOCK.to_wire(), "nobody/wants/this")
             await state.session.put("nobody/wants/this", "x", congestion_control=BLOCK)
@@ -202,7 +202,7 @@ async def test_other_tasks_get_their_turn_while_one_speaks_on(router: Session) -
 
     async with client_of(router) as session:
         task = asyncio.create_task(note())
-        for _ in range(2 * BURST):
+        for _ in range(2 * MAX_ITEMS_PER_TURN):
             await session.put("nobody", "x")
         assert turned
         await task
@@ -232,9 +232,9 @@ async def test_record_batches_are_put_without_making_the_loop_wait(
 
 
 def test_haste_ends_with_its_block() -> None:
-    with hurry:
-        assert hurry.on
-    assert not hurry.on
+    with nonblocking:
+        assert nonblocking.on
+    assert not nonblocking.on
 
 
 def test_arguments_are_those_of_the_synchronous_method() -> None:

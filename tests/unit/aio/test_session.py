@@ -84,21 +84,21 @@ async def test_what_cannot_be_opened_says_so() -> None:
 
 
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> list[open.Running]:
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[open.SessionLifecycle]:
     """What has run for sessions, and has ended."""
-    seen: list[open.Running] = []
-    end = open.Running._end
+    seen: list[open.SessionLifecycle] = []
+    end = open.SessionLifecycle._end
 
-    def noted(self: open.Running, in_loop: bool) -> None:
+    def noted(self: open.SessionLifecycle, in_loop: bool) -> None:
         end(self, in_loop)
         seen.append(self)
 
-    monkeypatch.setattr(open.Running, "_end", noted)
+    monkeypatch.setattr(open.SessionLifecycle, "_end", noted)
     return seen
 
 
 @in_loop
-async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: list[open.Running]) -> None:
+async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: list[open.SessionLifecycle]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         there = f"tcp/127.0.0.1:{nobody.getsockname()[1]}"
         task = asyncio.create_task(_opened(config("client", (), [there], connect__timeout_ms=-1)))
@@ -109,21 +109,21 @@ async def test_an_opening_that_is_cancelled_ends_although_nobody_answers(ended: 
             with pytest.raises(asyncio.CancelledError):
                 await task
             await until(lambda: ended)
-        assert ended[0]._hub.node.is_closed
+        assert ended[0]._runtime.node.is_closed
 
 
 @in_loop
 async def test_a_session_that_comes_too_late_is_closed(
-    monkeypatch: pytest.MonkeyPatch, ended: list[open.Running]
+    monkeypatch: pytest.MonkeyPatch, ended: list[open.SessionLifecycle]
 ) -> None:
-    go, finish = threading.Event(), open.Opening.finish
+    go, finish = threading.Event(), open.SessionOpener.finish
 
-    def slowly(self: open.Opening) -> Session:
+    def slowly(self: open.SessionOpener) -> Session:
         session = finish(self)
         go.wait()
         return session
 
-    monkeypatch.setattr(open.Opening, "finish", slowly)
+    monkeypatch.setattr(open.SessionOpener, "finish", slowly)
     task = asyncio.create_task(_opened(config("peer")))
     await turns()
     task.cancel()
@@ -180,7 +180,7 @@ async def _count(receiver: aio.Subscriber | aio.Queryable | aio.MatchingListener
 @in_loop
 async def test_one_nobody_holds_is_closed() -> None:
     session = await aio.open(config("peer"))
-    hub = session._sync._hub
+    hub = session._sync._runtime
     del session
     gc.collect()
     await until(lambda: hub.node.is_closed)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from zenspark.handlers.handler import (
-    Attached,
+    BoundHandler,
     Handler,
-    attach,
+    bind_handler,
 )
 
 LONG = 30.0  # seconds, for what must happen at once: only a failing test takes so long
@@ -21,7 +21,7 @@ class Threads:
     def __init__(self) -> None:
         self.started: list[threading.Thread] = []
 
-    def lend_soon(self, work: Callable[[], object]) -> None:
+    def run_callback_soon(self, work: Callable[[], object]) -> None:
         self.spawn(work)
 
     def spawn(self, function: Callable[[], object]) -> None:
@@ -40,7 +40,7 @@ class Nobody:
 
     is_mine = True
 
-    def lend_soon(self, work: Callable[[], object]) -> None:
+    def run_callback_soon(self, work: Callable[[], object]) -> None:
         raise AssertionError("nobody is needed here")
 
 
@@ -52,7 +52,7 @@ class Turns:
     def __init__(self) -> None:
         self.work: list[Callable[[], object]] = []
 
-    def lend_soon(self, work: Callable[[], object]) -> None:
+    def run_callback_soon(self, work: Callable[[], object]) -> None:
         self.work.append(work)
 
     def turn(self) -> None:
@@ -69,5 +69,5 @@ def channel(capacity: int = 1000, resume: Callable[[Any], None] = ignore) -> Han
     return Handler(capacity, resume)
 
 
-def use(handler: object, loop: Threads | Turns | None = None) -> Attached:
-    return attach(handler, loop or Nobody(), ignore)
+def use(handler: object, loop: Threads | Turns | None = None) -> BoundHandler:
+    return bind_handler(handler, loop or Nobody(), ignore)

@@ -32,7 +32,7 @@ def config(mode: str, listen: Iterable[str] = (), connect: Iterable[str] = (), *
 
 def address(session: Session) -> str:
     """Where a session listens."""
-    return session._hub.node.listeners[0].locator.text
+    return session._runtime.node.listeners[0].locator.text
 
 
 def listening(mode: str, **others: object) -> Session:

@@ -33,13 +33,13 @@ DECLARE: dict[str, Callable[[Session], Entity]] = {
 
 @pytest.mark.parametrize("kind", DECLARE)
 def test_one_nobody_holds_ends(peer: Session, kind: str) -> None:
-    before = len(peer._hub.live)
+    before = len(peer._runtime.finalizers)
     entity = DECLARE[kind](peer)
     gone = weakref.ref(entity)
-    assert len(peer._hub.live) == before + 1
+    assert len(peer._runtime.finalizers) == before + 1
     del entity
     assert gone() is None
-    until(lambda: len(peer._hub.live) == before)
+    until(lambda: len(peer._runtime.finalizers) == before)
 
 
 @pytest.mark.parametrize("kind", DECLARE)

@@ -11,7 +11,7 @@ from zenspark.api.info import EventsListener
 from zenspark.api.open import open
 from zenspark.api.session import Session
 from zenspark.handlers.handler import FifoChannel
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 from zenspark.types.enums import Reliability, SampleKind, WhatAmI
 from zenspark.types.network_info import TransportEvent
 
@@ -19,7 +19,7 @@ from zenspark.types.network_info import TransportEvent
 @pytest.fixture
 def group() -> str:
     """A multicast group of the loopback interface that no other test uses."""
-    return f"udp/{free_group()}#iface={interface_named('127.0.0.1').name}"
+    return f"udp/{free_group()}#iface={find_interface('127.0.0.1').name}"
 
 
 def test_neighbours(router: Session, client: Session) -> None:
@@ -34,7 +34,7 @@ def test_neighbours(router: Session, client: Session) -> None:
 
 
 def test_events_come_as_neighbours_come_and_go(router: Session, client: Session) -> None:
-    before = dict(router._hub.on_transport)
+    before = dict(router._runtime.on_transport)
     transports = router.info.declare_transport_events_listener(history=True)
     links = router.info.declare_link_events_listener()
     assert transports.recv(PATIENCE).transport.zid == client.zid()
@@ -48,7 +48,7 @@ def test_events_come_as_neighbours_come_and_go(router: Session, client: Session)
     assert links.recv(PATIENCE).kind is SampleKind.DELETE
     transports.undeclare()
     links.undeclare()
-    assert router._hub.on_transport == before
+    assert router._runtime.on_transport == before
 
 
 def test_callbacks_hear_of_events_without_being_held(router: Session) -> None:
@@ -74,7 +74,7 @@ def test_members_of_a_group(group: str) -> None:
 
 
 def test_only_the_kinds_of_listeners_make_events(router: Session, client: Session) -> None:
-    (face, driver), *_ = client._hub.node.drivers.items()
+    (face, driver), *_ = client._runtime.node.drivers.items()
     with pytest.raises(NotImplementedError):
         EventsListener._event(SampleKind.PUT, face, driver)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.api.sessions import address, config, connected, has_neighbour, listening
 from tests.waiting import PATIENCE, until
-from zenspark.api.open import Running, open
+from zenspark.api.open import SessionLifecycle, open
 from zenspark.api.session import Session
 from zenspark.errors import ZError
 from zenspark.handlers.handler import FifoChannel
@@ -50,7 +50,7 @@ def test_a_client_needs_somebody() -> None:
         open(config("client", connect=[NOBODY], connect__timeout_ms=0))
     with pytest.raises(ZError):
         open(config("client"))
-    assert not any(running._hub.node.identity.whatami.name == "CLIENT" for running in Running._all)
+    assert not any(running._runtime.node.identity.whatami.name == "CLIENT" for running in SessionLifecycle._all)
 
 
 def test_a_peer_goes_on_alone() -> None:
@@ -197,7 +197,7 @@ def test_every_blocking_call_can_be_interrupted(router: Session, call: str) -> N
             if call == "ask":
                 asked.append(waiting.recv(PATIENCE))
             if call == "put":
-                until(lambda: any(driver._paused for driver in router._hub.node.drivers.values()))
+                until(lambda: any(driver._paused for driver in router._runtime.node.drivers.values()))
             child.send_signal(signal.SIGINT)
             assert child.stdout.readline() == "interrupted\n"
         finally:
@@ -233,7 +233,7 @@ def test_what_is_configured_reaches_the_node() -> None:
     with listening(
         "peer", id="abc", transport=transport, queries_default_timeout=2200, routing__interests__timeout=2300
     ) as session:
-        node = session._hub.node
+        node = session._runtime.node
         patience = WriterSettings(drop_after=0.0018, block=0.0019, flow=0.02)
         assert node.limits == NodeLimits(
             open_timeout=1.1,
@@ -270,7 +270,7 @@ def test_what_is_configured_reaches_the_node() -> None:
 )
 def test_who_relays_offers_it(mode: str, peers: str, accept: list[object] | None, relays: bool) -> None:
     with listening(mode, routing__peers=peers, routing__router__accept=accept) as session:
-        node = session._hub.node
+        node = session._runtime.node
         assert node.offer.relays == node.router.policy.relays == relays
         assert node.router.policy.is_broker == (peers != "mesh")
 
@@ -283,9 +283,9 @@ def test_a_peer_that_comes_when_the_network_is_full_is_one_that_does_not_relay()
         connected("peer", router) as three,
         three.declare_subscriber("a") as subscriber,
     ):
-        with router._hub.node.lock:
-            relaying = {face.zid for face in router._hub.node.drivers if face.relays}
-        assert relaying == {session._hub.node.identity.zid for session in (one, two)}
+        with router._runtime.node.lock:
+            relaying = {face.zid for face in router._runtime.node.drivers if face.relays}
+        assert relaying == {session._runtime.node.identity.zid for session in (one, two)}
         for session in (one, two):
             until(lambda: session.declare_publisher("a").matching_status.matching)  # noqa: B023
             session.put("a", "x")

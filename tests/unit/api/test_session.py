@@ -184,7 +184,7 @@ def test_a_publisher_has_its_settings(peer: Session) -> None:
 
 
 def test_ever_new_keys_do_not_fill_the_memory(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.api.session.MAX_PUBLICATIONS", 10)
+    monkeypatch.setattr("zenspark.api.session.MAX_CACHED_PUBLISHERS", 10)
     for number in range(25):
         peer.put(f"a/{number}", b"")
     assert len(peer._publications) <= 10
@@ -294,7 +294,7 @@ def test_a_query_ends_with_the_last_neighbour_that_was_asked() -> None:
             found = asker.get("q", target=QueryTarget.ALL, timeout=PATIENCE)
             first, second = (queryable.recv(PATIENCE) for queryable in held)
             first.drop()
-            until(lambda: sum(map(len, asker._hub._direct._asked.values())) == 1)
+            until(lambda: sum(map(len, asker._runtime._direct._asked.values())) == 1)
             with second:
                 second.reply("q", b"late")
             assert [reply.ok.payload.to_bytes() for reply in found] == [b"late"]
@@ -402,9 +402,9 @@ def test_the_timestamp_of_a_push_is_that_of_its_sample(body: messages.Put | mess
         subscribers = [receiver.declare_subscriber("k"), router.declare_subscriber("k")]
         until(lambda: router.info.declarations())
         push = messages.Push(wire_expr=wire.WireExpr(0, "k"), timestamp=stamp, body=body)
-        sender._hub.node.say(push)
+        sender._runtime.node.say(push)
         own = wire.Timestamp(8 << 32, stamp.id)
-        sender._hub.node.say(replace(push, body=replace(body, timestamp=own)))
+        sender._runtime.node.say(replace(push, body=replace(body, timestamp=own)))
         for subscriber in subscribers:
             assert [subscriber.recv(PATIENCE).timestamp.to_wire() for _ in range(2)] == [stamp, own]
 
@@ -415,7 +415,7 @@ def test_publications_have_their_timestamp_in_the_push_if_wanted(monkeypatch: py
     with listening("router") as router, connected("client", router, timestamping__extension=True) as sender:
         found = router.declare_subscriber("k")
         until(lambda: sender.declare_publisher("k").matching_status)
-        of = sample.sample_of
+        of = sample.sample_from_push
 
         def write_down(push: messages.Push, key_expr: KeyExpr, reliable: bool) -> Sample:
             heard.append(push.timestamp)
@@ -470,8 +470,8 @@ def test_a_budget_ends_a_query(where: str) -> None:
             query.reply("q", b"3")
             assert [reply.ok is not None for reply in found] == [True, False]
             query.drop()
-        until(lambda: not client._hub._gatherings)
-        assert not any(client._hub._direct._asked.values())
+        until(lambda: not client._runtime._gatherings)
+        assert not any(client._runtime._direct._asked.values())
         with pytest.raises(ValueError, match="from 1 to"):
             client.get("q", budget=0)
 
@@ -493,8 +493,8 @@ def test_parameters_have_a_length_of_16_bits(router: Session, client: Session) -
         with pytest.raises(UsageError, match="bytes, more than 65535"):
             ask()
     body = messages.Query(parameters="x" * 70_000)
-    with client._hub.lock:
-        client._hub.node.say(messages.Request(request_id=77, wire_expr=wire.WireExpr(0, "q"), body=body))
+    with client._runtime.lock:
+        client._runtime.node.say(messages.Request(request_id=77, wire_expr=wire.WireExpr(0, "q"), body=body))
     until(lambda: sizes == [65_535, 70_000])
 
 
@@ -524,7 +524,7 @@ def test_block_first_is_told_to_neighbours_that_know_it(
         replies = sender.get("q", target=QueryTarget.ALL, timeout=PATIENCE, **way)
         for queryable in queries:
             with queryable.recv(PATIENCE) as query:
-                assert query._live().request.qos.congestion is told.to_wire()
+                assert query._require_handle().request.qos.congestion is told.to_wire()
                 query.reply("q", b"yes", priority=Priority.DATA_HIGH, **way)
         assert [reply.ok.congestion_control for reply in replies] == [told]
 
@@ -577,7 +577,7 @@ def test_a_querier_may_wait_without_end(where: str, monkeypatch: pytest.MonkeyPa
     with listening("router", **others) as router, connected("client", router, **others) as client:
         queries = (client if where == "here" else router).declare_queryable("q")
         until(lambda: client.declare_querier("q").matching_status)
-        loop = client._hub.node.loop
+        loop = client._runtime.node.loop
         call_at = loop.call_at
 
         def write_down(when: float, work: Callable[[], object]) -> Timer:
@@ -591,7 +591,7 @@ def test_a_querier_may_wait_without_end(where: str, monkeypatch: pytest.MonkeyPa
                 assert query.timeout is None
                 query.reply("q", b"yes")
             assert len(list(found)) == 1
-        assert not any(getattr(work, "func", None) == client._hub._end for work in timers)
+        assert not any(getattr(work, "func", None) == client._runtime._end for work in timers)
 
 
 def test_a_query_that_says_nothing_blocks_and_has_ten_seconds(router: Session, client: Session) -> None:
@@ -601,7 +601,7 @@ def test_a_query_that_says_nothing_blocks_and_has_ten_seconds(router: Session, c
     for ask in (partial(client.get, "q"), client.declare_querier("q").get):
         found = ask()
         with queries.recv(PATIENCE) as query:
-            request = query._live().request
+            request = query._require_handle().request
             assert (request.qos, request.timeout_ms) == (wire.QoS.REQUEST, 10_000)
         assert list(found) == []
 
@@ -610,10 +610,10 @@ def test_who_says_no_timeout_is_given_ten_seconds(router: Session, client: Sessi
     """QU-41: by the session that answers, if nobody else."""
     queries = router.declare_queryable("q")
     until(lambda: client.declare_querier("q").matching_status)
-    begin = router._hub.node.loop.now()
+    begin = router._runtime.node.loop.now()
     found = client.get("q", timeout=math.inf)
     with queries.recv(PATIENCE) as query:
-        served = query._live().answer.__self__
+        served = query._require_handle().send_reply.__self__
         assert 10.0 <= served._timer.when - begin < 10.0 + PATIENCE
     assert list(found) == []
 

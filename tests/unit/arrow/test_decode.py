@@ -13,18 +13,18 @@ import pytest
 
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import (
-    LARGEST_BOARD,
-    MAX_CACHED_TEXT_CHARACTERS,
-    NTP64,
-    SMALLEST_BOARD,
-    SN,
+    MAX_ARENA_BYTES,
     MAX_CACHED_ROWS,
-    TemplateCache,
-    RowChunk,
+    MAX_CACHED_TEXT_CHARACTERS,
+    MIN_ARENA_BYTES,
+    NTP64,
+    SN,
     ArenaPool,
+    RowChunk,
+    TemplateCache,
     _cached_constant_batch,
-    concat_chunks,
     chunk_from_rows,
+    concat_chunks,
 )
 from zenspark.transport.receiver import PushRun
 from zenspark.wire.codec import encode
@@ -70,10 +70,10 @@ def keys_of(columns: Columns) -> list[str | None]:
 
 
 def batch(*messages: Push, reliable: bool = True) -> pa.RecordBatch:
-    return concat_chunks([piece(*messages, reliable=reliable)])
+    return concat_chunks([chunk(*messages, reliable=reliable)])
 
 
-def piece(*messages: Push, reliable: bool = True, via: str = "feed", now_us: int = 1_700_000_000_000_000) -> RowChunk:
+def chunk(*messages: Push, reliable: bool = True, via: str = "feed", now_us: int = 1_700_000_000_000_000) -> RowChunk:
     columns = decoded(*messages, reliable=reliable)
     return chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), via, now_us, TemplateCache())
 
@@ -156,20 +156,22 @@ def test_more_rows_than_are_made_at_once() -> None:
     data = b""
     step = len(raw) // len(messages) * 4000
     for start in range(0, len(raw), step):
-        piece = head + raw[start : start + step]
-        data += len(piece).to_bytes(2, "little") + piece
+        chunk = head + raw[start : start + step]
+        data += len(chunk).to_bytes(2, "little") + chunk
     assert Cursor(data).decode(columns) is Outcome.END
-    found = concat_chunks([chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), "feed", 0, TemplateCache())])
+    found = concat_chunks(
+        [chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), "feed", 0, TemplateCache())]
+    )
     assert found.num_rows == MAX_CACHED_ROWS + 1
     assert set(found.column("key").unique().to_pylist()) == {"a/b"}
 
 
 def test_pieces_are_put_together_whatever_each_of_them_has() -> None:
-    pieces = [piece(PLAIN, PLAIN, now_us=1), piece(FULL, via="other", now_us=2), piece(REMOVAL, PLAIN, now_us=3)]
-    found = concat_chunks(pieces)
+    chunks = [chunk(PLAIN, PLAIN, now_us=1), chunk(FULL, via="other", now_us=2), chunk(REMOVAL, PLAIN, now_us=3)]
+    found = concat_chunks(chunks)
     assert found.schema.equals(SCHEMA)
     found.validate(full=True)
-    alone = [row for one in pieces for row in concat_chunks([one]).to_pylist()]
+    alone = [row for one in chunks for row in concat_chunks([one]).to_pylist()]
     assert found.to_pylist() == alone
     assert found.column("key").to_pylist() == ["a/b", "a/b", "a/é", "d", "a/b"]
     assert found.column("via").to_pylist() == ["feed", "feed", "other", "feed", "feed"]
@@ -179,7 +181,7 @@ def test_pieces_are_put_together_whatever_each_of_them_has() -> None:
 
 
 def test_a_piece_is_split_where_one_likes() -> None:
-    whole = piece(PLAIN, FULL, REMOVAL)
+    whole = chunk(PLAIN, FULL, REMOVAL)
     for rows in (1, 2):
         first, rest = whole.split(rows)
         assert (first.num_rows, rest.num_rows) == (rows, 3 - rows)
@@ -207,9 +209,9 @@ def large(number: int) -> Push:
     return Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=bytes([number]) * LARGE))
 
 
-def shelved(shelf: ArenaPool, *messages: Push) -> RowChunk:
+def shelved(pool: ArenaPool, *messages: Push) -> RowChunk:
     columns = decoded(*messages)
-    return chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), "feed", 0, TemplateCache(), shelf)
+    return chunk_from_rows(PushRun(columns, 0, len(columns)), keys_of(columns), "feed", 0, TemplateCache(), pool)
 
 
 def address(array: pa.Array) -> int:
@@ -217,82 +219,82 @@ def address(array: pa.Array) -> int:
     return int(array.buffers()[2].address)
 
 
-def filled(shelf: ArenaPool) -> None:
-    """Adds the same until there is a new board."""
-    board = shelf.board
-    while shelf.board is board:
-        shelf.add(Spans.from_offsets(bytes(4096), array("i", [0, 4096])))
+def filled(pool: ArenaPool) -> None:
+    """Adds the same until there is a new arena."""
+    arena = pool.arena
+    while pool.arena is arena:
+        pool.add(Spans.from_offsets(bytes(4096), array("i", [0, 4096])))
 
 
 @pytest.mark.parametrize("payload", [b"1", b"1" * LARGE])
 def test_payloads_on_one_shelf_become_one_column_where_they_lie(payload: bytes) -> None:
-    shelf, message = ArenaPool(), Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=payload))
+    pool, message = ArenaPool(), Push(wire_expr=WireExpr(0, "a/b"), body=Put(payload=payload))
     for _ in range(3):
-        filled(shelf)  # the next board is larger
-    pieces = [shelved(shelf, message) for _ in range(3)]
-    assert pieces[0].is_followed_by(pieces[1])
-    assert not pieces[0].is_followed_by(pieces[2])
-    whole, part = (concat_chunks(some).column("payload") for some in (pieces, pieces[1:]))
-    assert address(part) == address(whole) + pieces[0].size
-    del pieces, shelf
+        filled(pool)  # the next arena is larger
+    chunks = [shelved(pool, message) for _ in range(3)]
+    assert chunks[0].is_contiguous_with(chunks[1])
+    assert not chunks[0].is_contiguous_with(chunks[2])
+    whole, part = (concat_chunks(some).column("payload") for some in (chunks, chunks[1:]))
+    assert address(part) == address(whole) + chunks[0].size
+    del chunks, pool
     assert whole.to_pylist() == [*part.to_pylist(), payload]
     assert set(part.to_pylist()) == {payload}
 
 
 def test_what_is_pickled_has_no_bytes_of_others() -> None:
-    shelf = ArenaPool()
-    _, piece, _ = [shelved(shelf, large(number)) for number in range(3)]
-    found = concat_chunks([piece])
+    pool = ArenaPool()
+    _, chunk, _ = [shelved(pool, large(number)) for number in range(3)]
+    found = concat_chunks([chunk])
     sent = pickle.dumps(found)
     assert pickle.loads(sent).equals(found)
     assert LARGE < len(sent) < LARGE * 1.5
 
 
 def test_parts_of_a_piece_lie_where_it_did() -> None:
-    shelf = ArenaPool()
-    before = shelved(shelf, PLAIN)
-    first, rest = shelved(shelf, PLAIN, large(1), PLAIN).split(1)
-    assert before.is_followed_by(first)
-    assert first.is_followed_by(rest)
-    assert not before.is_followed_by(rest)
+    pool = ArenaPool()
+    before = shelved(pool, PLAIN)
+    first, rest = shelved(pool, PLAIN, large(1), PLAIN).split(1)
+    assert before.is_contiguous_with(first)
+    assert first.is_contiguous_with(rest)
+    assert not before.is_contiguous_with(rest)
     assert concat_chunks([rest]).column("payload").to_pylist() == [b"\1" * LARGE, b"1"]
 
 
 def test_pieces_that_lie_apart_are_copied() -> None:
-    shelf = ArenaPool()
-    whole = shelved(shelf, large(1))
-    small = [shelved(shelf, PLAIN), shelved(shelf, PLAIN, REMOVAL)]
-    assert [one.board for one in (piece(PLAIN), small[1])] == [None, None]
+    pool = ArenaPool()
+    whole = shelved(pool, large(1))
+    small = [shelved(pool, PLAIN), shelved(pool, PLAIN, REMOVAL)]
+    assert [one.arena for one in (chunk(PLAIN), small[1])] == [None, None]
     found = concat_chunks([whole, shelved(ArenaPool(), large(2)), *small])
     assert found.column("payload").to_pylist() == [b"\1" * LARGE, b"\2" * LARGE, b"1", b"1", None]
 
 
 def test_rows_that_nobody_wants_are_not_in_between() -> None:
-    shelf = ArenaPool()
+    pool = ArenaPool()
     columns = decoded(PLAIN, FULL, PLAIN)
     taken = [
-        chunk_from_rows(PushRun(columns, 0, 2), ["a/b", None], "feed", 0, TemplateCache(), shelf),
-        chunk_from_rows(PushRun(columns, 1, 3), keys_of(columns), "feed", 0, TemplateCache(), shelf),
-        chunk_from_rows(PushRun(columns, 0, 1), keys_of(columns), "feed", 0, TemplateCache(), shelf),
+        chunk_from_rows(PushRun(columns, 0, 2), ["a/b", None], "feed", 0, TemplateCache(), pool),
+        chunk_from_rows(PushRun(columns, 1, 3), keys_of(columns), "feed", 0, TemplateCache(), pool),
+        chunk_from_rows(PushRun(columns, 0, 1), keys_of(columns), "feed", 0, TemplateCache(), pool),
     ]
-    assert [one.is_followed_by(other) for one, other in pairwise(taken)] == [False, True]
+    assert [one.is_contiguous_with(other) for one, other in pairwise(taken)] == [False, True]
     assert concat_chunks(taken).column("payload").to_pylist() == [b"1", b"22", b"1", b"1"]
 
 
 def test_boards_are_as_large_as_what_comes_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    shelf = ArenaPool()
+    pool = ArenaPool()
     sizes = []
     for wait in [0.0] * 9 + [0.5] * 2 + [2.0] * 9:
         now += wait
-        filled(shelf)
-        sizes.append(shelf._size)
-    assert sizes[:9] == [SMALLEST_BOARD, *(min(SMALLEST_BOARD << step, LARGEST_BOARD) for step in range(1, 9))]
-    assert sizes[9:11] == [LARGEST_BOARD] * 2
-    assert sizes[11:] == [max(LARGEST_BOARD >> step, SMALLEST_BOARD) for step in range(1, 10)]
-    size = LARGEST_BOARD * 2
-    assert shelf.add(Spans.from_offsets(bytes(size), array("i", [0, size]))) == size
+        filled(pool)
+        sizes.append(pool._size)
+    assert sizes[:9] == [MIN_ARENA_BYTES, *(min(MIN_ARENA_BYTES << step, MAX_ARENA_BYTES) for step in range(1, 9))]
+    assert sizes[9:11] == [MAX_ARENA_BYTES] * 2
+    assert sizes[11:] == [max(MAX_ARENA_BYTES >> step, MIN_ARENA_BYTES) for step in range(1, 10)]
+    size = MAX_ARENA_BYTES * 2
+    assert pool.add(Spans.from_offsets(bytes(size), array("i", [0, size]))) == size
 
 
 def test_a_payload_that_lasts_stays_where_it_is() -> None:
@@ -321,8 +323,8 @@ def test_long_texts_are_not_kept_for_later() -> None:
 
 
 def test_readings_and_numbers_mean_nothing_where_nobody_is_named() -> None:
-    bare = piece(PLAIN)
-    odd = RowChunk(bare.commons, None, bare.payload, None, pa.array([7], NTP64), pa.array([8], SN), 0, 1)
+    bare = chunk(PLAIN)
+    odd = RowChunk(bare.shared, None, bare.payload, None, pa.array([7], NTP64), pa.array([8], SN), 0, 1)
     (row,) = concat_chunks([odd]).to_pylist()
     assert (row["timestamp"], row["timestamp_ntp64"], row["source_sn"]) == (None, None, None)
 
@@ -331,8 +333,8 @@ def test_shapes_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("zenspark.arrow.decode.MAX_CACHED_TEMPLATES", 2)
     memory = TemplateCache()
     found = [chunk_from_rows(joined(FULL), [key], "feed", 0, memory) for key in ("a", "a", "b", "c", "a")]
-    assert [piece.commons[0].key for piece in found] == ["a", "a", "b", "c", "a"]
-    assert found[0].commons[0] is found[1].commons[0]
+    assert [chunk.shared[0].key for chunk in found] == ["a", "a", "b", "c", "a"]
+    assert found[0].shared[0] is found[1].shared[0]
     assert memory.size == 2
 
 

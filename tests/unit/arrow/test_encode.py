@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from zenspark.arrow.encode import checked, ntp64_of, rows_of, runs_of, stamped
+from zenspark.arrow.encode import fill_timestamps, ntp64_from_microseconds, split_by_qos, to_wire_rows, validate_batch
 from zenspark.errors import UsageError
 from zenspark.wire.messages import Del, Push, Put
 from zenspark.wire.values import (
@@ -33,7 +33,7 @@ def batch(**columns: Any) -> pa.RecordBatch:  # noqa: ANN401
 
 
 def pushes(given: pa.RecordBatch, key: WireExpr | None = None, **others: Any) -> list[Push]:  # noqa: ANN401
-    rows = rows_of(checked(given, CLOCK), key, **others)
+    rows = to_wire_rows(validate_batch(given, CLOCK), key, **others)
     return [rows.push(row) for row in range(rows.count)]
 
 
@@ -117,7 +117,7 @@ def test_a_part_of_a_batch_is_only_that_part() -> None:
 
 def test_what_was_received_only_is_not_sent() -> None:
     given = batch(payload=[b"1"], received_at=[datetime.now(UTC)], via=["somebody"])
-    assert checked(given, CLOCK).schema.names == ["payload"]
+    assert validate_batch(given, CLOCK).schema.names == ["payload"]
 
 
 # -- time ----------------------------------------------------------------------------------------------------------
@@ -150,20 +150,22 @@ def test_a_clock_without_a_reading_means_nothing() -> None:
 
 def test_times_survive_the_way_there_and_back() -> None:
     micros = [0, 1, 999_999, 1_000_000, 1_719_841_872_123_456]
-    ntp64 = ntp64_of(pa.array(micros, pa.timestamp("us", tz="UTC")))
+    ntp64 = ntp64_from_microseconds(pa.array(micros, pa.timestamp("us", tz="UTC")))
     back = [Timestamp(reading, CLOCK).unix_ns / 1000 for reading in ntp64.to_pylist()]
     assert [round(one) for one in back] == micros
 
 
 def test_rows_without_a_stamp_get_one_and_the_others_keep_theirs() -> None:
-    exact = checked(batch(payload=[b"1", b"2"], timestamp_ntp64=[None, 9], timestamp_id=[None, "def0"]), CLOCK)
-    rows = rows_of(stamped(exact, CLOCK, lambda count: range(100, 100 + count)), KEY)
+    exact = validate_batch(batch(payload=[b"1", b"2"], timestamp_ntp64=[None, 9], timestamp_id=[None, "def0"]), CLOCK)
+    rows = to_wire_rows(fill_timestamps(exact, CLOCK, lambda count: range(100, 100 + count)), KEY)
     assert [rows.push(row).body.timestamp for row in range(2)] == [Timestamp(100, CLOCK), Timestamp(9, OTHER)]
 
 
 def test_a_batch_without_any_stamp_gets_one_for_every_row() -> None:
-    exact = stamped(checked(batch(payload=[b"1", b"2"]), CLOCK), CLOCK, lambda count: range(100, 100 + count))
-    rows = rows_of(exact, KEY)
+    exact = fill_timestamps(
+        validate_batch(batch(payload=[b"1", b"2"]), CLOCK), CLOCK, lambda count: range(100, 100 + count)
+    )
+    rows = to_wire_rows(exact, KEY)
     assert [rows.push(row).body.timestamp for row in range(2)] == [Timestamp(100, CLOCK), Timestamp(101, CLOCK)]
 
 
@@ -172,7 +174,7 @@ def test_a_batch_without_any_stamp_gets_one_for_every_row() -> None:
 
 def test_without_a_word_on_quality_there_is_one_run() -> None:
     given = batch(payload=[b"1", b"2"])
-    (run,) = runs_of(given, URGENT, False)
+    (run,) = split_by_qos(given, URGENT, False)
     assert (run.batch, run.qos, run.reliable) == (given, URGENT, False)
 
 
@@ -184,7 +186,7 @@ def test_a_run_ends_where_the_quality_changes() -> None:
         express=[False, False, False, None, True],
         reliable=[True, True, None, True, False],
     )
-    found = list(runs_of(given, URGENT, False))
+    found = list(split_by_qos(given, URGENT, False))
     assert [run.batch.column("payload").to_pylist() for run in found] == [[b"1", b"2"], [b"3"], [b"4"], [b"5"]]
     assert [(run.qos, run.reliable) for run in found] == [
         (QoS(Priority.DATA, Congestion.DROP), True),
@@ -222,7 +224,7 @@ def test_a_run_ends_where_the_quality_changes() -> None:
 )
 def test_what_is_wrong_is_said_with_its_place(columns: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        rows_of(checked(batch(**columns), CLOCK), KEY)
+        to_wire_rows(validate_batch(batch(**columns), CLOCK), KEY)
     assert words in str(caught.value)
 
 
@@ -230,4 +232,4 @@ def test_what_is_wrong_is_said_with_its_place(columns: dict[str, Any], words: st
 def test_an_unknown_quality_is_refused_with_its_place(name: str, word: str) -> None:
     given = batch(payload=[b"1", b"2"], **{name: [None, word]})
     with pytest.raises(UsageError, match=rf"row 1 has the {name} '{word}'; there are .*(DROP|REAL_TIME)"):
-        list(runs_of(checked(given, CLOCK), QoS.DEFAULT, True))
+        list(split_by_qos(validate_batch(given, CLOCK), QoS.DEFAULT, True))

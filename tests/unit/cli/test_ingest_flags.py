@@ -6,34 +6,34 @@ import pytest
 
 from zenspark.cli.ingest_flags import (
     FILE_KEYS,
-    add_landing_flags,
-    journal_policy_of,
-    settings_of,
-    timing_of,
-    with_file,
+    add_ingest_flags,
+    parse_journal_policy,
+    parse_ingest_settings,
+    parse_timing,
+    merge_file_settings,
 )
 from zenspark.cli.record import add_policy_flags
 from zenspark.config.schema import ConfigError
 from zenspark.errors import UsageError
 from zenspark.journal import Policy
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.ingest.settings import LandingSettings
+from zenspark.spark.ingest.settings import IngestSettings
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_landing_flags(parser)
+    add_ingest_flags(parser)
     add_policy_flags(parser)
     return parser.parse_args(arguments)
 
 
 def test_without_flags_everything_is_as_usual() -> None:
-    assert settings_of(parsed()) == LandingSettings()
-    assert timing_of(parsed()) == (None, 60.0)
+    assert parse_ingest_settings(parsed()) == IngestSettings()
+    assert parse_timing(parsed()) == (None, 60.0)
 
 
 def test_spark_is_told_what_the_flags_say() -> None:
-    found = settings_of(
+    found = parse_ingest_settings(
         parsed(
             *("--master", "spark://host:7077", "--trigger", "500ms", "--deduplicate"),
             *("--max-batch-rows", "1000", "--max-batch-bytes", "64MiB"),
@@ -48,11 +48,11 @@ def test_spark_is_told_what_the_flags_say() -> None:
         "spark.driver.memory": "2g",
         "a": "b=c",
     }
-    assert settings_of(parsed("--spark-ui", "5050")).conf["spark.ui.port"] == "5050"
+    assert parse_ingest_settings(parsed("--spark-ui", "5050")).conf["spark.ui.port"] == "5050"
 
 
 def test_tables_are_maintained_as_the_flags_say() -> None:
-    found = settings_of(
+    found = parse_ingest_settings(
         parsed(
             *("--refresh-interval", "30s", "--compact-interval", "5m", "--lake-retain-age", "30d"),
             *("--lake-retain-bytes", "1TB", "--lake-retain", "fleet/*/camera/**=7d", "--lake-retain", "pose=forever"),
@@ -65,21 +65,21 @@ def test_tables_are_maintained_as_the_flags_say() -> None:
         retain_bytes=10**12,
         retain={"fleet/*/camera/**": 7 * 86_400.0, "pose": None},
     )
-    assert settings_of(parsed("--lake-retain-age", "forever")).maintenance.retain_age is None
+    assert parse_ingest_settings(parsed("--lake-retain-age", "forever")).maintenance.retain_age is None
 
 
 def test_the_journal_is_trimmed_an_hour_behind_landing_unless_told_otherwise() -> None:
-    usual = journal_policy_of(parsed())
+    usual = parse_journal_policy(parsed())
     assert (usual.retain_read_age, usual.retain_read_bytes) == (3600.0, None)
     assert (usual.segment_bytes, usual.segment_age) == (64 << 20, 600.0)
-    told = journal_policy_of(parsed("--retain-read-age", "2h", "--retain-read-bytes", "1GB", "--segment-age", "1h"))
+    told = parse_journal_policy(parsed("--retain-read-age", "2h", "--retain-read-bytes", "1GB", "--segment-age", "1h"))
     assert (told.retain_read_age, told.retain_read_bytes, told.segment_age) == (7200.0, 10**9, 3600.0)
-    assert journal_policy_of(parsed("--retain-read-age", "forever")).retain_read_age is None
-    assert journal_policy_of(parsed("--flush-interval", "1s")).fsync == Policy().fsync
+    assert parse_journal_policy(parsed("--retain-read-age", "forever")).retain_read_age is None
+    assert parse_journal_policy(parsed("--flush-interval", "1s")).fsync == Policy().fsync
 
 
 def test_when_to_end() -> None:
-    assert timing_of(parsed("--for", "90s", "--stop-timeout", "5m")) == (90.0, 300.0)
+    assert parse_timing(parsed("--for", "90s", "--stop-timeout", "5m")) == (90.0, 300.0)
 
 
 def test_what_a_file_says_counts_where_flags_say_nothing() -> None:
@@ -92,21 +92,21 @@ def test_what_a_file_says_counts_where_flags_say_nothing() -> None:
         "retain_read_age": "2h",
         "max_batch_bytes": "64MiB",
     }
-    given = with_file(parsed("--conf", "a=flag", "--lake-retain", "fleet=1d", "--max-batch-bytes", "1MiB"), document)
-    found = settings_of(given)
+    given = merge_file_settings(parsed("--conf", "a=flag", "--lake-retain", "fleet=1d", "--max-batch-bytes", "1MiB"), document)
+    found = parse_ingest_settings(given)
     assert (found.master, found.trigger, found.deduplicate, found.max_batch_bytes) == (
         *("spark://host:7077", 5.0, True),
         1 << 20,
     )
     assert found.conf == {"spark.driver.memory": "2g", "a": "flag"}
     assert list(found.maintenance.retain.items()) == [("fleet", 86_400.0), ("pose", None)]
-    assert journal_policy_of(given).retain_read_age == 7200.0
-    assert settings_of(with_file(parsed("--master", "local"), document)).master == "local"
+    assert parse_journal_policy(given).retain_read_age == 7200.0
+    assert parse_ingest_settings(merge_file_settings(parsed("--master", "local"), document)).master == "local"
 
 
 def test_a_key_of_the_file_that_is_not_known_is_named() -> None:
     with pytest.raises(ConfigError, match=r"volumes/\*/landing/max_rows: expected one of master, conf"):
-        with_file(parsed(), {"max_rows": 1})
+        merge_file_settings(parsed(), {"max_rows": 1})
     assert set(FILE_KEYS.values()) <= set(vars(parsed()))
 
 
@@ -125,4 +125,4 @@ def test_a_key_of_the_file_that_is_not_known_is_named() -> None:
 )
 def test_what_is_wrong_names_the_flag(arguments: list[str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        settings_of(parsed(*arguments))
+        parse_ingest_settings(parsed(*arguments))

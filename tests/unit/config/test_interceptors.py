@@ -9,7 +9,7 @@ import pytest
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE
 from zenspark.config.interceptors import make_interceptor_config
-from zenspark.config.schema import ConfigError, Document, validate_document, resolve
+from zenspark.config.schema import ConfigError, Document, resolve, validate_document
 from zenspark.config.settings import Settings
 from zenspark.router.interceptors.chain import InterceptorConfig
 from zenspark.router.interceptors.rules import PeerAttributes

@@ -13,11 +13,11 @@ from zenspark.config.schema import (
     Document,
     Key,
     Section,
-    checked,
-    expectation,
-    filled,
-    resolved,
-    unused,
+    describe_type,
+    resolve,
+    unused_keys,
+    validate_document,
+    with_defaults,
 )
 from zenspark.key import KeyExpr
 
@@ -78,7 +78,7 @@ def test_errors_have_their_parts() -> None:
     ],
 )
 def test_values_are_checked_and_kept(document: Document, result: Document) -> None:
-    assert checked(Sample, document) == result
+    assert validate_document(Sample, document) == result
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_values_are_checked_and_kept(document: Document, result: Document) -> No
 )
 def test_what_is_wrong_is_named(document: Any, key: str, expected: str, found: str) -> None:  # noqa: ANN401 - anything JSON has
     with pytest.raises(ConfigError) as caught:
-        checked(Sample, document)
+        validate_document(Sample, document)
     assert (caught.value.key, caught.value.expected, caught.value.found) == (key, expected, found)
 
 
 def test_the_whole_document_has_all_that_is_shown() -> None:
-    assert filled(Sample, {}) == {
+    assert with_defaults(Sample, {}) == {
         "name": None,
         "inner": {"size": 2},
         "maybe": None,
@@ -133,25 +133,31 @@ def test_the_whole_document_has_all_that_is_shown() -> None:
         "far": {"size": 2},
     }
     given = {"maybe": {"size": 5, "secret": "x"}, "extra": 1, "hosts": ["h"]}
-    assert filled(Sample, given) == filled(Sample, {}) | {"maybe": {"size": 5}, "extra": 1, "hosts": ["h"]}
+    assert with_defaults(Sample, given) == with_defaults(Sample, {}) | {
+        "maybe": {"size": 5},
+        "extra": 1,
+        "hosts": ["h"],
+    }
 
 
 def test_a_mode_settles_every_value() -> None:
-    document = checked(Sample, {"ratio": {"peer": 7}, "hosts": {"peer": ["h", {"left": 1, "right": 2}]}, "maybe": None})
-    peer, router = resolved(Sample, document, "peer"), resolved(Sample, document, "router")
+    document = validate_document(
+        Sample, {"ratio": {"peer": 7}, "hosts": {"peer": ["h", {"left": 1, "right": 2}]}, "maybe": None}
+    )
+    peer, router = resolve(Sample, document, "peer"), resolve(Sample, document, "router")
     assert (peer.ratio, router.ratio) == (7.0, 2.0)
     assert (peer.hosts, router.hosts) == (("h", Pair(1, 2)), ())
     assert (peer.name, peer.maybe, peer.inner) == ("nobody", Inner(), Inner())
-    assert resolved(Sample, {}, "router").hosts == ("r",)
-    assert resolved(Sample, {"inner": {"size": 4}, "hosts": ["h"]}, "client") == Sample(
+    assert resolve(Sample, {}, "router").hosts == ("r",)
+    assert resolve(Sample, {"inner": {"size": 4}, "hosts": ["h"]}, "client") == Sample(
         inner=Inner(size=4), hosts=("h",), maybe=Inner()
     )
 
 
 def test_keys_set_in_vain_are_named() -> None:
     document = {"name": "x", "color": "blue", "memory": True, "extra": 1, "far": {"size": 3}, "inner": {"size": 3}}
-    assert list(unused(Sample, document)) == ["color", "memory", "extra", "far/size"]
-    assert list(unused(Sample, {"color": "red", "memory": False, "extra": None, "far": {"size": 2}})) == []
+    assert list(unused_keys(Sample, document)) == ["color", "memory", "extra", "far/size"]
+    assert list(unused_keys(Sample, {"color": "red", "memory": False, "extra": None, "far": {"size": 2}})) == []
 
 
 @pytest.mark.parametrize(
@@ -166,4 +172,4 @@ def test_keys_set_in_vain_are_named() -> None:
     ],
 )
 def test_types_in_words(hint: Any, words: str) -> None:  # noqa: ANN401 - a type
-    assert expectation(hint) == words
+    assert describe_type(hint) == words

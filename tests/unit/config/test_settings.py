@@ -1,11 +1,11 @@
 import pytest
 
-from zenspark.config.schema import ConfigError, Document, checked, resolved
-from zenspark.config.settings import ByTarget, EndpointGroup, Settings
+from zenspark.config.schema import ConfigError, Document, resolve, validate_document
+from zenspark.config.settings import EndpointGroup, Settings, StrategyByTarget
 
 
 def settled(document: Document, mode: str = "peer") -> Settings:
-    return resolved(Settings, checked(Settings, document), mode)
+    return resolve(Settings, validate_document(Settings, document), mode)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_endpoints_of_one_node() -> None:
 def test_strategies_by_target_and_mode() -> None:
     strategy = {"peer": {"to_peer": "greater-zid"}, "router": "greater-zid"}
     multicast = {"scouting": {"multicast": {"autoconnect_strategy": strategy}}}
-    assert settled(multicast).scouting.multicast.autoconnect_strategy == ByTarget("always", "greater-zid")
+    assert settled(multicast).scouting.multicast.autoconnect_strategy == StrategyByTarget("always", "greater-zid")
     assert settled(multicast, "router").scouting.multicast.autoconnect_strategy == "greater-zid"
     assert settled(multicast, "client").scouting.multicast.autoconnect_strategy == "always"
 

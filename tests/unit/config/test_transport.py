@@ -1,16 +1,16 @@
 import pytest
 
-from zenspark.config.schema import ConfigError, Document, checked, resolved
-from zenspark.config.transport import Transport
+from zenspark.config.schema import ConfigError, Document, resolve, validate_document
+from zenspark.config.transport import TransportSettings
 
 
-def settled(document: Document) -> Transport:
-    return resolved(Transport, checked(Transport, document), "peer")
+def settled(document: Document) -> TransportSettings:
+    return resolve(TransportSettings, validate_document(TransportSettings, document), "peer")
 
 
 def test_defaults_of_the_protocol() -> None:
     transport = settled({})
-    assert transport == Transport()
+    assert transport == TransportSettings()
     assert (transport.link.tx.lease, transport.link.tx.keep_alive, transport.link.tx.batch_size) == (10_000, 4, 65535)
     assert transport.link.rx.max_message_size == 1 << 30
     assert (transport.unicast.qos.enabled, transport.multicast.qos.enabled) == (True, False)

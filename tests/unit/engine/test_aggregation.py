@@ -26,7 +26,7 @@ def test_the_first_declares_and_the_last_undeclares() -> None:
 
 def declared(session: Session, kind: DeclarationKind) -> set[str]:
     """What the neighbours of a session have declared."""
-    node = session._hub.node
+    node = session._runtime.node
     with node.lock:
         return {one.key for face in node.drivers for one in face.declared[kind].values()}
 

@@ -13,9 +13,9 @@ from tests.unit.net.ends import meanwhile
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
 from zenspark.engine import backpressure
-from zenspark.handlers.channel import Caller
+from zenspark.handlers.channel import CallbackRunner
 from zenspark.handlers.handler import FifoChannel, Handler
-from zenspark.net.io.driver import Driver
+from zenspark.net.io.driver import ConnectionDriver
 from zenspark.types.enums import CongestionControl, ConsolidationMode, Locality
 from zenspark.types.query import Query
 from zenspark.types.sample import Sample
@@ -25,7 +25,7 @@ BLOCK = CongestionControl.BLOCK
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backpressure, "STALLED", 0.05)
+    monkeypatch.setattr(backpressure, "STALL_TIMEOUT_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def other(router: Session) -> Iterator[Session]:
         yield session
 
 
-def link(session: Session) -> Driver:
-    (driver,) = session._hub.node.drivers.values()
+def link(session: Session) -> ConnectionDriver:
+    (driver,) = session._runtime.node.drivers.values()
     return driver
 
 
@@ -44,7 +44,7 @@ class Idle:
 
     is_mine = False
 
-    def lend_soon(self, work: Callable[[], object]) -> None:
+    def run_callback_soon(self, work: Callable[[], object]) -> None:
         """Run something later."""
 
 
@@ -77,7 +77,7 @@ def test_room_does_not_let_those_go_who_wait_for_another_link(router: Session, c
     until(lambda: publisher.matching_status.matching)
     link(client).pause("held back for another")
     publisher.put("1")
-    client._hub.room.regained(subscriber.handler)
+    client._runtime.backpressure.on_drained(subscriber.handler)
     assert link(client)._paused == {"held back for another"}
     link(client).resume("held back for another")
     assert subscriber.recv(PATIENCE).payload.to_string() == "1"
@@ -115,7 +115,7 @@ def test_replies_that_nobody_reads_stop_their_link_until_the_query_ends(router: 
     assert len(given) < 3000
     assert sum(1 for _ in replies) == 3000
     unread = client.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=0.2)
-    until(lambda: not client._hub._gatherings)
+    until(lambda: not client._runtime._collectors)
     assert not link(client)._paused
     assert unread.recv(PATIENCE).ok
 
@@ -161,7 +161,7 @@ def test_a_loop_over_a_full_channel_asks(router: Session, client: Session) -> No
 
 
 def test_borrowing_has_an_end(router: Session, client: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backpressure, "OVERDRAFT", 4)
+    monkeypatch.setattr(backpressure, "MAX_BACKLOG_FACTOR", 4)
     held: list[Query] = []
     router.declare_queryable("q", held.append)
     known(client, "q")
@@ -182,7 +182,7 @@ def test_borrowing_has_an_end(router: Session, client: Session, monkeypatch: pyt
 
 
 def test_a_loan_has_an_end_in_bytes_too(router: Session, client: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backpressure, "LOAN", 100_000)
+    monkeypatch.setattr(backpressure, "READ_CREDIT_BYTES", 100_000)
     held: list[Query] = []
     router.declare_queryable("q", held.append)
     known(client, "q")
@@ -219,7 +219,7 @@ def test_callbacks_that_wait_for_each_other_go_on() -> None:
             done.set()
 
         def is_jammed() -> bool:
-            return bool(link(client)._paused and link(router)._paused and link(client)._residue)
+            return bool(link(client)._paused and link(router)._paused and link(client)._unsent)
 
         client.declare_subscriber("down", pass_on)
         router.declare_subscriber("up", lambda sample: router.put("down", sample.payload, congestion_control=BLOCK))
@@ -240,21 +240,23 @@ def test_a_response_waits_only_for_the_link_it_goes_to(router: Session, client: 
     publisher = router.declare_publisher("k")
     until(lambda: publisher.matching_status.matching)
     link(other).pause()
-    slow = next(driver for face, driver in router._hub.node.drivers.items() if face.zid == other._hub.node.identity.zid)
+    slow = next(
+        driver for face, driver in router._runtime.node.drivers.items() if face.zid == other._runtime.node.identity.zid
+    )
 
-    def is_behind() -> bool:
+    def is_backlogged() -> bool:
         publisher.put(bytes(1 << 20))
-        return bool(slow._residue)
+        return bool(slow._unsent)
 
-    until(is_behind)
+    until(is_backlogged)
     router.declare_queryable("q", lambda query: query.reply("q", "yes"))
     known(client, "q")
     (reply,) = client.get("q", timeout=PATIENCE)
     assert reply.ok.payload.to_string() == "yes"
-    assert slow._residue
+    assert slow._unsent
     router.declare_queryable("r", lambda query: query.drop())
     assert list(router.get("r", timeout=PATIENCE)) == []
-    assert slow._residue
+    assert slow._unsent
     link(other).resume()
     assert subscriber.recv(PATIENCE)
 
@@ -263,7 +265,7 @@ def test_a_response_waits_only_for_the_link_it_goes_to(router: Session, client: 
 
 
 def test_who_publishes_to_its_own_slow_callback_waits_for_it(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backpressure, "STALLED", PATIENCE)
+    monkeypatch.setattr(backpressure, "STALL_TIMEOUT_SECONDS", PATIENCE)
     found: list[int] = []
     said = [0]
     go = threading.Event()
@@ -290,7 +292,7 @@ def test_who_publishes_to_its_own_slow_callback_waits_for_it(peer: Session, monk
 
 
 def test_who_publishes_waits(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backpressure, "STALLED", PATIENCE)
+    monkeypatch.setattr(backpressure, "STALL_TIMEOUT_SECONDS", PATIENCE)
     subscriber = peer.declare_subscriber("k", FifoChannel(2))
     done = threading.Event()
 
@@ -311,14 +313,14 @@ def test_who_publishes_waits(peer: Session, monkeypatch: pytest.MonkeyPatch) -> 
 def test_who_was_full_and_is_empty_by_now_is_not_waited_for(peer: Session, caplog: pytest.LogCaptureFixture) -> None:
     """It cannot have less than nothing: a publisher waited for that until the receiver counted as stalled."""
     subscriber = peer.declare_subscriber("k", FifoChannel(2))
-    peer._hub.room.wait([subscriber.handler])
+    peer._runtime.backpressure.wait([subscriber.handler])
     assert not subscriber.handler.is_stalled
     assert not caplog.records
 
 
 def test_a_callback_that_has_not_begun_has_room_for_so_much(peer: Session) -> None:
     """The loop may be busy elsewhere; what another thread publishes meanwhile is limited all the same."""
-    caller = Caller(lambda _: None, None, Idle(), lambda _: None)
+    caller = CallbackRunner(lambda _: None, None, Idle(), lambda _: None)
     assert all(caller.push(number) for number in range(caller.capacity - 1))
     assert not caller.push("one more")
 
@@ -327,7 +329,7 @@ def test_nobody_waits_for_ever_for_what_it_is_to_receive_itself(
     peer: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """eclipse-zenoh 1.10.2 waits for ever here."""
-    monkeypatch.setattr(backpressure, "OVERDRAFT", 10)
+    monkeypatch.setattr(backpressure, "MAX_BACKLOG_FACTOR", 10)
     subscriber = peer.declare_subscriber("k", FifoChannel(10))
     for number in range(200):
         peer.put("k", str(number))
@@ -369,7 +371,7 @@ def test_who_answers_its_own_session_waits_for_the_reader(peer: Session) -> None
 
 
 def test_answers_that_nobody_reads(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backpressure, "OVERDRAFT", 3)
+    monkeypatch.setattr(backpressure, "MAX_BACKLOG_FACTOR", 3)
     done = threading.Event()
 
     def answer(query: Query) -> None:
@@ -384,7 +386,7 @@ def test_answers_that_nobody_reads(peer: Session, monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_asks_its_own_slow_queryable_waits(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backpressure, "STALLED", PATIENCE)
+    monkeypatch.setattr(backpressure, "STALL_TIMEOUT_SECONDS", PATIENCE)
     queryable = peer.declare_queryable("q", FifoChannel(2))
     done = threading.Event()
 
@@ -412,7 +414,7 @@ def test_what_is_said_in_the_loop_never_waits(peer: Session) -> None:
             peer.put("k", "")
         done.set()
 
-    peer._hub.later(publish)
+    peer._runtime.later(publish)
     assert done.wait(PATIENCE)
     assert subscriber.handler.backlog == 5
     assert not subscriber.handler.is_stalled

@@ -14,14 +14,20 @@ from tests.unit.net.ends import free_group, meanwhile
 from tests.unit.net.nodes import TestNode, nodes
 from tests.waiting import PATIENCE
 from zenspark.config.config import Config
-from zenspark.config.settings import ByTarget, EndpointGroup, Gossip, Multicast, Settings
+from zenspark.config.settings import (
+    EndpointGroup,
+    GossipSettings,
+    MulticastScoutingSettings,
+    Settings,
+    StrategyByTarget,
+)
 from zenspark.engine import connectivity as reaching_module
-from zenspark.engine.connectivity import Reach, _alternatives, _autoconnect, roles
+from zenspark.engine.connectivity import Connectivity, _alternatives, _autoconnect, parse_roles
 from zenspark.errors import LinkError, UsageError, ZError
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 from zenspark.wire.values import WhatAmI
 
-LO = interface_named("127.0.0.1").name
+LO = find_interface("127.0.0.1").name
 
 
 def settings(**values: object) -> Settings:
@@ -33,8 +39,8 @@ def settings(**values: object) -> Settings:
 
 
 @contextlib.contextmanager
-def reaching(node: TestNode, configured: Settings) -> Iterator[Reach]:
-    reach = Reach(node, configured)
+def reaching(node: TestNode, configured: Settings) -> Iterator[Connectivity]:
+    reach = Connectivity(node, configured)
     with nodes(node):
         try:
             yield reach
@@ -58,7 +64,7 @@ def test_a_client_is_connected_when_it_begins() -> None:
     with nodes(router):
         configured = settings(mode="client", connect__endpoints=[unused(), str(router.place())])
         with reaching(node, configured) as reach:
-            reach.begin()
+            reach.start()
             assert node.neighbours() == {0xA1}
 
 
@@ -67,13 +73,13 @@ def test_a_client_that_reaches_nobody_fails_at_once() -> None:
         reaching(client(), settings(mode="client", connect__endpoints=[unused()])) as reach,
         pytest.raises(LinkError, match="refused"),
     ):
-        reach.begin()
+        reach.start()
 
 
 def test_a_client_may_be_told_to_go_on_without() -> None:
     configured = settings(mode="client", connect__endpoints=[unused()], connect__exit_on_failure=False)
     with reaching(client(), configured) as reach:
-        reach.begin()
+        reach.start()
 
 
 def test_a_client_waits_as_long_as_configured() -> None:
@@ -83,20 +89,20 @@ def test_a_client_waits_as_long_as_configured() -> None:
     with reaching(client(), configured) as reach:
         start = time.monotonic()
         with pytest.raises(LinkError):
-            reach.begin()
+            reach.start()
         assert 0.05 < time.monotonic() - start < PATIENCE
 
 
 def test_a_client_without_anybody_to_call_is_an_error() -> None:
     with reaching(client(), settings(mode="client")) as reach, pytest.raises(UsageError, match="connect/endpoints"):
-        reach.begin()
+        reach.start()
 
 
 def test_a_client_that_finds_nobody_is_an_error() -> None:
     group = {"enabled": True, "address": free_group(), "interface": LO}
     configured = settings(mode="client", scouting__multicast=group, scouting__timeout=50)
     with reaching(client(), configured) as reach, pytest.raises(ZError, match="nobody was found"):
-        reach.begin()
+        reach.start()
 
 
 def test_a_client_finds_a_router_and_peers_find_each_other() -> None:
@@ -108,10 +114,10 @@ def test_a_client_finds_a_router_and_peers_find_each_other() -> None:
         reaching(peer, settings(mode="peer", scouting__multicast=group, listen__endpoints=here)) as second,
         reaching(node, settings(mode="client", scouting__multicast=group)) as third,
     ):
-        first.begin()
-        second.begin()
+        first.start()
+        second.start()
         peer.wait_for(0xA1)
-        third.begin()
+        third.start()
         assert node.neighbours() <= {0xA1, 0xB1}
         assert len(node.neighbours()) == 1
 
@@ -123,7 +129,7 @@ def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
         mode="peer", connect__endpoints=[there], connect__retry={"period_init_ms": 10}, scouting__delay=50
     )
     with reaching(node, configured) as reach, nodes(late):
-        reach.begin()
+        reach.start()
         assert node.neighbours() == set()
         late.listen(reach._endpoint(there))
         node.wait_for(0xB1)
@@ -132,7 +138,7 @@ def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
 @pytest.mark.parametrize("condition", ["connect_scouted", "declares"])
 def test_a_peer_may_be_told_not_to_wait(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither for those it calls, nor for what neighbours have to tell."""
-    monkeypatch.setattr(reaching_module, "HANDSHAKE", 600.0)
+    monkeypatch.setattr(reaching_module, "HANDSHAKE_GRACE_SECONDS", 600.0)
     monkeypatch.setattr(TestNode, "is_told", condition != "declares")
     configured = settings(
         mode="peer",
@@ -140,7 +146,7 @@ def test_a_peer_may_be_told_not_to_wait(condition: str, monkeypatch: pytest.Monk
         scouting__delay=600_000,
         open__return_conditions={condition: False},
     )
-    with reaching(TestNode(0xA1), configured) as reach, meanwhile(reach.begin) as result:
+    with reaching(TestNode(0xA1), configured) as reach, meanwhile(reach.start) as result:
         result()
 
 
@@ -149,13 +155,13 @@ def test_a_peer_may_be_told_to_fail() -> None:
         mode="peer", connect__endpoints=[unused()], connect__exit_on_failure=True, connect__timeout_ms=0
     )
     with reaching(TestNode(0xA1), configured) as reach, pytest.raises(LinkError):
-        reach.begin()
+        reach.start()
 
 
 def test_a_peer_that_tries_once_does_not_come_back() -> None:
     configured = settings(mode="peer", connect__endpoints=[unused()], connect__timeout_ms=0)
     with reaching(TestNode(0xA1), configured) as reach:
-        reach.begin()
+        reach.start()
         assert all(connector.is_over for connector in reach._connectors)
 
 
@@ -164,11 +170,11 @@ def test_an_address_that_is_taken_is_an_error_unless_told_otherwise() -> None:
     with nodes(taken):
         there = str(taken.place())
         with reaching(TestNode(0xB1), settings(listen__endpoints=[there])) as reach, pytest.raises(LinkError):
-            reach.begin()
+            reach.start()
         lenient = settings(listen__endpoints=[there, "tcp/127.0.0.1:0"], listen__exit_on_failure=False)
         node = TestNode(0xB2)
         with reaching(node, lenient) as reach:
-            reach.begin()
+            reach.start()
             assert len(node.listeners) == 1
 
 
@@ -183,7 +189,7 @@ def test_an_address_may_be_waited_for(must: bool) -> None:
             listen__exit_on_failure=must,
         )
         node = TestNode(0xA1)
-        with reaching(node, configured) as reach, meanwhile(reach.begin) as result:
+        with reaching(node, configured) as reach, meanwhile(reach.start) as result:
             if not must:
                 result()
             assert not node.listeners
@@ -224,7 +230,7 @@ def test_multicast_groups_are_joined_not_connected_to(mode: str) -> None:
         reaching(node, settings(mode=mode, connect__endpoints=[group])) as reach,
         pytest.raises(UsageError, match="belongs in listen/endpoints, not in connect/endpoints"),
     ):
-        reach.begin()
+        reach.start()
 
 
 def test_multicast_groups_are_joined() -> None:
@@ -232,8 +238,8 @@ def test_multicast_groups_are_joined() -> None:
     first, second = TestNode(0xA1), TestNode(0xB1)
     configured = settings(mode="peer", listen__endpoints=[group])
     with reaching(first, configured) as one, reaching(second, configured) as other:
-        one.begin()
-        other.begin()
+        one.start()
+        other.start()
         assert first.wait(lambda: [face.zid.value for face in first.neighbourhood] == [0xB1], PATIENCE)
 
 
@@ -245,10 +251,13 @@ def test_a_group_is_one_connection_or_several() -> None:
 
 
 def test_who_connects_to_whom_follows_the_strategy() -> None:
-    assert roles(("router", "peer", "client")) == 7
-    assert _autoconnect(Multicast(autoconnect=("router", "peer", "client"))).only_smaller == 0
-    assert _autoconnect(Gossip(autoconnect=("peer",), autoconnect_strategy="greater-zid")).only_smaller == 3
-    by_target = ByTarget(to_router="always", to_peer="greater-zid")
+    assert parse_roles(("router", "peer", "client")) == 7
+    assert _autoconnect(MulticastScoutingSettings(autoconnect=("router", "peer", "client"))).only_smaller == 0
+    assert _autoconnect(GossipSettings(autoconnect=("peer",), autoconnect_strategy="greater-zid")).only_smaller == 3
+    by_target = StrategyByTarget(to_router="always", to_peer="greater-zid")
     assert (
-        _autoconnect(Gossip(autoconnect=("router", "peer", "client"), autoconnect_strategy=by_target)).only_smaller == 2
+        _autoconnect(
+            GossipSettings(autoconnect=("router", "peer", "client"), autoconnect_strategy=by_target)
+        ).only_smaller
+        == 2
     )

@@ -11,14 +11,14 @@ import pytest
 from tests.unit.api.sessions import connected, listening, pair
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
-from zenspark.engine.direct_queries import Direct, Served
-from zenspark.engine.reply_collector import Gathering
+from zenspark.engine.direct_queries import DirectQueries, DirectReplyHandle
+from zenspark.engine.reply_collector import ReplyCollector
 from zenspark.key import KeyExpr
 from zenspark.net.loop.event_loop import Timer
 from zenspark.router.face import Face
 from zenspark.router.router import Router
 from zenspark.types.enums import ConsolidationMode, Locality, Priority
-from zenspark.types.query import Query, reply_again
+from zenspark.types.query import Query, reply_stored
 from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -140,10 +140,10 @@ def test_a_limited_number_of_answers_is_for_the_router(router: Session, client: 
     router.declare_queryable("q", kept.append)
     client.get("q", timeout=PATIENCE)
     (query,) = until(lambda: kept)
-    request = query._live().request
-    direct, face = router._hub._direct, next(iter(router._hub.node.drivers))
+    request = query._require_handle().request
+    direct, face = router._runtime._direct, next(iter(router._runtime.node.drivers))
     for changed in ({"budget": 1}, {"node_id": 0, "wire_expr": wire.WireExpr(99, "")}, {"target": 2}):
-        with router._hub.lock:
+        with router._runtime.lock:
             refused = direct.served(face, replace(request, **changed))
         assert (refused is None) == ("target" not in changed)
         if refused is not None:
@@ -155,15 +155,15 @@ def test_whoever_answers_late_is_not_heard(router: Session, client: Session) -> 
     router.declare_queryable("q", kept.append)
     assert asked_briefly(client) == [b"Timeout"]
     (query,) = until(lambda: kept)
-    answer = query._live().answer
+    answer = query._require_handle().send_reply
     assert isinstance(answer, MethodType)
     served = answer.__self__
-    assert isinstance(served, Served)
+    assert isinstance(served, DirectReplyHandle)
     until(lambda: served._is_over)
-    before = router._hub._direct._spoken
+    before = router._runtime._direct._spoken
     query.reply("q", b"late")
     query.drop()
-    assert router._hub._direct._spoken is before
+    assert router._runtime._direct._spoken is before
 
 
 def test_what_was_published_before_is_answered_as_it_was(router: Session, client: Session) -> None:
@@ -179,7 +179,7 @@ def test_what_was_published_before_is_answered_as_it_was(router: Session, client
 
     def answer(query: Query) -> None:
         for body in told:
-            reply_again(query, KeyExpr("q"), body)
+            reply_stored(query, KeyExpr("q"), body)
 
     router.declare_queryable("q", answer)
     for _ in range(2):
@@ -199,12 +199,12 @@ def test_answers_have_the_priority_of_the_question(router: Session, client: Sess
 
 def test_an_answer_means_what_its_number_means_now(router: Session, client: Session) -> None:
     """A neighbour may give a number to another key."""
-    direct, face = client._hub._direct, next(iter(client._hub.node.drivers))
+    direct, face = client._runtime._direct, next(iter(client._runtime.node.drivers))
     expr = wire.WireExpr(55, "", wire.Mapping.SENDER)
     body = messages.Reply(body=messages.Put(payload=b"1"))
     answer = messages.Response(request_id=999, wire_expr=expr, body=body)
     found: list[str] = []
-    with client._hub.lock:
+    with client._runtime.lock:
         for key in ("a", "a", "b"):
             face.learn_key(messages.DeclareKeyexpr(expr_id=55, wire_expr=wire.BoundExpr(0, key)))
             for _ in range(2):
@@ -227,8 +227,8 @@ def test_who_asks_is_told_that_nobody_answers(
     """Also if it could wait longer than it said."""
     kept: list[Query] = []
     router.declare_queryable("q", kept.append)
-    patient = Timer(client._hub.node.loop, 0.0, lambda: None)
-    monkeypatch.setattr(client._hub.node.loop, "call_at", lambda when, work: patient)
+    patient = Timer(client._runtime.node.loop, 0.0, lambda: None)
+    monkeypatch.setattr(client._runtime.node.loop, "call_at", lambda when, work: patient)
     found = list(client.get("q", timeout=0.05))
     assert [bytes(reply.err.payload) for reply in found] == [b"Timeout"]
     assert found[0].replier_id.zid == router.zid()
@@ -240,15 +240,17 @@ def test_the_error_of_a_session_has_the_key_of_the_query(
     """RE-19: in the place of its silent queryables; one without a key, as 1.10.2 sends it, is taken too."""
     queries = router.declare_queryable("q/*")
     said: list[messages.Response] = []
-    reply = Direct._reply
+    reply = DirectQueries._reply
 
-    def write_down(self: Direct, face: Face, response: messages.Response, qos: wire.QoS) -> object:
+    def write_down(self: DirectQueries, face: Face, response: messages.Response, qos: wire.QoS) -> object:
         said.append(replace(response, wire_expr=wire.WireExpr(0, face.resolve(response.wire_expr) or "")))
         return reply(self, face, replace(response, wire_expr=wire.WireExpr()), qos)
 
-    monkeypatch.setattr(Direct, "_reply", write_down)
+    monkeypatch.setattr(DirectQueries, "_reply", write_down)
     until(lambda: client.declare_querier("q/a").matching_status.matching)
-    monkeypatch.setattr(client._hub.node.loop, "call_at", lambda *_: Timer(client._hub.node.loop, 0.0, lambda: None))
+    monkeypatch.setattr(
+        client._runtime.node.loop, "call_at", lambda *_: Timer(client._runtime.node.loop, 0.0, lambda: None)
+    )
     found = list(client.get("q/a", timeout=0.05))
     assert [bytes(reply.err.payload) for reply in found] == [b"Timeout"]
     assert [response.wire_expr.suffix for response in said] == ["q/a"]
@@ -264,28 +266,28 @@ def test_a_neighbour_that_goes_answers_nothing_more(router: Session) -> None:
         until(lambda: kept)
         kept[0].reply("q", b"first")
     assert [bytes(reply.ok.payload) for reply in found] == [b"first"]
-    assert not any(router._hub._direct._asked.values())
+    assert not any(router._runtime._direct._asked.values())
 
 
 def test_answers_to_nobody_are_left_to_the_router(router: Session, client: Session) -> None:
-    face = next(iter(router._hub.node.drivers))
+    face = next(iter(router._runtime.node.drivers))
     final = messages.ResponseFinal(request_id=12345)
-    with router._hub.lock:
-        assert not router._hub.takes(face, final)
-        assert not router._hub.takes(face, messages.Interest(id=1, mode=wire.InterestMode.FINAL))
+    with router._runtime.lock:
+        assert not router._runtime.try_handle(face, final)
+        assert not router._runtime.try_handle(face, messages.Interest(id=1, mode=wire.InterestMode.FINAL))
 
 
 def test_answers_on_unknown_keys_are_passed_over(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: None)
     found: list[object] = []
-    gathering = Gathering(None, ConsolidationMode.NONE, _Into(found), 1)
-    face = next(iter(client._hub.node.drivers))
-    direct = client._hub._direct
-    with client._hub.lock:
-        direct._asked.setdefault(face, {})[999] = gathering, wire.QoS.DEFAULT
+    collector = ReplyCollector(None, ConsolidationMode.NONE, _Into(found), 1)
+    face = next(iter(client._runtime.node.drivers))
+    direct = client._runtime._direct
+    with client._runtime.lock:
+        direct._asked.setdefault(face, {})[999] = collector, wire.QoS.DEFAULT
         answer = messages.Response(request_id=999, wire_expr=wire.WireExpr(99, ""), body=messages.Err(payload=b"who?"))
-        assert direct.takes(face, answer)
-        assert direct.takes(face, messages.ResponseFinal(request_id=999))
+        assert direct.try_handle(face, answer)
+        assert direct.try_handle(face, messages.ResponseFinal(request_id=999))
     assert found == []
 
 

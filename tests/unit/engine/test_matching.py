@@ -14,8 +14,10 @@ from zenspark.types.enums import Locality
 from zenspark.types.network_info import MatchingStatus
 
 
-def matching(session: Session, destination: Locality = Locality.ANY, kind: DeclarationKind = DeclarationKind.SUBSCRIBER) -> MatchingTracker:
-    return MatchingTracker(session._hub, kind, KeyExpr("demo/a"), destination)
+def matching(
+    session: Session, destination: Locality = Locality.ANY, kind: DeclarationKind = DeclarationKind.SUBSCRIBER
+) -> MatchingTracker:
+    return MatchingTracker(session._runtime, kind, KeyExpr("demo/a"), destination)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_the_end_of_it_is_the_end_of_its_listeners(peer: Session) -> None:
     told = listener.handler
     publisher.undeclare()
     assert list(told) == []
-    assert not peer._hub.on_change[DeclarationKind.SUBSCRIBER]
+    assert not peer._runtime.on_change[DeclarationKind.SUBSCRIBER]
 
 
 def test_a_listener_with_a_callback_needs_no_holder(peer: Session) -> None:

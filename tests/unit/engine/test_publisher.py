@@ -10,17 +10,17 @@ from tests.unit.api.sessions import connected, listening, pair
 from tests.waiting import PATIENCE, until
 from zenspark.api.entities import Publisher
 from zenspark.api.session import Session
-from zenspark.engine.publisher import Publication, Publishing, targets_of
+from zenspark.engine.publisher import CachedPublisher, PublishSettings, publish_targets
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel
 from zenspark.key import KeyExpr
-from zenspark.net.io.driver import Pump
+from zenspark.net.io.driver import LinkDriver
 from zenspark.types.enums import CongestionControl, Locality, Priority
 from zenspark.wire import values as wire
 
 
-def targets(publisher: Publisher) -> list[tuple[Pump, wire.WireExpr]]:
-    found = targets_of(publisher._hub, str(publisher.key_expr), is_declared=True)
+def targets(publisher: Publisher) -> list[tuple[LinkDriver, wire.WireExpr]]:
+    found = publish_targets(publisher._runtime, str(publisher.key_expr), is_declared=True)
     return [(driver, expr) for driver, expr, _ in found]
 
 
@@ -71,7 +71,7 @@ def test_the_short_and_the_long_way_keep_their_order(router: Session, client: Se
 
 
 def test_heads_follow_the_routes(router: Session, client: Session) -> None:
-    publication = Publication(client._hub, KeyExpr("a"), Publishing())
+    publication = CachedPublisher(client._runtime, KeyExpr("a"), PublishSettings())
     subscriber = router.declare_subscriber("a")
     publication.put(b"1")
     assert subscriber.recv(PATIENCE).payload == b"1"
@@ -111,7 +111,7 @@ def test_a_run_goes_on_without_the_lock_and_in_order(router: Session, client: Se
 
 def test_local_means_local(router: Session, client: Session) -> None:
     subscriber = router.declare_subscriber("a")
-    local = Publication(client._hub, KeyExpr("a"), Publishing(destination=Locality.SESSION_LOCAL))
+    local = CachedPublisher(client._runtime, KeyExpr("a"), PublishSettings(destination=Locality.SESSION_LOCAL))
     local.put(b"1")
     local.delete()
     client.put("a", b"2")
@@ -133,8 +133,10 @@ def test_everybody_gets_it_once(router: Session, client: Session) -> None:
     with connected("client", router) as other:
         found = [session.declare_subscriber("**") for session in (router, other, client)]
         second = other.declare_subscriber("a")
-        publication = Publication(client._hub, KeyExpr("a"), Publishing(qos=wire.QoS(congestion=wire.Congestion.BLOCK)))
-        until(lambda: len(router._hub.node.router.routes.push(router._hub.node.local_face, "a")) == 2)
+        publication = CachedPublisher(
+            client._runtime, KeyExpr("a"), PublishSettings(qos=wire.QoS(congestion=wire.Congestion.BLOCK))
+        )
+        until(lambda: len(router._runtime.node.router.routes.push(router._runtime.node.local_face, "a")) == 2)
         publication.put(b"x")
         for subscriber in (*found, second):
             assert subscriber.recv(PATIENCE).payload == b"x"

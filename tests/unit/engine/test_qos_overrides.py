@@ -12,8 +12,8 @@ from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE, until
 from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError
-from zenspark.engine.publisher import Publishing
-from zenspark.engine.qos_overrides import Overrides
+from zenspark.engine.publisher import PublishSettings
+from zenspark.engine.qos_overrides import QosOverrides
 from zenspark.key import KeyExpr
 from zenspark.types.enums import CongestionControl, Locality, Priority, Reliability
 from zenspark.wire.values import Congestion
@@ -24,15 +24,15 @@ def rule(key: str, **treatment: object) -> dict[str, Any]:
     return {"key_exprs": [key], "config": treatment}
 
 
-def overrides(*rules: dict[str, Any]) -> Overrides:
+def overrides(*rules: dict[str, Any]) -> QosOverrides:
     config = Config()
     config.insert_json5("qos/publication", json.dumps(rules))
-    return Overrides(config.settings().qos.publication)
+    return QosOverrides(config.settings().qos.publication)
 
 
 def test_the_first_rule_that_includes_the_key_counts() -> None:
     rules = overrides(rule("a/*", priority="real_time"), rule("a/**", priority="background"))
-    found = [rules.of(KeyExpr(key), Publishing()).qos.priority for key in ("a/b", "a/b/c", "a", "a/**", "b", "**")]
+    found = [rules.of(KeyExpr(key), PublishSettings()).qos.priority for key in ("a/b", "a/b/c", "a", "a/**", "b", "**")]
     background, data = WirePriority.BACKGROUND, WirePriority.DATA
     assert found == [WirePriority.REAL_TIME, background, background, background, data, data]
 
@@ -45,13 +45,13 @@ def test_everything_that_a_rule_can_say() -> None:
         "reliability": "best_effort",
         "allowed_destination": "session_local",
     }
-    found = overrides(rule("a", **treatment)).of(KeyExpr("a"), Publishing())
+    found = overrides(rule("a", **treatment)).of(KeyExpr("a"), PublishSettings())
     assert (found.qos.congestion, found.qos.priority) == (Congestion.BLOCK_FIRST, WirePriority.DATA_LOW)
     assert found.qos.express
     assert not found.reliable
     assert found.destination is Locality.SESSION_LOCAL
     assert found.fixed == {"congestion", "priority", "express", "reliable"}
-    assert overrides(rule("a")).of(KeyExpr("a"), Publishing()) == Publishing()
+    assert overrides(rule("a")).of(KeyExpr("a"), PublishSettings()) == PublishSettings()
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from zenspark.engine.reply_collector import TIMEOUT, Gathering, reply_of
+from zenspark.engine.reply_collector import TIMEOUT_ERROR, ReplyCollector, make_reply
 from zenspark.key import KeyExpr
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import ConsolidationMode
 from zenspark.types.network_info import ReplyError
-from zenspark.types.sample import Head, Reply, Sample
+from zenspark.types.sample import Reply, Sample, SampleHeader
 from zenspark.types.timestamps import Timestamp
 from zenspark.types.zbytes import ZBytes
 from zenspark.wire import messages
@@ -23,7 +23,7 @@ ERROR = Reply(ReplyError(ZBytes(b"no"), Encoding.ZENOH_BYTES))
 
 
 class Pile:
-    """An inlet that only writes down."""
+    """An sink that only writes down."""
 
     def __init__(self) -> None:
         self.items: list[Reply] = []
@@ -42,7 +42,7 @@ class Pile:
 
 
 def reply(text: str, when: int = 0, key: str = "a") -> Reply:
-    return Reply(Sample(Head(KeyExpr(key), timestamp_id=CLOCK if when else None), text.encode(), when))
+    return Reply(Sample(SampleHeader(KeyExpr(key), timestamp_id=CLOCK if when else None), text.encode(), when))
 
 
 def texts(pile: Pile) -> list[str]:
@@ -59,11 +59,11 @@ def texts(pile: Pile) -> list[str]:
 )
 def test_modes(mode: ConsolidationMode, before: list[str], after: list[str]) -> None:
     pile = Pile()
-    gathering = Gathering(KeyExpr("*"), mode, pile, 1)
+    collector = ReplyCollector(KeyExpr("*"), mode, pile, 1)
     for one in (reply("2", 2), reply("1", 1), reply("0"), ERROR, reply("b", 1, "b")):
-        gathering.add(one)
+        collector.add(one)
     assert texts(pile) == before
-    gathering.source_done()
+    collector.source_finished()
     assert texts(pile) == before + after
     assert pile.closed == 1
 
@@ -72,7 +72,7 @@ def test_modes(mode: ConsolidationMode, before: list[str], after: list[str]) -> 
 def test_who_leaves_it_to_the_replies_follows_each_of_them(mode: ConsolidationMode) -> None:
     """QU-56: what a reply prefers counts, and the mode where it prefers nothing."""
     pile = Pile()
-    gathering = Gathering(None, mode, pile, 1, follows_replies=True)
+    collector = ReplyCollector(None, mode, pile, 1, follows_replies=True)
     preferences = {
         "n": [ConsolidationMode.NONE] * 3,
         "m": [ConsolidationMode.MONOTONIC] * 3,
@@ -81,8 +81,8 @@ def test_who_leaves_it_to_the_replies_follows_each_of_them(mode: ConsolidationMo
     }
     for key, preferred in preferences.items():
         for when, one in zip((1, 3, 2), preferred, strict=True):
-            gathering.add(Reply(reply(f"{key}{when}", when, key).result, None, one))
-    gathering.finish()
+            collector.add(Reply(reply(f"{key}{when}", when, key).result, None, one))
+    collector.finish()
     at_once = ["n1", "n3", "n2", "m1", "m3"]
     auto = ["l3", "a3"] if mode is ConsolidationMode.LATEST else ["a1", "a3", "a2", "l3"]
     assert texts(pile) == at_once + auto
@@ -94,20 +94,20 @@ def test_the_timestamp_of_a_response_counts_where_the_value_has_none() -> None:
     for body in (put, removal):
         for given, expected in ((None, outer), (own, own)):
             reply = messages.Reply(body=replace(body, timestamp=given))
-            found = reply_of("a", reply, None, wire.QoS.DEFAULT, timestamp=outer).ok
+            found = make_reply("a", reply, None, wire.QoS.DEFAULT, timestamp=outer).ok
             assert found is not None
             assert found.timestamp == Timestamp.from_wire(expected)
-    error = reply_of("a", messages.Err(payload=b""), None, wire.QoS.DEFAULT, timestamp=outer).err
+    error = make_reply("a", messages.Err(payload=b""), None, wire.QoS.DEFAULT, timestamp=outer).err
     assert error is not None
     assert error.timestamp == Timestamp.from_wire(outer)
 
 
 def test_who_has_chosen_is_not_asked_again() -> None:
     pile = Pile()
-    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
     for when in (1, 3, 2):
-        gathering.add(Reply(reply(str(when), when).result, None, ConsolidationMode.NONE))
-    gathering.finish()
+        collector.add(Reply(reply(str(when), when).result, None, ConsolidationMode.NONE))
+    collector.finish()
     assert texts(pile) == ["3"]
 
 
@@ -122,15 +122,15 @@ def test_who_has_chosen_is_not_asked_again() -> None:
 def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expected: list[str]) -> None:
     """QU-76, RE-38: replies and errors count, whatever becomes of them, and what was held back is handed over."""
     pile, ended = Pile(), []
-    gathering = Gathering(KeyExpr("*"), mode, pile, 3, budget=3)
-    gathering.at_end(lambda: ended.append(True))
+    collector = ReplyCollector(KeyExpr("*"), mode, pile, 3, budget=3)
+    collector.on_finish(lambda: ended.append(True))
     for one in (reply("2", 2), ERROR):
-        assert gathering.add(one)
-    assert not gathering.is_over
-    assert gathering.add(reply("1", 1))
-    assert (gathering.is_over, ended) == (True, [True])
-    gathering.add(reply("late", 9))
-    gathering.source_done()
+        assert collector.add(one)
+    assert not collector.is_over
+    assert collector.add(reply("1", 1))
+    assert (collector.is_over, ended) == (True, [True])
+    collector.add(reply("late", 9))
+    collector.source_finished()
     assert (texts(pile), pile.closed) == (expected, 1)
 
 
@@ -144,57 +144,57 @@ def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expect
 def test_the_newest_of_each_key_counts(mode: ConsolidationMode, expected: list[str]) -> None:
     """One that is as new as the newest is passed on, too (protocol.md 21.12)."""
     pile = Pile()
-    gathering = Gathering(None, mode, pile, 1)
+    collector = ReplyCollector(None, mode, pile, 1)
     for one in (reply("1", 1), reply("3", 3), reply("2", 2), reply("3 again", 3), reply("none")):
-        gathering.add(one)
-    gathering.add(reply("other 2", 2, "b"))
-    gathering.finish()
+        collector.add(one)
+    collector.add(reply("other 2", 2, "b"))
+    collector.finish()
     assert texts(pile) == expected
 
 
 def test_later_wins_among_equals() -> None:
     pile = Pile()
-    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
     for one in (reply("first", 1), reply("second", 1), reply("x", key="b"), reply("y", key="b")):
-        gathering.add(one)
-    gathering.finish()
+        collector.add(one)
+    collector.finish()
     assert texts(pile) == ["second", "y"]
 
 
 def test_replies_on_other_keys_are_dropped_unless_wanted() -> None:
     pile = Pile()
-    gathering = Gathering(KeyExpr("a"), ConsolidationMode.NONE, pile, 1)
-    gathering.add(reply("1", key="b"))
+    collector = ReplyCollector(KeyExpr("a"), ConsolidationMode.NONE, pile, 1)
+    collector.add(reply("1", key="b"))
     assert pile.items == []
-    gathering = Gathering(None, ConsolidationMode.NONE, pile, 1)
-    gathering.add(reply("1", key="b"))
+    collector = ReplyCollector(None, ConsolidationMode.NONE, pile, 1)
+    collector.add(reply("1", key="b"))
     assert texts(pile) == ["1"]
 
 
 def test_it_ends_with_the_last_source_and_only_once() -> None:
     pile = Pile()
     ended: list[str] = []
-    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 2)
-    gathering.at_end(lambda: ended.append("once"))
-    gathering.add(reply("1"))
-    gathering.source_done()
-    assert not gathering.is_over
-    gathering.source_done()
-    assert gathering.is_over
-    gathering.finish(TIMEOUT)
-    gathering.cancel()
-    gathering.add(reply("late"))
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 2)
+    collector.on_finish(lambda: ended.append("once"))
+    collector.add(reply("1"))
+    collector.source_finished()
+    assert not collector.is_over
+    collector.source_finished()
+    assert collector.is_over
+    collector.finish(TIMEOUT_ERROR)
+    collector.cancel()
+    collector.add(reply("late"))
     assert texts(pile) == ["1"]
     assert (pile.closed, ended) == (1, ["once"])
-    gathering.at_end(lambda: ended.append("at once"))
+    collector.on_finish(lambda: ended.append("at once"))
     assert ended == ["once", "at once"]
 
 
 def test_a_timeout_comes_after_what_was_held_back() -> None:
     pile = Pile()
-    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
-    gathering.add(reply("1"))
-    gathering.finish(TIMEOUT)
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
+    collector.add(reply("1"))
+    collector.finish(TIMEOUT_ERROR)
     assert texts(pile) == ["1", "error"]
     error = pile.items[-1].err
     assert error is not None
@@ -203,7 +203,7 @@ def test_a_timeout_comes_after_what_was_held_back() -> None:
 
 def test_cancelling_hands_over_nothing_more() -> None:
     pile = Pile()
-    gathering = Gathering(None, ConsolidationMode.LATEST, pile, 1)
-    gathering.add(reply("1"))
-    gathering.cancel()
+    collector = ReplyCollector(None, ConsolidationMode.LATEST, pile, 1)
+    collector.add(reply("1"))
+    collector.cancel()
     assert (pile.items, pile.closed) == ([], 1)

@@ -22,35 +22,35 @@ from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder
 
 
 def test_after_the_end_nothing_goes(peer: Session) -> None:
-    hub: SessionRuntime = peer._hub
-    hub.check()
+    runtime: SessionRuntime = peer._runtime
+    runtime.check()
     peer.close()
     with pytest.raises(SessionClosed):
-        hub.check()
-    hub.finish(12345)
+        runtime.check()
+    runtime.finish(12345)
 
 
 def test_questions_leave_nothing_behind(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b""))
     client.declare_queryable("q", lambda query: query.reply("q", b""))
-    before = dict(client._hub.live)
+    before = dict(client._runtime.live)
     for _ in range(20):
         assert list(client.get("q", timeout=PATIENCE))
         list(client.liveliness().get("live/*", timeout=PATIENCE))
     list(client.get("q", timeout=0.0))
-    until(lambda: not client._hub._gatherings)
-    assert not client._hub._watching
-    assert client._hub.live == before
+    until(lambda: not client._runtime._collectors)
+    assert not client._runtime._watching
+    assert client._runtime.live == before
 
 
 def test_liveliness_questions_time_out_without_an_answer(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer._hub, "watch", lambda *_: None)
+    monkeypatch.setattr(peer._runtime, "watch", lambda *_: None)
     (reply,) = peer.liveliness().get("live/*", timeout=0.01)
     assert reply.err.payload == b"Timeout"
 
 
 def test_a_liveliness_question_ends_with_the_session(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer._hub, "watch", lambda *_: None)
+    monkeypatch.setattr(peer._runtime, "watch", lambda *_: None)
     found = peer.liveliness().get("live/*", timeout=PATIENCE)
     peer.close()
     assert list(found) == []
@@ -61,7 +61,7 @@ def test_what_is_known_is_forgotten_when_it_goes(router: Session, client: Sessio
     subscriber = router.declare_subscriber("a")
     until(lambda: publisher.matching_status)
     publisher.undeclare()
-    until(lambda: not client._hub._known)
+    until(lambda: not client._runtime._known)
     subscriber.undeclare()
 
 
@@ -86,17 +86,17 @@ def test_a_full_channel_pauses_its_sender(router: Session, client: Session, size
 
     sender = threading.Thread(target=send)
     sender.start()
-    until(lambda: full._hub.node.drivers and next(iter(full._hub.node.drivers.values()))._paused)
+    until(lambda: full._runtime.node.drivers and next(iter(full._runtime.node.drivers.values()))._paused)
     assert [len(full.recv(PATIENCE).payload) for _ in range(100)] == [size] * 100
     sender.join(PATIENCE)
-    until(lambda: not next(iter(full._hub.node.drivers.values()))._paused)
+    until(lambda: not next(iter(full._runtime.node.drivers.values()))._paused)
 
 
 def test_keys_match_here(peer: Session) -> None:
     with peer.declare_queryable("q/**", complete=True), peer.declare_queryable("p/**"):
-        assert peer._hub.is_here(DeclarationKind.QUERYABLE, KeyExpr("q/a"), only_complete=True)
-        assert not peer._hub.is_here(DeclarationKind.QUERYABLE, KeyExpr("p/a"), only_complete=True)
-        assert peer._hub.is_here(DeclarationKind.QUERYABLE, KeyExpr("p/a"), only_complete=False)
+        assert peer._runtime.has_local_match(DeclarationKind.QUERYABLE, KeyExpr("q/a"), only_complete=True)
+        assert not peer._runtime.has_local_match(DeclarationKind.QUERYABLE, KeyExpr("p/a"), only_complete=True)
+        assert peer._runtime.has_local_match(DeclarationKind.QUERYABLE, KeyExpr("p/a"), only_complete=False)
 
 
 @pytest.mark.parametrize("namespace", [{}, {"namespace": "through/the/router"}], ids=["direct", "routed"])
@@ -114,7 +114,7 @@ def test_ids_of_requests_stay_within_the_resolution(
         for _ in range(300):
             replies = client.get("q", timeout=PATIENCE)
             with queries.recv(PATIENCE) as query:
-                asked.append(query._live().request.request_id)
+                asked.append(query._require_handle().request.request_id)
                 query.reply("q", "yes")
             assert len(list(replies)) == 1
         kept.reply("q", "late")
@@ -143,11 +143,11 @@ def test_who_has_no_id_left_for_a_request_is_told(
 def test_who_declares_waits_for_a_link_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenspark.net.io.writer.BACKLOG_LIMIT_BYTES", 10_000)
     with listening("router") as router, connected("client", router) as client:
-        (reader,) = router._hub.node.drivers.values()
-        (writer,) = client._hub.node.drivers.values()
+        (reader,) = router._runtime.node.drivers.values()
+        (writer,) = client._runtime.node.drivers.values()
         reader.pause()
         with meanwhile(lambda: [client.liveliness().declare_token(f"{n}/{'k' * 8000}") for n in range(1500)]) as made:
-            until(lambda: writer.is_behind)
+            until(lambda: writer.is_backlogged)
             reader.resume()
             tokens = made()
         assert writer.backlog < 1_000_000

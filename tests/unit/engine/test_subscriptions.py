@@ -7,21 +7,21 @@ import pytest
 from zenspark.api.session import Session
 from zenspark.engine import subscriptions
 from zenspark.engine.namespace import Namespace
-from zenspark.engine.subscriptions import Subscription, Subscriptions, TakesColumns
+from zenspark.engine.subscriptions import ColumnSink, Subscription, Subscriptions
 from zenspark.handlers.handler import Handler
 from zenspark.key import KeyExpr
 from zenspark.types.enums import Locality
-from zenspark.types.sample import Head, Sample
+from zenspark.types.sample import Sample, SampleHeader
 
 
 def subscription(number: int, key: str, origin: Locality = Locality.ANY) -> Subscription:
-    inlet: Handler[Sample] = Handler(10, lambda _: None)
-    return Subscription(number, KeyExpr(key), origin, inlet, inlet if isinstance(inlet, TakesColumns) else None)
+    sink: Handler[Sample] = Handler(10, lambda _: None)
+    return Subscription(number, KeyExpr(key), origin, sink, sink if isinstance(sink, ColumnSink) else None)
 
 
 @pytest.fixture
 def all_of_them(peer: Session) -> Subscriptions:
-    return Subscriptions(peer._hub.room, Namespace(None))
+    return Subscriptions(peer._runtime.backpressure, Namespace(None))
 
 
 def test_routes_follow_keys_and_origin(all_of_them: Subscriptions) -> None:
@@ -60,7 +60,7 @@ def test_keys_with_the_same_subscribers_share_one_route(all_of_them: Subscriptio
 
 
 def test_ever_new_keys_do_not_fill_the_memory(all_of_them: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_ROUTES", 3)
+    monkeypatch.setattr(subscriptions, "MAX_CACHED_ROUTES", 3)
     for number in range(10):
         all_of_them.route(f"a/{number}", True)
     assert len(all_of_them._local_routes) <= 3
@@ -70,9 +70,9 @@ def test_a_sample_reaches_each_once(all_of_them: Subscriptions) -> None:
     one, other = subscription(1, "a"), subscription(2, "**")
     all_of_them.add(one)
     all_of_them.add(other)
-    sample = Sample(Head(KeyExpr("a")), b"1")
+    sample = Sample(SampleHeader(KeyExpr("a")), b"1")
     all_of_them.deliver(sample, True)
     for each in (one, other):
-        assert isinstance(each.inlet, Handler)
-        assert each.inlet.try_recv() == sample
-        assert each.inlet.try_recv() is None
+        assert isinstance(each.sink, Handler)
+        assert each.sink.try_recv() == sample
+        assert each.sink.try_recv() is None

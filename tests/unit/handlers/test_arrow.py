@@ -27,7 +27,7 @@ CLOCK = ZenohId(0xABC)
 
 
 def channel(max_rows: int = 100, max_delay: float = 0.0) -> BatchChannel:
-    handler = ArrowBatches(max_rows, max_delay).attach(lambda _: None).handler
+    handler = ArrowBatches(max_rows, max_delay).bind(lambda _: None).handler
     assert isinstance(handler, BatchChannel)
     return handler
 
@@ -91,7 +91,9 @@ def test_large_payloads_do_not_wait_for_many_rows() -> None:
 def test_a_batch_ends_where_large_payloads_would_have_to_be_copied() -> None:
     receiving = channel()
     for number in range(3):
-        receiving.push_columns(pushes_of(bytes([number]) * ZERO_COPY_MIN_BYTES), ["k"], "feed")  # two of them share their memory
+        receiving.push_columns(
+            pushes_of(bytes([number]) * ZERO_COPY_MIN_BYTES), ["k"], "feed"
+        )  # two of them share their memory
     receiving.push_columns(pushes(4), ["k"], "feed")
     assert payloads(receiving.recv(timeout=1)) == [b"\0" * ZERO_COPY_MIN_BYTES, b"\1" * ZERO_COPY_MIN_BYTES]
     assert payloads(receiving.recv(timeout=1)) == [b"\2" * ZERO_COPY_MIN_BYTES, b"4"]
@@ -144,7 +146,10 @@ def test_a_sample_with_everything_becomes_a_row() -> None:
         timestamp=Timestamp(2**64 - 1, CLOCK), source_info=SourceInfo(CLOCK, 1, 2), attachment=b"a", payload=b"x"
     )
     removal = Push(wire_expr=WireExpr(0, "k"), body=Del())
-    samples = [sample_from_push(Push(wire_expr=WireExpr(0, "k"), body=body), KeyExpr("k")), sample_from_push(removal, KeyExpr("k"))]
+    samples = [
+        sample_from_push(Push(wire_expr=WireExpr(0, "k"), body=body), KeyExpr("k")),
+        sample_from_push(removal, KeyExpr("k")),
+    ]
     first, second = concat_chunks([chunk_from_samples(samples, 7)]).to_pylist()
     assert (first["timestamp_ntp64"], first["timestamp_id"], first["attachment"]) == (-1, "abc", b"a")
     assert (first["source_zid"], first["source_eid"], first["source_sn"]) == ("abc", 1, 2)

@@ -20,7 +20,7 @@ from zenspark.handlers.handler import (
     Callback,
     Handler,
     RingChannel,
-    attach,
+    bind_handler,
 )
 
 
@@ -86,7 +86,7 @@ def test_an_old_ring_does_not_end_the_waiting() -> None:
 
 
 def test_waiting_in_naps_is_the_same(monkeypatch: pytest.MonkeyPatch, threads: Threads) -> None:
-    monkeypatch.setattr(api_channel, "LONGEST_SLEEP", 0.001)
+    monkeypatch.setattr(api_channel, "MAX_LOCK_WAIT_SECONDS", 0.001)
     items = channel()
     with pytest.raises(ReceiveTimeout):
         items.recv(timeout=0.005)
@@ -215,7 +215,7 @@ def test_waiting_makes_room_too() -> None:
 def test_a_timeout_that_ends_before_its_time_is_slept_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 0.5, 0.5, 1.0])  # the first nap ends half-way
     monkeypatch.setattr(api_channel, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(api_channel, "nap", lambda left: 0.0)
+    monkeypatch.setattr(api_channel, "clamp_sleep", lambda left: 0.0)
     with pytest.raises(ReceiveTimeout):
         channel().recv(timeout=1.0)
     assert list(clock) == []
@@ -232,9 +232,9 @@ def test_a_ring_keeps_the_newest() -> None:
     attached = use(RingChannel(2))
     assert isinstance(attached.handler, Handler)
     for number in range(5):
-        assert attached.inlet.push(number)
-    assert attached.inlet.push_many([5, 6, 7])
-    attached.inlet.close()
+        assert attached.sink.push(number)
+    assert attached.sink.push_many([5, 6, 7])
+    attached.sink.close()
     assert list(attached.handler) == [6, 7]
 
 
@@ -244,15 +244,15 @@ def test_a_ring_keeps_the_newest() -> None:
 def test_the_loop_calls_in_its_turn(turns: Turns) -> None:
     calls: list[object] = []
     attached = use(Callback(calls.append, lambda: calls.append("drop")), turns)
-    assert attached.inlet.push(1)
-    assert attached.inlet.push_many([2, 3])
+    assert attached.sink.push(1)
+    assert attached.sink.push_many([2, 3])
     assert len(turns.work) == 1
     assert calls == []
     turns.turn()
     assert calls == [1, 2, 3]
-    attached.inlet.close()
-    attached.inlet.close()
-    assert attached.inlet.push(4)
+    attached.sink.close()
+    attached.sink.close()
+    assert attached.sink.push(4)
     turns.turn()
     assert calls == [1, 2, 3, "drop"]
     assert not turns.work
@@ -261,7 +261,7 @@ def test_the_loop_calls_in_its_turn(turns: Turns) -> None:
 def test_however_much_the_loop_brings_it_calls_before_it_brings_more(turns: Turns) -> None:
     calls: list[object] = []
     attached = use(calls.append, turns)
-    assert attached.inlet.push_many(range(2 * CALLBACK_CAPACITY))
+    assert attached.sink.push_many(range(2 * CALLBACK_CAPACITY))
     while turns.work:  # more than once if the machine is busy
         turns.turn()
     assert len(calls) == 2 * CALLBACK_CAPACITY
@@ -272,7 +272,7 @@ def test_the_loop_turns_now_and_then(turns: Turns, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(api_channel, "monotonic", lambda: float(next(clock)))
     calls: list[object] = []
     attached = use(calls.append, turns)
-    attached.inlet.push_many(range(40))
+    attached.sink.push_many(range(40))
     rounds = 0
     while turns.work:
         turns.turn()
@@ -285,13 +285,13 @@ def test_a_callback_may_end_itself(turns: Turns) -> None:
     calls: list[object] = []
 
     def end(item: int) -> None:
-        attached.inlet.close()
+        attached.sink.close()
         calls.append(item)
 
     attached = use(Callback(end, lambda: calls.append("drop")), turns)
-    attached.inlet.push_many([1, 2])
+    attached.sink.push_many([1, 2])
     turns.turn()
-    attached.inlet.push(3)
+    attached.sink.push(3)
     turns.turn()
     assert calls == [1, 2, "drop"]
 
@@ -303,10 +303,10 @@ def test_a_callback_apart_from_the_loop_keeps_its_thread(threads: Threads) -> No
         calls.append((item, threading.get_ident()))
 
     attached = use(Callback(log, lambda: log("drop")), threads)
-    attached.inlet.push(1)
-    attached.inlet.push_many([2, 3])
-    attached.inlet.close()
-    attached.inlet.close()
+    attached.sink.push(1)
+    attached.sink.push_many([2, 3])
+    attached.sink.close()
+    attached.sink.close()
     threads.join()
     assert [item for item, _ in calls] == [1, 2, 3, "drop"]
     assert threading.get_ident() not in {thread for _, thread in calls}
@@ -315,7 +315,7 @@ def test_a_callback_apart_from_the_loop_keeps_its_thread(threads: Threads) -> No
 def test_only_a_callback_that_takes_its_time_keeps_its_thread(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_channel, "LINGER", 10 * LONG)
+    monkeypatch.setattr(api_channel, "IDLE_THREAD_SECONDS", 10 * LONG)
     never, called = threading.Event(), channel()
 
     def call(item: object) -> None:
@@ -323,15 +323,15 @@ def test_only_a_callback_that_takes_its_time_keeps_its_thread(
         if item == "slow":
             never.wait(0.01)
 
-    inlet = use(call, threads).inlet
-    inlet.push("slow")
+    sink = use(call, threads).sink
+    sink.push("slow")
     assert called.recv(timeout=LONG) == "slow"
-    inlet.push("slow")
+    sink.push("slow")
     assert called.recv(timeout=LONG) == "slow"
     assert len(threads.started) == 1
-    inlet.push_many(["quick"] * 1000)
+    sink.push_many(["quick"] * 1000)
     threads.join()
-    inlet.push_many(["again"] * 1000)
+    sink.push_many(["again"] * 1000)
     threads.join()
     assert len(threads.started) > 1
     assert [called.recv(timeout=LONG) for _ in range(2000)] == ["quick"] * 1000 + ["again"] * 1000
@@ -344,13 +344,13 @@ def test_a_callback_that_takes_its_time_asks_the_session_to_pause(threads: Threa
         running.push(item)
         release.recv(timeout=LONG)
 
-    attached = attach(wait, threads, lambda _: resumed.push(True))
-    attached.inlet.push(0)
+    attached = bind_handler(wait, threads, lambda _: resumed.push(True))
+    attached.sink.push(0)
     running.recv(timeout=LONG)
-    assert not attached.inlet.push_many(range(CALLBACK_CAPACITY))
+    assert not attached.sink.push_many(range(CALLBACK_CAPACITY))
     release.push_many([None] * (CALLBACK_CAPACITY + 1))
     assert resumed.recv(timeout=LONG)
-    attached.inlet.close()
+    attached.sink.close()
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
@@ -369,8 +369,8 @@ def test_a_callback_that_fails_is_logged_and_called_again(
 
     with caplog.at_level(logging.ERROR, "zenspark"):
         attached = use(Callback(fail, fail_to_drop, indirect=indirect), turns)
-        attached.inlet.push_many([1, 2])
-        attached.inlet.close()
+        attached.sink.push_many([1, 2])
+        attached.sink.close()
         turns.turn()
     assert calls == [1, 2]
     assert ["boom" in (record.exc_text or "") for record in caplog.records] == [True, True, False]
@@ -380,8 +380,8 @@ def test_a_callback_that_fails_is_logged_and_called_again(
 def test_a_pair_of_callback_and_object(threads: Threads) -> None:
     mine: list[int] = []
     attached = use((mine.append, mine), threads)
-    attached.inlet.push(1)
-    attached.inlet.close()
+    attached.sink.push(1)
+    attached.sink.close()
     threads.join()
     assert attached.handler is mine
     assert mine == [1]
@@ -406,7 +406,7 @@ class Gong:
 
 def test_another_bell_rings_once_until_it_is_silenced() -> None:
     found, gong = channel(), Gong()
-    found.ring_with(gong)
+    found.use_wakeup(gong)
     found.push(1)
     found.push_many([2, 3])
     assert gong.rings == 1

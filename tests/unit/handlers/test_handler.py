@@ -45,10 +45,10 @@ def test_a_callback_is_called_like_its_function() -> None:
 def test_users_get_a_channel_unless_they_name_another(named: object) -> None:
     attached = use(named)
     assert isinstance(attached.handler, Handler)
-    assert attached.handler is attached.inlet
+    assert attached.handler is attached.sink
     assert not attached.background
-    assert all(attached.inlet.push(number) for number in range(DEFAULT_CAPACITY - 1))
-    assert not attached.inlet.push(0)
+    assert all(attached.sink.push(number) for number in range(DEFAULT_CAPACITY - 1))
+    assert not attached.sink.push(0)
 
 
 def test_callbacks_outlive_what_the_user_holds_unless_they_come_with_it(threads: Threads) -> None:
@@ -56,12 +56,12 @@ def test_callbacks_outlive_what_the_user_holds_unless_they_come_with_it(threads:
     for named in (repr, Callback(repr), Callback(repr, indirect=False)):
         attached = use(named, threads)
         assert (attached.handler, attached.background) == (None, True)
-        attached.inlet.close()
+        attached.sink.close()
     mine = object()
     attached = use((repr, mine), threads)
     assert attached.handler is mine
     assert not attached.background
-    attached.inlet.close()
+    attached.sink.close()
 
 
 @pytest.mark.parametrize("wrong", [3, [ignore, 3], (ignore,), (3, 3), (ignore, 3, 4), "x"])

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.decode import NTP64, SN, Common, Piece
+from zenspark.arrow.decode import NTP64, SN, SharedValues, RowChunk
 from zenspark.journal import Journal
 
 START = 1_700_000_000_000_000
@@ -37,13 +37,13 @@ def counted(start: int, stop: int) -> pa.RecordBatch:
     return batch(*(row(number) for number in range(start, stop)))
 
 
-def piece(number: int, rows: int = 3, **changes: object) -> Piece:
+def piece(number: int, rows: int = 3, **changes: object) -> RowChunk:
     """What one read might bring."""
     values = PLAIN | {"timestamp_id": None, "source_zid": None, "source_eid": None, "key": f"k/{number}"} | changes
     payload = pa.array([b"%d" % (number + place) for place in range(rows)], pa.binary())
     stamps = pa.array([(1_700_000_000 + place) << 32 for place in range(rows)], NTP64)
-    common = Common(**{name: values[name] for name in Common._fields})
-    return Piece((common,), None, payload, None, stamps, pa.array(range(rows), SN), START + number, rows)
+    common = SharedValues(**{name: values[name] for name in SharedValues._fields})
+    return RowChunk((common,), None, payload, None, stamps, pa.array(range(rows), SN), START + number, rows)
 
 
 def read(journal: Journal, start: int | None = None, end: int | None = None) -> pa.Table:

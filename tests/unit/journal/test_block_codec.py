@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.journal.captured import nulls_in_dictionaries
 from tests.unit.journal.rows import START, batch, piece, row
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.decode import batch_of
+from zenspark.arrow.decode import concat_chunks
 from zenspark.journal import Journal
 from zenspark.journal.block_codec import ENDS, LARGE, TEXT, WORDS, encoded, packed, packed_pieces, unpacked
 from zenspark.journal.format import SCHEMAS, read_schema
@@ -141,7 +141,7 @@ def test_rows_that_are_no_samples() -> None:
     ],
 )
 def test_what_was_received_is_packed_as_its_rows_would_be_read(pieces: list[Any]) -> None:
-    assert plain(round_trip(packed_pieces(pieces))).equals(batch_of(pieces))
+    assert plain(round_trip(packed_pieces(pieces))).equals(concat_chunks(pieces))
 
 
 # --- nulls ------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import pytest
 
 from tests.unit.journal.rows import START, batch, counted, payloads, piece, read, row
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.decode import batch_of
+from zenspark.arrow.decode import concat_chunks
 from zenspark.errors import JournalError, JournalFull, JournalLocked, NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.format import LOCK, NEVER, index_file, segment_file
@@ -96,7 +96,7 @@ def test_pieces_and_batches_follow_one_another(tmp_path: Path) -> None:
         assert writer.append(counted(6, 8)) == 6
         assert writer.append_pieces([piece(8)]) == 8
     table = read(Journal(tmp_path / "j")).drop_columns(["recorder", "offset"])
-    expected = pa.Table.from_batches([batch_of(pieces), counted(6, 8), batch_of([piece(8)])])
+    expected = pa.Table.from_batches([concat_chunks(pieces), counted(6, 8), concat_chunks([piece(8)])])
     assert table.equals(expected)
 
 

@@ -156,7 +156,7 @@ class Watched(Link):
         self.endpoint, self.src, self.dst = inner.endpoint, inner.src, inner.dst
         self.is_streamed, self.is_reliable = inner.is_streamed, inner.is_reliable
         self.writes: list[tuple[int, bool]] = []
-        self.taken = bytearray()
+        self.bytes_sent = bytearray()
         """The bytes that the link took."""
 
     def fileno(self) -> int:
@@ -168,7 +168,7 @@ class Watched(Link):
     def send(self, data: Buffer) -> int:
         self.writes.append((len(data), "test-end" in threading.current_thread().name))
         count = self._inner.send(data)
-        self.taken += memoryview(data)[:count]
+        self.bytes_sent += memoryview(data)[:count]
         return count
 
     def wait_writable(self, timeout: float) -> bool:
@@ -190,7 +190,7 @@ def deaf(patience: WriterSettings, offer: Capabilities | None = None) -> Iterato
 def fill(alice: End) -> int:
     """Say things until the link takes no more; how many."""
     count = 0
-    while not alice.driver._residue:
+    while not alice.driver._unsent:
         assert alice.put(b"fill%d" % count + CHUNK)
         count += 1
     return count
@@ -205,10 +205,10 @@ class Recorder(Heard):
     def receive(self, message: NetworkMessage) -> None:
         self.note(message)
 
-    def takes(self, face: Face, message: NetworkMessage) -> bool:
+    def try_handle(self, face: Face, message: NetworkMessage) -> bool:
         return False
 
-    def receive_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
+    def receive_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
             if keys[columns.shape[row]] is not None:

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from zenspark.net.io.counters import DropReason, Totals
+from zenspark.net.io.counters import DropReason, NeighbourTotals
 from zenspark.transport.counters import LossReason
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import Reliability, SampleKind, WhatAmI
@@ -57,7 +57,7 @@ def test_a_link_says_what_it_knows() -> None:
 
 
 def test_counters_are_plain_numbers_by_reason() -> None:
-    totals = Totals(ZID.to_wire(), 7, {LossReason.INTERRUPTED: 2}, {DropReason.CONGESTION: 1})
+    totals = NeighbourTotals(ZID.to_wire(), 7, {LossReason.INTERRUPTED: 2}, {DropReason.CONGESTION: 1})
     counters = LinkCounters.from_totals(totals)
     assert counters == LinkCounters(ZID, 7, {"interrupted": 2}, {"congestion": 1})
     assert {type(reason) for reason in (*counters.lost, *counters.dropped)} == {str}

@@ -11,7 +11,7 @@ from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr
-from zenspark.types.query import Answering, Query
+from zenspark.types.query import Query, RequestHandle
 from zenspark.types.timestamps import Timestamp
 from zenspark.types.zbytes import ZBytes
 from zenspark.wire import messages
@@ -37,7 +37,7 @@ class Desk:
         self.asked(request)
 
     def asked(self, request: messages.Request) -> None:
-        self.answering = Answering(request, KeyExpr("q/*"), self.answer, self.finish, self.waiting.append)
+        self.handle = RequestHandle(request, KeyExpr("q/*"), self.answer, self.finish, self.waiting.append)
 
     def answer(
         self,
@@ -53,8 +53,8 @@ class Desk:
         self.finals += 1
 
     def queries(self, count: int) -> list[Query]:
-        self.answering.begin(count)
-        return [Query(self.answering, WHO) for _ in range(count)]
+        self.handle.start(count)
+        return [Query(self.handle, WHO) for _ in range(count)]
 
 
 def test_it_shows_the_question() -> None:

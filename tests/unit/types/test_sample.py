@@ -12,7 +12,7 @@ from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, Priority, Reliability, SampleKind
 from zenspark.types.ids import EntityGlobalId
 from zenspark.types.network_info import ReplyError
-from zenspark.types.sample import Head, Reply, Sample, sample_from_body, sample_of, token_sample
+from zenspark.types.sample import Reply, Sample, SampleHeader, sample_from_body, sample_from_push, token_sample
 from zenspark.types.timestamps import Timestamp
 from zenspark.types.zbytes import ZBytes
 from zenspark.wire import values as wire
@@ -31,7 +31,7 @@ QOS = wire.QoS(wire.Priority.REAL_TIME, wire.Congestion.BLOCK, True)
 
 
 def full() -> Sample:
-    return sample_of(Push(wire_expr=wire.WireExpr(0, "a/b"), qos=QOS, body=FULL), KeyExpr("a/b"), reliable=False)
+    return sample_from_push(Push(wire_expr=wire.WireExpr(0, "a/b"), qos=QOS, body=FULL), KeyExpr("a/b"), reliable=False)
 
 
 def test_it_shows_all_of_a_publication() -> None:
@@ -83,10 +83,10 @@ def test_values_pickle_and_compare(value: object) -> None:
 
 
 def test_samples_differ_by_what_they_carry() -> None:
-    head = Head(KeyExpr("a"))
-    assert Sample(head, b"1") == Sample(Head(KeyExpr("a")), b"1")
+    head = SampleHeader(KeyExpr("a"))
+    assert Sample(head, b"1") == Sample(SampleHeader(KeyExpr("a")), b"1")
     assert Sample(head, b"1") != Sample(head, b"2")
-    assert Sample(head, b"1") != Sample(Head(KeyExpr("b")), b"1")
+    assert Sample(head, b"1") != Sample(SampleHeader(KeyExpr("b")), b"1")
 
 
 def test_a_reply_is_one_or_the_other() -> None:

@@ -4,14 +4,14 @@ import pickle
 import pytest
 
 from zenspark.types.enums import Reliability, WhatAmI
-from zenspark.types.wire_value import Wrapper, describe, shown
+from zenspark.types.wire_value import WireValue, rust_repr, rust_repr_field
 
 
-class Box(Wrapper[int]):
+class Box(WireValue[int]):
     __slots__ = ()
 
 
-class OtherBox(Wrapper[int]):
+class OtherBox(WireValue[int]):
     __slots__ = ()
 
 
@@ -39,5 +39,5 @@ def test_a_value_never_changes() -> None:
 
 def test_a_value_is_spelled_as_in_logs_of_eclipse_zenoh() -> None:
     box = Box.from_wire(3)
-    assert describe(box, a=1, b=True, c=None, d=["x", False]) == "Box { a: 1, b: true, c: None, d: [x, false] }"
-    assert [shown(WhatAmI.CLIENT), shown(Reliability.BEST_EFFORT)] == ["Client", "BestEffort"]
+    assert rust_repr(box, a=1, b=True, c=None, d=["x", False]) == "Box { a: 1, b: true, c: None, d: [x, false] }"
+    assert [rust_repr_field(WhatAmI.CLIENT), rust_repr_field(Reliability.BEST_EFFORT)] == ["Client", "BestEffort"]

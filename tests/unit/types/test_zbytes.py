@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import examples
 from zenspark.types import zbytes
-from zenspark.types.zbytes import ZBytes, buffer_of
+from zenspark.types.zbytes import ZBytes, as_buffer
 
 IS_COMPILED = not zbytes.__file__.endswith(".py")
 LENDS_MEMORY = IS_COMPILED or sys.version_info >= (3, 12)
@@ -51,12 +51,12 @@ def test_it_is_made_from_whatever_has_bytes(obj: object, raw: bytes) -> None:
     assert hash(payload) == hash(raw)
     if obj is not None:
         assert ZBytes.of(obj) == raw
-        assert bytes(buffer_of(obj)) == raw
+        assert bytes(as_buffer(obj)) == raw
 
 
 @pytest.mark.parametrize("obj", [3, 3.5, True, [1], (1,), {}, object(), ZBytes])
 def test_it_is_made_from_nothing_else(obj: object) -> None:
-    for make in (ZBytes, ZBytes.of, buffer_of):
+    for make in (ZBytes, ZBytes.of, as_buffer):
         with pytest.raises(TypeError, match="expected bytes, a str or another buffer, found '"):
             make(obj)
 
@@ -65,7 +65,7 @@ def test_a_payload_cannot_be_none() -> None:
     with pytest.raises(TypeError, match="found 'NoneType'"):
         ZBytes.of(None)
     with pytest.raises(TypeError, match="found 'NoneType'"):
-        buffer_of(None)
+        as_buffer(None)
 
 
 def test_bytes_are_not_copied() -> None:
@@ -73,13 +73,13 @@ def test_bytes_are_not_copied() -> None:
     payload = ZBytes(raw)
     assert payload.to_bytes() is raw
     assert ZBytes.of(payload) is payload
-    assert buffer_of(raw) is buffer_of(payload) is raw
+    assert as_buffer(raw) is as_buffer(payload) is raw
 
 
 def test_what_can_change_is_copied() -> None:
     raw = bytearray(b"abc")
     payload = ZBytes(raw)
-    written = buffer_of(raw)
+    written = as_buffer(raw)
     raw[0] = 0
     assert payload == b"abc"
     assert bytes(written) == b"\0bc"

@@ -14,7 +14,7 @@ from typing import Any
 from zenspark.api.adminspace.documents import Document, as_json
 from zenspark.api.entities import Queryable
 from zenspark.api.info import link_of, transport_of
-from zenspark.engine.runtime import Hub
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.key import KeyExpr
 from zenspark.key.match import intersects
 from zenspark.net.node.node import Neighbour
@@ -30,11 +30,11 @@ from zenspark.wire.messages import Del, Put
 class Neighbours:
     """The transports and links of one session, as keys of its own; lives as long as the session."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, hub: SessionRuntime) -> None:
+        self._runtime = hub
         self._root = f"@/{hub.node.identity.zid}/session"
         key_expr = KeyExpr(f"{self._root}/**")
-        queryable: Queryable[None] = Queryable(hub, key_expr, False, Locality.SESSION_LOCAL, hub.attach(self._on_query))
+        queryable: Queryable[None] = Queryable(hub, key_expr, False, Locality.SESSION_LOCAL, hub.bind_handler(self._on_query))
         hub.on_transport[queryable.id.eid] = self._tell
 
     def _documents(self, face: Face, neighbour: Neighbour) -> list[Document]:
@@ -51,7 +51,7 @@ class Neighbours:
                     query.reply(document.key, document.payload, encoding=document.encoding)
 
     def _all(self) -> Iterator[Document]:
-        for face, neighbour in self._hub.node.neighbourhood.items():
+        for face, neighbour in self._runtime.node.neighbourhood.items():
             yield from self._documents(face, neighbour)
 
     def _tell(self, kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
@@ -61,7 +61,7 @@ class Neighbours:
             key = KeyExpr(document.key)
             put = Put(encoding=document.encoding.to_wire(), payload=document.payload)
             body = put if kind is SampleKind.PUT else Del()
-            self._hub.subscriptions.deliver(sample_from_body(body, key, wire.QoS.DEFAULT), True, is_recurring=False)
+            self._runtime.subscriptions.deliver(sample_from_body(body, key, wire.QoS.DEFAULT), True, is_recurring=False)
 
 
 def _transport(transport: Transport) -> dict[str, Any]:

@@ -16,16 +16,16 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from zenspark.api.entities import Entity, Publisher, Receiver, Subscriber
-from zenspark.api.ext.publisher_cache import Cache
-from zenspark.api.ext.reorder_buffer import Miss, Ordering, Outcome, SourceId
+from zenspark.api.ext.publisher_cache import PublisherCache
+from zenspark.api.ext.reorder_buffer import Miss, ReorderBuffer, Delivery, SourceId
 from zenspark.api.session import Session
-from zenspark.engine.runtime import Hub
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import UsageError, ZError
-from zenspark.handlers.handler import Attached, Callback, Inlet, attach
+from zenspark.handlers.handler import BoundHandler, Callback, DeliverySink, bind_handler
 from zenspark.key import KeyExpr
-from zenspark.net.loop.event_loop import hand_over
-from zenspark.net.loop.executor import Lends
-from zenspark.types.arguments import choice, decimal, expect, flag, seconds
+from zenspark.net.loop.event_loop import yield_leadership
+from zenspark.net.loop.executor import CallbackExecutor
+from zenspark.types.arguments import require_type_or_default, parse_decimal, require_type, to_bool, to_timeout
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import (
     CongestionControl,
@@ -47,17 +47,17 @@ from zenspark.wire.messages import Del, Put
 
 H = TypeVar("H")
 
-STAMPED = "uhlc"
+TIMESTAMPED_PUBLISHER = "uhlc"
 """Stands for the number of a publisher whose samples have stamps instead of numbers."""
-QUERY_TIMEOUT = 10.0
-_NUMBER = struct.Struct("<I")
-_NUMBERS = 1 << 32
+QUERY_TIMEOUT_SECONDS = 10.0
+_SEQUENCE_NUMBER = struct.Struct("<I")
+_SEQUENCE_MODULUS = 1 << 32
 
 
 # --- configuration --------------------------------------------------------------------------------
 
 
-class Choices:
+class ValidatedConfig:
     """Settings that were checked when they were made; they compare, hash and pickle."""
 
     def __eq__(self, other: object) -> bool:
@@ -70,7 +70,7 @@ class Choices:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
 
-class RepliesConfig(Choices):
+class RepliesConfig(ValidatedConfig):
     """How the replies of a cache travel. Responses are treated like the question, so nothing here has an effect."""
 
     def __init__(
@@ -80,20 +80,20 @@ class RepliesConfig(Choices):
         priority: Priority | None = None,
         express: bool | None = None,
     ) -> None:
-        self.congestion_control = choice(CongestionControl, congestion_control, CongestionControl.BLOCK)
-        self.priority = choice(Priority, priority, Priority.DEFAULT)
-        self.express = flag(express)
+        self.congestion_control = require_type_or_default(CongestionControl, congestion_control, CongestionControl.BLOCK)
+        self.priority = require_type_or_default(Priority, priority, Priority.DEFAULT)
+        self.express = to_bool(express)
 
 
-class CacheConfig(Choices):
+class CacheConfig(ValidatedConfig):
     """How many samples an advanced publisher keeps."""
 
     def __init__(self, max_samples: int | None = None, *, replies_config: RepliesConfig | None = None) -> None:
-        self.max_samples = _count(choice(int, max_samples, 1))
-        self.replies_config = choice(RepliesConfig, replies_config, RepliesConfig())
+        self.max_samples = _count(require_type_or_default(int, max_samples, 1))
+        self.replies_config = require_type_or_default(RepliesConfig, replies_config, RepliesConfig())
 
 
-class HistoryConfig(Choices):
+class HistoryConfig(ValidatedConfig):
     """Which past samples an advanced subscriber asks for: so many of each publisher, of so many seconds."""
 
     def __init__(
@@ -103,7 +103,7 @@ class HistoryConfig(Choices):
         max_samples: int | None = None,
         max_age: float | None = None,
     ) -> None:
-        self.detect_late_publishers = flag(detect_late_publishers)
+        self.detect_late_publishers = to_bool(detect_late_publishers)
         self.max_samples = None if max_samples is None else _count(max_samples)
         self.max_age = None if max_age is None else _number(max_age)
 
@@ -113,7 +113,7 @@ class HistoryConfig(Choices):
         return found if self.max_age is None else {**found, "_time": f"[now({-self.max_age}s)..]"}
 
 
-class MissDetectionConfig(Choices):
+class MissDetectionConfig(ValidatedConfig):
     """How an advanced publisher lets others notice that samples are missing.
 
     Samples are numbered. A heartbeat says every so many seconds which is the newest, a sporadic one only when that has
@@ -121,23 +121,23 @@ class MissDetectionConfig(Choices):
     """
 
     def __init__(self, *, heartbeat: float | None = None, sporadic_heartbeat: float | None = None) -> None:
-        self.heartbeat = None if heartbeat is None else seconds(heartbeat, 0)
-        self.sporadic_heartbeat = None if sporadic_heartbeat is None else seconds(sporadic_heartbeat, 0)
+        self.heartbeat = None if heartbeat is None else to_timeout(heartbeat, 0)
+        self.sporadic_heartbeat = None if sporadic_heartbeat is None else to_timeout(sporadic_heartbeat, 0)
 
 
-class RecoveryConfig(Choices):
+class RecoveryConfig(ValidatedConfig):
     """How an advanced subscriber notices that the last samples are missing: by asking, or by heartbeats."""
 
     def __init__(self, *, periodic_queries: float | timedelta | None = None, heartbeat: bool | None = None) -> None:
         period = periodic_queries.total_seconds() if isinstance(periodic_queries, timedelta) else periodic_queries
-        self.periodic_queries = None if period is None else seconds(period, 0)
-        self.heartbeat = flag(heartbeat)
+        self.periodic_queries = None if period is None else to_timeout(period, 0)
+        self.heartbeat = to_bool(heartbeat)
         if (self.periodic_queries is None) is not self.heartbeat:
             raise ValueError("expected either periodic_queries or heartbeat=True")
 
 
 def _count(value: int) -> int:
-    if expect(int, value) < 0:
+    if require_type(int, value) < 0:
         raise OverflowError(f"expected a number from 0 on, found {value}")
     return value
 
@@ -151,7 +151,7 @@ def _number(value: float) -> float:
 # --- publisher ------------------------------------------------------------------------------------
 
 
-class Counter:
+class SequenceCounter:
     """The number of the next sample."""
 
     def __init__(self) -> None:
@@ -159,12 +159,12 @@ class Counter:
         self.has_begun = False
 
     def take(self) -> int:
-        number, self.next = self.next, (self.next + 1) % _NUMBERS
+        number, self.next = self.next, (self.next + 1) % _SEQUENCE_MODULUS
         self.has_begun = True
         return number
 
 
-class Periodic:
+class PeriodicTask:
     """Does something every so many seconds, in a thread of its own, until it is stopped."""
 
     def __init__(self, period: float, work: Callable[[], object]) -> None:
@@ -187,7 +187,7 @@ class Periodic:
 class Heartbeat:
     """Says which number was the last; with `only_changes`, not the same twice."""
 
-    def __init__(self, publisher: Publisher, counter: Counter, only_changes: bool) -> None:
+    def __init__(self, publisher: Publisher, counter: SequenceCounter, only_changes: bool) -> None:
         self._publisher = publisher
         self._counter = counter
         self._only_changes = only_changes
@@ -196,7 +196,7 @@ class Heartbeat:
     def beat(self) -> None:
         upcoming = self._counter.next
         if self._counter.has_begun and not (self._only_changes and upcoming == self._said):
-            self._publisher.put(_NUMBER.pack((upcoming - 1) % _NUMBERS))
+            self._publisher.put(_SEQUENCE_NUMBER.pack((upcoming - 1) % _SEQUENCE_MODULUS))
             self._said = upcoming
 
 
@@ -213,15 +213,15 @@ class AdvancedPublisher(Entity):
         misses: MissDetectionConfig | None,
         is_detected: bool,
     ) -> None:
-        hub = session._hub
+        hub = session._runtime
         self._publisher = publisher
-        self._counter = None if misses is None else Counter()
-        self._cache = None if cache is None else Cache(publisher.key_expr, cache.max_samples)
+        self._counter = None if misses is None else SequenceCounter()
+        self._cache = None if cache is None else PublisherCache(publisher.key_expr, cache.max_samples)
         self._order = threading.Lock()
-        name = STAMPED if self._counter is None else str(publisher.id.eid)
+        name = TIMESTAMPED_PUBLISHER if self._counter is None else str(publisher.id.eid)
         key = publisher.key_expr / f"@adv/pub/{publisher.id.zid}/{name}/_"
         parts: list[Any] = [publisher]
-        super().__init__(hub, hub.next_id(), lambda: _end_all(parts))
+        super().__init__(hub, hub.next_id(), lambda: _undeclare_all(parts))
         if self._cache is not None:
             parts.append(session.declare_queryable(key, self._cache.answer))
         if is_detected:
@@ -229,14 +229,14 @@ class AdvancedPublisher(Entity):
         if misses is not None:
             parts += self._heart(session, key, misses)
 
-    def _heart(self, session: Session, key: KeyExpr, misses: MissDetectionConfig) -> list[Publisher | Periodic]:
+    def _heart(self, session: Session, key: KeyExpr, misses: MissDetectionConfig) -> list[Publisher | PeriodicTask]:
         period = misses.heartbeat if misses.sporadic_heartbeat is None else misses.sporadic_heartbeat
         if not period or self._counter is None:
             return []
         only_changes = misses.sporadic_heartbeat is not None
         congestion = CongestionControl.BLOCK if only_changes else CongestionControl.DROP
         publisher = session.declare_publisher(key, congestion_control=congestion)
-        return [Periodic(period, Heartbeat(publisher, self._counter, only_changes).beat), publisher]
+        return [PeriodicTask(period, Heartbeat(publisher, self._counter, only_changes).beat), publisher]
 
     @property
     def id(self) -> EntityGlobalId:
@@ -329,14 +329,14 @@ class AdvancedPublisher(Entity):
     def _stamp(self, timestamp: Timestamp | None) -> Timestamp | None:
         """The stamp it goes with: the cache must have the same."""
         if timestamp is not None:
-            return expect(Timestamp, timestamp)
-        return Timestamp.from_wire(self._hub.stamp()) if self._hub.stamps else None
+            return require_type(Timestamp, timestamp)
+        return Timestamp.from_wire(self._runtime.stamp()) if self._runtime.stamps else None
 
     def _source(self) -> SourceInfo | None:
         return None if self._counter is None else SourceInfo(self._publisher.id, self._counter.take())
 
 
-def _end_all(parts: Iterable[Any]) -> None:
+def _undeclare_all(parts: Iterable[Any]) -> None:
     for part in parts:
         part.undeclare()
 
@@ -356,14 +356,14 @@ def declare_advanced_publisher(
     publisher_detection: bool | None = None,
 ) -> AdvancedPublisher:
     """A publisher with a cache, numbered samples, and a token, as asked for."""
-    is_detected = flag(publisher_detection)
-    misses = None if sample_miss_detection is None else expect(MissDetectionConfig, sample_miss_detection)
-    kept = None if cache is None else expect(CacheConfig, cache)
+    is_detected = to_bool(publisher_detection)
+    misses = None if sample_miss_detection is None else require_type(MissDetectionConfig, sample_miss_detection)
+    kept = None if cache is None else require_type(CacheConfig, cache)
     if kept is not None and not kept.max_samples:
         raise UsageError("expected a cache of at least one sample")
-    if kept is not None and misses is None and not expect(Session, session)._hub.stamps:
+    if kept is not None and misses is None and not require_type(Session, session)._runtime.stamps:
         raise UsageError("a cache needs timestamping/enabled in the configuration, or sample_miss_detection")
-    publisher = expect(Session, session).declare_publisher(
+    publisher = require_type(Session, session).declare_publisher(
         key_expr,
         encoding=encoding,
         congestion_control=congestion_control,
@@ -378,14 +378,14 @@ def declare_advanced_publisher(
 # --- subscriber -----------------------------------------------------------------------------------
 
 
-class Advertised(msgspec.Struct, frozen=True):
+class PublisherKey(msgspec.Struct, frozen=True):
     """A publisher, as the keys of its cache, token and heartbeats name it."""
 
     zid: ZenohId
     number: str
 
     @classmethod
-    def parse(cls, key: str) -> Advertised | None:
+    def parse(cls, key: str) -> PublisherKey | None:
         """Reads `<key>/@adv/pub/<zid>/<number>/<more>`; None for other keys."""
         chunks = key.rpartition("/@adv/pub/")[2].split("/")
         try:
@@ -396,56 +396,56 @@ class Advertised(msgspec.Struct, frozen=True):
     @property
     def source(self) -> SourceId | None:
         """By what its samples are told from those of others."""
-        if self.number == STAMPED:
+        if self.number == TIMESTAMPED_PUBLISHER:
             return TimestampId.from_wire(self.zid.to_wire())
-        number = decimal(self.number, bits=32)
+        number = parse_decimal(self.number, bits=32)
         return None if number is None else EntityGlobalId(self.zid, number)
 
 
-class Outlet:
+class BlockingSink:
     """The user's handler. Waits where it is full: then whoever delivers here waits, and in the end the publisher."""
 
-    def __init__(self, handler: object, loop: Lends) -> None:
+    def __init__(self, handler: object, loop: CallbackExecutor) -> None:
         self._room = threading.Event()
-        self.attached: Attached = attach(handler, loop, lambda _: self._room.set())
+        self.attached: BoundHandler = bind_handler(handler, loop, lambda _: self._room.set())
         self._is_open = True
 
     def push(self, item: object) -> None:
         self._room.clear()
-        if self._is_open and not self.attached.inlet.push(item) and self._is_open:
-            hand_over()
+        if self._is_open and not self.attached.sink.push(item) and self._is_open:
+            yield_leadership()
             self._room.wait()
 
     def close(self) -> None:
         self._is_open = False
         self._room.set()
-        self.attached.inlet.close()
+        self.attached.sink.close()
 
 
-class Recovering:
+class SampleRecovery:
     """What happens behind an advanced subscriber: what comes is brought into order, what is missing is asked for."""
 
     def __init__(
-        self, session: Session, key_expr: KeyExpr, outlet: Outlet, history: HistoryConfig | None, recovers: bool
+        self, session: Session, key_expr: KeyExpr, outlet: BlockingSink, history: HistoryConfig | None, recovers: bool
     ) -> None:
         self._session = weakref.ref(session)  # a session ends when its users hold it no more
         self._key_expr = key_expr
         self._outlet = outlet
         self._history = {} if history is None else history.parameters()
         depth = None if history is None else history.max_samples
-        self._ordering = Ordering(recovers, history is not None, depth)
+        self._ordering = ReorderBuffer(recovers, history is not None, depth)
         self._lock = threading.RLock()
         self._parts: list[Any] = []
-        self.listeners: dict[int, Inlet[Miss]] = {}
+        self.listeners: dict[int, DeliverySink[Miss]] = {}
         """Who wants to know of misses."""
 
-    def add(self, part: Entity | Periodic) -> None:
+    def add(self, part: Entity | PeriodicTask) -> None:
         """Something that ends when this ends."""
         self._parts.append(part)
 
     def end(self) -> None:
         """Receive and ask no more."""
-        _end_all(self._parts)
+        _undeclare_all(self._parts)
         self.close()
 
     def close(self) -> None:
@@ -466,24 +466,24 @@ class Recovering:
 
     def on_token(self, sample: Sample) -> None:
         """A publisher appeared: it may have samples from before it was noticed."""
-        publisher = Advertised.parse(str(sample.key_expr))
+        publisher = PublisherKey.parse(str(sample.key_expr))
         who = None if publisher is None else publisher.source
         if sample.kind is SampleKind.PUT and who is not None:
             self._ask_for(who, str(sample.key_expr), self._history)
 
     def on_heartbeat(self, sample: Sample) -> None:
         """A publisher says which number was its last."""
-        publisher = Advertised.parse(str(sample.key_expr))
+        publisher = PublisherKey.parse(str(sample.key_expr))
         who = None if publisher is None else publisher.source
         payload = sample.payload.to_bytes()
-        if not isinstance(who, EntityGlobalId) or sample.kind is not SampleKind.PUT or len(payload) != _NUMBER.size:
+        if not isinstance(who, EntityGlobalId) or sample.kind is not SampleKind.PUT or len(payload) != _SEQUENCE_NUMBER.size:
             return
         with self._lock:
-            numbers = self._ordering.up_to(who, _NUMBER.unpack(payload)[0])
+            numbers = self._ordering.up_to(who, _SEQUENCE_NUMBER.unpack(payload)[0])
         if numbers is not None:
             self._ask_for(who, str(sample.key_expr), {"_sn": numbers})
 
-    def _emit(self, outcomes: list[Outcome]) -> None:
+    def _emit(self, outcomes: list[Delivery]) -> None:
         for outcome in outcomes:
             if isinstance(outcome, Miss):
                 for inlet in list(self.listeners.values()):
@@ -512,7 +512,7 @@ class Recovering:
             self._ordering.ask(who)
         self._ask(key, parameters, lambda: self._ordering.answered(who))
 
-    def _ask(self, key: str, parameters: dict[str, str], at_end: Callable[[], list[Outcome]]) -> None:
+    def _ask(self, key: str, parameters: dict[str, str], at_end: Callable[[], list[Delivery]]) -> None:
         def end() -> None:
             with self._lock:
                 self._emit(at_end())
@@ -527,7 +527,7 @@ class Recovering:
             target=QueryTarget.ALL,
             consolidation=ConsolidationMode.NONE,
             accept_replies=ReplyKeyExpr.ANY,
-            timeout=QUERY_TIMEOUT,
+            timeout=QUERY_TIMEOUT_SECONDS,
         )
 
     def _on_reply(self, reply: Reply) -> None:
@@ -542,8 +542,8 @@ class SampleMissListener(Receiver[H]):
 
     _NAME = "sample miss listener"
 
-    def __init__(self, hub: Hub, recovering: Recovering, attached: Attached) -> None:
-        number, inlet = hub.next_id(), attached.inlet
+    def __init__(self, hub: SessionRuntime, recovering: SampleRecovery, attached: BoundHandler) -> None:
+        number, inlet = hub.next_id(), attached.sink
 
         def end() -> None:
             recovering.listeners.pop(number, None)
@@ -562,14 +562,14 @@ class AdvancedSubscriber(Receiver[H], Generic[H]):
         self,
         session: Session,
         key_expr: KeyExpr,
-        outlet: Outlet,
+        outlet: BlockingSink,
         origin: Locality,
         history: HistoryConfig | None,
         recovery: RecoveryConfig | None,
         is_detected: bool,
     ) -> None:
-        hub = session._hub
-        recovering = self._recovering = Recovering(session, key_expr, outlet, history, recovery is not None)
+        hub = session._runtime
+        recovering = self._recovering = SampleRecovery(session, key_expr, outlet, history, recovery is not None)
         super().__init__(hub, hub.next_id(), recovering.end, outlet.attached)
         handler = Callback(recovering.on_sample, recovering.close)
         self._subscriber = session.declare_subscriber(key_expr, handler, allowed_origin=origin)
@@ -584,7 +584,7 @@ class AdvancedSubscriber(Receiver[H], Generic[H]):
             beats = session.declare_subscriber(self._publishers(), recovering.on_heartbeat, allowed_origin=origin)
             recovering.add(beats)
         if recovery is not None and recovery.periodic_queries:
-            recovering.add(Periodic(recovery.periodic_queries, recovering.ask_again))
+            recovering.add(PeriodicTask(recovery.periodic_queries, recovering.ask_again))
         if is_detected:
             own = self._subscriber.id
             recovering.add(session.liveliness().declare_token(key_expr / f"@adv/sub/{own.zid}/{own.eid}/_"))
@@ -606,7 +606,7 @@ class AdvancedSubscriber(Receiver[H], Generic[H]):
     def sample_miss_listener(self, handler: object = None) -> SampleMissListener[Any]:
         """Be told of samples that are missing."""
         self._check_open()
-        return SampleMissListener(self._hub, self._recovering, self._hub.attach(handler))
+        return SampleMissListener(self._runtime, self._recovering, self._runtime.bind_handler(handler))
 
     def detect_publishers(self, handler: object = None, *, history: bool | None = None) -> Subscriber[Any]:
         """Be told of advanced publishers that appear and disappear, if they want to be detected."""
@@ -628,17 +628,17 @@ def declare_advanced_subscriber(
     subscriber_detection: bool | None = None,
 ) -> AdvancedSubscriber[Any]:
     """A subscriber with history, recovery, and a token, as asked for."""
-    past = None if history is None else expect(HistoryConfig, history)
+    past = None if history is None else require_type(HistoryConfig, history)
     if past is not None and (past.max_samples == 0 or past.max_age == 0):
         raise UsageError("expected a history of at least one sample, and of some age")
-    hub = expect(Session, session)._hub
+    hub = require_type(Session, session)._runtime
     hub.check()
     return AdvancedSubscriber(
         session,
         hub.key(key_expr),
-        Outlet(handler, hub.node.loop),
-        choice(Locality, allowed_origin, Locality.ANY),
+        BlockingSink(handler, hub.node.loop),
+        require_type_or_default(Locality, allowed_origin, Locality.ANY),
         past,
-        None if recovery is None else expect(RecoveryConfig, recovery),
-        flag(subscriber_detection),
+        None if recovery is None else require_type(RecoveryConfig, recovery),
+        to_bool(subscriber_detection),
     )

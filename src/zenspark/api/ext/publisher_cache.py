@@ -12,8 +12,8 @@ from collections.abc import Callable
 from zenspark.clock import ns_from_ntp64
 from zenspark.errors import ZError
 from zenspark.key import KeyExpr
-from zenspark.types.arguments import MAX_DIGITS, decimal
-from zenspark.types.query import Query, reply_again
+from zenspark.types.arguments import MAX_DECIMAL_DIGITS, parse_decimal
+from zenspark.types.query import Query, reply_stored
 from zenspark.types.selector import Parameters
 from zenspark.types.time_range import TimeRange
 from zenspark.wire.messages import Del, Put
@@ -23,7 +23,7 @@ logger = logging.getLogger("zenspark.api")
 _NUMBERS = re.compile(rf"(\d{{0,{MAX_DIGITS}}})(?:(\.\.)(\d{{0,{MAX_DIGITS}}}))?")
 
 
-class Cache:
+class PublisherCache:
     """So many publications on one key, the oldest forgotten first."""
 
     def __init__(self, key_expr: KeyExpr, size: int, clock: Callable[[], float] = time.time) -> None:
@@ -42,7 +42,7 @@ class Cache:
         with query:
             try:
                 for body in self.wanted(query.parameters):
-                    reply_again(query, self._key_expr, body)
+                    reply_stored(query, self._key_expr, body)
             except ZError as error:
                 logger.warning("a query for past samples on %s cannot be answered: %s", self._key_expr, error)
 
@@ -57,7 +57,7 @@ class Cache:
         if times is not None:
             range_ = TimeRange.parse(times, self._clock())
             found = [body for body in found if body.timestamp is None or _seconds(body.timestamp.ntp64) in range_]
-        most = decimal(parameters.get("_max") or "")
+        most = parse_decimal(parameters.get("_max") or "")
         return found[-most:] if most else found
 
 

@@ -64,9 +64,9 @@ class LinkDriver(LinkWriter):
         """Whether the link is closed too."""
         self.on_released: Callable[[LinkDriver], None] | None = None
         """Whom to tell of that, in the loop."""
-        self.on_room: Callable[[LinkDriver], None] | None = None
+        self.on_drained: Callable[[LinkDriver], None] | None = None
         """Whom to tell, in the loop, when the link has taken what waited."""
-        self.on_residue: Callable[[LinkDriver], None] | None = None
+        self.on_unsent: Callable[[LinkDriver], None] | None = None
         """Whom to tell, in the loop, that the link did not take all it was offered; maybe again and again."""
         self.received = 0
         """How many bytes were read so far."""
@@ -79,7 +79,7 @@ class LinkDriver(LinkWriter):
         """Read once and handle what that means; False if there was nothing."""
 
     @abstractmethod
-    def _on_due(self, now: float) -> None:
+    def _on_timer(self, now: float) -> None:
         """The machine has something to do by itself."""
 
     @abstractmethod
@@ -109,7 +109,7 @@ class LinkDriver(LinkWriter):
     def _arm(self) -> None:
         """Be called again when the connection has something to do by itself."""
         if not self._closed:
-            self._set_timer(self.connection.next_timeout(), self._on_time)
+            self._set_timer(self.connection.next_timeout(), self._on_timeout)
 
     def _set_timer(self, when: float, work: Callable[[], None]) -> None:
         """Have one thing done at a time, instead of what was to be done before."""
@@ -117,14 +117,14 @@ class LinkDriver(LinkWriter):
             self._timer.cancel()
         self._timer = self.loop.call_at(when, work)
 
-    def _on_time(self) -> None:
-        self._read_before_judging()
+    def _on_timeout(self) -> None:
+        self._read_before_timeout()
         if self._closed:
             return
-        self._on_due(self.loop.now())
+        self._on_timer(self.loop.now())
         self._arm()
 
-    def _read_before_judging(self) -> None:
+    def _read_before_timeout(self) -> None:
         """After a stall the peer may well have spoken, and nobody has read it yet; or it is we who do not listen."""
         if self._paused:
             self.connection.heard(self.loop.now())
@@ -142,36 +142,36 @@ class LinkDriver(LinkWriter):
             return
         with self._lock:
             self._closed = True
-            self._stem()
+            self._disable_lockfree_append()
             if self._timer is not None:
                 self._timer.cancel()
             is_lost = closed.by_peer or closed.reason is CloseReason.UNRESPONSIVE
             if is_lost:
                 if not closed.by_peer:
-                    self.drop(DropReason.UNRESPONSIVE, len(self._residue))
-                self._forget_residue()
+                    self.drop(DropReason.UNRESPONSIVE, len(self._unsent))
+                self._discard_unsent()
             else:
                 outbox = self.connection.outbox
-                self._queue([*([] if outbox is None else outbox.take()), closed.farewell])
+                self._enqueue([*([] if outbox is None else outbox.take()), closed.farewell])
             self._waiters.notify_all()
         self._on_ended(closed)
         if is_lost:
             self._release()
         else:
-            self._linger_on(MAX_LINGER_EXTENSIONS)
+            self._extend_linger(MAX_LINGER_EXTENSIONS)
             self._linger()
 
-    def _linger_on(self, times: int) -> None:
+    def _extend_linger(self, times: int) -> None:
         """Stay as long as the other side takes anything, so many times at most."""
-        taken = self._taken
+        taken = self._bytes_sent
 
         def look() -> None:
-            if times > 1 and self._residue and self._taken != taken:
-                self._linger_on(times - 1)
+            if times > 1 and self._unsent and self._bytes_sent != taken:
+                self._extend_linger(times - 1)
             else:
                 self._release()
 
-        self._set_timer(self.loop.now() + self._patience.linger, look)
+        self._set_timer(self.loop.now() + self._settings.linger, look)
 
     def _linger(self) -> None:
         """Write what is left, then wait for the other side to close."""
@@ -180,7 +180,7 @@ class LinkDriver(LinkWriter):
         done = False
         try:
             with self._lock:
-                done = self._drain()
+                done = self._send_unsent()
             if done:
                 self.link.finish()
             ended = done and (not self.link.is_reliable or self._discard())
@@ -206,7 +206,7 @@ class LinkDriver(LinkWriter):
             self.is_released = True
             if self._timer is not None:
                 self._timer.cancel()
-            self._forget_residue()
+            self._discard_unsent()
             self.loop.watch(self.link, None)
             self.link.close()
             if self.on_released is not None:
@@ -215,13 +215,13 @@ class LinkDriver(LinkWriter):
     def release(self) -> None:
         """Close the link at once, whatever was said; after `close`."""
         self._closed = True
-        self._stem()
+        self._disable_lockfree_append()
         self._release()
 
     def detach_after_fork(self) -> None:
         """In a forked child, which has only a copy of the link: say nothing more on it."""
         self._closed = self.is_released = True
-        self._stem()
+        self._disable_lockfree_append()
         self._lock = threading.Lock()
         self._waiters = Waiters()
         detach_after_fork(self.link)
@@ -248,18 +248,18 @@ class LinkDriver(LinkWriter):
         """Watch for what matters now; in the loop."""
         if not self._closed:
             readable = None if self._paused else self._on_readable
-            self.loop.watch(self.link, readable, self._on_writable if self._residue else None)
-            if self._residue and self.on_residue is not None:
-                self.on_residue(self)
+            self.loop.watch(self.link, readable, self._on_writable if self._unsent else None)
+            if self._unsent and self.on_unsent is not None:
+                self.on_unsent(self)
 
     # -- what the speaker needs, in the loop
 
-    def _give_up(self, why: str) -> None:
+    def _close_unresponsive(self, why: str) -> None:
         self.close(CloseReason.UNRESPONSIVE, why)
 
     def _fail(self, error: LinkError) -> None:
         """The link does not take any more. What the other side said last may tell why, so it is read first."""
-        self._forget_residue()
+        self._discard_unsent()
 
         def end() -> None:
             self._paused.clear()
@@ -273,15 +273,15 @@ class LinkDriver(LinkWriter):
             return
         with self._lock:
             try:
-                done = self._drain()
+                done = self._send_unsent()
             except LinkError as error:
                 self._fail(error)
                 done = True
             if done:
                 self._watch()
             self._waiters.notify_all()
-        if done and self.on_room is not None:
-            self.on_room(self)
+        if done and self.on_drained is not None:
+            self.on_drained(self)
 
 
 class ConnectionDriver(LinkDriver):
@@ -299,9 +299,9 @@ class ConnectionDriver(LinkDriver):
     ) -> None:
         super().__init__(loop, link, connection, patience)
         self._owner = owner
-        self._spoken = 0
+        self._sent_at_last_reply = 0
         """How much was said here when a small message came last: more since then makes the next one an answer."""
-        self._flow = ReadCoalescer()
+        self._coalescer = ReadCoalescer()
 
     @property
     def is_open(self) -> bool:
@@ -313,12 +313,12 @@ class ConnectionDriver(LinkDriver):
     def start(self, timeout: float | None = None) -> None:
         """Begin; without a session after so many seconds, end."""
         if timeout is not None:
-            self._set_timer(self.loop.now() + timeout, partial(self._give_up_opening, timeout))
+            self._set_timer(self.loop.now() + timeout, partial(self._on_open_timeout, timeout))
         self._watch()
         self._handle_all(self.connection.start())
 
-    def _give_up_opening(self, timeout: float) -> None:
-        self._read_before_judging()
+    def _on_open_timeout(self, timeout: float) -> None:
+        self._read_before_timeout()
         if not self.is_open:
             self.close(CloseReason.GENERIC, f"no session after {timeout:g} s")
 
@@ -341,11 +341,11 @@ class ConnectionDriver(LinkDriver):
         now = self.loop.now()
         for event in self.connection.receive(count + self._prefix, now):
             self._handle(event)
-        if self._flow.deserves_rest(count, len(room), self._taken, now):
-            self.loop.rest()
-        elif count < MAX_REPLY_BYTES and self._taken != self._spoken:
-            self._spoken = self._taken
-            self.loop.looking.expect()
+        if self._coalescer.should_delay_next_read(count, len(room), self._bytes_sent, now):
+            self.loop.coalesce_next_read()
+        elif count < MAX_REPLY_BYTES and self._bytes_sent != self._sent_at_last_reply:
+            self._sent_at_last_reply = self._bytes_sent
+            self.loop.busy_poller.note_reply()
         return True
 
     def _handle_all(self, events: Sequence[Event]) -> None:
@@ -366,7 +366,7 @@ class ConnectionDriver(LinkDriver):
                 if isinstance(event, Opened):
                     self._arm()
 
-    def _on_due(self, now: float) -> None:
+    def _on_timer(self, now: float) -> None:
         self._handle_all(self.connection.handle_timeout(now))
 
     def _on_ended(self, closed: Closed) -> None:

@@ -42,7 +42,7 @@ class RelayBackpressure:
 
     def __init__(self, loop: EventLoop, patience: WriterSettings) -> None:
         self._loop = loop
-        self._patience = patience
+        self._settings = patience
         self._waiting: dict[LinkDriver, set[LinkDriver]] = {}
         """The links that are behind, and those that are not read until they have room."""
         self._firsts: dict[LinkDriver, set[LinkDriver]] = {}
@@ -73,7 +73,7 @@ class RelayBackpressure:
 
     def sharing(self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun) -> Sequence[RowRange]:
         """Which rows may go on now of a neighbour's share of publications in columns."""
-        if not target.is_behind:
+        if not target.is_backlogged:
             return ((pushes.start, pushes.stop, bytes(share.lanes)),)
         first = self._first(source, target, share, pushes)
         dropped = _count_droppable(share, pushes) - (first is not None)
@@ -100,7 +100,7 @@ class RelayBackpressure:
         """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
         sources = self._waiting.setdefault(target, set())
         self.look_after(target)
-        if source not in self._exempt or target.backlog > self._patience.max_backlog // 2:
+        if source not in self._exempt or target.backlog > self._settings.max_backlog // 2:
             sources.add(source)
             source.pause(target)
 
@@ -127,21 +127,21 @@ class RelayBackpressure:
 
     def _look_later(self, target: LinkDriver, halves: int) -> None:
         """Look after half of `wait_before_close`, at a link that has taken nothing for so many halves."""
-        look = partial(self._look, target, target.taken, halves + 1)
-        self._looks[target] = self._loop.call_at(self._loop.now() + self._patience.block / 2, look)
+        look = partial(self._look, target, target.bytes_sent, halves + 1)
+        self._looks[target] = self._loop.call_at(self._loop.now() + self._settings.block / 2, look)
 
     def _look(self, target: LinkDriver, taken: int, halves: int) -> None:
         del self._looks[target]
-        target.offer_again()
+        target.retry_write()
         if not target.backlog:
             return
-        if target.taken != taken:
+        if target.bytes_sent != taken:
             self._exempt.discard(target)
             halves = 0
         elif halves == 1:
             self._read_again(target)
         elif self._must_go(target):
-            target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._patience.block:g} s")
+            target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._settings.block:g} s")
             return
         self._look_later(target, halves)
 

@@ -3,7 +3,7 @@
 A message goes into the outbox of the connection, under the lock. Then: after a while of silence everything there is
 written at once by the thread that said it, and so is an express message, in a batch of its own; in a run of messages a
 full batch is written by the thread that filled it, and what is left by the loop, a moment later. What the link does not
-take waits in `_residue` until the loop finds it writable. Whoever comes meanwhile waits for room, or does without, as
+take waits in `_unsent` until the loop finds it writable. Whoever comes meanwhile waits for room, or does without, as
 its message says.
 
 The loop cannot wait. It stops reading from those whose messages a link is behind with (`holding.py`); for all that it
@@ -99,35 +99,35 @@ class LinkWriter(ABC):
         self.loop = loop
         self.link = link
         self.connection = connection
-        self._patience = patience
+        self._settings = patience
         self._prefix = 0 if link.is_streamed else 2
         """How much of the length in front of a batch the link does without."""
         self._lock = threading.Lock()
         self._waiters = Waiters()
         """Publishers that wait until the link has taken what lies before."""
-        self._residue: deque[memoryview] = deque()
+        self._unsent: deque[memoryview] = deque()
         self._backlog = 0
         """How many bytes wait there."""
-        self._run: bytearray | None = None
-        self._taken = 0
+        self._chunk: bytearray | None = None
+        self._bytes_sent = 0
         """How many bytes the link has taken so far."""
         self._is_congested = False
         """Whether a message was dropped and there was no room since: the next ones need not wait to find out."""
-        self._has_first = False
+        self._has_block_first = False
         """Whether a BLOCK_FIRST message waits."""
         self._has_overflowed = False
         """Whether more waited than may, and the neighbour is given up."""
         self.on_block: Callable[[bool], object] = lambda _: None
         """Whom to tell, in the loop, when a callback begins and ends to wait for room here."""
-        self.audience: tuple[NeighbourCounters, ...] = ()
+        self.neighbour_counters: tuple[NeighbourCounters, ...] = ()
         """The counters of those who hear what is said here: one neighbour, or the members of a group."""
         self.patch = 1
         """The patch of the protocol that those who hear what is said here speak."""
         self._flush_due = False
-        self._in_full_flow = False
+        self._is_bulk = False
         """Whether a batch was filled since the loop was asked to write what is there."""
-        self._said = False
-        self._spoke = 0.0
+        self._has_unflushed = False
+        self._last_write = 0.0
         self._closed = False
 
     @abstractmethod
@@ -143,11 +143,11 @@ class LinkWriter(ABC):
         """The link does not take any more."""
 
     @abstractmethod
-    def _give_up(self, why: str) -> None:
+    def _close_unresponsive(self, why: str) -> None:
         """The peer takes nothing, or too little; in the loop."""
 
     @property
-    def is_behind(self) -> bool:
+    def is_backlogged(self) -> bool:
         """Whether so much waits for the link that nobody should say more who can help it."""
         return self._backlog > BACKLOG_LIMIT_BYTES
 
@@ -157,14 +157,14 @@ class LinkWriter(ABC):
         return self._backlog
 
     @property
-    def taken(self) -> int:
+    def bytes_sent(self) -> int:
         """How many bytes the link has taken so far."""
-        return self._taken
+        return self._bytes_sent
 
     # -- from any thread
 
     def say(self, message: NetworkMessage, qos: QoS, reliable: bool = True) -> None:
-        """Say a network message, without waiting: whoever may say much calls `wait_for_room` first.
+        """Say a network message, without waiting: whoever may say much calls `wait_until_drained` first.
 
         The loop writes what it said in its next turn; any other thread calls `flush` when it has said all.
         """
@@ -174,14 +174,14 @@ class LinkWriter(ABC):
         try:
             self.tell(encode(message), None, qos, reliable)
         except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
-            self._refuse(error)
+            self._drop_too_large(error)
 
     def drop(self, reason: DropReason, count: int = 1) -> None:
         """Count messages that are not sent here."""
-        for counters in self.audience:
+        for counters in self.neighbour_counters:
             counters.drop(reason, count)
 
-    def _refuse(self, error: ZError) -> None:
+    def _drop_too_large(self, error: ZError) -> None:
         """Do not send a message that is too large for this session."""
         logger.warning("a message to %s was not sent: %s", self.link.dst, error)
         self.drop(DropReason.TOO_LARGE)
@@ -194,8 +194,8 @@ class LinkWriter(ABC):
         with self._lock:
             if self._closed:
                 return
-            if self._backlog > self._patience.max_backlog:
-                self._overflow()
+            if self._backlog > self._settings.max_backlog:
+                self._reject_over_backlog()
                 return
             outbox.flows = False
             if qos.express:
@@ -203,20 +203,20 @@ class LinkWriter(ABC):
             is_full = outbox.append(qos.priority, reliable, head, payload)
             if qos.express:
                 self._write(outbox.take())
-                self._said = False
+                self._has_unflushed = False
                 return
-            self._said = True
+            self._has_unflushed = True
             if is_full:  # what waits must be seen to wait before more is said
                 self._write(outbox.take_ready())
-            if self.loop.is_mine:
+            if self.loop.is_loop_thread:
                 self._flush_soon()
 
-    def _overflow(self) -> None:
+    def _reject_over_backlog(self) -> None:
         """Refuse a message for which there is no room left at all, and have the neighbour given up."""
         self.drop(DropReason.BACKLOG)
         if not self._has_overflowed:
             self._has_overflowed = True
-            self.loop.call_soon(partial(self._give_up, f"{self._backlog} bytes wait for it"))
+            self.loop.call_soon(partial(self._close_unresponsive, f"{self._backlog} bytes wait for it"))
 
     def relay(self, rows: Relay) -> None:
         """Say rows that are passed on; in the loop, which writes them in its next turn."""
@@ -232,69 +232,69 @@ class LinkWriter(ABC):
                 try:
                     outbox.relay(rows)
                 except ZError as error:  # too large for this session
-                    self._refuse(error)
+                    self._drop_too_large(error)
                 batches += 1
                 if is_express:
                     self._write(outbox.take())
                 if batches % MAX_FORWARDED_BATCHES_PER_WRITE == 0:
                     self._write(outbox.take_ready())
-                    if self._backlog > self._patience.max_backlog:
-                        self._overflow()
+                    if self._backlog > self._settings.max_backlog:
+                        self._reject_over_backlog()
                         break
-            self._said = True
+            self._has_unflushed = True
             self._flush_soon()
 
     def flush(self) -> None:
         """Write what was said and not yet written, unless there is a run of messages, which is written in its time."""
         with self._lock:
-            if self._said and not (self._closed or self._in_full_flow):
+            if self._has_unflushed and not (self._closed or self._is_bulk):
                 outbox = self.connection.outbox
                 assert outbox is not None, "something was said"
-                self._said = False
+                self._has_unflushed = False
                 self._write(outbox.take())
-                self._spoke = time.monotonic()
+                self._last_write = time.monotonic()
 
     def put(self, head: bytes, payload: bytes | memoryview | None, qos: QoS, reliable: bool) -> bool:
         """Say a message given as its bytes and, behind them, a payload; False if it was dropped."""
         outbox = self.connection.outbox
         if outbox is None:
             return False
-        if self._residue and not self._finds_room(qos.congestion, 1):
+        if self._unsent and not self._wait_or_count_drop(qos.congestion, 1):
             return False
         with self._lock:
             if self._closed:
                 return False
-            if self._said or qos.express:
+            if self._has_unflushed or qos.express:
                 # a key may be named by a number that a message waiting in another lane declares; and an express
                 # message shares its batch with none
-                self._said = outbox.flows = False
+                self._has_unflushed = outbox.flows = False
                 self._write(outbox.take())
             full = outbox.append(qos.priority, reliable, head, payload)
             now = time.monotonic()
-            if qos.express or (not self._flush_due and now - self._spoke > self._patience.quiet):
+            if qos.express or (not self._flush_due and now - self._last_write > self._settings.quiet):
                 self._write(outbox.take())
             else:
                 if full:
-                    self._in_full_flow = True
+                    self._is_bulk = True
                     self._write(outbox.take_ready())
                 self._flush_soon()
-            self._spoke = now
-            self._let_flow(outbox)
+            self._last_write = now
+            self._enable_lockfree_append(outbox)
         return True
 
-    def write_full(self) -> None:
+    def write_full_batches(self) -> None:
         """Write the batches that are full: in a run of messages whoever filled one calls this."""
         outbox = self.connection.outbox
         if outbox is not None:
             with self._lock:
-                self._in_full_flow = True
+                self._is_bulk = True
                 self._write(outbox.take_ready())
 
-    def _let_flow(self, outbox: Outbox) -> None:
+    def _enable_lockfree_append(self, outbox: Outbox) -> None:
         """Let a run of messages go on without us, if all it needs is to be written a little later."""
-        outbox.flows = GIL_ATOMIC and self._flush_due and not (self._residue or self._said or self._closed)
+        outbox.flows = GIL_ATOMIC and self._flush_due and not (self._unsent or self._has_unflushed or self._closed)
 
-    def put_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
+    def publish_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
         """Say all rows, as batches of their own, written at once; False if some were dropped: the last of them.
 
         Each express row is a batch of its own.
@@ -303,102 +303,102 @@ class LinkWriter(ABC):
         if outbox is None:
             return False
         while rows.row < rows.count:
-            if self._residue and not self._finds_room(qos.congestion, rows.count - rows.row):
+            if self._unsent and not self._wait_or_count_drop(qos.congestion, rows.count - rows.row):
                 return False
             with self._lock:  # anew for each run, so that others can say something in between
                 if self._closed:
                     return False
-                self._said = False
+                self._has_unflushed = False
                 self._write(outbox.take())
                 if qos.express:
                     outbox.append(qos.priority, reliable, *rows.parts(rows.row))
                     rows.skip()
                 else:
-                    outbox.extend(qos.priority, reliable, rows, self._run_room() if self.link.is_streamed else None)
+                    outbox.extend(qos.priority, reliable, rows, self._chunk_buffer() if self.link.is_streamed else None)
                 self._write(outbox.take())
-                self._let_flow(outbox)
-                self._spoke = time.monotonic()
+                self._enable_lockfree_append(outbox)
+                self._last_write = time.monotonic()
         return True
 
-    def _run_room(self) -> bytearray:
+    def _chunk_buffer(self) -> bytearray:
         """Memory for a run of batches: the same again and again, unless some of it may still wait for the link."""
-        if self._run is None or self._residue:
-            self._run = bytearray(WRITE_CHUNK_BYTES)
-        return self._run
+        if self._chunk is None or self._unsent:
+            self._chunk = bytearray(WRITE_CHUNK_BYTES)
+        return self._chunk
 
-    def wait_for_room(self, congestion: Congestion) -> bool:
+    def wait_until_drained(self, congestion: Congestion) -> bool:
         """Wait until the link has taken what was said before; False if it is better not to say more."""
-        return not self._closed and (not self._residue or self._wait_for_room(congestion))
+        return not self._closed and (not self._unsent or self._wait_until_drained(congestion))
 
-    def makes_wait(self, congestion: Congestion) -> bool:
+    def would_block(self, congestion: Congestion) -> bool:
         """Whether saying something now would mean to wait for room; the answer itself does not wait."""
-        if not self._residue:
+        if not self._unsent:
             return False
         with self._lock:
-            if self._closed or not self._is_patient(congestion):
+            if self._closed or not self._may_wait(congestion):
                 return False
-            return not self._has_room() and not self._drain_again()
+            return not self._is_drained() and not self._retry_send_locked()
 
-    def _finds_room(self, congestion: Congestion, count: int) -> bool:
+    def _wait_or_count_drop(self, congestion: Congestion, count: int) -> bool:
         """Whether messages that have to wait find room behind what lies before; otherwise they count as dropped."""
         if self._closed:
             return False
-        if self._wait_for_room(congestion):
+        if self._wait_until_drained(congestion):
             return True
         self.drop(DropReason.BLOCKED if congestion is Congestion.BLOCK else DropReason.CONGESTION, count)
         return False
 
-    def _is_patient(self, congestion: Congestion) -> bool:
+    def _may_wait(self, congestion: Congestion) -> bool:
         """Whether a message that finds no room waits for it at all."""
         match congestion:
             case Congestion.BLOCK:
                 return True
             case Congestion.BLOCK_FIRST:
-                return not self._has_first
+                return not self._has_block_first
             case Congestion.DROP:
                 return not self._is_congested
 
-    def _wait_for_room(self, congestion: Congestion) -> bool:
+    def _wait_until_drained(self, congestion: Congestion) -> bool:
         """Wait until the link has taken what lies before; without the lock, which an interrupt could leave unlocked.
 
         Other threads may send in between: one message of each more than there was room for is no harm.
         """
-        if self.loop.is_current:
+        if self.loop.is_loop_internal:
             return True  # the loop never waits: what it has to say is bounded by what it hears
-        if self._offer_again():
+        if self._retry_send():
             return True
         if nonblocking.on:
             return congestion is Congestion.BLOCK
         if congestion is Congestion.BLOCK:
-            return self._block()
+            return self._block_until_drained()
         with self._lock:
-            if not self._is_patient(congestion):
-                return not self._residue and not self._closed
+            if not self._may_wait(congestion):
+                return not self._unsent and not self._closed
             if congestion is Congestion.BLOCK_FIRST:
-                self._has_first = True
+                self._has_block_first = True
         if congestion is Congestion.BLOCK_FIRST:
             try:
-                return self._block()
+                return self._block_until_drained()
             finally:
-                self._has_first = False
-        self._waiters.wait_for(self._has_room, self._patience.drop_after)
-        self._is_congested = bool(self._residue)
-        return not self._residue and not self._closed
+                self._has_block_first = False
+        self._waiters.wait_for(self._is_drained, self._settings.drop_after)
+        self._is_congested = bool(self._unsent)
+        return not self._unsent and not self._closed
 
-    def offer_again(self) -> None:
+    def retry_write(self) -> None:
         """Offer the link what waits, in the loop: it may have room of which nothing was heard yet."""
-        if self._residue and not self._closed:
+        if self._unsent and not self._closed:
             self._on_writable()
 
-    def _offer_again(self) -> bool:
+    def _retry_send(self) -> bool:
         """Offer the link what waits: it may have room by now, and the loop may be busy."""
         with self._lock:
-            return not self._closed and self._drain_again()
+            return not self._closed and self._retry_send_locked()
 
-    def _drain_again(self) -> bool:
-        """As `_offer_again`, with the lock."""
+    def _retry_send_locked(self) -> bool:
+        """As `_retry_send`, with the lock."""
         try:
-            done = self._drain()
+            done = self._send_unsent()
         except LinkError as error:
             self._fail(error)
             return False
@@ -407,32 +407,32 @@ class LinkWriter(ABC):
             self.loop.call_soon(self._on_writable)
         return done
 
-    def _has_room(self) -> bool:
-        return not self._residue or self._closed
+    def _is_drained(self) -> bool:
+        return not self._unsent or self._closed
 
-    def _block(self) -> bool:
+    def _block_until_drained(self) -> bool:
         """Wait; if it is a callback that waits, its session has to know: it may be what the peer waits for."""
         if not in_callback():
-            return self._wait_on()
+            return self._wait_while_progressing()
         self.loop.call_soon(partial(self.on_block, True))  # in the loop, for it needs locks that come before ours
         try:
-            return self._wait_on()
+            return self._wait_while_progressing()
         finally:
             self.loop.call_soon(partial(self.on_block, False))
 
-    def _wait_on(self) -> bool:
+    def _wait_while_progressing(self) -> bool:
         """Wait as long as the peer takes anything."""
         yield_leadership()
-        taken, deadline = self._taken, time.monotonic() + self._patience.block
-        while not self._has_room():
-            self._waiters.wait_for(self._has_room, min(RECHECK_SECONDS, self._patience.block))
-            if self._has_room() or self._offer_again():
+        taken, deadline = self._bytes_sent, time.monotonic() + self._settings.block
+        while not self._is_drained():
+            self._waiters.wait_for(self._is_drained, min(RECHECK_SECONDS, self._settings.block))
+            if self._is_drained() or self._retry_send():
                 break
             now = time.monotonic()
-            if self._taken != taken:
-                taken, deadline = self._taken, now + self._patience.block
+            if self._bytes_sent != taken:
+                taken, deadline = self._bytes_sent, now + self._settings.block
             elif now >= deadline:
-                self.loop.call_soon(partial(self._give_up, f"took nothing for {self._patience.block:g} s"))
+                self.loop.call_soon(partial(self._close_unresponsive, f"took nothing for {self._settings.block:g} s"))
                 return False
         return not self._closed
 
@@ -441,71 +441,71 @@ class LinkWriter(ABC):
         with self._lock:
             if not self._closed and self.connection.outbox is not None:
                 self._write(self.connection.outbox.take())
-        if self._residue:
-            self._wait_for_room(Congestion.BLOCK)
+        if self._unsent:
+            self._wait_until_drained(Congestion.BLOCK)
 
     # -- with the lock: writing
 
     def _flush_soon(self) -> None:
         if not self._flush_due:
             self._flush_due = True
-            self.loop.call_last(self._flush)
+            self.loop.call_at_end_of_turn(self._flush)
 
     def _flush(self) -> None:
         """In the loop: write what was said and not yet written; a little later while batches fill up by themselves."""
         with self._lock:
-            if self._in_full_flow and not self._closed:
-                self._in_full_flow = False
-                self.loop.call_at(time.monotonic() + self._patience.flow, self._flush)
+            if self._is_bulk and not self._closed:
+                self._is_bulk = False
+                self.loop.call_at(time.monotonic() + self._settings.flow, self._flush)
                 return
             self._flush_due = False
-            self._said = False
+            self._has_unflushed = False
             outbox = self.connection.outbox
             if not self._closed and outbox is not None:
                 outbox.flows = False
                 self._write(outbox.take())
-                self._spoke = time.monotonic()
+                self._last_write = time.monotonic()
 
-    def _queue(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
+    def _enqueue(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
         for batch in batches:
             if batch:
                 piece = memoryview(batch)[self._prefix :]
-                self._residue.append(piece)
+                self._unsent.append(piece)
                 self._backlog += len(piece)
 
-    def _forget_residue(self) -> None:
-        self._residue.clear()
+    def _discard_unsent(self) -> None:
+        self._unsent.clear()
         self._backlog = 0
 
     def _write(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
         """Offer batches to the link, behind what waits."""
         if not batches or self._closed:
             return
-        waits = bool(self._residue)
-        self._queue(batches)
+        waits = bool(self._unsent)
+        self._enqueue(batches)
         self.connection.sent(time.monotonic())
         try:
-            if not waits and not self._drain():
-                self._stem()
+            if not waits and not self._send_unsent():
+                self._disable_lockfree_append()
                 self.loop.call_soon(self._watch)
         except LinkError as error:
             self._fail(error)
 
-    def _stem(self) -> None:
+    def _disable_lockfree_append(self) -> None:
         """Have everybody come here first."""
         if self.connection.outbox is not None:
             self.connection.outbox.flows = False
 
-    def _drain(self) -> bool:
+    def _send_unsent(self) -> bool:
         """Give the link as much as it takes; whether that was all."""
-        while self._residue:
-            piece = self._residue[0]
+        while self._unsent:
+            piece = self._unsent[0]
             taken = self.link.send(piece)
-            self._taken += taken
+            self._bytes_sent += taken
             self._backlog -= taken
             if taken < len(piece):
-                self._residue[0] = piece[taken:]
+                self._unsent[0] = piece[taken:]
                 return False
-            self._residue.popleft()
+            self._unsent.popleft()
         self._is_congested = False
         return True

@@ -32,7 +32,7 @@ TLS_OPTIONS = frozenset(f"{name}{form}" for name in CREDENTIALS for form in ("",
 }
 """The options that only TLS links have."""
 
-FORM = "<protocol>/<address>[?<metadata>][#<config>]"
+ENDPOINT_FORMAT = "<protocol>/<address>[?<metadata>][#<config>]"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -50,14 +50,14 @@ class Endpoint(msgspec.Struct, frozen=True):
         place, question, metadata = head.partition("?")
         protocol, _, address = place.partition("/")
         if not protocol or not address:
-            raise _refuse(text, f"is not of the form {FORM}")
+            raise _usage_error(text, f"is not of the form {ENDPOINT_FORMAT}")
         if "?" in config and not question:
-            raise _refuse(text, "has its metadata (?) behind its config (#)")
+            raise _usage_error(text, "has its metadata (?) behind its config (#)")
         return cls(
             protocol,
             address,
-            _pairs(text, "metadata", metadata) if question else (),
-            _pairs(text, "config", config) if hash_ else (),
+            _parse_pairs(text, "metadata", metadata) if question else (),
+            _parse_pairs(text, "config", config) if hash_ else (),
         )
 
     @property
@@ -67,7 +67,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def locator_at(self, address: str) -> Locator:
         """The locator of another address with the same protocol and metadata."""
-        metadata = f"?{_joined(self.metadata)}" if self.metadata else ""
+        metadata = f"?{_join_pairs(self.metadata)}" if self.metadata else ""
         return Locator(f"{self.protocol}/{address}{metadata}")
 
     def at(self, address: str) -> Endpoint:
@@ -78,7 +78,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         """The same endpoint, with these options where it has none of its own."""
         own = {name for name, _ in self.config}
         added = [(name, value) for name, value in options.items() if name not in own]
-        return msgspec.structs.replace(self, config=_sorted([*self.config, *added]))
+        return msgspec.structs.replace(self, config=_sort_pairs([*self.config, *added]))
 
     def error(self, problem: str) -> UsageError:
         """What is wrong with this endpoint, named without its config."""
@@ -176,29 +176,29 @@ class Endpoint(msgspec.Struct, frozen=True):
         return next((value for key, value in self.metadata if key == name), None)
 
     def __str__(self) -> str:
-        return self.locator.text + (f"#{_joined(self.config)}" if self.config else "")
+        return self.locator.text + (f"#{_join_pairs(self.config)}" if self.config else "")
 
     def __repr__(self) -> str:
         names = ";".join(name for name, _ in self.config)
         return f"Endpoint({self.locator.text}{'#' + names if names else ''})"
 
 
-def _refuse(text: str, problem: str) -> UsageError:
+def _usage_error(text: str, problem: str) -> UsageError:
     return UsageError(f"endpoint {text.partition('#')[0]!r} {problem}")
 
 
-def _pairs(text: str, part: str, pairs: str) -> Pairs:
+def _parse_pairs(text: str, part: str, pairs: str) -> Pairs:
     found = [pair.partition("=") for pair in pairs.split(";") if pair]
     if not found:
-        raise _refuse(text, f"has no key=value in its {part}")
+        raise _usage_error(text, f"has no key=value in its {part}")
     if not all(key for key, _, _ in found):
-        raise _refuse(text, f"has a value without a key in its {part}")
-    return _sorted([(key, value) for key, _, value in found])
+        raise _usage_error(text, f"has a value without a key in its {part}")
+    return _sort_pairs([(key, value) for key, _, value in found])
 
 
-def _sorted(pairs: list[tuple[str, str]]) -> Pairs:
+def _sort_pairs(pairs: list[tuple[str, str]]) -> Pairs:
     return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
 
-def _joined(pairs: Pairs) -> str:
+def _join_pairs(pairs: Pairs) -> str:
     return ";".join(f"{key}={value}" if value else key for key, value in pairs)

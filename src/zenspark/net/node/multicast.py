@@ -59,7 +59,7 @@ class GroupDriver(LinkDriver):
     def start(self) -> None:
         """Begin; in the loop."""
         self._watch()
-        self._on_due(self.loop.now())
+        self._on_timer(self.loop.now())
         self._arm()
 
     def _read(self) -> bool:
@@ -77,7 +77,7 @@ class GroupDriver(LinkDriver):
         self._due = self.connection.next_timeout()
         super()._arm()
 
-    def _on_due(self, now: float) -> None:
+    def _on_timer(self, now: float) -> None:
         for event in self.connection.handle_timeout(now):
             self._handle(event)
 
@@ -91,7 +91,7 @@ class GroupDriver(LinkDriver):
                     self._write([batch])
             case JoinDue():
                 with self._lock:
-                    self._stem()  # or publishers would go on between the two
+                    self._disable_lockfree_append()  # or publishers would go on between the two
                     self._write([*self.connection.outbox.take(), self.connection.announcement(self.loop.now())])
             case _:
                 self._owner(event)
@@ -99,12 +99,12 @@ class GroupDriver(LinkDriver):
     def _watch(self) -> None:
         if not self._closed:
             self.loop.watch(self.link, None if self._paused else self._on_readable)
-            if self._residue:
+            if self._unsent:
                 self.loop.call_at(self.loop.now() + WRITE_RETRY_SECONDS, self._on_writable)
 
     def _on_writable(self) -> None:
         super()._on_writable()
-        if self._residue:
+        if self._unsent:
             self._watch()
 
 
@@ -135,10 +135,10 @@ class GroupHost(Protocol):
     def left(self, face: Face) -> None:
         """It no longer can."""
 
-    def hear(self, face: Face, message: NetworkMessage, reliable: bool) -> object:
+    def receive(self, face: Face, message: NetworkMessage, reliable: bool) -> object:
         """A member said something."""
 
-    def hear_pushes(self, face: Face, pushes: PushRun) -> None:
+    def receive_push_run(self, face: Face, pushes: PushRun) -> None:
         """A member published something."""
 
     def reject(self, face: Face, rejected: MessageRejected) -> None:
@@ -202,12 +202,12 @@ class MulticastSession:
     def _on_heard(self, face: Face, heard: MessageReceived | MessageRejected | PushRun) -> None:
         match heard:
             case MessageReceived(message, reliable):
-                self._host.hear(face, message, reliable)
+                self._host.receive(face, message, reliable)
             case MessageRejected():
                 self._host.reject(face, heard)
             case PushRun():
                 if not face.is_doubled:
-                    self._host.hear_pushes(face, heard)
+                    self._host.receive_push_run(face, heard)
 
     def _on_arrived(self, member: Member) -> None:
         link, identity = self.driver.link, member.identity

@@ -85,10 +85,10 @@ class LocalSession(Protocol):
     def receive(self, message: NetworkMessage) -> None:
         """A message for the session."""
 
-    def takes(self, face: Face, message: NetworkMessage) -> bool:
+    def try_handle(self, face: Face, message: NetworkMessage) -> bool:
         """Whether the session deals with a message of a neighbour by itself; if not, the router hears it."""
 
-    def receive_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
+    def receive_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
         """Publications from a neighbour; good only during the call. `keys` are those of the shapes that are for it."""
 
     def opened(self, face: Face, neighbour: Neighbour) -> None:
@@ -390,8 +390,8 @@ class Node:
         driver = ConnectionDriver(self.loop, link, connection, self._on_event, self.limits.patience)
         driver.on_released = self._on_released
         driver.on_block = lambda waits: self.on_block(waits)
-        driver.on_room = self._on_room
-        driver.on_residue = self._held.look_after
+        driver.on_drained = self._on_room
+        driver.on_unsent = self._held.look_after
         self._pending[driver] = watcher
         if isinstance(side, Acceptor):
             self._calling[link] = driver
@@ -403,7 +403,7 @@ class Node:
         match event:
             case PushRun():
                 with self.lock:
-                    self.hear_pushes(self._faces[driver], event)
+                    self.receive_push_run(self._faces[driver], event)
             case MessageReceived():
                 self._on_received(driver, event)
             case MessageRejected():
@@ -426,8 +426,8 @@ class Node:
             face = self._faces[driver]
             if event_log.is_enabled():
                 event_log.log_received(face, message)
-            if self._local is None or not self._local.takes(face, message):
-                self.hear(face, message, received.reliable)
+            if self._local is None or not self._local.try_handle(face, message):
+                self.receive(face, message, received.reliable)
 
     def _is_accepted(self, driver: ConnectionDriver, terms: SessionParameters) -> bool:
         """Whether a caller may be what it says it is; if not, it is refused."""
@@ -478,7 +478,7 @@ class Node:
             face.patch = driver.patch = opened.terms.patch
             self._drivers[face] = driver
             self._faces[driver] = face
-            driver.audience = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)
+            driver.neighbour_counters = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)
             if self._checkpoint is not None:
                 self._checkpoint.watch(face, _peer_attributes(driver.link, opened.terms))
             if self._gossip is not None:
@@ -532,10 +532,10 @@ class Node:
     def came(self, face: Face, driver: LinkDriver, seat: GroupMemberInfo | None = None) -> None:
         """A group was joined, or a member of one is heard."""
         self._groups[face] = driver
-        driver.on_room = self._on_room
+        driver.on_drained = self._on_room
         if seat is not None:
             self._seats[face] = seat
-            driver.audience += (self.counters.open(face.zid, seat.dst, seat.arrivals),)
+            driver.neighbour_counters += (self.counters.open(face.zid, seat.dst, seat.arrivals),)
             if self._local is not None:
                 self._local.opened(face, seat)
         self._changed.notify_all()
@@ -546,7 +546,7 @@ class Node:
         self._emit(self.router.remove_face(face, self.loop.now()))
         seat = self._seats.pop(face, None)
         if seat is not None:
-            driver.audience = tuple(counters for counters in driver.audience if counters.zid != face.zid)
+            driver.neighbour_counters = tuple(counters for counters in driver.neighbour_counters if counters.zid != face.zid)
             self.counters.close(face.zid, seat.arrivals)
             if self._local is not None:
                 self._local.closed(face, seat)
@@ -561,7 +561,7 @@ class Node:
 
     # -- what is heard, with the lock
 
-    def hear_pushes(self, face: Face, pushes: PushRun) -> None:
+    def receive_push_run(self, face: Face, pushes: PushRun) -> None:
         """A neighbour published something: it goes on in columns, unless somebody looks at every message."""
         courses = self._forwarding.courses(face, pushes.columns, pushes.start, pushes.stop)
         if courses is None:
@@ -570,13 +570,13 @@ class Node:
         keys = [course.local_key for course in courses]
         if self._local is not None and any(keys):
             stamped_by = None if self.router.stamping is None else self.identity.zid
-            self._local.receive_pushes(face, msgspec.structs.replace(pushes, stamped_by=stamped_by), keys)
+            self._local.receive_push_run(face, msgspec.structs.replace(pushes, stamped_by=stamped_by), keys)
         self._relay(face, pushes, courses)
 
     def _hear_each(self, face: Face, pushes: PushRun) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
-            self.hear(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
+            self.receive(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
 
     def _relay(self, face: Face, pushes: PushRun, courses: list[ForwardingPlan]) -> None:
         source = self.driver(face)
@@ -587,7 +587,7 @@ class Node:
                 for start, stop, lanes in self._held.sharing(source, pump, share, pushes):
                     pump.relay(Relay(pushes.columns, start, stop, lanes, share.heads, self._zid))
 
-    def hear(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[LinkDriver]:
+    def receive(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[LinkDriver]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""
         if self._checkpoint is not None:
             passed, told = self._checkpoint.enter(face, message, reliable, self.loop.now())
@@ -623,20 +623,20 @@ class Node:
     def say(self, message: NetworkMessage) -> list[LinkDriver]:
         """The session declares, asks or answers something; the links it goes to."""
         with self.lock:
-            spoken_to = self.hear(self.local_face, message)
-        if not self.loop.is_mine:
+            spoken_to = self.receive(self.local_face, message)
+        if not self.loop.is_loop_thread:
             for pump in spoken_to:
                 pump.flush()
         return spoken_to
 
-    def wait_for_room(self, pumps: Iterable[LinkDriver], congestion: Congestion) -> None:
+    def wait_until_drained(self, pumps: Iterable[LinkDriver], congestion: Congestion) -> None:
         """Wait until some links have taken what was said to them before; never with the lock."""
         for pump in pumps:
-            pump.wait_for_room(congestion)
+            pump.wait_until_drained(congestion)
 
     def late_links(self, congestion: Congestion, key: str | None = None) -> list[LinkDriver]:
         """The links on which saying something would mean to wait: to all neighbours, or a publication on a key."""
-        late = [pump for pump in self.pumps if pump.makes_wait(congestion)]
+        late = [pump for pump in self.pumps if pump.would_block(congestion)]
         if not late or key is None:
             return late
         with self.lock:
@@ -652,11 +652,11 @@ class Node:
         driver = self.driver(face)
         while driver is None and self.router.is_answering(face):  # the session of this node takes all at once
             self._send_out(self.router.go_on_answering(face))
-        if driver is not None and driver.is_behind:
+        if driver is not None and driver.is_backlogged:
             self._held.hold(driver, driver)
         elif driver is not None and face not in self._answering:
             self._answering.add(face)
-            self.loop.call_last(lambda: self._answer(face))
+            self.loop.call_at_end_of_turn(lambda: self._answer(face))
 
     def _answer(self, face: Face) -> None:
         with self.lock:
@@ -686,7 +686,7 @@ class Node:
                     self._local.receive(message)
             else:
                 driver = self.driver(face)
-                if driver is not None and (not driver.is_behind or self._held.passes(source, driver, message)):
+                if driver is not None and (not driver.is_backlogged or self._held.passes(source, driver, message)):
                     if is_logged:
                         event_log.log_sent(face, message)
                     driver.say(message, qos_of(message), reliable)
@@ -717,7 +717,7 @@ class Node:
         self._is_closed = True
         self.wake()
         self.loop.call_soon(self._close)
-        if not self.loop.is_current:
+        if not self.loop.is_loop_internal:
             yield_leadership()
             self._is_done.wait(2 * self.limits.close_timeout)
             self.loop.stop(self.limits.close_timeout)
@@ -765,12 +765,12 @@ class Node:
         self._is_closed = True
         self.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as `logging` does: others hold this very lock
         for pump in {*self._pending, *self._drivers.values(), *self._groups.values(), *self._leaving}:
-            pump.sever()
+            pump.detach_after_fork()
         for listener in self.listeners:
             detach_after_fork(listener)
         for link in self._establishing:
             detach_after_fork(link)
-        self.loop.sever()
+        self.loop.detach_after_fork()
         self._drivers.clear()
         self._groups.clear()
         self._seats.clear()
@@ -781,7 +781,7 @@ _nodes: weakref.WeakSet[Node] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for node in list(_nodes):
-        node.sever()
+        node.detach_after_fork()
 
 
 if hasattr(os, "register_at_fork"):

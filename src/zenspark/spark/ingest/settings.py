@@ -15,7 +15,7 @@ MAX_BATCH_BYTES = 1 << 30
 """Of the journals in one batch: a backlog lands in parts, and a crash costs at most one of them."""
 
 
-class LandingSettings(msgspec.Struct, frozen=True, kw_only=True):
+class IngestSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the landing of a lake can be told."""
 
     master: str = "local[*]"
@@ -31,11 +31,11 @@ class LandingSettings(msgspec.Struct, frozen=True, kw_only=True):
     maintenance: MaintenanceConfig = MaintenanceConfig()
 
 
-class LandingTask(msgspec.Struct, frozen=True, kw_only=True):
+class IngestTask(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one landing process: which journals go into which lake, and how."""
 
     lake: str
     journals: tuple[str, ...]
     instance: str
     """Names the pipeline that started the process: the successor of a process that crashed has the same."""
-    settings: LandingSettings = LandingSettings()
+    settings: IngestSettings = IngestSettings()

@@ -21,23 +21,23 @@ from zenspark.errors import JournalError, ZError
 from zenspark.journal import Journal, Policy
 from zenspark.lake.reader_name import reader_name
 from zenspark.lake.storage_path import Folder
-from zenspark.spark.ingest.settings import LandingSettings, LandingTask
-from zenspark.spark.ingest.supervision import State
-from zenspark.spark.ingest.supervisor import LandingSupervisor
-from zenspark.spark.pipeline.backlog import Backlog, backlog_of
+from zenspark.spark.ingest.settings import IngestSettings, IngestTask
+from zenspark.spark.ingest.supervision import IngestState
+from zenspark.spark.ingest.supervisor import IngestSupervisor
+from zenspark.spark.pipeline.backlog import Backlog, measure_backlog
 from zenspark.spark.pipeline.rotating_log import RotatingLog
 from zenspark.spark.pipeline.status import JobStatus, Losses, RateMeter
-from zenspark.spark.pipeline.status_documents import StatusSpace
+from zenspark.spark.pipeline.status_documents import StatusQueryable
 from zenspark.storage.manager import Storages
 from zenspark.storage.settings import StorageSettings
 
-SAMPLE_SECONDS = 1.0
+RATE_SAMPLE_SECONDS = 1.0
 """Between two looks at counts, for rates."""
-SETTLE_SECONDS = 0.1
+SETTLE_POLL_SECONDS = 0.1
 """Between two looks at whether rows have landed."""
-ATTACH_SECONDS = 600.0
+REATTACH_SECONDS = 600.0
 """Between two notes in the journals that a lake still needs their rows, though landing may be failing for days."""
-LOG = "_logs/landing.log"
+LOG_PATH = "_logs/landing.log"
 """Below the first journal of a lake: a place on this machine, whatever is wrong with the lake."""
 
 
@@ -59,9 +59,9 @@ class Job:
     def __init__(self, config: Config, storages: Sequence[StorageSettings], policy: Policy | None = None) -> None:
         self.session = open_session(config)
         self.storages = Storages(self.session, storages, policy)
-        self.landings: dict[str, LandingSupervisor] = {}
+        self.landings: dict[str, IngestSupervisor] = {}
         """By the place of their lake."""
-        self._space = StatusSpace(self.session, self.status)
+        self._space = StatusQueryable(self.session, self.status)
         self._recorded = RateMeter()
         self._landed = RateMeter()
         self._closing = threading.Event()
@@ -76,7 +76,7 @@ class Job:
         self._space.start()
         self._watch.start()
 
-    def land(self, settings: Mapping[str, LandingSettings]) -> None:
+    def land(self, settings: Mapping[str, IngestSettings]) -> None:
         """Start the processes that land what is recorded and that do not run yet, with settings for each lake.
 
         Returns at once.
@@ -85,16 +85,16 @@ class Job:
         for lake, journals in self._journals().items():
             if lake in self.landings:
                 continue
-            task = LandingTask(
+            task = IngestTask(
                 lake=lake, journals=tuple(str(path) for path in journals), instance=instance, settings=settings[lake]
             )
-            self.landings[lake] = LandingSupervisor(task, RotatingLog(self._log_file(journals[0])))
+            self.landings[lake] = IngestSupervisor(task, RotatingLog(self._log_file(journals[0])))
             self.landings[lake].start()
 
     def _log_file(self, journal: Path) -> Path:
         """Of one lake; a second one that is filled from the same journal has another."""
         taken = {landing.status().log for landing in self.landings.values()}
-        names = [LOG, *(LOG.replace(".log", f"-{number}.log") for number in range(2, len(taken) + 2))]
+        names = [LOG_PATH, *(LOG_PATH.replace(".log", f"-{number}.log") for number in range(2, len(taken) + 2))]
         return next(journal / name for name in names if str(journal / name) not in taken)
 
     def check(self) -> None:
@@ -110,7 +110,7 @@ class Job:
         while not self._has_landed(target):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(SETTLE_SECONDS)
+            time.sleep(SETTLE_POLL_SECONDS)
         return True
 
     def _has_landed(self, target: Mapping[Path, int]) -> bool:
@@ -125,7 +125,7 @@ class Job:
         self.storages.stop_recording()
         deadline = time.monotonic() + timeout
         for lake, landing in self.landings.items():
-            is_needed = self._backlog([lake]).rows or landing.status().state is State.LANDING
+            is_needed = self._backlog([lake]).rows or landing.status().state is IngestState.LANDING
             if is_needed:
                 landing.drain(max(0.0, deadline - time.monotonic()))
         return not self.status().waiting.rows
@@ -164,7 +164,7 @@ class Job:
         """What has not landed in these lakes, by the journals and by how far the landings have come."""
         known = self._journals()
         found = [(journal, lake) for lake in lakes for journal in map(Journal, known[lake])]
-        return backlog_of(((journal, self._landed_in(journal, lake)) for journal, lake in found), time.time())
+        return measure_backlog(((journal, self._landed_in(journal, lake)) for journal, lake in found), time.time())
 
     def _landed_in(self, journal: Journal, lake: str) -> int:
         """Up to where a journal has landed: as the landing reported, or another process noted in the journal."""
@@ -207,11 +207,11 @@ class Job:
     def _watch_counts(self) -> None:
         """Note counts for rates, and now and then that journals are still needed."""
         attached = time.monotonic()
-        while not self._closing.wait(SAMPLE_SECONDS):
+        while not self._closing.wait(RATE_SAMPLE_SECONDS):
             now = time.monotonic()
             self._recorded.add(now, sum(each.status().rows for each in self.storages.recorders.values()))
             self._landed.add(now, sum(landing.status().rows for landing in self.landings.values()))
-            if now - attached >= ATTACH_SECONDS:
+            if now - attached >= REATTACH_SECONDS:
                 attached = now
                 with contextlib.suppress(JournalError):  # a full disk; there is time until the next
                     self._attach()

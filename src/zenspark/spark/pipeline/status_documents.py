@@ -14,16 +14,16 @@ import msgspec
 from zenspark.api.adminspace.documents import METRICS as METRICS_ENCODING
 from zenspark.api.entities import Queryable
 from zenspark.api.session import Session
-from zenspark.spark.pipeline.status import JobStatus, as_document, metric_lines
+from zenspark.spark.pipeline.status import JobStatus, to_document, format_metrics
 from zenspark.types.encoding import Encoding
 from zenspark.types.query import Query
 
 
-class StatusSpace:
+class StatusQueryable:
     """Answers queries on the status, from `start` until `close`."""
 
     def __init__(self, session: Session, status: Callable[[], JobStatus]) -> None:
-        node = session._hub.node.identity
+        node = session._runtime.node.identity
         self.root = f"@/{node.zid}/{node.whatami.text}/zenspark"
         self._session = session
         self._status = status
@@ -41,10 +41,10 @@ class StatusSpace:
         with query:
             status = self._status()
             for key, payload, encoding in (
-                (f"{self.root}/status", msgspec.json.encode(as_document(status)), Encoding.APPLICATION_JSON),
+                (f"{self.root}/status", msgspec.json.encode(to_document(status)), Encoding.APPLICATION_JSON),
                 (
                     f"{self.root}/metrics",
-                    "".join(f"{line}\n" for line in metric_lines(status)).encode(),
+                    "".join(f"{line}\n" for line in format_metrics(status)).encode(),
                     Encoding(METRICS_ENCODING),
                 ),
             ):

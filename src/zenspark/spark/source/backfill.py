@@ -14,16 +14,16 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.compute as pc
 
 from zenspark.api.session import Session
-from zenspark.arrow.decode import batch_of
-from zenspark.handlers.arrow import piece_from_samples
+from zenspark.arrow.decode import concat_chunks
+from zenspark.handlers.arrow import chunk_from_samples
 from zenspark.journal import Journal
 from zenspark.types.enums import ConsolidationMode, Locality, QueryTarget
 from zenspark.types.sample import Reply, Sample
 
 logger = logging.getLogger("zenspark.spark")
 
-ROWS = 4096
-LOOK_BACK = 100_000
+MAX_BATCH_ROWS = 4096
+LOOK_BACK_ROWS = 100_000
 """How many of the last rows are looked at for the newest timestamp."""
 
 
@@ -34,15 +34,15 @@ def backfill(session: Session, key_exprs: Iterable[str], since: str) -> int:
         selector = f"{key_expr}?_time={since}"
         replies = session.get(selector, target=QueryTarget.ALL, consolidation=ConsolidationMode.NONE)
         for samples in _samples(selector, replies):
-            batch = batch_of([piece_from_samples(samples, time.time_ns() // 1000)])
+            batch = concat_chunks([chunk_from_samples(samples, time.time_ns() // 1000)])
             session.put_batch(batch, allowed_destination=Locality.SESSION_LOCAL)
             rows += len(samples)
     return rows
 
 
-def since_of(journal: Journal, option: str) -> str:
+def missing_time_range(journal: Journal, option: str) -> str:
     """The range of time to ask for: behind the newest timestamp, or from when the option says if there is none."""
-    newest = newest_stamp(journal)
+    newest = newest_timestamp(journal)
     if newest is None:
         return "[..]" if option == "true" else f"[{option}..]"
     # rounded to microseconds, so what has that very stamp might come again without the one more
@@ -50,10 +50,10 @@ def since_of(journal: Journal, option: str) -> str:
     return f"[{moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')}..]"
 
 
-def newest_stamp(journal: Journal) -> int | None:
+def newest_timestamp(journal: Journal) -> int | None:
     """The newest timestamp among the last rows, in microseconds since 1970."""
     latest = journal.latest()
-    start = max(journal.earliest(), latest - LOOK_BACK)
+    start = max(journal.earliest(), latest - LOOK_BACK_ROWS)
     found = [pc.max(batch.column("timestamp").cast("int64")).as_py() for batch in journal.read(start, latest)]
     return max((stamp for stamp in found if stamp is not None), default=None)
 
@@ -65,7 +65,7 @@ def _samples(selector: str, replies: Iterable[Reply]) -> Iterator[list[Sample]]:
             logger.warning("backfill %s: %s", selector, reply.err)
             continue
         samples.append(reply.ok)
-        if len(samples) == ROWS:
+        if len(samples) == MAX_BATCH_ROWS:
             yield samples
             samples = []
     if samples:

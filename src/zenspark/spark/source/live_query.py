@@ -17,15 +17,15 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputP
 
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.decode import batch_of
-from zenspark.engine.reply_collector import TIMEOUT
+from zenspark.arrow.decode import concat_chunks
+from zenspark.engine.reply_collector import TIMEOUT_ERROR
 from zenspark.errors import ZError
-from zenspark.handlers.arrow import piece_from_samples
+from zenspark.handlers.arrow import chunk_from_samples
 from zenspark.handlers.handler import Callback
 from zenspark.key.match import intersects
-from zenspark.spark.connect import opened
+from zenspark.spark.connect import connect_session
 from zenspark.spark.options import BatchOptions
-from zenspark.spark.source.journal_set import processors
+from zenspark.spark.source.journal_set import available_cores
 from zenspark.types.enums import ConsolidationMode, QueryTarget
 from zenspark.types.network_info import ReplyError
 from zenspark.types.sample import Reply, Sample
@@ -65,7 +65,7 @@ class QueryReader(DataSourceReader):
         """The selectors that may bring a key that is wanted, divided among tasks."""
         options = self.options
         wanted = [text for text in options.selector if self._may_bring(Selector(text))]
-        tasks = min(max(options.parallelism or processors(), options.min_partitions or 1), len(wanted))
+        tasks = min(max(options.parallelism or available_cores(), options.min_partitions or 1), len(wanted))
         return [InputPartition(tuple(wanted[place::tasks])) for place in range(tasks)]
 
     def _may_bring(self, selector: Selector) -> bool:
@@ -75,11 +75,11 @@ class QueryReader(DataSourceReader):
         """The replies to the queries of one task."""
         if partition.value is None:
             return
-        with opened(self.options) as session, Arrivals() as arrivals:
-            yield from _batches(_answers(session, arrivals, partition.value, self.options), self.options)
+        with connect_session(self.options) as session, ReplyQueue() as arrivals:
+            yield from _batches(_query_all(session, arrivals, partition.value, self.options), self.options)
 
 
-class Arrivals:
+class ReplyQueue:
     """Replies to several queries, in the order they came; when there are too many, the callbacks wait."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Arrivals:
         self._items: deque[tuple[str, Reply | None]] = deque()
         self._is_closed = False
 
-    def __enter__(self) -> Arrivals:
+    def __enter__(self) -> ReplyQueue:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -111,8 +111,8 @@ class Arrivals:
             return self._items.popleft()
 
 
-def _answers(
-    session: Session, arrivals: Arrivals, selectors: Sequence[str], options: BatchOptions
+def _query_all(
+    session: Session, arrivals: ReplyQueue, selectors: Sequence[str], options: BatchOptions
 ) -> Iterator[tuple[str, Reply]]:
     """The replies to each of several queries."""
 
@@ -156,7 +156,7 @@ def _batches(replies: Iterable[tuple[str, Reply]], options: BatchOptions) -> Ite
 
 
 def _rows(samples: list[Sample], has_error: bool) -> pa.RecordBatch:
-    batch = batch_of([piece_from_samples(samples, _now())])
+    batch = concat_chunks([chunk_from_samples(samples, _now())])
     if not has_error:
         return batch
     nothing = pa.nulls(batch.num_rows, pa.string())
@@ -165,7 +165,7 @@ def _rows(samples: list[Sample], has_error: bool) -> pa.RecordBatch:
 
 def _error_row(selector: str, reply: Reply, timeout: float) -> pa.RecordBatch:
     """A row of kind ERROR has what a queryable sent; one of kind TIMEOUT is of a query without a final reply."""
-    row = {"key": selector.partition("?")[0], "kind": "TIMEOUT", "received_at": _now()}
+    row = {"key": selector.partition("?")[0], "kind": "TIMEOUT_ERROR", "received_at": _now()}
     if not _is_timeout(reply) and reply.err is not None:
         payload, encoding = reply.err.payload.to_bytes(), str(reply.err.encoding)
         row |= {"kind": "ERROR", "payload": payload, "encoding": encoding, "error": _text(reply.err)}
@@ -176,7 +176,7 @@ def _error_row(selector: str, reply: Reply, timeout: float) -> pa.RecordBatch:
 
 def _problem(reply: Reply, timeout: float) -> str:
     """What an error reply means, as text for the user of the query."""
-    if reply.err is TIMEOUT:
+    if reply.err is TIMEOUT_ERROR:
         return f"timed out after {timeout:g} s without a final reply"
     if _is_timeout(reply) and reply.replier_id is not None:
         return f"timed out: a router on the way had no final reply from {reply.replier_id.zid}"
@@ -185,7 +185,7 @@ def _problem(reply: Reply, timeout: float) -> str:
 
 def _is_timeout(reply: Reply) -> bool:
     """Whether this session gave up, or a router did: that answers for a node, which has no entity 0 of its own."""
-    if reply.err is TIMEOUT:
+    if reply.err is TIMEOUT_ERROR:
         return True
     by_router = reply.replier_id is not None and reply.replier_id.eid == 0
     return by_router and _text(reply.err) == ROUTER_TIMEOUT

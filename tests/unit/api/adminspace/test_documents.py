@@ -15,12 +15,12 @@ from zenspark.api.adminspace.documents import VERSION, Document, Reports, below
 from zenspark.api.open import open
 from zenspark.api.session import Session
 from zenspark.net.io.counters import DropReason
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 from zenspark.transport.counters import LossReason
 
 
 def reports(session: Session, metadata: object = None) -> Reports:
-    return Reports(session._hub.node, metadata)
+    return Reports(session._runtime.node, metadata)
 
 
 def asked(session: Session, key: str, **parameters: str) -> dict[str, Document]:
@@ -145,7 +145,7 @@ def test_metrics_are_text_that_ends(router: Session, client: Session) -> None:
 
 
 def test_counters_are_those_of_every_neighbour(router: Session, client: Session) -> None:
-    (driver,) = router._hub.node.drivers.values()
+    (driver,) = router._runtime.node.drivers.values()
     driver.connection.arrivals.lose(LossReason.INTERRUPTED, 689)
     driver.drop(DropReason.CONGESTION, 12)
     (document,) = asked(router, "/counters").values()
@@ -186,7 +186,7 @@ def test_what_remains_below_a_prefix(key: str, expected: set[str]) -> None:
 
 def test_members_of_a_group_are_sessions_without_a_region() -> None:
     place = f"udp/{free_group()}"
-    group = f"{place}#iface={interface_named('127.0.0.1').name}"
+    group = f"{place}#iface={find_interface('127.0.0.1').name}"
     with open(config("peer", [group])) as session, open(config("peer", [group])) as other:
         until(lambda: session.info.peers_zid() == [other.zid()])
         (described,) = reports(session).answer(f"@/{session.zid()}/peer", {})

@@ -9,7 +9,7 @@ from tests.unit.net.ends import free_group
 from tests.waiting import until
 from zenspark.api.open import open
 from zenspark.api.session import Session
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 from zenspark.types.enums import SampleKind
 
 
@@ -69,7 +69,7 @@ def test_links_without_priorities_do_not_say_what_they_carry(router: Session) ->
 
 def test_members_of_a_group_are_multicast_transports() -> None:
     place = f"udp/{free_group()}"
-    group = f"{place}#iface={interface_named('127.0.0.1').name}"
+    group = f"{place}#iface={find_interface('127.0.0.1').name}"
     with open(config("peer", [group])) as session, open(config("peer", [group])) as other:
         until(lambda: session.info.peers_zid() == [other.zid()])
         found = documents(session)
@@ -85,4 +85,4 @@ def test_neighbours_that_are_gone_leave_no_routes_behind() -> None:
             with connected("client", router):
                 pass
         until(lambda: not router.info.transports())
-        assert not router._hub.subscriptions._local_routes
+        assert not router._runtime.subscriptions._local_routes

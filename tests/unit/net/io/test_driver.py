@@ -115,7 +115,7 @@ def test_a_peer_that_falls_silent_is_given_up(connects: bool) -> None:
 
 def test_close_says_why_and_flushes_what_was_said() -> None:
     with ends(patience=TALKATIVE) as (alice, bob):
-        alice.driver._spoke = time.monotonic()
+        alice.driver._last_write = time.monotonic()
 
         def say_and_close() -> None:
             for number in range(50):

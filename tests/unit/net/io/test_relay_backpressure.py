@@ -76,7 +76,7 @@ def test_what_is_passed_on_waits_for_who_does_not_read_and_its_source_too(monkey
     with nodes(*relay.all()):
         with meanwhile(lambda: [relay.publish(Congestion.BLOCK) for _ in range(3000)]) as result:
             deadline = time.monotonic() + PATIENCE
-            while not relay.behind.is_behind:
+            while not relay.behind.is_backlogged:
                 assert time.monotonic() < deadline
                 relay.router.wait(lambda: False, 0.01)
             relay.reading.resume()
@@ -90,7 +90,7 @@ def test_what_may_be_dropped_is_not_passed_on_to_who_does_not_read(monkeypatch: 
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
         sent = [relay.publish(Congestion.DROP) for _ in range(3000)]
-        assert relay.saying.wait_for_room(Congestion.BLOCK)
+        assert relay.saying.wait_until_drained(Congestion.BLOCK)
         assert relay.router.wait(lambda: relay.behind._backlog < 1_000_000, 0)
         relay.reading.resume()
         assert relay.publish(Congestion.BLOCK)
@@ -103,7 +103,7 @@ def test_what_is_not_passed_on_is_counted_for_who_does_not_read(monkeypatch: pyt
     relay = Relay(block=60.0)
     with nodes(*relay.all()):
         sent = sum(relay.publish(Congestion.DROP) for _ in range(3000))
-        assert relay.saying.wait_for_room(Congestion.BLOCK)
+        assert relay.saying.wait_until_drained(Congestion.BLOCK)
         relay.reading.resume()
         last = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=b"last"))
         assert relay.saying.put(encode(last), None, qos(Congestion.BLOCK), True)
@@ -217,14 +217,14 @@ def test_the_links_one_would_wait_for_are_known_by_key() -> None:
     with nodes(*relay.all()):
         message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=bytes(100_000)))
         deadline = time.monotonic() + PATIENCE
-        while not relay.behind.makes_wait(Congestion.BLOCK):
+        while not relay.behind.would_block(Congestion.BLOCK):
             assert time.monotonic() < deadline
             relay.behind.put(encode(message), None, qos(Congestion.BLOCK), True)
         assert relay.router.late_links(Congestion.BLOCK) == [relay.behind]
         assert relay.router.late_links(Congestion.BLOCK, KEY) == [relay.behind]
         assert relay.router.late_links(Congestion.BLOCK, "nobody/wants/this") == []
         relay.reading.resume()
-        assert relay.behind.wait_for_room(Congestion.BLOCK)
+        assert relay.behind.wait_until_drained(Congestion.BLOCK)
         assert relay.router.late_links(Congestion.BLOCK, KEY) == []
 
 
@@ -248,13 +248,13 @@ class Tiny:
 
     def __init__(self, backlog: int = 0) -> None:
         self.backlog = backlog
-        self.taken = 0
+        self.bytes_sent = 0
         self.dropped: dict[DropReason, int] = {}
         self.paused: set[object] = set()
         self.closed: str | None = None
 
     @property
-    def is_behind(self) -> bool:
+    def is_backlogged(self) -> bool:
         return self.backlog > writer.BACKLOG_LIMIT_BYTES
 
     def drop(self, reason: DropReason, count: int = 1) -> None:
@@ -266,7 +266,7 @@ class Tiny:
     def resume(self, by: object) -> None:
         self.paused.discard(by)
 
-    def offer_again(self) -> None:
+    def retry_write(self) -> None:
         """The link takes nothing."""
 
     def close(self, reason: CloseReason, text: str) -> None:
@@ -388,7 +388,7 @@ def test_a_link_that_takes_something_is_not_given_up() -> None:
     holding.passes(Tiny(), target, REQUEST)
     for _ in range(10):
         clock.pass_time(1.9)
-        target.taken += 1
+        target.bytes_sent += 1
     assert target.closed is None
 
 
@@ -420,7 +420,7 @@ def test_two_that_wait_for_each_other_are_read_again_before_they_are_given_up() 
     other.backlog = PATIENT.max_backlog // 2 + 1
     holding.passes(one, other, REQUEST)
     assert one.paused == {other}, "but there is a limit"
-    one.taken += 1
+    one.bytes_sent += 1
     clock.pass_time(2.0)
     assert (one.closed, other.closed) == (None, "took nothing for 4 s")
 

@@ -59,7 +59,7 @@ def test_after_silence_a_message_is_written_at_once_by_who_says_it() -> None:
 
 def test_in_a_run_messages_are_batched_and_written_by_the_loop() -> None:
     with watched(TALKATIVE) as (alice, bob, link):
-        alice.driver._spoke = time.monotonic()
+        alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
         alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
         for number in range(100):
@@ -72,7 +72,7 @@ def test_in_a_run_messages_are_batched_and_written_by_the_loop() -> None:
 
 def test_a_full_batch_is_written_by_who_filled_it() -> None:
     with watched(TALKATIVE) as (alice, bob, link):
-        alice.driver._spoke = time.monotonic()
+        alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
         alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
         for _ in range(4):
@@ -86,7 +86,7 @@ def test_a_full_batch_is_written_by_who_filled_it() -> None:
 def test_in_full_flow_the_loop_leaves_the_writing_to_who_fills_batches_and_the_last_one_is_not_forgotten() -> None:
     sent = [b"%d" % number * 50 for number in range(700)]
     with watched(TALKATIVE) as (alice, bob, link):
-        alice.driver._spoke = time.monotonic()
+        alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
         alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
         for payload in sent:
@@ -125,7 +125,7 @@ def test_who_finds_room_does_not_wait_for_the_loop() -> None:
 
 def batches_of(link: Watched) -> list[list[bytes]]:
     """The payloads in each batch that was written."""
-    found, data = [], bytes(link.taken)
+    found, data = [], bytes(link.bytes_sent)
     while data:
         size = int.from_bytes(data[:2], "little")
         frames, data = decode_batch(data[2 : 2 + size]), data[2 + size :]
@@ -137,11 +137,11 @@ def batches_of(link: Watched) -> list[list[bytes]]:
 def busy(patience: WriterSettings = TALKATIVE) -> Iterator[tuple[End, End, Watched]]:
     """Two ends, of which one is in the middle of a run, and its loop has something else to do."""
     with watched(patience) as (alice, bob, link):
-        alice.driver._spoke = time.monotonic()
+        alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
         alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
         try:
-            link.taken.clear()
+            link.bytes_sent.clear()
             yield alice, bob, link
         finally:
             go_on.set()
@@ -159,7 +159,7 @@ def test_an_express_message_is_written_at_once_in_a_batch_of_its_own() -> None:
 def test_so_is_an_express_message_that_nobody_waits_with(in_full_flow: bool) -> None:
     with busy() as (alice, _, link):
         assert alice.put(b"1")
-        alice.driver._in_full_flow = in_full_flow
+        alice.driver._is_bulk = in_full_flow
         alice.driver.say(push(b"2"), qos(priority=Priority.REAL_TIME))
         alice.driver.say(push(b"3"), qos(express=True))
         alice.driver.say(push(b"4"), qos())
@@ -169,7 +169,7 @@ def test_so_is_an_express_message_that_nobody_waits_with(in_full_flow: bool) -> 
 def test_so_is_each_of_many_express_rows() -> None:
     with busy() as (alice, bob, link):
         assert alice.put(b"0")
-        assert alice.driver.put_rows(rows_of([b"1", b"2", CHUNK]), qos(express=True), True)
+        assert alice.driver.publish_rows(rows_of([b"1", b"2", CHUNK]), qos(express=True), True)
         assert batches_of(link)[:3] == [[b"0"], [b"1"], [b"2"]]
         assert bob.wait_payloads(4) == [b"0", b"1", b"2", CHUNK]
 
@@ -192,7 +192,7 @@ def test_so_is_each_of_the_express_rows_that_are_passed_on() -> None:
 
 def test_what_is_said_without_a_payload_comes_before_what_is_put_later() -> None:
     with watched(TALKATIVE) as (alice, bob, _):
-        alice.driver._spoke = time.monotonic()
+        alice.driver._last_write = time.monotonic()
         alice.driver.say(push(b"said"), qos(priority=Priority.BACKGROUND))
         assert alice.put(b"put", qos(priority=Priority.REAL_TIME))
         assert bob.wait_payloads(2) == [b"said", b"put"]
@@ -245,11 +245,11 @@ MANY = [b"%d" % number * (number % 50) for number in range(30_000)]
 
 def test_rows_are_written_in_runs_by_who_says_them_behind_what_was_said_before() -> None:
     with watched(TALKATIVE) as (alice, bob, link):
-        alice.driver._spoke = time.monotonic()
+        alice.driver._last_write = time.monotonic()
         go_on = threading.Event()
         alice.loop.call_soon(lambda: go_on.wait(PATIENCE))
         assert alice.put(b"before")
-        assert alice.driver.put_rows(rows_of(MANY[:1000]), qos(), True)
+        assert alice.driver.publish_rows(rows_of(MANY[:1000]), qos(), True)
         assert [by_loop for _, by_loop in link.writes] == [False, False]
         go_on.set()
         assert bob.wait_payloads(1001) == [b"before", *MANY[:1000]]
@@ -261,27 +261,27 @@ def test_whatever_was_agreed_all_rows_arrive_in_order(offer: Capabilities, strea
     sent = [*MANY[:2000], bytes(200_000), b"last"]
     with ends(offer, streamed=streamed) as (alice, bob):
         rows = rows_of(sent)
-        assert alice.driver.put_rows(rows, qos(), True)
+        assert alice.driver.publish_rows(rows, qos(), True)
         assert rows.row == rows.count
         assert bob.wait_payloads(len(sent)) == sent
 
 
 def test_rows_arrive_in_a_low_latency_session_too() -> None:
     with ends(Capabilities(low_latency=True)) as (alice, bob):
-        assert alice.driver.put_rows(rows_of(MANY), qos(), True)
+        assert alice.driver.publish_rows(rows_of(MANY), qos(), True)
         assert bob.wait_payloads(len(MANY)) == MANY
 
 
 def test_rows_that_must_wait_are_not_overwritten_by_those_behind_them() -> None:
     with ends(buffer_size=4096) as (alice, bob):
-        assert alice.driver.put_rows(rows_of(MANY), qos(), True)
+        assert alice.driver.publish_rows(rows_of(MANY), qos(), True)
         assert bob.wait_payloads(len(MANY)) == MANY
 
 
 def test_rows_from_the_loop_do_not_wait_nor_overwrite_each_other() -> None:
     with deaf(QUICK) as (alice, bob):
-        alice.in_loop(lambda: alice.driver.put_rows(rows_of(MANY), qos(), True))
-        assert alice.driver._residue
+        alice.in_loop(lambda: alice.driver.publish_rows(rows_of(MANY), qos(), True))
+        assert alice.driver._unsent
         bob.driver.resume()
         assert bob.wait_payloads(len(MANY)) == MANY
 
@@ -289,7 +289,7 @@ def test_rows_from_the_loop_do_not_wait_nor_overwrite_each_other() -> None:
 def test_rows_that_may_be_dropped_are_the_last_ones() -> None:
     with deaf(QUICK) as (alice, bob):
         rows = rows_of([*MANY, *MANY])
-        assert not alice.driver.put_rows(rows, qos(Congestion.DROP), True)
+        assert not alice.driver.publish_rows(rows, qos(Congestion.DROP), True)
         assert 0 < rows.row < rows.count
         bob.driver.resume()
         assert bob.wait_payloads(rows.row) == [*MANY, *MANY][: rows.row]
@@ -298,7 +298,7 @@ def test_rows_that_may_be_dropped_are_the_last_ones() -> None:
 def test_rows_that_may_not_be_dropped_wait_until_the_peer_reads() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
-        with meanwhile(lambda: alice.driver.put_rows(rows_of(MANY), qos(), True)) as result:
+        with meanwhile(lambda: alice.driver.publish_rows(rows_of(MANY), qos(), True)) as result:
             bob.driver.resume()
             assert result()
         assert bob.wait_payloads(count + len(MANY))[count:] == MANY
@@ -308,14 +308,14 @@ def test_no_rows_are_said_before_or_after_a_session() -> None:
     left, right = pair()
     alice = End(left, opening(), QUICK)
     with contextlib.closing(right):
-        assert not alice.driver.put_rows(rows_of([b"early"]), qos(), True)
+        assert not alice.driver.publish_rows(rows_of([b"early"]), qos(), True)
     alice.wait_closed()
     assert alice.released.wait(PATIENCE)
     assert alice.loop.stop(PATIENCE)
     with ends() as (alice, bob):
         alice.in_loop(alice.driver.close)
         rows = rows_of([b"late"])
-        assert not alice.driver.put_rows(rows, qos(), True)
+        assert not alice.driver.publish_rows(rows, qos(), True)
         assert rows.row == 0
         assert bob.payloads == []
 
@@ -351,7 +351,7 @@ def test_drop_waits_a_moment_once_and_then_not_at_all() -> None:
         assert time.monotonic() - start < waited + 5.0, "a thousand waits would take fifty seconds"
         bob.driver.resume()
         bob.wait_payloads(count)
-        assert alice.driver.wait_for_room(Congestion.BLOCK)
+        assert alice.driver.wait_until_drained(Congestion.BLOCK)
         assert alice.put(b"kept", qos(Congestion.DROP))
         assert bob.wait_payloads(count + 1)[-1] == b"kept"
 
@@ -361,7 +361,7 @@ def test_of_block_first_one_waits_and_the_others_are_dropped() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
         with meanwhile(lambda: alice.put(b"first", first)) as result:
-            while not alice.driver._has_first:
+            while not alice.driver._has_block_first:
                 time.sleep(0)
             assert not alice.put(b"second", first)
             assert not alice.put(b"third", first)
@@ -380,7 +380,7 @@ def test_a_peer_that_takes_nothing_is_given_up() -> None:
         assert closed.reason is CloseReason.UNRESPONSIVE
         assert not closed.by_peer
         assert not alice.put(b"over"), "a driver that is closed takes nothing"
-        assert not alice.driver.wait_for_room(Congestion.BLOCK)
+        assert not alice.driver.wait_until_drained(Congestion.BLOCK)
 
 
 def test_who_waits_is_woken_when_the_session_ends() -> None:
@@ -412,7 +412,7 @@ def test_who_is_in_a_hurry_never_waits() -> None:
 
 def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
     with deaf(QUICK) as (alice, bob):
-        makes_wait = alice.driver.makes_wait
+        makes_wait = alice.driver.would_block
         assert not any(makes_wait(congestion) for congestion in Congestion)
         fill(alice)
         assert all(makes_wait(congestion) for congestion in Congestion)
@@ -420,13 +420,13 @@ def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
         assert not makes_wait(Congestion.DROP), "it was found out just now that there is no room"
         with meanwhile(lambda: alice.put(b"first", qos(Congestion.BLOCK_FIRST))) as result:
             deadline = time.monotonic() + PATIENCE
-            while not alice.driver._has_first and time.monotonic() < deadline:
+            while not alice.driver._has_block_first and time.monotonic() < deadline:
                 time.sleep(0)
             assert not makes_wait(Congestion.BLOCK_FIRST), "another one waits already"
             assert makes_wait(Congestion.BLOCK)
             bob.driver.resume()
             assert result()
-        assert alice.driver.wait_for_room(Congestion.BLOCK)
+        assert alice.driver.wait_until_drained(Congestion.BLOCK)
         assert not any(makes_wait(congestion) for congestion in Congestion)
 
 
@@ -434,7 +434,7 @@ def test_nobody_waits_for_a_link_that_is_closed() -> None:
     with deaf(WriterSettings(linger=1.0)) as (alice, _):
         fill(alice)
         alice.in_loop(alice.driver.close)
-        assert not alice.driver.makes_wait(Congestion.BLOCK)
+        assert not alice.driver.would_block(Congestion.BLOCK)
 
 
 def test_draining_waits_until_everything_is_written() -> None:
@@ -442,7 +442,7 @@ def test_draining_waits_until_everything_is_written() -> None:
         count = fill(alice)
         with meanwhile(alice.driver.drain):
             bob.driver.resume()
-        assert not alice.driver._residue
+        assert not alice.driver._unsent
         bob.wait_payloads(count)
 
 
@@ -465,7 +465,7 @@ def test_whatever_was_agreed_everything_arrives(offer: Capabilities) -> None:
 def counted(alice: End) -> NeighbourCounters:
     """Counters for what this end does not send."""
     counters = NeighbourCounters(ZenohId(0xB0B))
-    alice.driver.audience = (counters,)
+    alice.driver.neighbour_counters = (counters,)
     return counters
 
 
@@ -489,7 +489,7 @@ def test_rows_that_are_dropped_are_counted() -> None:
     with deaf(QUICK) as (alice, _):
         counters = counted(alice)
         rows = rows_of([*MANY, *MANY])
-        assert not alice.driver.put_rows(rows, qos(Congestion.DROP), True)
+        assert not alice.driver.publish_rows(rows, qos(Congestion.DROP), True)
         assert counters.totals.dropped == {DropReason.CONGESTION: rows.count - rows.row}
 
 
@@ -497,7 +497,7 @@ def test_what_is_sent_is_not_counted_as_dropped() -> None:
     with ends() as (alice, bob):
         counters = counted(alice)
         assert all(alice.put(b"sent", qos(Congestion.BLOCK)) for _ in range(100))
-        assert alice.driver.put_rows(rows_of(MANY), qos(Congestion.BLOCK), True)
+        assert alice.driver.publish_rows(rows_of(MANY), qos(Congestion.BLOCK), True)
         bob.wait_payloads(100 + len(MANY))
         assert counters.totals.dropped == {}
 

@@ -15,7 +15,7 @@ from tests.waiting import until
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.errors import CloseReason
-from zenspark.net.links.certificate_expiration import MAX_CHECK_SECONDS, Expirations
+from zenspark.net.links.certificate_expiration import MAX_CHECK_SECONDS, ExpirationTimers
 
 LIFETIME = 8.0
 """Seconds that a certificate lives: enough for a handshake on a busy machine."""
@@ -49,7 +49,7 @@ class World:
         self.now = 1_000.0
         self.timers: list[Timer] = []
         loop: Any = SimpleNamespace(now=lambda: 0.0, call_at=self._call_at)
-        self.expirations: Any = Expirations(loop, lambda: self.now)
+        self.expirations: Any = ExpirationTimers(loop, lambda: self.now)
 
     def _call_at(self, when: float, work: Callable[[], None]) -> Timer:
         self.timers.append(Timer(when, work))
@@ -118,7 +118,7 @@ def client(certificates: Certificates, other: Session, name: str, closes: bool, 
     certificate, key = certificates.files(name, common_name=name, lifetime=lifetime)
     shown = {"connect_certificate": str(certificate), "connect_private_key": str(key), "enable_mtls": True}
     tls = {**shown, "root_ca_certificate": str(certificates.root), "close_link_on_expiration": closes}
-    there = other._hub.node.listeners[0].locator.text
+    there = other._runtime.node.listeners[0].locator.text
     return open_session(config("client", connect=[there], transport__link__tls=tls))
 
 

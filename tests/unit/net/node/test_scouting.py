@@ -11,15 +11,15 @@ from tests.waiting import PATIENCE
 from zenspark.errors import UsageError
 from zenspark.net.links import interfaces
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.interfaces import Interface, interface_named
+from zenspark.net.links.interfaces import Interface, find_interface
 from zenspark.net.links.multicast import open_sender
-from zenspark.net.node.scouting import AT_ONCE, Responder, Scouter, ScoutingSettings, open_responders
+from zenspark.net.node.scouting import MAX_DATAGRAMS_PER_READ, Responder, Scouter, ScoutingSettings, open_responders
 from zenspark.transport.handshake import Identity
 from zenspark.wire.codec import decode_scouting, encode
 from zenspark.wire.messages import Hello
 from zenspark.wire.values import Locator, Roles, WhatAmI, ZenohId
 
-LO = interface_named("127.0.0.1")
+LO = find_interface("127.0.0.1")
 ANYBODY = Roles(7)
 ROUTER = Identity(ZenohId(0xA0A1), WhatAmI.ROUTER)
 HERE, THERE = Locator("tcp/127.0.0.1:7447"), Locator("tcp/192.0.2.2:7447")
@@ -147,7 +147,7 @@ def test_a_flood_of_questions_is_answered_in_portions(
     asking = scouter(ANYBODY)
     group = (settings.address.partition(":")[0], int(settings.address.partition(":")[2]))
     with open_sender(settings.endpoint, LO, 1) as stranger:
-        for _ in range(AT_ONCE + 1):
+        for _ in range(MAX_DATAGRAMS_PER_READ + 1):
             stranger.sendto(asking.asking.scout, group)
         assert readable(responder)
         responder.respond()

@@ -4,21 +4,21 @@ import msgspec
 import pytest
 
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.ingest.settings import LandingSettings, LandingTask
+from zenspark.spark.ingest.settings import IngestSettings, IngestTask
 
 
 def test_a_task_goes_to_another_process_as_json() -> None:
-    settings = LandingSettings(
+    settings = IngestSettings(
         conf={"spark.driver.memory": "2g"}, maintenance=MaintenanceConfig(retain={"fleet": None, "a/**": 60.0})
     )
-    task = LandingTask(lake="s3://b/lake", journals=("/j",), instance="x", settings=settings)
-    assert msgspec.json.decode(msgspec.json.encode(task), type=LandingTask) == task
+    task = IngestTask(lake="s3://b/lake", journals=("/j",), instance="x", settings=settings)
+    assert msgspec.json.decode(msgspec.json.encode(task), type=IngestTask) == task
 
 
 def test_batches_are_bounded_unless_told_otherwise() -> None:
-    assert (LandingSettings().max_batch_rows, LandingSettings().max_batch_bytes) == (2_000_000, 1 << 30)
+    assert (IngestSettings().max_batch_rows, IngestSettings().max_batch_bytes) == (2_000_000, 1 << 30)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="max_batch_rows"):
-        msgspec.json.decode(b'{"max_batch_rows": 0}', type=LandingSettings)
+        msgspec.json.decode(b'{"max_batch_rows": 0}', type=IngestSettings)

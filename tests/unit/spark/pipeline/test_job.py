@@ -13,8 +13,8 @@ from tests.interop.reference import eventually, ours
 from tests.unit.spark.pipeline.test_status import landing
 from zenspark.journal import Journal
 from zenspark.lake.reader_name import reader_name
-from zenspark.spark.ingest.supervision import State
-from zenspark.spark.ingest.supervisor import LandingStatus
+from zenspark.spark.ingest.supervision import IngestState
+from zenspark.spark.ingest.supervisor import IngestStatus
 from zenspark.spark.pipeline.job import Job, JobEnded
 from zenspark.storage.settings import StorageSettings
 
@@ -22,12 +22,12 @@ from zenspark.storage.settings import StorageSettings
 class Lands:
     """A landing that does as it is told."""
 
-    def __init__(self, status: LandingStatus, drains: bool = True) -> None:
+    def __init__(self, status: IngestStatus, drains: bool = True) -> None:
         self.told = status
         self.drains = drains
         self.drained = self.stopped = 0
 
-    def status(self) -> LandingStatus:
+    def status(self) -> IngestStatus:
         return self.told
 
     def drain(self, timeout: float) -> bool:
@@ -91,7 +91,7 @@ def test_the_journal_keeps_what_has_not_landed(job: Job, tmp_path: Path) -> None
 def test_waiting_and_lag_are_those_of_now_whatever_the_landing_does(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
-    job.landings = {lake: Lands(landing(lake=lake, state=State.STARTING, reached={}))}  # type: ignore[dict-item]
+    job.landings = {lake: Lands(landing(lake=lake, state=IngestState.STARTING, reached={}))}  # type: ignore[dict-item]
     waiting = job.status().waiting
     assert waiting.rows == 100
     assert eventually(lambda: job.status().waiting.seconds > waiting.seconds)
@@ -105,7 +105,7 @@ def test_waiting_and_lag_are_those_of_now_whatever_the_landing_does(job: Job, tm
 def test_a_landing_that_fails_does_not_end_the_job(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
-    failed = landing(lake=lake, state=State.FAILED, cause="no space", retry_seconds=5.0, reached={name: 60}, lost=3)
+    failed = landing(lake=lake, state=IngestState.FAILED, cause="no space", retry_seconds=5.0, reached={name: 60}, lost=3)
     found = Lands(failed, drains=False)
     job.landings = {lake: found}  # type: ignore[dict-item]
     job.check()
@@ -128,7 +128,7 @@ def test_draining_is_done_when_everything_has_landed(job: Job, tmp_path: Path) -
 def test_spark_that_has_not_started_is_not_waited_for_if_nothing_has_to_land(job: Job, tmp_path: Path) -> None:
     recorded(job, 0)
     lake = str(tmp_path / "lake")
-    found = Lands(landing(lake=lake, state=State.STARTING, reached={}))
+    found = Lands(landing(lake=lake, state=IngestState.STARTING, reached={}))
     job.landings = {lake: found}  # type: ignore[dict-item]
     assert job.drain(60.0)
     assert found.drained == 0
