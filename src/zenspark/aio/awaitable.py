@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 
-class Ends(Protocol):
+class Closable(Protocol):
     """Something an `async with` block ends."""
 
     async def __aenter__(self) -> Self: ...
@@ -17,23 +17,23 @@ class Ends(Protocol):
     ) -> object: ...
 
 
-T = TypeVar("T", bound=Ends)
+T = TypeVar("T", bound=Closable)
 
 
 class Pending(Generic[T]):
     """Something on its way; nothing happens before it is awaited or entered, once."""
 
-    __slots__ = ("_coming", "_entered")
+    __slots__ = ("_coroutine", "_entered")
 
     def __init__(self, coming: Coroutine[Any, Any, T]) -> None:
-        self._coming = coming
+        self._coroutine = coming
         self._entered: T | None = None
 
     def __await__(self) -> Generator[Any, None, T]:
-        return self._coming.__await__()
+        return self._coroutine.__await__()
 
     async def __aenter__(self) -> T:
-        self._entered = await self._coming
+        self._entered = await self._coroutine
         return await self._entered.__aenter__()
 
     async def __aexit__(

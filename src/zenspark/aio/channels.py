@@ -29,23 +29,23 @@ logger = logging.getLogger("zenspark.handlers")
 class LoopWakeup:
     """A bell that is rung in any thread and heard in one event loop."""
 
-    __slots__ = ("_loop", "_rang", "_waiting")
+    __slots__ = ("_is_set", "_loop", "_waiting")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._rang = False
+        self._is_set = False
         self._waiting: set[asyncio.Future[None]] = set()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Silences it, without waiting: whoever looks again now and finds nothing may wait for the next ring."""
-        rang, self._rang = self._rang, False
+        rang, self._is_set = self._is_set, False
         return rang
 
     def locked(self) -> bool:
-        return not self._rang
+        return not self._is_set
 
     def release(self) -> None:
-        self._rang = True
+        self._is_set = True
         try:
             self._loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
@@ -56,7 +56,7 @@ class LoopWakeup:
             if not waiting.done():
                 waiting.set_result(None)
 
-    async def heard(self) -> None:
+    async def wait(self) -> None:
         """Waits for the next ring."""
         waiting: asyncio.Future[None] = self._loop.create_future()
         self._waiting.add(waiting)
@@ -92,7 +92,7 @@ class Channel(Generic[T]):
 
         Raises `ReceiveTimeout` if none came, and `ChannelClosed` if none will ever come.
         """
-        item = self.take_at_once()
+        item = self.take_nowait()
         if item is not None:
             return item
         if timeout is None:
@@ -103,7 +103,7 @@ class Channel(Generic[T]):
         except TimeoutError:
             raise ReceiveTimeout(timeout) from None
 
-    def take_at_once(self) -> T | None:
+    def take_nowait(self) -> T | None:
         """The next item if it can be had without waiting, and it is not the turn of other tasks."""
         self._taken += 1
         return self._take() if self._taken % MAX_ITEMS_PER_TURN else None
@@ -120,7 +120,7 @@ class Channel(Generic[T]):
             self._bell.acquire()
             item = self._take()
             if item is None:
-                await self._bell.heard()
+                await self._bell.wait()
                 item = self._take()
         return item
 
@@ -145,7 +145,7 @@ class ChannelIterator(Generic[T]):
 
     async def __anext__(self) -> T:
         try:
-            item = self._channel.take_at_once()
+            item = self._channel.take_nowait()
             return await self._channel.next_item() if item is None else item
         except ChannelClosed:
             raise StopAsyncIteration from None
@@ -174,7 +174,7 @@ class AsyncBatchChannel(Channel[Any]):
         self._pieces: list[Any] = []
         """Taken, and kept here until it is handed over: a task may be cancelled in between."""
 
-    def take_at_once(self) -> None:
+    def take_nowait(self) -> None:
         """Nothing: rows are put together first."""
 
     async def next_item(self) -> Any:  # noqa: ANN401 - a record batch
@@ -234,7 +234,9 @@ class AsyncHandler:
         inlet = attached.sink
         if not isinstance(inlet, Handler):
             return attached
-        return BoundHandler(inlet, AsyncBatchChannel(inlet, inlet) if isinstance(inlet, BatchJoiner) else Channel(inlet, self._shown))
+        return BoundHandler(
+            inlet, AsyncBatchChannel(inlet, inlet) if isinstance(inlet, BatchJoiner) else Channel(inlet, self._shown)
+        )
 
     def _call(self, callback: Callable[[Any], Any], resume: Resume) -> Handler[Any]:
         named = callback if isinstance(callback, Callback) else Callback(callback)

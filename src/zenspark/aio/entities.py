@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from zenspark.aio.awaitable import Ends, Pending
-from zenspark.aio.channels import Channel, Items, with_inbox
-from zenspark.aio.replies import asked
-from zenspark.aio.send_readiness import StandsFor, Voice, Way, spoken, spoken_apart
+from zenspark.aio.awaitable import Closable, Pending
+from zenspark.aio.channels import Channel, ChannelIterator, bind_async_handler
+from zenspark.aio.replies import async_get
+from zenspark.aio.send_readiness import SendReadiness, SendTarget, WrapsSync, async_in_thread, async_send
 from zenspark.api import entities as api
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
@@ -26,17 +26,17 @@ P = ParamSpec("P")
 S = TypeVar("S")
 E_co = TypeVar("E_co", bound=api.Entity, covariant=True)
 R_co = TypeVar("R_co", bound=api.Receiver[Any], covariant=True)
-M_co = TypeVar("M_co", bound=api.Matcher, covariant=True)
+M_co = TypeVar("M_co", bound=api.MatchingEntity, covariant=True)
 K_co = TypeVar("K_co", bound="api.Subscriber[Any] | api.Queryable[Any]", covariant=True)
 B = TypeVar("B", bound=api.Entity)
-A = TypeVar("A", bound=Ends)
+A = TypeVar("A", bound=Closable)
 
 
 class Entity(Generic[E_co]):
     """Something declared: it can be undeclared once, and then not be used any more."""
 
-    def __init__(self, voice: Voice, sync: E_co) -> None:
-        self._voice = voice
+    def __init__(self, voice: SendReadiness, sync: E_co) -> None:
+        self._readiness = voice
         self._sync = sync
 
     async def undeclare(self) -> None:
@@ -78,8 +78,8 @@ class Receiver(Entity[R_co]):
         """The next item if there is one."""
         return self._channel().try_recv()
 
-    def __aiter__(self) -> Items[Any]:
-        return Items(self, self._channel())
+    def __aiter__(self) -> ChannelIterator[Any]:
+        return ChannelIterator(self, self._channel())
 
 
 class KeyedReceiver(Receiver[K_co]):
@@ -106,25 +106,25 @@ class MatchingListener(Receiver[api.MatchingListener[Any]]):
     """Receives the matching status of a publisher or querier whenever it changes."""
 
 
-def declared(
+def async_declare(
     method: Callable[Concatenate[S, P], B],
-    entity: Callable[[Voice, B], A],
+    entity: Callable[[SendReadiness, B], A],
     handler_at: int | None = None,
-    item: Callable[[Voice, Any], Any] | None = None,
-) -> Callable[Concatenate[StandsFor[S], P], Pending[A]]:
+    item: Callable[[SendReadiness, Any], Any] | None = None,
+) -> Callable[Concatenate[WrapsSync[S], P], Pending[A]]:
     """The same declaration for tasks, of an entity for them that stands for the other.
 
     `handler_at` is the place of the handler among its arguments; what comes there is received as an `item`.
     """
 
-    async def declare(self: StandsFor[S], args: tuple[Any, ...], options: dict[str, Any]) -> A:
+    async def declare(self: WrapsSync[S], args: tuple[Any, ...], options: dict[str, Any]) -> A:
         if handler_at is not None:
-            shown = None if item is None else partial(item, self._voice)
-            args, options = with_inbox(args, options, handler_at, shown)
-        return entity(self._voice, method(self._sync, *args, **options))  # it fills an outbox, and never waits
+            shown = None if item is None else partial(item, self._readiness)
+            args, options = bind_async_handler(args, options, handler_at, shown)
+        return entity(self._readiness, method(self._sync, *args, **options))  # it fills an outbox, and never waits
 
     @wraps(method)
-    def pending(self: StandsFor[S], /, *args: P.args, **options: P.kwargs) -> Pending[A]:
+    def pending(self: WrapsSync[S], /, *args: P.args, **options: P.kwargs) -> Pending[A]:
         return Pending(declare(self, args, options))
 
     return pending
@@ -142,18 +142,18 @@ class Matcher(Entity[M_co]):
         """Whether anybody is at the other end: true or false in an `if`."""
         return self._sync.matching_status
 
-    declare_matching_listener = declared(api.Matcher.declare_matching_listener, MatchingListener, 0)
+    declare_matching_listener = async_declare(api.MatchingEntity.declare_matching_listener, MatchingListener, 0)
 
 
 class Publisher(Matcher[api.Publisher]):
     """Publishes on one key, with settings made once."""
 
-    def __init__(self, voice: Voice, sync: api.Publisher) -> None:
+    def __init__(self, voice: SendReadiness, sync: api.Publisher) -> None:
         super().__init__(voice, sync)
-        self._own_way = (sync.congestion_control.to_wire(), str(sync.key_expr))
+        self._own_target = (sync.congestion_control.to_wire(), str(sync.key_expr))
 
-    def _way(self, args: tuple[object, ...], options: dict[str, Any]) -> Way:
-        return self._own_way
+    def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
+        return self._own_target
 
     @property
     def encoding(self) -> Encoding:
@@ -171,9 +171,9 @@ class Publisher(Matcher[api.Publisher]):
     def reliability(self) -> Reliability:
         return self._sync.reliability
 
-    put = spoken(api.Publisher.put)
-    delete = spoken(api.Publisher.delete)
-    put_batch = spoken_apart(api.Publisher.put_batch)
+    put = async_send(api.Publisher.put)
+    delete = async_send(api.Publisher.delete)
+    put_batch = async_in_thread(api.Publisher.put_batch)
 
 
 class Querier(Matcher[api.Querier]):
@@ -183,4 +183,4 @@ class Querier(Matcher[api.Querier]):
     def accept_replies(self) -> ReplyKeyExpr:
         return self._sync.accept_replies
 
-    get = asked(api.Querier.get, 0)
+    get = async_get(api.Querier.get, 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from zenspark.aio.entities import Receiver, declared
-from zenspark.aio.send_readiness import Voice
+from zenspark.aio.entities import Receiver, async_declare
+from zenspark.aio.send_readiness import SendReadiness
 from zenspark.api import info as api
 from zenspark.types.ids import ZenohId
 from zenspark.types.network_info import Declaration, Link, LinkCounters, Transport
@@ -26,8 +26,8 @@ class NeighbourEventsListener(Receiver[api.NeighbourEventsListener[Any]]):
 class SessionInfo:
     """What a session knows about its place in the network; it is known, so there is nothing to await."""
 
-    def __init__(self, voice: Voice, sync: api.SessionInfo) -> None:
-        self._voice = voice
+    def __init__(self, voice: SendReadiness, sync: api.SessionInfo) -> None:
+        self._readiness = voice
         self._sync = sync
 
     def zid(self) -> ZenohId:
@@ -66,10 +66,10 @@ class SessionInfo:
         """What other nodes declared, as far as it came here; not in eclipse-zenoh."""
         return self._sync.declarations()
 
-    declare_neighbour_events_listener = declared(
+    declare_neighbour_events_listener = async_declare(
         api.SessionInfo.declare_neighbour_events_listener, NeighbourEventsListener, 0
     )
-    declare_transport_events_listener = declared(
+    declare_transport_events_listener = async_declare(
         api.SessionInfo.declare_transport_events_listener, TransportEventsListener, 0
     )
-    declare_link_events_listener = declared(api.SessionInfo.declare_link_events_listener, LinkEventsListener, 0)
+    declare_link_events_listener = async_declare(api.SessionInfo.declare_link_events_listener, LinkEventsListener, 0)

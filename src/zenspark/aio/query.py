@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from zenspark.aio.send_readiness import Voice, Way, spoken
+from zenspark.aio.send_readiness import SendReadiness, SendTarget, async_send
 from zenspark.key import KeyExpr
 from zenspark.types import query as api
 from zenspark.types.encoding import Encoding
@@ -23,18 +23,18 @@ class Query:
     One nobody holds any more is dropped, and so is one whose callback was a coroutine that has ended.
     """
 
-    __slots__ = ("__weakref__", "_sync", "_voice")
+    __slots__ = ("__weakref__", "_readiness", "_sync")
 
-    def __init__(self, voice: Voice, sync: api.Query) -> None:
-        self._voice = voice
+    def __init__(self, voice: SendReadiness, sync: api.Query) -> None:
+        self._readiness = voice
         self._sync = sync
 
-    def _way(self, args: tuple[object, ...], options: dict[str, Any]) -> Way:
+    def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
         return Congestion.BLOCK, None
 
-    reply = spoken(api.Query.reply)
-    reply_del = spoken(api.Query.reply_del)
-    reply_err = spoken(api.Query.reply_err)
+    reply = async_send(api.Query.reply)
+    reply_del = async_send(api.Query.reply_del)
+    reply_err = async_send(api.Query.reply_err)
 
     def drop(self) -> None:
         """Say that there is no more to come from here; a second time does nothing."""

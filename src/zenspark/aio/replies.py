@@ -7,23 +7,23 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from zenspark.aio.channels import Channel, with_inbox
-from zenspark.aio.send_readiness import StandsFor, Way
+from zenspark.aio.channels import Channel, bind_async_handler
+from zenspark.aio.send_readiness import SendTarget, WrapsSync
 from zenspark.api.cancellation import CancellationToken
 from zenspark.errors import UsageError
 from zenspark.handlers.channel import ChannelClosed
-from zenspark.net.io.writer import hurry
+from zenspark.net.io.writer import nonblocking
 from zenspark.types.sample import Reply
 from zenspark.wire.values import Congestion
 
-REQUEST: Way = (Congestion.BLOCK, None)
+REQUEST_TARGET: SendTarget = (Congestion.BLOCK, None)
 """How a query goes: it waits for room whatever it says of congestion, since it is never dropped."""
 
 P = ParamSpec("P")
 S = TypeVar("S")
 
 
-class OwnToken(CancellationToken):
+class ReplyToken(CancellationToken):
     """Ends one query, and is itself ended by the token a user gave to that query."""
 
     def __init__(self, given: CancellationToken | None) -> None:
@@ -61,19 +61,19 @@ class Replies:
     def __init__(
         self,
         asking: Coroutine[Any, Any, object],
-        token: OwnToken,
+        token: ReplyToken,
         later: Callable[[Callable[[], object]], None],
     ) -> None:
-        self._asking: Coroutine[Any, Any, object] | None = asking
+        self._query: Coroutine[Any, Any, object] | None = asking
         self._token = token
         self._later = later
         self._once = asyncio.Lock()
         self._handler: object = None
 
-    async def _ask(self) -> Self:
+    async def _start(self) -> Self:
         async with self._once:
-            if self._asking is not None:
-                asking, self._asking = self._asking, None
+            if self._query is not None:
+                asking, self._query = self._query, None
                 self._handler = await asking
         return self
 
@@ -85,7 +85,7 @@ class Replies:
         return self._handler
 
     def __await__(self) -> Generator[Any, None, Self]:
-        return self._ask().__await__()
+        return self._start().__await__()
 
     @property
     def handler(self) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
@@ -97,12 +97,12 @@ class Replies:
 
         A task that is cancelled here leaves the query alone.
         """
-        await self._ask()
+        await self._start()
         return await self._channel().recv(timeout)
 
     def try_recv(self) -> Reply | None:
         """The next reply if there is one, None if not yet or not asked yet; raises `ChannelClosed` after the last."""
-        return None if self._asking is not None else self._channel().try_recv()
+        return None if self._query is not None else self._channel().try_recv()
 
     def __aiter__(self) -> Self:
         return self
@@ -118,13 +118,13 @@ class Replies:
 
     def cancel(self) -> None:
         """End the query; what has come can still be received."""
-        if self._asking is not None:
-            self._asking.close()
-            self._asking = None
+        if self._query is not None:
+            self._query.close()
+            self._query = None
         self._token.cancel()
 
     async def __aenter__(self) -> Self:
-        return await self._ask()
+        return await self._start()
 
     async def __aexit__(self, *_: object) -> None:
         self.cancel()
@@ -135,21 +135,23 @@ class Replies:
             self._later(self._token.cancel)
 
 
-def asked(method: Callable[Concatenate[S, P], Any], handler_at: int) -> Callable[Concatenate[StandsFor[S], P], Replies]:
+def async_get(
+    method: Callable[Concatenate[S, P], Any], handler_at: int
+) -> Callable[Concatenate[WrapsSync[S], P], Replies]:
     """The same `get` for tasks; `handler_at` is the place of the handler among its arguments."""
 
-    async def ask(self: StandsFor[S], token: OwnToken, args: tuple[Any, ...], options: dict[str, Any]) -> object:
+    async def ask(self: WrapsSync[S], token: ReplyToken, args: tuple[Any, ...], options: dict[str, Any]) -> object:
         token.check()
-        if not self._voice.is_ready(REQUEST):
-            await self._voice.get_ready(REQUEST)
-        args, options = with_inbox(args, {**options, "cancellation_token": token}, handler_at)
-        with hurry:
+        if not self._readiness.is_ready(REQUEST_TARGET):
+            await self._readiness.wait_until_ready(REQUEST_TARGET)
+        args, options = bind_async_handler(args, {**options, "cancellation_token": token}, handler_at)
+        with nonblocking:
             return method(self._sync, *args, **options)
 
     @wraps(method)
-    def get(self: StandsFor[S], /, *args: P.args, **options: P.kwargs) -> Replies:
+    def get(self: WrapsSync[S], /, *args: P.args, **options: P.kwargs) -> Replies:
         given: Any = options.get("cancellation_token")
-        token = OwnToken(given)
-        return Replies(ask(self, token, args, options), token, self._voice.later)
+        token = ReplyToken(given)
+        return Replies(ask(self, token, args, options), token, self._readiness.later)
 
     return get

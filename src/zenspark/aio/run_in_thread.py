@@ -12,12 +12,12 @@ import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from zenspark.net.loop.executor import spawn
+from zenspark.net.loop.executor import start_callback_thread
 
 T = TypeVar("T")
 
 
-def started(work: Callable[[], T]) -> asyncio.Future[T]:
+def run_in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
     """Run something in a thread of its own; its outcome comes to the running loop, if that still runs."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -27,7 +27,7 @@ def started(work: Callable[[], T]) -> asyncio.Future[T]:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(outcome)
 
-    spawn(run)
+    start_callback_thread(run)
     return future
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from zenspark.aio.awaitable import Pending
-from zenspark.aio.channels import Channel, Inbox, Items
-from zenspark.aio.run_in_thread import started
+from zenspark.aio.channels import AsyncHandler, Channel, ChannelIterator
+from zenspark.aio.run_in_thread import run_in_thread
 from zenspark.api import scouting as api
 from zenspark.config.config import Config
 from zenspark.errors import UsageError
@@ -22,7 +22,7 @@ class Scout:
 
     async def stop(self) -> None:
         """Stop looking; a second time does nothing."""
-        await started(self._sync.stop)
+        await run_in_thread(self._sync.stop)
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,8 +48,8 @@ class Scout:
         """The next node if there is one."""
         return self._channel().try_recv()
 
-    def __aiter__(self) -> Items[Hello]:
-        return Items(self, self._channel())
+    def __aiter__(self) -> ChannelIterator[Hello]:
+        return ChannelIterator(self, self._channel())
 
 
 def scout(
@@ -60,4 +60,4 @@ def scout(
 
 
 async def _scout(handler: object, what: WhatAmIMatcher | str | None, config: Config | None) -> Scout:
-    return Scout(api.scout(Inbox(handler), what, config))
+    return Scout(api.scout(AsyncHandler(handler), what, config))

@@ -19,7 +19,7 @@ from zenspark.aio.info import SessionInfo
 from zenspark.aio.query import Query
 from zenspark.aio.replies import async_get
 from zenspark.aio.run_in_thread import run_in_thread
-from zenspark.aio.send_readiness import SendReadiness, SendTarget, async_send, async_in_thread
+from zenspark.aio.send_readiness import SendReadiness, SendTarget, async_in_thread, async_send
 from zenspark.api import session as api
 from zenspark.api.open import SessionOpener
 from zenspark.config.config import Config
@@ -44,7 +44,7 @@ async def _open(config: Config | None, timestamp_callback: TimestampCallback | N
     try:
         return Session(await run_in_thread(opening.finish))
     except asyncio.CancelledError:
-        start_callback_thread(opening.give_up)
+        start_callback_thread(opening.abort)
         raise
 
 
@@ -53,8 +53,8 @@ class Session:
 
     def __init__(self, sync: api.Session) -> None:
         self._sync = sync
-        self._voice = SendReadiness(sync._runtime.node)
-        self._info = SessionInfo(self._voice, sync.info)
+        self._readiness = SendReadiness(sync._runtime.node)
+        self._info = SessionInfo(self._readiness, sync.info)
 
     # -- life
 
@@ -101,11 +101,11 @@ class Session:
 
     def liveliness(self) -> Liveliness:
         """Tokens: who is alive."""
-        return Liveliness(self._voice, self._sync.liveliness())
+        return Liveliness(self._readiness, self._sync.liveliness())
 
     # -- publish, receive, ask
 
-    def _way(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
+    def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
         """Of a publication; its key is its first argument."""
         congestion = options.get("congestion_control") or CongestionControl.DEFAULT
         return congestion.to_wire(), str(args[0] if args else options.get("key_expr"))
@@ -124,7 +124,7 @@ class Liveliness:
     """Tokens of a session: declare them, ask for them, be told of them."""
 
     def __init__(self, voice: SendReadiness, sync: api.Liveliness) -> None:
-        self._voice = voice
+        self._readiness = voice
         self._sync = sync
 
     declare_token = async_declare(api.Liveliness.declare_token, LivelinessToken)

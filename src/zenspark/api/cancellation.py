@@ -103,9 +103,9 @@ class HasLock(Protocol):
 class QueryCancellation:
     """Binds a query and its handler to a token, if there is one. `handler` is what the query has to use."""
 
-    def __init__(self, hub: HasLock, token: CancellationToken | None, handler: object) -> None:
+    def __init__(self, runtime: HasLock, token: CancellationToken | None, handler: object) -> None:
         self.handler = handler
-        self._runtime = hub
+        self._runtime = runtime
         self._token = token
         self._awaited: TrackedCallback | None = None
         if token is not None:

@@ -14,8 +14,8 @@ from zenspark.api.cancellation import CancellationToken, QueryCancellation
 from zenspark.engine.direct_queries import QueryRequest
 from zenspark.engine.matching import MatchingTracker
 from zenspark.engine.publisher import CachedPublisher, PublishSettings
-from zenspark.engine.runtime import SessionRuntime, LocalQueryable, LocalInterest
-from zenspark.engine.subscriptions import Subscription, ColumnSink
+from zenspark.engine.runtime import LocalInterest, LocalQueryable, SessionRuntime
+from zenspark.engine.subscriptions import ColumnSink, Subscription
 from zenspark.errors import UsageError
 from zenspark.handlers.handler import BoundHandler, Handler
 from zenspark.key import KeyExpr
@@ -46,11 +46,11 @@ class Entity:
 
     _NAME = "entity"
 
-    def __init__(self, hub: SessionRuntime, number: int, end: Callable[[], None]) -> None:
-        self._runtime = hub
+    def __init__(self, runtime: SessionRuntime, number: int, end: Callable[[], None]) -> None:
+        self._runtime = runtime
         self._number = number
         self._is_live = True
-        hub.finalizers[number] = end
+        runtime.finalizers[number] = end
 
     def undeclare(self) -> None:
         """End it."""
@@ -87,8 +87,8 @@ class Entity:
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait for a lock
         if getattr(self, "_is_live", False) and self._ends_unheld():
-            hub, number = self._runtime, self._number
-            hub.call_soon(lambda: hub.finish(number))
+            runtime, number = self._runtime, self._number
+            runtime.call_soon(lambda: runtime.finish(number))
 
 
 class NoChannelError(UsageError, AttributeError, TypeError):
@@ -105,9 +105,9 @@ class NoChannelError(UsageError, AttributeError, TypeError):
 class Receiver(Entity, Generic[H]):
     """Something that delivers to a handler."""
 
-    def __init__(self, hub: SessionRuntime, number: int, end: Callable[[], None], attached: BoundHandler) -> None:
+    def __init__(self, runtime: SessionRuntime, number: int, end: Callable[[], None], attached: BoundHandler) -> None:
         self._attached = attached
-        super().__init__(hub, number, end)
+        super().__init__(runtime, number, end)
 
     def _ends_unheld(self) -> bool:
         return not self._attached.background
@@ -147,12 +147,12 @@ class Subscriber(Receiver[H]):
 
     _NAME = "subscriber"
 
-    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, origin: Locality, attached: BoundHandler) -> None:
+    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, origin: Locality, attached: BoundHandler) -> None:
         columns = attached.sink if isinstance(attached.sink, ColumnSink) else None
-        subscription = Subscription(hub.next_id(), key_expr, origin, attached.sink, columns)
-        super().__init__(hub, subscription.id, lambda: hub.unsubscribe(subscription), attached)
+        subscription = Subscription(runtime.next_id(), key_expr, origin, attached.sink, columns)
+        super().__init__(runtime, subscription.id, lambda: runtime.unsubscribe(subscription), attached)
         self._key_expr = key_expr
-        hub.subscribe(subscription)
+        runtime.subscribe(subscription)
 
     @property
     def key_expr(self) -> KeyExpr:
@@ -165,22 +165,22 @@ class LivelinessSubscriber(Subscriber[H]):
 
     _NAME = "liveliness subscriber"
 
-    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, history: bool, attached: BoundHandler) -> None:
+    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, history: bool, attached: BoundHandler) -> None:
         inlet = attached.sink
 
         def tell(change: SampleKind, key: str) -> None:
             if not inlet.push(token_sample(change, key)):
-                hub.backpressure.on_full(inlet, hub.node.speaker[0])
+                runtime.backpressure.on_full(inlet, runtime.node.speaker[0])
 
         def end() -> None:
-            hub.undeclare_interest(watching)
-            hub.backpressure.remove(inlet)
+            runtime.undeclare_interest(watching)
+            runtime.backpressure.remove(inlet)
             inlet.close()
 
-        watching = LocalInterest(hub.next_id(), DeclarationKind.TOKEN, key_expr, tell, lambda: None)
-        Receiver.__init__(self, hub, watching.id, end, attached)
+        watching = LocalInterest(runtime.next_id(), DeclarationKind.TOKEN, key_expr, tell, lambda: None)
+        Receiver.__init__(self, runtime, watching.id, end, attached)
         self._key_expr = key_expr
-        hub.declare_interest(watching, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
+        runtime.declare_interest(watching, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
 
 
 class Queryable(Receiver[H]):
@@ -188,12 +188,14 @@ class Queryable(Receiver[H]):
 
     _NAME = "queryable"
 
-    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, complete: bool, origin: Locality, attached: BoundHandler) -> None:
-        number = hub.next_id()
-        offered = LocalQueryable(number, key_expr, complete, origin, attached.sink, hub.entity(number))
-        super().__init__(hub, offered.id, lambda: hub.remove_queryable(offered), attached)
+    def __init__(
+        self, runtime: SessionRuntime, key_expr: KeyExpr, complete: bool, origin: Locality, attached: BoundHandler
+    ) -> None:
+        number = runtime.next_id()
+        offered = LocalQueryable(number, key_expr, complete, origin, attached.sink, runtime.entity(number))
+        super().__init__(runtime, offered.id, lambda: runtime.remove_queryable(offered), attached)
         self._key_expr = key_expr
-        hub.add_queryable(offered)
+        runtime.add_queryable(offered)
 
     @property
     def key_expr(self) -> KeyExpr:
@@ -206,10 +208,10 @@ class LivelinessToken(Entity):
 
     _NAME = "liveliness token"
 
-    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr) -> None:
-        number = hub.next_id()
-        super().__init__(hub, number, lambda: hub.declare(messages.UndeclareToken(id=number)))
-        hub.declare(messages.DeclareToken(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
+    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr) -> None:
+        number = runtime.next_id()
+        super().__init__(runtime, number, lambda: runtime.declare(messages.UndeclareToken(id=number)))
+        runtime.declare(messages.DeclareToken(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
 
 
 class MatchingListener(Receiver[H]):
@@ -217,17 +219,17 @@ class MatchingListener(Receiver[H]):
 
     _NAME = "matching listener"
 
-    def __init__(self, hub: SessionRuntime, matching: MatchingTracker, attached: BoundHandler) -> None:
-        number = hub.next_id()
-        super().__init__(hub, number, lambda: matching.unlisten(number), attached)
+    def __init__(self, runtime: SessionRuntime, matching: MatchingTracker, attached: BoundHandler) -> None:
+        number = runtime.next_id()
+        super().__init__(runtime, number, lambda: matching.unlisten(number), attached)
         matching.listen(number, attached.sink)
 
 
 class MatchingEntity(Entity):
     """A publisher or querier: it knows whether there is anybody at the other end."""
 
-    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker) -> None:
-        super().__init__(hub, hub.next_id(), matching.end)
+    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker) -> None:
+        super().__init__(runtime, runtime.next_id(), matching.end)
         self._key_expr = key_expr
         self._matching = matching
 
@@ -253,10 +255,12 @@ class Publisher(MatchingEntity):
 
     _NAME = "publisher"
 
-    def __init__(self, hub: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings) -> None:
-        super().__init__(hub, key_expr, MatchingTracker(hub, DeclarationKind.SUBSCRIBER, key_expr, publishing.destination))
+    def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings) -> None:
+        super().__init__(
+            runtime, key_expr, MatchingTracker(runtime, DeclarationKind.SUBSCRIBER, key_expr, publishing.destination)
+        )
         self._publishing = publishing
-        self._publication = CachedPublisher(hub, key_expr, publishing, is_declared=True)
+        self._publication = CachedPublisher(runtime, key_expr, publishing, is_declared=True)
 
     @property
     def encoding(self) -> Encoding:
@@ -298,7 +302,9 @@ class Publisher(MatchingEntity):
 
         Returns how many rows were dropped because of congestion, counted for each neighbour.
         """
-        from zenspark.engine.batch_publisher import BatchPublisher  # here, as it loads pyarrow, which other programs do without
+        from zenspark.engine.batch_publisher import (
+            BatchPublisher,  # here, as it loads pyarrow, which other programs do without
+        )
 
         self._check_open()
         return BatchPublisher(self._runtime, self._publishing, self._key_expr).put(batch)
@@ -326,9 +332,14 @@ class Querier(MatchingEntity):
         return GenericAlias(cls, handler)
 
     def __init__(
-        self, hub: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker, accept: ReplyKeyExpr, question: Callable[..., QueryRequest]
+        self,
+        runtime: SessionRuntime,
+        key_expr: KeyExpr,
+        matching: MatchingTracker,
+        accept: ReplyKeyExpr,
+        question: Callable[..., QueryRequest],
     ) -> None:
-        super().__init__(hub, key_expr, matching)
+        super().__init__(runtime, key_expr, matching)
         self._accept = accept
         self._question = question
         self._plain = question(Selector(key_expr, Parameters()))
@@ -369,14 +380,16 @@ class Querier(MatchingEntity):
         return start_query(self._runtime, question, handler, cancellation_token)
 
 
-def start_query(hub: SessionRuntime, question: QueryRequest, handler: object, token: CancellationToken | None) -> Any:  # noqa: ANN401 - as above
+def start_query(
+    runtime: SessionRuntime, question: QueryRequest, handler: object, token: CancellationToken | None
+) -> Any:  # noqa: ANN401 - as above
     """Ask a question: a channel of replies, or whatever was given with a callback."""
-    hub.check()
+    runtime.check()
     if token is None:
-        attached = hub.bind_handler(handler)
-        hub.ask(question, attached.sink)
+        attached = runtime.bind_handler(handler)
+        runtime.ask(question, attached.sink)
         return attached.handler
-    cancelling = QueryCancellation(hub, token, handler)
-    attached = hub.bind_handler(cancelling.handler)
-    cancelling.watch(hub.ask(question, attached.sink))
+    cancelling = QueryCancellation(runtime, token, handler)
+    attached = runtime.bind_handler(cancelling.handler)
+    cancelling.watch(runtime.ask(question, attached.sink))
     return attached.handler

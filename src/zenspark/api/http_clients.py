@@ -19,7 +19,9 @@ class Guest:
     def __init__(self, session: Session, local_address: str) -> None:
         self._node = session._runtime.node
         self._namespace = session._runtime.namespace
-        self._party = PeerAttributes(None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL)
+        self._party = PeerAttributes(
+            None, interface_names_with(local_address) if self._node.has_access_control else (), PROTOCOL
+        )
 
     def may(self, flow: Flow, action: Action, key: str) -> bool:
         """Whether access control lets it do that to a key, or be sent it."""

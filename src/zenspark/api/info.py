@@ -10,7 +10,7 @@ from zenspark.handlers.handler import BoundHandler
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.node.multicast import GroupMemberInfo
 from zenspark.net.node.node import Neighbour
-from zenspark.router.face import Face, DeclarationOwner, DeclarationKind
+from zenspark.router.face import DeclarationKind, DeclarationOwner, Face
 from zenspark.types.arguments import to_bool
 from zenspark.types.enums import Reliability, SampleKind, WhatAmI
 from zenspark.types.ids import ZenohId
@@ -40,7 +40,7 @@ def transport_of(face: Face, neighbour: Neighbour) -> Transport:
 
 
 def _is_qos(driver: ConnectionDriver) -> bool:
-    terms = driver.connection.terms
+    terms = driver.connection.parameters
     return terms is not None and terms.qos
 
 
@@ -73,23 +73,23 @@ class EventsListener(Receiver[H]):
 
     _NAME = "events listener"
 
-    def __init__(self, hub: SessionRuntime, attached: BoundHandler, history: bool) -> None:
-        number, inlet, event = hub.next_id(), attached.sink, self._event
+    def __init__(self, runtime: SessionRuntime, attached: BoundHandler, history: bool) -> None:
+        number, inlet, event = runtime.next_id(), attached.sink, self._event
 
         def tell(kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
             inlet.push(event(kind, face, neighbour))
 
         def end() -> None:
-            with hub.lock:
-                hub.on_transport.pop(number, None)
+            with runtime.lock:
+                runtime.on_transport.pop(number, None)
             inlet.close()
 
-        super().__init__(hub, number, end, attached)
-        with hub.lock:
+        super().__init__(runtime, number, end, attached)
+        with runtime.lock:
             if history:
-                for face, neighbour in hub.node.neighbourhood.items():
+                for face, neighbour in runtime.node.neighbourhood.items():
                     tell(SampleKind.PUT, face, neighbour)
-            hub.on_transport[number] = tell
+            runtime.on_transport[number] = tell
 
     @staticmethod
     def _event(kind: SampleKind, face: Face, neighbour: Neighbour) -> object:
@@ -129,8 +129,8 @@ class NeighbourEventsListener(EventsListener[H]):
 class SessionInfo:
     """What a session knows about its place in the network."""
 
-    def __init__(self, hub: SessionRuntime) -> None:
-        self._runtime = hub
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self._runtime = runtime
 
     def zid(self) -> ZenohId:
         """The id of this node."""

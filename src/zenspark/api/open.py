@@ -10,7 +10,7 @@ import time
 from typing import ClassVar
 
 from zenspark.api.adminspace.adminspace import AdminSpace
-from zenspark.api.adminspace.transports import Neighbours
+from zenspark.api.adminspace.transports import TransportDocuments
 from zenspark.api.session import Session
 from zenspark.clock import HybridClock
 from zenspark.config.config import Config
@@ -21,11 +21,11 @@ from zenspark.engine.connectivity import Connectivity, parse_roles
 from zenspark.engine.qos_overrides import QosOverrides
 from zenspark.engine.runtime import SessionRuntime, TimestampCallback
 from zenspark.net.io.writer import WriterSettings
-from zenspark.net.node.node import NodeLimits, Node, make_identity
+from zenspark.net.node.node import Node, NodeLimits, make_identity
 from zenspark.router.linkstate.gossip import GossipProtocol
 from zenspark.router.router import RouterPolicy
 from zenspark.router.timestamping import TimestampPolicy
-from zenspark.transport.handshake import Credentials, Capabilities
+from zenspark.transport.handshake import Capabilities, Credentials
 from zenspark.transport.multicast import DEFAULT_BATCH_SIZE, GroupSettings
 from zenspark.types.arguments import require_type
 from zenspark.wire import values as wire
@@ -41,12 +41,12 @@ class SessionLifecycle:
 
     _all: ClassVar[set[SessionLifecycle]] = set()
 
-    def __init__(self, hub: SessionRuntime, reach: Connectivity) -> None:
-        self._runtime = hub
+    def __init__(self, runtime: SessionRuntime, reach: Connectivity) -> None:
+        self._runtime = runtime
         self._reach = reach
         self._lock = threading.RLock()
         self._has_ended = False
-        hub.node.on_failed = self.end
+        runtime.node.on_failed = self.end
         self._all.add(self)
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class SessionOpener:
-    """A session on its way: `finish` waits for the network, `give_up` in another thread ends that."""
+    """A session on its way: `finish` waits for the network, `abort` in another thread ends that."""
 
     def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
         self._settings = (Config() if config is None else require_type(Config, config)).settings()
@@ -114,15 +114,15 @@ class SessionOpener:
         try:
             self._reach.start()
         except BaseException:
-            self.give_up()
+            self.abort()
             raise
         settings = self._settings
         overrides = QosOverrides(settings.qos.publication)
         session = Session(self._runtime, settings.queries_default_timeout / 1000, self._running.end, overrides)
-        Neighbours(self._runtime)
+        TransportDocuments(self._runtime)
         return session
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """End what there is so far."""
         self._running.end()
 

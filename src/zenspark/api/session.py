@@ -32,7 +32,7 @@ from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
-from zenspark.types.arguments import require_type_or_default, require_type, to_bool, to_count, to_timeout
+from zenspark.types.arguments import require_type, require_type_or_default, to_bool, to_count, to_timeout
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import (
     CongestionControl,
@@ -74,14 +74,16 @@ class Session:
     `end` closes what is behind it; it can be called again, from any thread, and must not refer to the session.
     """
 
-    def __init__(self, hub: SessionRuntime, query_timeout: float, end: Callable[[], None], overrides: QosOverrides) -> None:
-        self._runtime = hub
+    def __init__(
+        self, runtime: SessionRuntime, query_timeout: float, end: Callable[[], None], overrides: QosOverrides
+    ) -> None:
+        self._runtime = runtime
         self._query_timeout = query_timeout
         self._end = end
         self._overrides = overrides
-        self._entity_id = hub.next_id()
+        self._entity_id = runtime.next_id()
         self._publications: dict[tuple[object, ...], CachedPublisher] = {}
-        self._info = SessionInfo(hub)
+        self._info = SessionInfo(runtime)
         self._declared: set[str] = set()
         """The key expressions that were declared here: only these can be undeclared."""
 
@@ -205,11 +207,15 @@ class Session:
         Where a row says nothing, the arguments count, with the defaults of `put`: a full link drops rows, unless
         `congestion_control` or a column says BLOCK. Returns how many rows were dropped, counted for each neighbour.
         """
-        from zenspark.engine.batch_publisher import BatchPublisher  # here, as it loads pyarrow, which other programs do without
+        from zenspark.engine.batch_publisher import (
+            BatchPublisher,  # here, as it loads pyarrow, which other programs do without
+        )
 
         self._runtime.check()
         publishing = _publishing(encoding, congestion_control, priority, express, None, allowed_destination)
-        return BatchPublisher(self._runtime, publishing, treat=self._overrides.of if self._overrides else None).put(batch)
+        return BatchPublisher(self._runtime, publishing, treat=self._overrides.of if self._overrides else None).put(
+            batch
+        )
 
     def _publication(self, settings: tuple[Any, ...]) -> CachedPublisher:
         """Get ready to publish, and remember how."""
@@ -377,14 +383,20 @@ class Session:
             require_type_or_default(Locality, allowed_destination, Locality.ANY),
             only_complete=target is QueryTarget.ALL_COMPLETE,
         )
-        return Querier(self._runtime, key, matching, require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT), question)
+        return Querier(
+            self._runtime,
+            key,
+            matching,
+            require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT),
+            question,
+        )
 
 
 class Liveliness:
     """Tokens of a session: declare them, ask for them, be told of them."""
 
-    def __init__(self, hub: SessionRuntime, query_timeout: float) -> None:
-        self._runtime = hub
+    def __init__(self, runtime: SessionRuntime, query_timeout: float) -> None:
+        self._runtime = runtime
         self._query_timeout = query_timeout
 
     def declare_token(self, key_expr: IntoKeyExpr) -> LivelinessToken:
@@ -399,7 +411,9 @@ class Liveliness:
         """Be told of tokens that appear and disappear; with `history` also of those that are there."""
         self._runtime.check()
         self._runtime.await_links()
-        return LivelinessSubscriber(self._runtime, self._runtime.key(key_expr), to_bool(history), self._runtime.bind_handler(handler))
+        return LivelinessSubscriber(
+            self._runtime, self._runtime.key(key_expr), to_bool(history), self._runtime.bind_handler(handler)
+        )
 
     def get(
         self,
@@ -420,7 +434,7 @@ class Liveliness:
 
 
 def _question(
-    hub: SessionRuntime,
+    runtime: SessionRuntime,
     selector: Selector,
     *,
     timeout: float,
@@ -442,7 +456,10 @@ def _question(
     """What a query asks for, from what users say."""
     parameters = selector.parameters
     chosen = _mode(consolidation)
-    any_key = require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT) is ReplyKeyExpr.ANY or ANY_KEY_PARAMETER in parameters
+    any_key = (
+        require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT) is ReplyKeyExpr.ANY
+        or ANY_KEY_PARAMETER in parameters
+    )
     if any_key and ANY_KEY_PARAMETER not in parameters:
         parameters.insert(ANY_KEY_PARAMETER, "")
     query = messages.Query(
@@ -463,7 +480,7 @@ def _question(
         destination=require_type_or_default(Locality, allowed_destination, Locality.ANY),
         budget=to_count(budget),
         timestamp=None if timestamp is None else require_type(Timestamp, timestamp).to_wire(),
-        stack=hub.stack(timestamp_instrumentation),
+        stack=runtime.stack(timestamp_instrumentation),
     )
 
 

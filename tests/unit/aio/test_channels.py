@@ -13,10 +13,10 @@ import pytest
 
 from tests.unit.aio.running import in_loop, turns, until
 from tests.waiting import until as wait_until
-from zenspark.aio.channels import MAX_ITEMS_PER_TURN, Channel, AsyncHandler, bind_async_handler
+from zenspark.aio.channels import MAX_ITEMS_PER_TURN, AsyncHandler, Channel, bind_async_handler
 from zenspark.handlers.arrow import ArrowBatches
 from zenspark.handlers.channel import CALLBACK_CAPACITY, ChannelClosed, ReceiveTimeout, Resume
-from zenspark.handlers.handler import BoundHandler, Callback, FifoChannel, DeliverySink, RingChannel
+from zenspark.handlers.handler import BoundHandler, Callback, DeliverySink, FifoChannel, RingChannel
 from zenspark.types.enums import SampleKind
 from zenspark.types.sample import token_sample
 

@@ -8,14 +8,14 @@ import threading
 import pytest
 
 from tests.unit.aio.running import in_loop, until
-from zenspark.aio.run_in_thread import started
+from zenspark.aio.run_in_thread import run_in_thread
 from zenspark.errors import UsageError
 
 
 @in_loop
 async def test_what_it_returns_comes_to_the_loop() -> None:
     here = threading.current_thread()
-    assert await started(threading.current_thread) is not here
+    assert await run_in_thread(threading.current_thread) is not here
 
 
 @in_loop
@@ -24,7 +24,7 @@ async def test_what_it_raises_comes_to_the_loop() -> None:
         raise UsageError("no")
 
     with pytest.raises(UsageError, match="no"):
-        await started(fail)
+        await run_in_thread(fail)
 
 
 @in_loop
@@ -35,7 +35,7 @@ async def test_whoever_is_cancelled_leaves_at_once_and_the_work_goes_on() -> Non
         go.wait()
         done.set()
 
-    future = started(work)
+    future = run_in_thread(work)
     future.cancel()
     with pytest.raises(asyncio.CancelledError):
         await future
@@ -51,7 +51,7 @@ def test_nothing_happens_to_a_loop_that_is_closed(recwarn: pytest.WarningsRecord
             seen.append(threading.current_thread())
             go.wait()
 
-        started(work)
+        run_in_thread(work)
         await until(lambda: seen)
 
     asyncio.run(leave())

@@ -12,7 +12,7 @@ from tests.unit.aio.running import in_loop, turns, until
 from tests.unit.net.ends import free_group
 from zenspark.config.config import Config
 from zenspark.errors import UsageError
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 from zenspark.types.network_info import Hello
 
 
@@ -21,7 +21,7 @@ def found_by_multicast() -> Config:
     config = Config()
     config.insert_json5("listen/endpoints", '["tcp/127.0.0.1:0"]')
     config.insert_json5("scouting/multicast/address", json.dumps(free_group()))
-    config.insert_json5("scouting/multicast/interface", json.dumps(interface_named("127.0.0.1").name))
+    config.insert_json5("scouting/multicast/interface", json.dumps(find_interface("127.0.0.1").name))
     return config
 
 

@@ -121,9 +121,9 @@ async def test_a_put_that_is_cancelled_while_it_waits_was_not_made(router: Sessi
 async def test_many_tasks_share_one_thread_that_waits(router: Session, waiting: set[threading.Thread]) -> None:
     async with stuck(router) as state:
         tasks = [asyncio.create_task(state.session.put("k", LARGE, congestion_control=BLOCK)) for _ in range(100)]
-        await until(lambda: state.session._voice._waits)
+        await until(lambda: state.session._readiness._waits)
         assert sum(not task.done() for task in tasks) > 1
-        assert len(state.session._voice._waits) == 1
+        assert len(state.session._readiness._waits) == 1
         state.task.cancel()
         while not all(task.done() for task in tasks):
             state.subscriber.try_recv()
@@ -186,7 +186,7 @@ async def test_a_peer_that_takes_nothing_is_given_up(router: Session) -> None:
 async def test_there_is_no_thread_while_there_is_room(router: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     subscriber = router.declare_subscriber("k", FifoChannel(10_000))
     async with client_of(router) as session:
-        monkeypatch.setattr("zenspark.aio.send_readiness.started", None)
+        monkeypatch.setattr("zenspark.aio.send_readiness.run_in_thread", None)
         for number in range(1000):
             await session.put("k", str(number), congestion_control=BLOCK)
         for number in range(1000):

@@ -180,10 +180,10 @@ async def _count(receiver: aio.Subscriber | aio.Queryable | aio.MatchingListener
 @in_loop
 async def test_one_nobody_holds_is_closed() -> None:
     session = await aio.open(config("peer"))
-    hub = session._sync._runtime
+    runtime = session._sync._runtime
     del session
     gc.collect()
-    await until(lambda: hub.node.is_closed)
+    await until(lambda: runtime.node.is_closed)
 
 
 @in_loop

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from zenspark.api.adminspace.documents import Reports
+from zenspark.api.adminspace.documents import AdminDocuments
 from zenspark.api.entities import Queryable, Subscriber
 from zenspark.config.settings import Settings
 from zenspark.engine.runtime import SessionRuntime
@@ -24,13 +24,13 @@ logger = logging.getLogger("zenspark.api")
 class AdminSpace:
     """What one node offers to those who look after it; lives as long as its session."""
 
-    def __init__(self, hub: SessionRuntime, settings: Settings) -> None:
+    def __init__(self, runtime: SessionRuntime, settings: Settings) -> None:
         self._permissions = settings.adminspace.permissions
-        self._reports = Reports(hub.node, settings.metadata)
+        self._reports = AdminDocuments(runtime.node, settings.metadata)
         everything = KeyExpr(f"{self._reports.root}/**")
         configuration = KeyExpr(f"{self._reports.root}/config/**")
-        Queryable(hub, everything, False, Locality.ANY, hub.bind_handler(self._on_query))
-        Subscriber(hub, configuration, Locality.ANY, hub.bind_handler(self._on_write))
+        Queryable(runtime, everything, False, Locality.ANY, runtime.bind_handler(self._on_query))
+        Subscriber(runtime, configuration, Locality.ANY, runtime.bind_handler(self._on_write))
 
     def _on_query(self, query: Query) -> None:
         with query:

@@ -20,7 +20,7 @@ from zenspark.net.links.base import Link
 from zenspark.net.node.multicast import GroupMemberInfo
 from zenspark.net.node.node import Neighbour, Node
 from zenspark.router import introspection
-from zenspark.router.face import Face, DeclarationKind, Region
+from zenspark.router.face import DeclarationKind, Face, Region
 from zenspark.router.introspection import OwnersByRole
 from zenspark.router.linkstate.network import RouterNetwork
 from zenspark.router.linkstate.spanning_trees import DEFAULT_WEIGHT
@@ -42,7 +42,11 @@ NORTH = "north"
 REGIONS = {Region.CLIENT: "south:0:client", Region.SOUTH_PEER: "south:0:peer"}
 """How eclipse-zenoh names where a neighbour stands; everybody who is not below is north."""
 
-DECLARED = {"subscriber": DeclarationKind.SUBSCRIBER, "queryable": DeclarationKind.QUERYABLE, "token": DeclarationKind.TOKEN}
+DECLARED = {
+    "subscriber": DeclarationKind.SUBSCRIBER,
+    "queryable": DeclarationKind.QUERYABLE,
+    "token": DeclarationKind.TOKEN,
+}
 ASKED = {"publisher": DeclarationKind.SUBSCRIBER, "querier": DeclarationKind.QUERYABLE}
 """Publishers ask for subscribers, queriers for queryables."""
 
@@ -60,7 +64,7 @@ def as_json(key: str, value: object) -> Document:
     return Document(key, msgspec.json.encode(value), Encoding.APPLICATION_JSON)
 
 
-class Reports:
+class AdminDocuments:
     """The documents of one node."""
 
     def __init__(self, node: Node, metadata: object) -> None:
@@ -231,13 +235,13 @@ class Reports:
 
     def _holders(self, name: str, look_up: Callable[[str], dict[str, OwnersByRole]], asked: str) -> Iterator[Document]:
         found: dict[str, OwnersByRole] = {}
-        for rest in below(asked, f"{self.root}/{name}"):
+        for rest in relative_key_exprs(asked, f"{self.root}/{name}"):
             found.update(look_up(rest))
         for key, holders in found.items():
             yield as_json(f"{self.root}/{name}/{key}", holders)
 
 
-def below(asked: str, prefix: str) -> set[str]:
+def relative_key_exprs(asked: str, prefix: str) -> set[str]:
     """What a key expression says of the keys below a prefix: together they match what it matches there."""
     return {"/".join(rest) for rest in _below(asked.split("/"), prefix.split("/")) if rest}
 

@@ -27,15 +27,17 @@ from zenspark.wire import values as wire
 from zenspark.wire.messages import Del, Put
 
 
-class Neighbours:
+class TransportDocuments:
     """The transports and links of one session, as keys of its own; lives as long as the session."""
 
-    def __init__(self, hub: SessionRuntime) -> None:
-        self._runtime = hub
-        self._root = f"@/{hub.node.identity.zid}/session"
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self._runtime = runtime
+        self._root = f"@/{runtime.node.identity.zid}/session"
         key_expr = KeyExpr(f"{self._root}/**")
-        queryable: Queryable[None] = Queryable(hub, key_expr, False, Locality.SESSION_LOCAL, hub.bind_handler(self._on_query))
-        hub.on_transport[queryable.id.eid] = self._tell
+        queryable: Queryable[None] = Queryable(
+            runtime, key_expr, False, Locality.SESSION_LOCAL, runtime.bind_handler(self._on_query)
+        )
+        runtime.on_transport[queryable.id.eid] = self._tell
 
     def _documents(self, face: Face, neighbour: Neighbour) -> list[Document]:
         """A transport, and the link below it."""

@@ -17,7 +17,7 @@ import msgspec
 
 from zenspark.api.entities import Entity, Publisher, Receiver, Subscriber
 from zenspark.api.ext.publisher_cache import PublisherCache
-from zenspark.api.ext.reorder_buffer import Miss, ReorderBuffer, Delivery, SourceId
+from zenspark.api.ext.reorder_buffer import Delivery, Miss, ReorderBuffer, SourceId
 from zenspark.api.session import Session
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import UsageError, ZError
@@ -25,7 +25,7 @@ from zenspark.handlers.handler import BoundHandler, Callback, DeliverySink, bind
 from zenspark.key import KeyExpr
 from zenspark.net.loop.event_loop import yield_leadership
 from zenspark.net.loop.executor import CallbackExecutor
-from zenspark.types.arguments import require_type_or_default, parse_decimal, require_type, to_bool, to_timeout
+from zenspark.types.arguments import parse_decimal, require_type, require_type_or_default, to_bool, to_timeout
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import (
     CongestionControl,
@@ -80,7 +80,9 @@ class RepliesConfig(ValidatedConfig):
         priority: Priority | None = None,
         express: bool | None = None,
     ) -> None:
-        self.congestion_control = require_type_or_default(CongestionControl, congestion_control, CongestionControl.BLOCK)
+        self.congestion_control = require_type_or_default(
+            CongestionControl, congestion_control, CongestionControl.BLOCK
+        )
         self.priority = require_type_or_default(Priority, priority, Priority.DEFAULT)
         self.express = to_bool(express)
 
@@ -213,7 +215,7 @@ class AdvancedPublisher(Entity):
         misses: MissDetectionConfig | None,
         is_detected: bool,
     ) -> None:
-        hub = session._runtime
+        runtime = session._runtime
         self._publisher = publisher
         self._counter = None if misses is None else SequenceCounter()
         self._cache = None if cache is None else PublisherCache(publisher.key_expr, cache.max_samples)
@@ -221,7 +223,7 @@ class AdvancedPublisher(Entity):
         name = TIMESTAMPED_PUBLISHER if self._counter is None else str(publisher.id.eid)
         key = publisher.key_expr / f"@adv/pub/{publisher.id.zid}/{name}/_"
         parts: list[Any] = [publisher]
-        super().__init__(hub, hub.next_id(), lambda: _undeclare_all(parts))
+        super().__init__(runtime, runtime.next_id(), lambda: _undeclare_all(parts))
         if self._cache is not None:
             parts.append(session.declare_queryable(key, self._cache.answer))
         if is_detected:
@@ -433,7 +435,7 @@ class SampleRecovery:
         self._outlet = outlet
         self._history = {} if history is None else history.parameters()
         depth = None if history is None else history.max_samples
-        self._ordering = ReorderBuffer(recovers, history is not None, depth)
+        self._buffer = ReorderBuffer(recovers, history is not None, depth)
         self._lock = threading.RLock()
         self._parts: list[Any] = []
         self.listeners: dict[int, DeliverySink[Miss]] = {}
@@ -458,30 +460,34 @@ class SampleRecovery:
 
     def on_sample(self, sample: Sample) -> None:
         with self._lock:
-            self._emit(self._ordering.receive(sample))
+            self._emit(self._buffer.receive(sample))
             source = sample.source_info
-            gap = None if source is None else self._ordering.gap(source.source_id)
+            gap = None if source is None else self._buffer.missing_range(source.source_id)
         if source is not None and gap is not None:
-            self._ask_source(source.source_id, gap)
+            self._query_publisher(source.source_id, gap)
 
     def on_token(self, sample: Sample) -> None:
         """A publisher appeared: it may have samples from before it was noticed."""
         publisher = PublisherKey.parse(str(sample.key_expr))
         who = None if publisher is None else publisher.source
         if sample.kind is SampleKind.PUT and who is not None:
-            self._ask_for(who, str(sample.key_expr), self._history)
+            self._query_source(who, str(sample.key_expr), self._history)
 
     def on_heartbeat(self, sample: Sample) -> None:
         """A publisher says which number was its last."""
         publisher = PublisherKey.parse(str(sample.key_expr))
         who = None if publisher is None else publisher.source
         payload = sample.payload.to_bytes()
-        if not isinstance(who, EntityGlobalId) or sample.kind is not SampleKind.PUT or len(payload) != _SEQUENCE_NUMBER.size:
+        if (
+            not isinstance(who, EntityGlobalId)
+            or sample.kind is not SampleKind.PUT
+            or len(payload) != _SEQUENCE_NUMBER.size
+        ):
             return
         with self._lock:
-            numbers = self._ordering.up_to(who, _SEQUENCE_NUMBER.unpack(payload)[0])
+            numbers = self._buffer.range_up_to(who, _SEQUENCE_NUMBER.unpack(payload)[0])
         if numbers is not None:
-            self._ask_for(who, str(sample.key_expr), {"_sn": numbers})
+            self._query_source(who, str(sample.key_expr), {"_sn": numbers})
 
     def _emit(self, outcomes: list[Delivery]) -> None:
         for outcome in outcomes:
@@ -493,26 +499,26 @@ class SampleRecovery:
 
     # -- what is asked for
 
-    def ask_everybody(self) -> None:
+    def query_all_history(self) -> None:
         """For their past samples."""
-        self._ask(f"{self._key_expr}/@adv/**", self._history, self._ordering.all_answered)
+        self._query(f"{self._key_expr}/@adv/**", self._history, self._buffer.history_finished)
 
-    def ask_again(self) -> None:
+    def query_missing(self) -> None:
         """Each publisher, for what it may have published since."""
         with self._lock:
-            wanted = [(who, self._ordering.after_last(who)) for who in self._ordering.numbered]
+            wanted = [(who, self._buffer.range_after_last(who)) for who in self._buffer.numbered]
         for who, numbers in wanted:
-            self._ask_source(who, numbers)
+            self._query_publisher(who, numbers)
 
-    def _ask_source(self, who: EntityGlobalId, numbers: str) -> None:
-        self._ask_for(who, f"{self._key_expr}/@adv/*/{who.zid}/{who.eid}/**", {"_sn": numbers})
+    def _query_publisher(self, who: EntityGlobalId, numbers: str) -> None:
+        self._query_source(who, f"{self._key_expr}/@adv/*/{who.zid}/{who.eid}/**", {"_sn": numbers})
 
-    def _ask_for(self, who: SourceId, key: str, parameters: dict[str, str]) -> None:
+    def _query_source(self, who: SourceId, key: str, parameters: dict[str, str]) -> None:
         with self._lock:
-            self._ordering.ask(who)
-        self._ask(key, parameters, lambda: self._ordering.answered(who))
+            self._buffer.query_started(who)
+        self._query(key, parameters, lambda: self._buffer.query_finished(who))
 
-    def _ask(self, key: str, parameters: dict[str, str], at_end: Callable[[], list[Delivery]]) -> None:
+    def _query(self, key: str, parameters: dict[str, str], at_end: Callable[[], list[Delivery]]) -> None:
         def end() -> None:
             with self._lock:
                 self._emit(at_end())
@@ -534,7 +540,7 @@ class SampleRecovery:
         sample = reply.ok
         if sample is not None and self._key_expr.intersects(sample.key_expr):
             with self._lock:
-                self._emit(self._ordering.receive(sample))
+                self._emit(self._buffer.receive(sample))
 
 
 class SampleMissListener(Receiver[H]):
@@ -542,14 +548,14 @@ class SampleMissListener(Receiver[H]):
 
     _NAME = "sample miss listener"
 
-    def __init__(self, hub: SessionRuntime, recovering: SampleRecovery, attached: BoundHandler) -> None:
-        number, inlet = hub.next_id(), attached.sink
+    def __init__(self, runtime: SessionRuntime, recovering: SampleRecovery, attached: BoundHandler) -> None:
+        number, inlet = runtime.next_id(), attached.sink
 
         def end() -> None:
             recovering.listeners.pop(number, None)
             inlet.close()
 
-        super().__init__(hub, number, end, attached)
+        super().__init__(runtime, number, end, attached)
         recovering.listeners[number] = inlet
 
 
@@ -568,15 +574,15 @@ class AdvancedSubscriber(Receiver[H], Generic[H]):
         recovery: RecoveryConfig | None,
         is_detected: bool,
     ) -> None:
-        hub = session._runtime
+        runtime = session._runtime
         recovering = self._recovering = SampleRecovery(session, key_expr, outlet, history, recovery is not None)
-        super().__init__(hub, hub.next_id(), recovering.end, outlet.attached)
+        super().__init__(runtime, runtime.next_id(), recovering.end, outlet.attached)
         handler = Callback(recovering.on_sample, recovering.close)
         self._subscriber = session.declare_subscriber(key_expr, handler, allowed_origin=origin)
         self._session = weakref.ref(session)
         recovering.add(self._subscriber)
         if history is not None:
-            recovering.ask_everybody()
+            recovering.query_all_history()
         if history is not None and history.detect_late_publishers:
             tokens = session.liveliness()
             recovering.add(tokens.declare_subscriber(self._publishers(), recovering.on_token, history=True))
@@ -584,7 +590,7 @@ class AdvancedSubscriber(Receiver[H], Generic[H]):
             beats = session.declare_subscriber(self._publishers(), recovering.on_heartbeat, allowed_origin=origin)
             recovering.add(beats)
         if recovery is not None and recovery.periodic_queries:
-            recovering.add(PeriodicTask(recovery.periodic_queries, recovering.ask_again))
+            recovering.add(PeriodicTask(recovery.periodic_queries, recovering.query_missing))
         if is_detected:
             own = self._subscriber.id
             recovering.add(session.liveliness().declare_token(key_expr / f"@adv/sub/{own.zid}/{own.eid}/_"))
@@ -631,12 +637,12 @@ def declare_advanced_subscriber(
     past = None if history is None else require_type(HistoryConfig, history)
     if past is not None and (past.max_samples == 0 or past.max_age == 0):
         raise UsageError("expected a history of at least one sample, and of some age")
-    hub = require_type(Session, session)._runtime
-    hub.check()
+    runtime = require_type(Session, session)._runtime
+    runtime.check()
     return AdvancedSubscriber(
         session,
-        hub.key(key_expr),
-        BlockingSink(handler, hub.node.loop),
+        runtime.key(key_expr),
+        BlockingSink(handler, runtime.node.loop),
         require_type_or_default(Locality, allowed_origin, Locality.ANY),
         past,
         None if recovery is None else require_type(RecoveryConfig, recovery),

@@ -20,7 +20,7 @@ from zenspark.wire.messages import Del, Put
 
 logger = logging.getLogger("zenspark.api")
 
-_NUMBERS = re.compile(rf"(\d{{0,{MAX_DIGITS}}})(?:(\.\.)(\d{{0,{MAX_DIGITS}}}))?")
+_SEQUENCE_RANGE = re.compile(rf"(\d{{0,{MAX_DECIMAL_DIGITS}}})(?:(\.\.)(\d{{0,{MAX_DECIMAL_DIGITS}}}))?")
 
 
 class PublisherCache:
@@ -67,7 +67,7 @@ def _seconds(ntp64: int) -> float:
 
 def _numbered(bodies: list[Put | Del], text: str) -> list[Put | Del]:
     """Those with a number in the range `from..to`; either side may be empty, and one number is a range of its own."""
-    parts = _NUMBERS.fullmatch(text)
+    parts = _SEQUENCE_RANGE.fullmatch(text)
     if parts is None or (not parts[1] and not parts[3]):
         return bodies
     first = int(parts[1] or 0)

@@ -182,7 +182,7 @@ def _packed(form: str, number: float) -> bytes:
 # --- reading --------------------------------------------------------------------------------------
 
 
-class Source:
+class ByteReader:
     """Bytes and how far they are read."""
 
     __slots__ = ("data", "position")
@@ -222,7 +222,7 @@ class Format:
 
     __slots__ = ("least", "read")
 
-    def __init__(self, read: Callable[[Source], Any], least: int) -> None:
+    def __init__(self, read: Callable[[ByteReader], Any], least: int) -> None:
         self.read = read
         self.least = least
 
@@ -235,7 +235,7 @@ def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
     if not isinstance(zbytes, ZBytes):
         raise TypeError(f"expected a ZBytes, found {type(zbytes).__name__!r}")
     hint: Hint = tp
-    value: T = _format(hint).read(Source(zbytes.to_bytes()))
+    value: T = _format(hint).read(ByteReader(zbytes.to_bytes()))
     return value
 
 
@@ -285,7 +285,7 @@ def _tuple(types: tuple[Any, ...]) -> Format:
 
 
 def _collection(make: Callable[[Iterable[Any]], Any], item: Format) -> Format:
-    def read(source: Source) -> Value:
+    def read(source: ByteReader) -> Value:
         start = source.position
         count = source.count()
         if count > (source.left // item.least if item.least else ITEMS_WITHOUT_BYTES):
@@ -295,7 +295,7 @@ def _collection(make: Callable[[Iterable[Any]], Any], item: Format) -> Format:
     return Format(read, 1)
 
 
-def _read_bool(source: Source) -> bool:
+def _read_bool(source: ByteReader) -> bool:
     start = source.position
     byte = source.take(1, "a bool")[0]
     if byte > 1:
@@ -303,7 +303,7 @@ def _read_bool(source: Source) -> bool:
     return bool(byte)
 
 
-def _read_text(source: Source) -> str:
+def _read_text(source: ByteReader) -> str:
     start = source.position
     try:
         return source.take(source.count(), "text").decode()

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.api.sessions import address, config, connected
 from tests.unit.net.ends import free_group
 from tests.waiting import until
-from zenspark.api.adminspace.documents import VERSION, Document, Reports, below
+from zenspark.api.adminspace.documents import VERSION, AdminDocuments, Document, relative_key_exprs
 from zenspark.api.open import open
 from zenspark.api.session import Session
 from zenspark.net.io.counters import DropReason
@@ -19,8 +19,8 @@ from zenspark.net.links.interfaces import find_interface
 from zenspark.transport.counters import LossReason
 
 
-def reports(session: Session, metadata: object = None) -> Reports:
-    return Reports(session._runtime.node, metadata)
+def reports(session: Session, metadata: object = None) -> AdminDocuments:
+    return AdminDocuments(session._runtime.node, metadata)
 
 
 def asked(session: Session, key: str, **parameters: str) -> dict[str, Document]:
@@ -181,7 +181,7 @@ def test_counters_are_those_of_every_neighbour(router: Session, client: Session)
     ],
 )
 def test_what_remains_below_a_prefix(key: str, expected: set[str]) -> None:
-    assert below(key, "@/a/router/subscriber") == expected
+    assert relative_key_exprs(key, "@/a/router/subscriber") == expected
 
 
 def test_members_of_a_group_are_sessions_without_a_region() -> None:

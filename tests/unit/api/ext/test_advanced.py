@@ -17,21 +17,21 @@ from zenspark.api.entities import Publisher
 from zenspark.api.ext.advanced import (
     AdvancedPublisher,
     AdvancedSubscriber,
-    Advertised,
+    BlockingSink,
     CacheConfig,
     HistoryConfig,
     MissDetectionConfig,
-    Outlet,
-    Recovering,
+    PublisherKey,
     RecoveryConfig,
     RepliesConfig,
+    SampleRecovery,
     declare_advanced_publisher,
     declare_advanced_subscriber,
 )
 from zenspark.api.session import Session
 from zenspark.errors import SessionClosed, UsageError, ZError
 from zenspark.handlers.handler import FifoChannel
-from zenspark.net.loop.executor import Workers
+from zenspark.net.loop.executor import ThreadPerCallback
 from zenspark.types.enums import CongestionControl, Priority, ReplyKeyExpr, SampleKind
 from zenspark.types.ids import EntityGlobalId
 from zenspark.types.sample import Sample
@@ -50,13 +50,13 @@ def sessions() -> Iterator[tuple[Session, Session]]:
 @pytest.fixture
 def lossy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Advanced subscribers do not see samples that say `lost`, unless they ask for them."""
-    on_sample = Recovering.on_sample
+    on_sample = SampleRecovery.on_sample
 
-    def hear(self: Recovering, sample: Sample) -> None:
+    def hear(self: SampleRecovery, sample: Sample) -> None:
         if sample.payload.to_bytes() != b"lost":
             on_sample(self, sample)
 
-    monkeypatch.setattr(Recovering, "on_sample", hear)
+    monkeypatch.setattr(SampleRecovery, "on_sample", hear)
 
 
 def publisher_on(session: Session, **options: Any) -> AdvancedPublisher:  # noqa: ANN401 - any option
@@ -269,7 +269,7 @@ def test_it_has_the_settings_of_a_publisher(sessions: tuple[Session, Session]) -
 
 
 def test_a_heartbeat_says_nothing_before_the_first_sample_and_nothing_twice_if_sporadic() -> None:
-    from zenspark.api.ext.advanced import Counter, Heartbeat
+    from zenspark.api.ext.advanced import Heartbeat, SequenceCounter
 
     class Spoken:
         def __init__(self) -> None:
@@ -279,7 +279,7 @@ def test_a_heartbeat_says_nothing_before_the_first_sample_and_nothing_twice_if_s
             self.said.append(payload)
 
     for only_changes, expected in ((True, 2), (False, 3)):
-        spoken, counter = Spoken(), Counter()
+        spoken, counter = Spoken(), SequenceCounter()
         heart = Heartbeat(spoken, counter, only_changes)  # type: ignore[arg-type]
         heart.beat()
         counter.take()
@@ -304,7 +304,7 @@ def test_a_heartbeat_says_nothing_before_the_first_sample_and_nothing_twice_if_s
     ],
 )
 def test_keys_of_publishers(key: str, kind: type | None) -> None:
-    found = Advertised.parse(key)
+    found = PublisherKey.parse(key)
     assert found is None if kind is None else found is not None and isinstance(found.source, kind)
 
 
@@ -360,7 +360,7 @@ def test_nothing_at_all_is_refused(sessions: tuple[Session, Session]) -> None:
 
 
 def test_a_closed_outlet_takes_nothing_and_waits_for_nothing() -> None:
-    outlet = Outlet(FifoChannel(1), Workers())
+    outlet = BlockingSink(FifoChannel(1), ThreadPerCallback())
 
     def push() -> None:
         for number in range(3):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.api.sessions import pair
 from tests.waiting import PATIENCE, until
-from zenspark.api.ext.publisher_cache import Cache
+from zenspark.api.ext.publisher_cache import PublisherCache
 from zenspark.clock import ntp64_from_ns
 from zenspark.key import KeyExpr
 from zenspark.types.enums import ConsolidationMode, ReplyKeyExpr
@@ -17,16 +17,16 @@ from zenspark.wire.values import SourceInfo, Timestamp, ZenohId
 ZID = ZenohId(0xA1)
 
 
-def cache_of(count: int, size: int = 10) -> Cache:
+def cache_of(count: int, size: int = 10) -> PublisherCache:
     """Samples 0, 1, ... made in the seconds 100, 101, ..."""
-    cache = Cache(KeyExpr("a"), size, lambda: 105.0)
+    cache = PublisherCache(KeyExpr("a"), size, lambda: 105.0)
     for number in range(count):
         stamp = Timestamp(ntp64_from_ns((100 + number) * 1_000_000_000), ZID)
         cache.add(Put(timestamp=stamp, source_info=SourceInfo(ZID, 1, number), payload=str(number).encode()))
     return cache
 
 
-def payloads(cache: Cache, parameters: str) -> str:
+def payloads(cache: PublisherCache, parameters: str) -> str:
     return "".join(body.payload.decode() for body in cache.wanted(Parameters(parameters)) if isinstance(body, Put))
 
 
@@ -60,7 +60,7 @@ def test_the_oldest_is_forgotten() -> None:
 
 
 def test_what_has_no_number_is_in_no_range_of_numbers() -> None:
-    cache = Cache(KeyExpr("a"), 3)
+    cache = PublisherCache(KeyExpr("a"), 3)
     cache.add(Put(payload=b"x"))
     cache.add(Del())
     assert cache.wanted(Parameters("_sn=0..")) == []
