@@ -30,12 +30,12 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the names a
     from zenspark.api.info import LinkEventsListener as LinkEventsListener
     from zenspark.api.info import SessionInfo as SessionInfo
     from zenspark.api.info import TransportEventsListener as TransportEventsListener
+    from zenspark.api.liveliness import Liveliness as Liveliness
     from zenspark.api.log_filter import init_log_from_env_or as init_log_from_env_or
     from zenspark.api.log_filter import try_init_log_from_env as try_init_log_from_env
     from zenspark.api.open import open as open
     from zenspark.api.scouting import Scout as Scout
     from zenspark.api.scouting import scout as scout
-    from zenspark.api.session import Liveliness as Liveliness
     from zenspark.api.session import Session as Session
     from zenspark.config.config import Config as Config
     from zenspark.errors import ZError as ZError
@@ -105,7 +105,8 @@ _NAMES = {
     "types.query": "Query",
     "types.sample": "Reply Sample",
     "api.scouting": "Scout scout",
-    "api.session": "Liveliness Session",
+    "api.liveliness": "Liveliness",
+    "api.session": "Session",
     "types.timestamps": "NTP64 Timestamp TimestampId",
     "types.network_info": "Hello Link LinkCounters LinkEvent MatchingStatus ReplyError Transport TransportEvent",
     "types.zbytes": "ZBytes",

@@ -1,4 +1,4 @@
-"""CancellationToken: one switch for many queries in flight; and what binds one query to it."""
+"""CancellationToken: ends many pending queries at once; and what binds a query to it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ from zenspark.types.arguments import require_type
 
 
 class CancellationToken:
-    """Ends every query it was given to; from then on no query can be asked with it."""
+    """Ends every query it was given to; afterwards it starts no query any more.
+
+    Example:
+        >>> token = zenspark.CancellationToken()
+        >>> replies = session.get("demo/**", cancellation_token=token)
+        >>> token.cancel()
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stops: set[Callable[[], None]] | None = set()
 
     def cancel(self) -> None:
-        """End them all: no reply comes after this, and their callbacks have returned and been dropped."""
+        """End all queries of the token. No reply is delivered after this, and their callbacks have returned and were dropped.
+
+        Cancelling it again does nothing.
+        """
         with self._lock:
             stops, self._stops = self._stops, None
         for stop in stops or ():
@@ -28,10 +37,15 @@ class CancellationToken:
 
     @property
     def is_cancelled(self) -> bool:
+        """Whether `cancel` was called."""
         return self._stops is None
 
     def attach(self, stop: Callable[[], None]) -> None:
-        """Have something stopped on cancellation; at once if that came just now."""
+        """Call a function on cancellation; at once if the token is cancelled already.
+
+        Args:
+            stop: The function; it is called in the thread that cancels.
+        """
         with self._lock:
             if self._stops is not None:
                 self._stops.add(stop)
@@ -39,19 +53,27 @@ class CancellationToken:
         stop()
 
     def detach(self, stop: Callable[[], None]) -> None:
-        """What was to be stopped has ended by itself."""
+        """Do not call a function on cancellation any more, because its query has ended.
+
+        Args:
+            stop: The function that was attached.
+        """
         with self._lock:
             if self._stops is not None:
                 self._stops.discard(stop)
 
     def check(self) -> None:
-        """Raise if it was cancelled already."""
+        """Check that the token can start a query.
+
+        Raises:
+            UsageError: It was cancelled.
+        """
         if self._stops is None:
             raise UsageError("this cancellation token was cancelled: it can start nothing any more")
 
 
 class TrackedCallback:
-    """A callback whose end can be waited for, unless by itself."""
+    """A callback whose last call can be waited for, by any thread but the one that runs it."""
 
     def __init__(self, callback: Callback[Any], on_drop: Callable[[], None]) -> None:
         self._callback = callback
@@ -79,14 +101,14 @@ class TrackedCallback:
             self._on_drop()
 
     def wait(self) -> None:
-        """Until it has returned for the last time and was dropped."""
+        """Wait until the callback has returned for the last time and was dropped."""
         if self._thread != threading.get_ident():
-            yield_leadership()  # whoever waits here may be the one who would have to call it
+            yield_leadership()  # the thread that waits here may be the one that would run the callback
             self._has_dropped.wait()
 
 
 class CancellableQuery(Protocol):
-    """A query in flight."""
+    """A pending query that can be ended."""
 
     def cancel(self) -> None: ...
 
@@ -94,14 +116,14 @@ class CancellableQuery(Protocol):
 
 
 class HasLock(Protocol):
-    """Where such a query lives."""
+    """The runtime of a session, as far as a cancellation needs it."""
 
     @property
     def lock(self) -> threading.RLock: ...
 
 
 class QueryCancellation:
-    """Binds a query and its handler to a token, if there is one. `handler` is what the query has to use."""
+    """Binds a query and its handler to a token, if there is one. `handler` is the one that the query has to use."""
 
     def __init__(self, runtime: HasLock, token: CancellationToken | None, handler: object) -> None:
         self.handler = handler
@@ -122,7 +144,7 @@ class QueryCancellation:
         return self._awaited.as_callback()
 
     def watch(self, query: CancellableQuery) -> None:
-        """Have the token end this query as long as it is in flight, or its callback runs."""
+        """Let the token end this query as long as it is pending, or its callback runs."""
         if self._token is None:
             return
         self._query = query

@@ -1,30 +1,33 @@
-"""What a session declares: publishers, subscribers, queryables, queriers, tokens, listeners.
+"""Entities that a session declares: publishers, subscribers, queryables, queriers, tokens, listeners.
 
 An entity lives until it is undeclared, leaves its `with` block, or its session closes. One that delivers to a channel
-also ends when nobody holds it any more; one with a callback lives on in the background, as long as its session.
+also ends when it is garbage-collected; one with a callback lives on in the background, as long as its session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
+from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel, QuerierGetOptions
 from zenspark.api.cancellation import CancellationToken, QueryCancellation
 from zenspark.engine.direct_queries import QueryRequest
+from zenspark.engine.interests import LocalInterest
 from zenspark.engine.matching import MatchingTracker
 from zenspark.engine.publisher import CachedPublisher, PublishSettings
-from zenspark.engine.runtime import LocalInterest, LocalQueryable, SessionRuntime
+from zenspark.engine.queryables import LocalQueryable
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.engine.subscriptions import ColumnSink, Subscription
 from zenspark.errors import UsageError
-from zenspark.handlers.handler import BoundHandler, Handler
+from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr, SampleKind
 from zenspark.types.ids import EntityGlobalId, SourceInfo
 from zenspark.types.network_info import MatchingStatus
-from zenspark.types.sample import token_sample
+from zenspark.types.sample import Reply, token_sample
 from zenspark.types.selector import IntoParameters, Parameters, Selector
 from zenspark.types.timestamp_stack import TimestampInstrumentation
 from zenspark.types.timestamps import Timestamp
@@ -35,28 +38,41 @@ from zenspark.wire import values as wire
 if TYPE_CHECKING:
     from zenspark.engine.batch_publisher import BatchOrTable
 
+T = TypeVar("T")
 H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 
 
 class Entity:
-    """Something declared: it can be undeclared once, and then not be used any more.
+    """An entity that a session declared. It can be undeclared once, and cannot be used afterwards.
 
-    `end` must not refer to the entity: it outlives it if there is a callback.
+    As a context manager it undeclares itself at the end of the `with` block.
     """
 
     _NAME = "entity"
 
     def __init__(self, runtime: SessionRuntime, number: int, end: Callable[[], None]) -> None:
+        """Register the entity with its session.
+
+        Args:
+            runtime: State of the session.
+            number: Id of the entity in its session.
+            end: Undeclares it. It must not refer to the entity, as it outlives one that has a callback.
+        """
         self._runtime = runtime
         self._number = number
         self._is_live = True
-        runtime.finalizers[number] = end
+        runtime.entities.add(number, end)
 
     def undeclare(self) -> None:
-        """End it."""
+        """Undeclare it: peers are informed, and its channel is closed or its callback dropped.
+
+        Raises:
+            UsageError: It was undeclared before.
+        """
         self._check()
         self._is_live = False
-        self._runtime.finish(self._number)
+        self._runtime.entities.undeclare(self._number)
 
     def _check(self) -> None:
         if not self._is_live:
@@ -64,13 +80,13 @@ class Entity:
 
     def _check_open(self) -> None:
         self._check()
-        self._runtime.check()
+        self._runtime.check_open()
 
     @property
     def id(self) -> EntityGlobalId:
-        """Its id in the whole network."""
+        """Its id, unique in the network. Raises `UsageError` after it was undeclared."""
         self._check()
-        return EntityGlobalId.from_wire(self._runtime.entity(self._number))
+        return EntityGlobalId.from_wire(self._runtime.entities.global_id(self._number))
 
     def __enter__(self) -> Self:
         self._check()
@@ -81,18 +97,21 @@ class Entity:
             self.undeclare()
 
     def _ends_unheld(self) -> bool:
-        """Whether it ends when nobody holds it any more."""
+        """Return whether it ends when it is garbage-collected."""
         return True
 
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait for a lock
         if getattr(self, "_is_live", False) and self._ends_unheld():
             runtime, number = self._runtime, self._number
-            runtime.call_soon(lambda: runtime.finish(number))
+            runtime.call_soon(lambda: runtime.entities.undeclare(number))
 
 
 class NoChannelError(UsageError, AttributeError, TypeError):
-    """Somebody wants to receive from what has a callback; also the errors that eclipse-zenoh has for that."""
+    """A caller receives from an entity that delivers to a callback.
+
+    It is also of the types that eclipse-zenoh raises for that.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -102,10 +121,18 @@ class NoChannelError(UsageError, AttributeError, TypeError):
         return f"this {self.name} has no channel to receive from: its callback gets everything"
 
 
-class Receiver(Entity, Generic[H]):
-    """Something that delivers to a handler."""
+class Receiver(Entity, Generic[H_co]):
+    """An entity that delivers to a handler: receive from its channel with `recv`, `try_recv` or a `for` loop."""
 
     def __init__(self, runtime: SessionRuntime, number: int, end: Callable[[], None], attached: BoundHandler) -> None:
+        """Register the entity with its session.
+
+        Args:
+            runtime: State of the session.
+            number: Id of the entity in its session.
+            end: Undeclares it. It must not refer to the entity, as it outlives one that has a callback.
+            attached: The handler it delivers to.
+        """
         self._attached = attached
         super().__init__(runtime, number, end)
 
@@ -113,8 +140,8 @@ class Receiver(Entity, Generic[H]):
         return not self._attached.background
 
     @property
-    def handler(self) -> H:
-        """Where its items come: a channel, or whatever was given together with a callback."""
+    def handler(self) -> H_co:
+        """The channel it delivers to, the object that was given with a callback, or None for a callback alone."""
         self._check()
         return self._attached.handler  # type: ignore[return-value]
 
@@ -125,16 +152,38 @@ class Receiver(Entity, Generic[H]):
             raise NoChannelError(self._NAME)
         return handler  # type: ignore[return-value]  # or what was given with a callback, if it is like one
 
-    def recv(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - what comes depends on the kind of receiver
-        """The next item, waited for; `timeout` in seconds."""
-        channel = self._channel()
+    def recv(self: Receiver[Handler[T]], timeout: float | None = None) -> T:
+        """Return the next item, and wait for it if there is none yet.
+
+        Args:
+            timeout: Seconds to wait; without end by default.
+
+        Returns:
+            The item.
+
+        Raises:
+            ReceiveTimeout: No item came in time.
+            ChannelClosed: No item will ever come: the entity ended, and all items were received.
+            UsageError: It was undeclared, or delivers to a callback.
+        """
+        channel: Handler[T] = self._channel()
         return channel.recv() if timeout is None else channel.recv(timeout)
 
-    def try_recv(self) -> Any:  # noqa: ANN401 - as above
-        """The next item if there is one."""
-        return self._channel().try_recv()
+    def try_recv(self: Receiver[Handler[T]]) -> T | None:
+        """Return the next item without waiting.
 
-    def __iter__(self) -> Iterator[Any]:
+        Returns:
+            The item, or None if there is none yet.
+
+        Raises:
+            ChannelClosed: No item will ever come: the entity ended, and all items were received.
+            UsageError: It was undeclared, or delivers to a callback.
+        """
+        channel: Handler[T] = self._channel()
+        return channel.try_recv()
+
+    def __iter__(self: Receiver[Handler[T]]) -> Iterator[T]:
+        """Iterate over the items until the entity ends."""
         self._check()
         handler = self._attached.handler
         if handler is None:
@@ -142,120 +191,246 @@ class Receiver(Entity, Generic[H]):
         return iter(handler)  # type: ignore[call-overload,no-any-return]  # what was given with a callback, if it can
 
 
-class Subscriber(Receiver[H]):
-    """Receives what is published on the keys it matches."""
+class Subscriber(Receiver[H_co]):
+    """Receives the samples that are published on matching keys. `Session.declare_subscriber` makes it.
+
+    `Subscriber[Handler[Sample]]` has a channel, `Subscriber[None]` a callback.
+
+    Example:
+        >>> with session.declare_subscriber("demo/**") as subscriber:
+        ...     sample = subscriber.recv(timeout=1)
+    """
 
     _NAME = "subscriber"
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, origin: Locality, attached: BoundHandler) -> None:
+        """Declare it.
+
+        Args:
+            runtime: State of the session.
+            key_expr: Keys to receive.
+            origin: Whether samples of this session, of others, or both are received.
+            attached: The handler it delivers to.
+        """
         columns = attached.sink if isinstance(attached.sink, ColumnSink) else None
-        subscription = Subscription(runtime.next_id(), key_expr, origin, attached.sink, columns)
-        super().__init__(runtime, subscription.id, lambda: runtime.unsubscribe(subscription), attached)
+        subscription = Subscription(runtime.entities.next_id(), key_expr, origin, attached.sink, columns)
+        super().__init__(runtime, subscription.id, lambda: runtime.subscribers.undeclare(subscription), attached)
         self._key_expr = key_expr
-        runtime.subscribe(subscription)
+        runtime.subscribers.declare(subscription)
 
     @property
     def key_expr(self) -> KeyExpr:
+        """The key expression of the keys it receives."""
         self._check()
         return self._key_expr
 
 
-class LivelinessSubscriber(Subscriber[H]):
-    """Receives a sample when a token that matches appears or disappears."""
+class LivelinessSubscriber(Subscriber[H_co]):
+    """Receives a sample when a matching token appears (PUT) or disappears (DELETE).
+
+    `Liveliness.declare_subscriber` makes it.
+    """
 
     _NAME = "liveliness subscriber"
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, history: bool, attached: BoundHandler) -> None:
-        inlet = attached.sink
+        """Declare it.
 
-        def tell(change: SampleKind, key: str) -> None:
-            if not inlet.push(token_sample(change, key)):
-                runtime.backpressure.on_full(inlet, runtime.node.speaker[0])
+        Args:
+            runtime: State of the session.
+            key_expr: Keys of the tokens.
+            history: Whether tokens that exist already are delivered.
+            attached: The handler it delivers to.
+        """
+        sink = attached.sink
+
+        def notify(change: SampleKind, key: str) -> None:
+            if not sink.push(token_sample(change, key)):
+                runtime.backpressure.on_full(sink, runtime.node.speaker[0])
 
         def end() -> None:
-            runtime.undeclare_interest(watching)
-            runtime.backpressure.remove(inlet)
-            inlet.close()
+            runtime.interests.undeclare(interest)
+            runtime.backpressure.remove(sink)
+            sink.close()
 
-        watching = LocalInterest(runtime.next_id(), DeclarationKind.TOKEN, key_expr, tell, lambda: None)
-        Receiver.__init__(self, runtime, watching.id, end, attached)
+        interest = LocalInterest(runtime.entities.next_id(), DeclarationKind.TOKEN, key_expr, notify, lambda: None)
+        Receiver.__init__(self, runtime, interest.id, end, attached)
         self._key_expr = key_expr
-        runtime.declare_interest(watching, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
+        runtime.interests.declare(interest, wire.InterestMode.CURRENT_FUTURE if history else wire.InterestMode.FUTURE)
 
 
-class Queryable(Receiver[H]):
-    """Receives queries on the keys it matches, and answers them."""
+class Queryable(Receiver[H_co]):
+    """Receives queries for matching keys, which its owner replies to. `Session.declare_queryable` makes it.
+
+    `Queryable[Handler[Query]]` has a channel, `Queryable[None]` a callback.
+
+    Example:
+        >>> with session.declare_queryable("demo/time") as queryable:
+        ...     for query in queryable:
+        ...         with query:
+        ...             query.reply("demo/time", "noon")
+    """
 
     _NAME = "queryable"
 
     def __init__(
         self, runtime: SessionRuntime, key_expr: KeyExpr, complete: bool, origin: Locality, attached: BoundHandler
     ) -> None:
-        number = runtime.next_id()
-        offered = LocalQueryable(number, key_expr, complete, origin, attached.sink, runtime.entity(number))
-        super().__init__(runtime, offered.id, lambda: runtime.remove_queryable(offered), attached)
+        """Declare it.
+
+        Args:
+            runtime: State of the session.
+            key_expr: Keys to reply for.
+            complete: Whether it has a value for every key it matches.
+            origin: Whether queries of this session, of others, or both are received.
+            attached: The handler it delivers to.
+        """
+        number = runtime.entities.next_id()
+        queryable = LocalQueryable(
+            number, key_expr, complete, origin, attached.sink, runtime.entities.global_id(number)
+        )
+        super().__init__(runtime, queryable.id, lambda: runtime.queryables.undeclare(queryable), attached)
         self._key_expr = key_expr
-        runtime.add_queryable(offered)
+        runtime.queryables.declare(queryable)
 
     @property
     def key_expr(self) -> KeyExpr:
+        """The key expression of the keys it replies for."""
         self._check()
         return self._key_expr
 
 
 class LivelinessToken(Entity):
-    """Says that something is alive, until it is undeclared or its session ends."""
+    """A key that is alive until the token is undeclared, or its session closes or is lost.
+
+    `Liveliness.declare_token` makes it.
+    """
 
     _NAME = "liveliness token"
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr) -> None:
-        number = runtime.next_id()
-        super().__init__(runtime, number, lambda: runtime.declare(messages.UndeclareToken(id=number)))
-        runtime.declare(messages.DeclareToken(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
+        """Declare it.
+
+        Args:
+            runtime: State of the session.
+            key_expr: Key of the token.
+        """
+        number = runtime.entities.next_id()
+        super().__init__(runtime, number, lambda: runtime.face.declare(messages.UndeclareToken(id=number)))
+        runtime.face.declare(messages.DeclareToken(id=number, wire_expr=wire.WireExpr(0, str(key_expr))))
 
 
-class MatchingListener(Receiver[H]):
-    """Receives the matching status of a publisher or querier whenever it changes."""
+class MatchingListener(Receiver[H_co]):
+    """Receives the matching status of a publisher or querier whenever it changes.
+
+    `Publisher.declare_matching_listener` and `Querier.declare_matching_listener` make it.
+    """
 
     _NAME = "matching listener"
 
     def __init__(self, runtime: SessionRuntime, matching: MatchingTracker, attached: BoundHandler) -> None:
-        number = runtime.next_id()
+        """Declare it.
+
+        Args:
+            runtime: State of the session.
+            matching: What tracks the status.
+            attached: The handler it delivers to.
+        """
+        number = runtime.entities.next_id()
         super().__init__(runtime, number, lambda: matching.unlisten(number), attached)
         matching.listen(number, attached.sink)
 
 
 class MatchingEntity(Entity):
-    """A publisher or querier: it knows whether there is anybody at the other end."""
+    """A publisher or querier: it knows whether there are matching subscribers or queryables."""
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, matching: MatchingTracker) -> None:
-        super().__init__(runtime, runtime.next_id(), matching.end)
+        """Declare it.
+
+        Args:
+            runtime: State of the session.
+            key_expr: Its key expression.
+            matching: What tracks whether there are matching entities.
+        """
+        super().__init__(runtime, runtime.entities.next_id(), matching.end)
         self._key_expr = key_expr
         self._matching = matching
 
     @property
     def key_expr(self) -> KeyExpr:
+        """The key expression it publishes on or queries."""
         self._check()
         return self._key_expr
 
     @property
     def matching_status(self) -> MatchingStatus:
-        """Whether anybody is at the other end: true or false in an `if`."""
+        """Whether there are matching subscribers or queryables; true or false in an `if`."""
         self._check()
         return MatchingStatus(self._matching.status)
 
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: IntoChannel[MatchingStatus] | None = None,
+    ) -> MatchingListener[Handler[MatchingStatus]]: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: IntoCallbackAndHandler[MatchingStatus, H],
+    ) -> MatchingListener[H]: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: IntoCallback[MatchingStatus],
+    ) -> MatchingListener[None]: ...
+    @overload
+    def declare_matching_listener(
+        self,
+        handler: BindableHandler,
+    ) -> MatchingListener[Any]: ...
+
     def declare_matching_listener(self, handler: object = None) -> MatchingListener[Any]:
-        """Be told when `matching_status` changes."""
+        """Listen for changes of `matching_status`.
+
+        Args:
+            handler: Where the new statuses are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`),
+                a function that is called with each of them, or a pair of a function and an object; by default a
+                `FifoChannel` of 256.
+
+        Returns:
+            The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as the
+            session, unless it is undeclared.
+
+        Raises:
+            SessionClosed: The session was closed.
+            UsageError: It was undeclared.
+            ValueError: The handler is none of these.
+
+        Example:
+            >>> listener = publisher.declare_matching_listener(lambda status: print(status.matching))
+        """
         self._check_open()
         return MatchingListener(self._runtime, self._matching, self._runtime.bind_handler(handler))
 
 
 class Publisher(MatchingEntity):
-    """Publishes on one key, with settings made once."""
+    """Publishes on one key, with settings that were validated and encoded once. `Session.declare_publisher` makes it.
+
+    Example:
+        >>> with session.declare_publisher("demo/temperature") as publisher:
+        ...     publisher.put("21.5")
+    """
 
     _NAME = "publisher"
 
     def __init__(self, runtime: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings) -> None:
+        """Declare it.
+
+        Args:
+            runtime: State of the session.
+            key_expr: Key to publish on.
+            publishing: Encoding, QoS, reliability and destination of its samples.
+        """
         super().__init__(
             runtime, key_expr, MatchingTracker(runtime, DeclarationKind.SUBSCRIBER, key_expr, publishing.destination)
         )
@@ -264,21 +439,25 @@ class Publisher(MatchingEntity):
 
     @property
     def encoding(self) -> Encoding:
+        """The encoding of payloads that are put without one."""
         self._check()
         return Encoding.from_wire(self._publishing.encoding)
 
     @property
     def congestion_control(self) -> CongestionControl:
+        """What happens to its samples when a link is full."""
         self._check()
         return CongestionControl.from_wire(self._publishing.qos.congestion)
 
     @property
     def priority(self) -> Priority:
+        """The priority of its samples."""
         self._check()
         return Priority.from_wire(self._publishing.qos.priority)
 
     @property
     def reliability(self) -> Reliability:
+        """Whether its samples are sent on a reliable or a best-effort channel."""
         self._check()
         return Reliability.RELIABLE if self._publishing.reliable else Reliability.BEST_EFFORT
 
@@ -292,15 +471,47 @@ class Publisher(MatchingEntity):
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Write a value."""
+        """Publish a value.
+
+        Args:
+            payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
+            encoding: Encoding of this payload; that of the publisher by default.
+            attachment: Bytes or text sent along with the value; none by default.
+            timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
+            timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+            source_info: Publisher and sequence number of the sample; none by default.
+
+        Raises:
+            UsageError: The publisher was undeclared.
+            SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> publisher.put("21.5", encoding="text/plain")
+        """
         if not self._is_live:
             self._check()
         self._publication.put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
 
     def put_batch(self, batch: BatchOrTable) -> int:
-        """Write a value for each row of a record batch or table, which may have any columns of the sample schema.
+        """Publish a value for each row of a record batch or table; not in eclipse-zenoh.
 
-        Returns how many rows were dropped because of congestion, counted for each neighbour.
+        It may have any columns of the sample schema; a row without a `key` is published on the key of the publisher.
+
+        Args:
+            batch: A `pyarrow.RecordBatch` or `pyarrow.Table`.
+
+        Returns:
+            How many rows were dropped because of congestion, counted once for each neighbour that did not get it.
+
+        Raises:
+            UsageError: The publisher was undeclared; or a column is unknown or of another type, or a row is not valid,
+                and then no row is sent.
+            SessionClosed: The session was closed.
+
+        Example:
+            >>> publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))
+            0
         """
         from zenspark.engine.batch_publisher import (
             BatchPublisher,  # here, as it loads pyarrow, which other programs do without
@@ -317,18 +528,36 @@ class Publisher(MatchingEntity):
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Remove the key."""
+        """Publish that the key was deleted: subscribers receive a sample of kind DELETE.
+
+        Args:
+            attachment: Bytes or text sent along with the value; none by default.
+            timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
+            timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+            source_info: Publisher and sequence number of the sample; none by default.
+
+        Raises:
+            UsageError: The publisher was undeclared.
+            SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
+        """
         self._check_open()
         self._publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
 
 
 class Querier(MatchingEntity):
-    """Asks on one key, with settings made once. `question` makes a question with those settings."""
+    """Queries one key expression, with settings that were validated once. `Session.declare_querier` makes it.
+
+    Example:
+        >>> with session.declare_querier("demo/**") as querier:
+        ...     for reply in querier.get(parameters="limit=10"):
+        ...         print(reply.ok)
+    """
 
     _NAME = "querier"
 
     def __class_getitem__(cls, handler: object) -> GenericAlias:
-        """As in eclipse-zenoh, annotations may name a handler."""
+        """Allow annotations such as `Querier[Handler]`, as eclipse-zenoh does."""
         return GenericAlias(cls, handler)
 
     def __init__(
@@ -339,6 +568,15 @@ class Querier(MatchingEntity):
         accept: ReplyKeyExpr,
         question: Callable[..., QueryRequest],
     ) -> None:
+        """Declare it.
+
+        Args:
+            runtime: State of the session.
+            key_expr: Keys to query.
+            matching: What tracks whether there are matching queryables.
+            accept: Whether replies may be on keys that do not match the query.
+            question: Makes a request with the settings of the querier from what one query adds to them.
+        """
         super().__init__(runtime, key_expr, matching)
         self._accept = accept
         self._question = question
@@ -347,8 +585,18 @@ class Querier(MatchingEntity):
 
     @property
     def accept_replies(self) -> ReplyKeyExpr:
+        """Whether replies may be on keys that do not match the query."""
         self._check()
         return self._accept
+
+    @overload
+    def get(
+        self, handler: IntoChannel[Reply] | None = None, **options: Unpack[QuerierGetOptions]
+    ) -> Handler[Reply]: ...
+    @overload
+    def get(self, handler: IntoCallbackAndHandler[Reply, H], **options: Unpack[QuerierGetOptions]) -> H: ...
+    @overload
+    def get(self, handler: IntoCallback[Reply], **options: Unpack[QuerierGetOptions]) -> None: ...
 
     def get(
         self,
@@ -362,8 +610,36 @@ class Querier(MatchingEntity):
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         timestamp: Timestamp | None = None,
-    ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
-        """Ask once; `timestamp` as in `Session.get`."""
+    ) -> Any:
+        """Send a query.
+
+        Args:
+            handler: Where the replies are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                function that is called with each of them, or a pair of a function and an object; by default a
+                `FifoChannel` of 256.
+            parameters: Parameters for the queryables, such as "limit=10" or a dictionary; none by default.
+            payload: Value sent along with the query; none by default.
+            encoding: Encoding of that payload; `zenoh/bytes` by default.
+            attachment: Bytes or text sent along with the query; none by default.
+            source_info: Querier and sequence number of the query; none by default.
+            cancellation_token: Token that ends the query when it is cancelled; none by default.
+            timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+            timestamp: Time of the query, which queryables read as `query.timestamp`; none by default. Not in
+                eclipse-zenoh.
+
+        Returns:
+            The channel of replies, which is closed after the last; or the object that was given with a callback, or
+            None.
+
+        Raises:
+            UsageError: The querier was undeclared, or the parameters have more than 65,535 bytes.
+            SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
+            ValueError: The handler is none of these.
+
+        Example:
+            >>> replies = list(querier.get(parameters="limit=10"))
+        """
         self._check_open()
         extras = (parameters, payload, encoding, attachment, source_info, timestamp_instrumentation, timestamp)
         question = self._plain
@@ -383,13 +659,13 @@ class Querier(MatchingEntity):
 def start_query(
     runtime: SessionRuntime, question: QueryRequest, handler: object, token: CancellationToken | None
 ) -> Any:  # noqa: ANN401 - as above
-    """Ask a question: a channel of replies, or whatever was given with a callback."""
-    runtime.check()
+    """Send a query. Returns the channel of replies, or the object that was given with a callback."""
+    runtime.check_open()
     if token is None:
         attached = runtime.bind_handler(handler)
-        runtime.ask(question, attached.sink)
+        runtime.queries.start(question, attached.sink)
         return attached.handler
     cancelling = QueryCancellation(runtime, token, handler)
     attached = runtime.bind_handler(cancelling.handler)
-    cancelling.watch(runtime.ask(question, attached.sink))
+    cancelling.watch(runtime.queries.start(question, attached.sink))
     return attached.handler

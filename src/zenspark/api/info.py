@@ -1,12 +1,14 @@
-"""SessionInfo: who this session is connected to, now and as it changes."""
+"""SessionInfo: the neighbours of a session, its transports, links and counters, and listeners for their changes."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from abc import ABC, abstractmethod
+from typing import Any, TypeVar, overload
 
+from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel
 from zenspark.api.entities import Receiver
 from zenspark.engine.runtime import SessionRuntime
-from zenspark.handlers.handler import BoundHandler
+from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler
 from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.node.multicast import GroupMemberInfo
 from zenspark.net.node.node import Neighbour
@@ -26,13 +28,14 @@ from zenspark.types.network_info import (
 from zenspark.wire import values as wire
 
 H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 
 ALL_PRIORITIES = (0, 7)
-"""What a link carries where priorities are told apart: from the protocol's own to the lowest."""
+"""First and last priority that a link with QoS carries: from the control messages of the protocol to the lowest."""
 
 
 def transport_of(face: Face, neighbour: Neighbour) -> Transport:
-    """A session with another node, as users see it."""
+    """Describe the transport to a neighbour."""
     zid, whatami = ZenohId.from_wire(face.zid), WhatAmI.from_wire(face.whatami)
     if isinstance(neighbour, GroupMemberInfo):
         return Transport(zid, whatami, neighbour.is_qos, is_multicast=True)
@@ -45,7 +48,7 @@ def _is_qos(driver: ConnectionDriver) -> bool:
 
 
 def link_of(face: Face, neighbour: Neighbour) -> Link:
-    """The link below such a session."""
+    """Describe the link to a neighbour."""
     if isinstance(neighbour, GroupMemberInfo):
         zid, seat = ZenohId.from_wire(face.zid), neighbour
         return Link(zid, seat.src, seat.dst, seat.group, seat.mtu, is_streamed=False)
@@ -64,40 +67,51 @@ def link_of(face: Face, neighbour: Neighbour) -> Link:
 
 
 def _role(holder: DeclarationOwner) -> WhatAmI:
-    """Only routers are known without being neighbours."""
+    """Return the role of the node that declared something: nodes that are not neighbours are routers."""
     return WhatAmI.from_wire(holder.whatami) if isinstance(holder, Face) else WhatAmI.ROUTER
 
 
-class EventsListener(Receiver[H]):
-    """Receives an event when a session or link comes or goes."""
+class EventsListener(Receiver[H_co], ABC):
+    """Receives an event when a transport or link appears or disappears."""
 
     _NAME = "events listener"
 
     def __init__(self, runtime: SessionRuntime, attached: BoundHandler, history: bool) -> None:
-        number, inlet, event = runtime.next_id(), attached.sink, self._event
+        """Register the listener with its session.
 
-        def tell(kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
-            inlet.push(event(kind, face, neighbour))
+        Args:
+            runtime: State of the session.
+            attached: The handler it delivers to.
+            history: Whether events are delivered for what exists already.
+        """
+        number, sink, event = runtime.entities.next_id(), attached.sink, self._event
+
+        def notify(kind: SampleKind, face: Face, neighbour: Neighbour) -> None:
+            sink.push(event(kind, face, neighbour))
 
         def end() -> None:
             with runtime.lock:
-                runtime.on_transport.pop(number, None)
-            inlet.close()
+                runtime.transport_listeners.pop(number, None)
+            sink.close()
 
         super().__init__(runtime, number, end, attached)
         with runtime.lock:
             if history:
                 for face, neighbour in runtime.node.neighbourhood.items():
-                    tell(SampleKind.PUT, face, neighbour)
-            runtime.on_transport[number] = tell
+                    notify(SampleKind.PUT, face, neighbour)
+            runtime.transport_listeners[number] = notify
 
     @staticmethod
+    @abstractmethod
     def _event(kind: SampleKind, face: Face, neighbour: Neighbour) -> object:
-        raise NotImplementedError
+        """Make the event of a neighbour that appeared (PUT) or disappeared (DELETE)."""
 
 
-class TransportEventsListener(EventsListener[H]):
-    """Receives an event when a session with another node opens or closes."""
+class TransportEventsListener(EventsListener[H_co]):
+    """Receives a `TransportEvent` when the transport to a neighbour opens (PUT) or closes (DELETE).
+
+    `SessionInfo.declare_transport_events_listener` makes it.
+    """
 
     _NAME = "transport events listener"
 
@@ -106,8 +120,11 @@ class TransportEventsListener(EventsListener[H]):
         return TransportEvent(kind, transport_of(face, neighbour))
 
 
-class LinkEventsListener(EventsListener[H]):
-    """Receives an event when a link is added or removed."""
+class LinkEventsListener(EventsListener[H_co]):
+    """Receives a `LinkEvent` when a link is added (PUT) or removed (DELETE).
+
+    `SessionInfo.declare_link_events_listener` makes it.
+    """
 
     _NAME = "link events listener"
 
@@ -116,8 +133,11 @@ class LinkEventsListener(EventsListener[H]):
         return LinkEvent(kind, link_of(face, neighbour))
 
 
-class NeighbourEventsListener(EventsListener[H]):
-    """Receives an event when a neighbour comes or goes, with all that is known of it."""
+class NeighbourEventsListener(EventsListener[H_co]):
+    """Receives a `NeighbourEvent`, with transport and link, when a neighbour connects (PUT) or disconnects (DELETE).
+
+    `SessionInfo.declare_neighbour_events_listener` makes it. Not in eclipse-zenoh.
+    """
 
     _NAME = "neighbour events listener"
 
@@ -127,59 +147,81 @@ class NeighbourEventsListener(EventsListener[H]):
 
 
 class SessionInfo:
-    """What a session knows about its place in the network."""
+    """The neighbours of a session, its transports, links and counters. `Session.info` is one.
+
+    Example:
+        >>> session.info.zid(), session.info.routers_zid(), session.info.peers_zid()
+    """
 
     def __init__(self, runtime: SessionRuntime) -> None:
+        """Wrap the runtime of a session.
+
+        Args:
+            runtime: State of the session.
+        """
         self._runtime = runtime
 
     def zid(self) -> ZenohId:
-        """The id of this node."""
+        """Return the id of this node."""
         return ZenohId.from_wire(self._runtime.node.identity.zid)
 
     def locators(self) -> list[str]:
-        """Where others reach this node; not in eclipse-zenoh."""
+        """Return the addresses at which other nodes reach this node, such as "tcp/192.0.2.1:7447"; not in eclipse-zenoh."""
         return self._runtime.node.places
 
     def _zids(self, role: wire.WhatAmI) -> list[ZenohId]:
         return [ZenohId.from_wire(face.zid) for face in self._runtime.node.neighbourhood if face.whatami is role]
 
     def routers_zid(self) -> list[ZenohId]:
-        """The routers this node is connected to."""
+        """Return the ids of the routers this node is connected to."""
         return self._zids(wire.WhatAmI.ROUTER)
 
     def peers_zid(self) -> list[ZenohId]:
-        """The peers this node is connected to."""
+        """Return the ids of the peers this node is connected to."""
         return self._zids(wire.WhatAmI.PEER)
 
     def transports(self) -> list[Transport]:
-        """The sessions with other nodes."""
+        """Return the open transports, one for each neighbour."""
         return [transport_of(face, neighbour) for face, neighbour in self._runtime.node.neighbourhood.items()]
 
     def links(self) -> list[Link]:
-        """The links below them."""
+        """Return the open links."""
         return [link_of(face, neighbour) for face, neighbour in self._runtime.node.neighbourhood.items()]
 
     def link_counters(self) -> list[LinkCounters]:
-        """What came from each neighbour, was lost on the way in and dropped on the way out; not in eclipse-zenoh.
+        """Return the messages received from each neighbour, lost on the way in and dropped on the way out.
 
-        Those that left are listed as long as there are not more than 1,000; those that came or left last are last.
+        Not in eclipse-zenoh. Neighbours that disconnected are listed as long as there are not more than 1,000, ordered
+        by the time they connected or disconnected.
 
+        Returns:
+            The counters of each neighbour, since its first connection.
+
+        Example:
             >>> for counters in session.info.link_counters():
             ...     print(counters.zid, counters.received, counters.lost, counters.dropped)
         """
         return [LinkCounters.from_totals(totals) for totals in self._runtime.node.counters.totals]
 
     def refusals(self) -> dict[str, int]:
-        """How often each limit was the reason to refuse something (docs/security.md); not in eclipse-zenoh.
+        """Return how often each limit was the reason to refuse a request of a neighbour (docs/security.md); not in eclipse-zenoh.
 
-        >>> session.info.refusals()
-        {'key_bytes': 3}
+        Returns:
+            The counts, by the name of the limit.
+
+        Example:
+            >>> session.info.refusals()
+            {'key_bytes': 3}
         """
         with self._runtime.lock:
             return {limit.value: count for limit, count in self._runtime.node.router.refusals.counts.items()}
 
     def declarations(self) -> list[Declaration]:
-        """What other nodes declared, as far as it came here; not in eclipse-zenoh."""
+        """Return the subscribers, queryables and tokens of other nodes, as far as they were announced here; not in eclipse-zenoh.
+
+        Returns:
+            Kind, key expression and node of each.
+        """
         tables = self._runtime.node.router.tables
         with self._runtime.lock:
             return [
@@ -190,23 +232,134 @@ class SessionInfo:
                 if holder.zid != self._runtime.node.identity.zid
             ]
 
+    @overload
+    def declare_neighbour_events_listener(
+        self, handler: IntoChannel[NeighbourEvent] | None = None, *, history: bool | None = None
+    ) -> NeighbourEventsListener[Handler[NeighbourEvent]]: ...
+    @overload
+    def declare_neighbour_events_listener(
+        self, handler: IntoCallbackAndHandler[NeighbourEvent, H], *, history: bool | None = None
+    ) -> NeighbourEventsListener[H]: ...
+    @overload
+    def declare_neighbour_events_listener(
+        self, handler: IntoCallback[NeighbourEvent], *, history: bool | None = None
+    ) -> NeighbourEventsListener[None]: ...
+    @overload
+    def declare_neighbour_events_listener(
+        self, handler: BindableHandler, *, history: bool | None = None
+    ) -> NeighbourEventsListener[Any]: ...
+
     def declare_neighbour_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> NeighbourEventsListener[Any]:
-        """Be told when neighbours come and go; with `history` also of those that are there. Not in eclipse-zenoh."""
-        self._runtime.check()
+        """Listen for neighbours that connect and disconnect. Not in eclipse-zenoh.
+
+        Args:
+            handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                function that is called with each of them, or a pair of a function and an object; by default a
+                `FifoChannel` of 256.
+            history: Whether events are delivered for neighbours that are connected too; False by default.
+
+        Returns:
+            The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as the
+            session, unless it is undeclared.
+
+        Raises:
+            SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
+            ValueError: The handler is none of these.
+
+        Example:
+            >>> with session.info.declare_neighbour_events_listener(history=True) as listener:
+            ...     event = listener.recv(timeout=1)
+        """
+        self._runtime.check_open()
         return NeighbourEventsListener(self._runtime, self._runtime.bind_handler(handler), to_bool(history))
+
+    @overload
+    def declare_transport_events_listener(
+        self, handler: IntoChannel[TransportEvent] | None = None, *, history: bool | None = None
+    ) -> TransportEventsListener[Handler[TransportEvent]]: ...
+    @overload
+    def declare_transport_events_listener(
+        self, handler: IntoCallbackAndHandler[TransportEvent, H], *, history: bool | None = None
+    ) -> TransportEventsListener[H]: ...
+    @overload
+    def declare_transport_events_listener(
+        self, handler: IntoCallback[TransportEvent], *, history: bool | None = None
+    ) -> TransportEventsListener[None]: ...
+    @overload
+    def declare_transport_events_listener(
+        self, handler: BindableHandler, *, history: bool | None = None
+    ) -> TransportEventsListener[Any]: ...
 
     def declare_transport_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> TransportEventsListener[Any]:
-        """Be told when sessions open and close; with `history` also of those that are open."""
-        self._runtime.check()
+        """Listen for transports that open and close.
+
+        Args:
+            handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                function that is called with each of them, or a pair of a function and an object; by default a
+                `FifoChannel` of 256.
+            history: Whether events are delivered for transports that are open too; False by default.
+
+        Returns:
+            The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as the
+            session, unless it is undeclared.
+
+        Raises:
+            SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
+            ValueError: The handler is none of these.
+
+        Example:
+            >>> with session.info.declare_transport_events_listener(history=True) as listener:
+            ...     event = listener.recv(timeout=1)
+        """
+        self._runtime.check_open()
         return TransportEventsListener(self._runtime, self._runtime.bind_handler(handler), to_bool(history))
+
+    @overload
+    def declare_link_events_listener(
+        self, handler: IntoChannel[LinkEvent] | None = None, *, history: bool | None = None
+    ) -> LinkEventsListener[Handler[LinkEvent]]: ...
+    @overload
+    def declare_link_events_listener(
+        self, handler: IntoCallbackAndHandler[LinkEvent, H], *, history: bool | None = None
+    ) -> LinkEventsListener[H]: ...
+    @overload
+    def declare_link_events_listener(
+        self, handler: IntoCallback[LinkEvent], *, history: bool | None = None
+    ) -> LinkEventsListener[None]: ...
+    @overload
+    def declare_link_events_listener(
+        self, handler: BindableHandler, *, history: bool | None = None
+    ) -> LinkEventsListener[Any]: ...
 
     def declare_link_events_listener(
         self, handler: object = None, *, history: bool | None = None
     ) -> LinkEventsListener[Any]:
-        """Be told when links are added and removed; with `history` also of those that are there."""
-        self._runtime.check()
+        """Listen for links that are added and removed.
+
+        Args:
+            handler: Where the events are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                function that is called with each of them, or a pair of a function and an object; by default a
+                `FifoChannel` of 256.
+            history: Whether events are delivered for links that are there too; False by default.
+
+        Returns:
+            The listener. With a channel it ends when it is garbage-collected; with a callback it lives as long as the
+            session, unless it is undeclared.
+
+        Raises:
+            SessionClosed: The session was closed.
+            TypeError: An argument has a wrong type.
+            ValueError: The handler is none of these.
+
+        Example:
+            >>> with session.info.declare_link_events_listener(history=True) as listener:
+            ...     event = listener.recv(timeout=1)
+        """
+        self._runtime.check_open()
         return LinkEventsListener(self._runtime, self._runtime.bind_handler(handler), to_bool(history))

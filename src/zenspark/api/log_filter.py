@@ -42,20 +42,35 @@ _changed: set[str] = set()
 
 
 def try_init_log_from_env() -> None:
-    """Log what `RUST_LOG` names; nothing changes if it is not set."""
+    """Log what the environment variable `RUST_LOG` names; nothing changes if it is not set.
+
+    Example:
+        >>> os.environ["RUST_LOG"] = "info,zenoh::net=debug"
+        >>> zenspark.try_init_log_from_env()
+    """
     text = os.environ.get("RUST_LOG")
     if text:
         _log(dict(_directives(text)))
 
 
 def init_log_from_env_or(level: str) -> None:
-    """Log what `RUST_LOG` names, or else what this text names in the same way."""
+    """Log what the environment variable `RUST_LOG` names, or, if it is not set, what `level` names.
+
+    Args:
+        level: A filter as in `RUST_LOG`: levels and targets, such as "info" or "warn,zenoh::net=debug".
+
+    Raises:
+        TypeError: It is not a string.
+
+    Example:
+        >>> zenspark.init_log_from_env_or("error")
+    """
     require_type(str, level)
     _log(dict(_directives(os.environ.get("RUST_LOG") or "")) or dict(_directives(level)))
 
 
 def _directives(text: str) -> Iterator[tuple[str | None, int]]:
-    """The targets of a filter and their levels; None is the target of a level without one."""
+    """Yield the targets of a filter and their levels; None is the target of a level without one."""
     for directive in filter(None, (part.strip() for part in text.split(","))):
         target, has_level, name = (part.strip() for part in directive.rpartition("="))
         level = _level(name)
@@ -76,7 +91,7 @@ def _level(name: str) -> int | None:
 
 
 def _logger_name(target: str) -> str | None:
-    """Which of our loggers a target stands for; None if none."""
+    """Return the logger of zenspark that a target of eclipse-zenoh stands for; None if there is none."""
     if target.startswith(_LINKS):
         return f"{ROOT}.net"
     first, *rest = target.replace("::", ".").split(".")
@@ -84,7 +99,7 @@ def _logger_name(target: str) -> str | None:
 
 
 def _log(levels: dict[str | None, int]) -> None:
-    """Set the levels of our loggers, and see to it that their lines are shown."""
+    """Set the levels of the loggers of zenspark, and add a handler that shows their lines."""
     named = {ROOT: levels.get(None, OFF), HANDLERS: logging.ERROR}
     named |= {name: level for target, level in levels.items() if target and (name := _logger_name(target))}
     for name in _changed - set(named):
@@ -98,7 +113,7 @@ def _log(levels: dict[str | None, int]) -> None:
 
 
 class _Fallback(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for type checkers
-    """Writes to standard error what no handler of the program itself will write."""
+    """Writes to standard error the lines that no handler of the program writes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""open(): from a configuration to a session in the network."""
+"""open(): start a node from a configuration, and return its session once the network is reached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from zenspark.config.settings import Settings
 from zenspark.config.user_dictionary import read_users
 from zenspark.engine.connectivity import Connectivity, parse_roles
 from zenspark.engine.qos_overrides import QosOverrides
-from zenspark.engine.runtime import SessionRuntime, TimestampCallback
+from zenspark.engine.runtime import SessionRuntime
+from zenspark.engine.timestamping import TimestampCallback
 from zenspark.net.io.writer import WriterSettings
 from zenspark.net.node.node import Node, NodeLimits, make_identity
 from zenspark.router.linkstate.gossip import GossipProtocol
@@ -37,7 +38,7 @@ RESOLUTIONS = {"8bit": 0x08, "16bit": 0x09, "32bit": 0x0A}
 
 
 class SessionLifecycle:
-    """What runs for one session: it ends once, whoever asks for that, and with the process at the latest."""
+    """Ends one session exactly once, from any thread, and at exit of the process at the latest."""
 
     _all: ClassVar[set[SessionLifecycle]] = set()
 
@@ -50,7 +51,7 @@ class SessionLifecycle:
         self._all.add(self)
 
     def end(self) -> None:
-        """Write what was said, tell the neighbours, stop. Whoever comes second waits for that, except the loop."""
+        """Write what was published, send CLOSE, stop. A second caller waits for that, except the loop."""
         in_loop = self._runtime.node.loop.is_loop_internal
         if not self._lock.acquire(blocking=not in_loop):
             return
@@ -64,28 +65,28 @@ class SessionLifecycle:
     def _end(self, in_loop: bool) -> None:
         node = self._runtime.node
         logger.info("close session zid=%s", node.identity.zid)
-        self._reach.end()
+        self._reach.stop_connecting()
         try:
-            self._runtime.end()
+            self._runtime.close()
             if not in_loop:  # the loop itself cannot wait: it has to do the writing
                 for pump in node.pumps:
                     pump.drain()
         finally:
             node.close()
-            self._reach.release()
+            self._reach.close()
             self._all.discard(self)
 
     @classmethod
     def end_all(cls) -> None:
-        """Before the process ends: afterwards threads stand still, and what they had to say is lost."""
+        """Close all sessions at exit: afterwards daemon threads stand still, and what they had to write is lost."""
         for running in list(cls._all):
             running.end()
 
     @classmethod
     def forget_all(cls) -> None:
-        """In a forked child: nothing runs there, and the parent goes on."""
+        """Forget all sessions in a forked child: their threads do not run there, and the parent keeps them."""
         for running in cls._all:
-            running._runtime.is_over = running._has_ended = True
+            running._runtime.face.is_closed = running._has_ended = True
             running._lock = threading.RLock()
         cls._all.clear()
 
@@ -96,7 +97,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class SessionOpener:
-    """A session on its way: `finish` waits for the network, `abort` in another thread ends that."""
+    """Opens a session: `finish` waits for the network, `abort` in another thread ends that."""
 
     def __init__(self, config: Config | None, timestamp_callback: TimestampCallback | None) -> None:
         self._settings = (Config() if config is None else require_type(Config, config)).settings()
@@ -123,12 +124,31 @@ class SessionOpener:
         return session
 
     def abort(self) -> None:
-        """End what there is so far."""
+        """Stop what was started so far."""
         self._running.end()
 
 
 def open(config: Config | None = None, *, timestamp_callback: TimestampCallback | None = None) -> Session:
-    """Open a session: listen and connect as configured, and return when the network is reached."""
+    """Open a session: listen and connect as configured, and return when the network is reached.
+
+    Args:
+        config: The configuration, with the keys of zenohd's; by default a peer that finds others by multicast.
+        timestamp_callback: Makes the bytes that this node records where a sample is instrumented (see
+            `TimestampInstrumentation`); by default its clock.
+
+    Returns:
+        The session. It closes at the end of its `with` block, or when the last reference to it is gone.
+
+    Raises:
+        UsageError: The configuration is not valid.
+        LinkError: A listener could not be bound, or no endpoint was reached that the configuration requires.
+        TypeError: `config` is not a `Config`.
+
+    Example:
+        >>> config = zenspark.Config.from_json5('{connect: {endpoints: ["tcp/localhost:7447"]}}')
+        >>> with zenspark.open(config) as session:
+        ...     session.put("demo/temperature", "21.5")
+    """
     return SessionOpener(config, timestamp_callback).finish()
 
 
@@ -167,13 +187,13 @@ def _policy(settings: Settings, zid: wire.ZenohId) -> RouterPolicy:
     return RouterPolicy(
         query_timeout=settings.queries_default_timeout / 1000,
         max_query_timeout=settings.queries_max_timeout / 1000,
-        answer_timeout=settings.routing.interests.timeout / 1000,
-        takes_declared_complete=settings.routing.router.all_complete == "declared",
+        interest_timeout=settings.routing.interests.timeout / 1000,
+        trusts_complete_flag=settings.routing.router.all_complete == "declared",
         is_broker=settings.routing.peers != "mesh",
         relays=_relays(settings),
         weights={wire.ZenohId.parse(each.dst_zid): each.weight for each in weights},
         first_sn=int(time.time()),
-        stamping=stamping if timestamping.enabled else None,
+        timestamping=stamping if timestamping.enabled else None,
         routers=settings.routing.router.accept,
         limits=settings.limits.for_router(),
     )
@@ -197,7 +217,7 @@ def _offer(settings: Settings) -> Capabilities:
         qos=transport.unicast.qos.enabled,
         low_latency=transport.unicast.lowlatency,
         compression=transport.unicast.compression.enabled,
-        finals_apart=transport.link.tx.separate_finals,
+        separate_final_frames=transport.link.tx.separate_finals,
         credentials=credentials,
         users=None if login.dictionary_file is None else read_users(login.dictionary_file),
         relays=_relays(settings),

@@ -1,36 +1,55 @@
-"""scout(): look for nodes without opening a session."""
+"""scout(): discover nodes by multicast, without a session."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
+from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel
 from zenspark.api.entities import NoChannelError
 from zenspark.config.config import Config
-from zenspark.handlers.handler import BoundHandler, Handler, bind_handler
+from zenspark.handlers.handler import BindableHandler, BoundHandler, Handler, bind_handler
 from zenspark.net.loop.executor import ThreadPerCallback
 from zenspark.net.node.scouting import Scouter, ScoutingSettings
 from zenspark.types.enums import WhatAmIMatcher
 from zenspark.types.network_info import Hello
 
 H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 
 SCOUT_WAIT_SECONDS = 3600.0
-"""Seconds one wait for answers lasts; stopping ends it at once."""
+"""Seconds of one wait for replies; `stop` ends it at once."""
 
 
-class Scout(Generic[H]):
-    """A search that goes on until it is stopped; every node found is delivered once."""
+class Scout(Generic[H_co]):
+    """A search for nodes that runs until it is stopped; each node is delivered once. `scout` starts it.
+
+    As a context manager it stops at the end of the `with` block; with a channel, also when it is garbage-collected.
+
+    Example:
+        >>> with zenspark.scout(what="router|peer") as scout:
+        ...     hello = scout.recv(timeout=3)
+    """
 
     def __init__(self, scouter: Scouter, attached: BoundHandler) -> None:
+        """Start the search in a thread.
+
+        Args:
+            scouter: Socket that sends SCOUT and receives HELLO.
+            attached: The handler that nodes are delivered to.
+        """
         self._scouter = scouter
         self._attached = attached
         self._stopped = threading.Event()
-        search = (scouter, attached, self._stopped)  # not self: nobody holding it any more must end it
+        search = (
+            scouter,
+            attached,
+            self._stopped,
+        )  # not self: it must be possible to collect it, which ends the search
         threading.Thread(target=_search, args=search, name="zenspark-scout", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop looking; a second time does nothing."""
+        """Stop the search, and close its channel. Stopping it again does nothing."""
         if not self._stopped.is_set():
             self._stopped.set()
             self._scouter.close()
@@ -46,8 +65,8 @@ class Scout(Generic[H]):
             self.stop()
 
     @property
-    def handler(self) -> H:
-        """Where the nodes found come: a channel, or whatever was given together with a callback."""
+    def handler(self) -> H_co:
+        """The channel that nodes are delivered to, the object that was given with a callback, or None."""
         return self._attached.handler  # type: ignore[return-value]
 
     def _channel(self) -> Handler[Hello]:
@@ -55,15 +74,36 @@ class Scout(Generic[H]):
             raise NoChannelError("scout")
         return self._attached.handler
 
-    def recv(self, timeout: float | None = None) -> Hello:
-        """The next node, waited for; `timeout` in seconds."""
+    def recv(self: Scout[Handler[Hello]], timeout: float | None = None) -> Hello:
+        """Return the next node, and wait for it if there is none yet.
+
+        Args:
+            timeout: Seconds to wait; without end by default.
+
+        Returns:
+            The HELLO of the node.
+
+        Raises:
+            ReceiveTimeout: No node replied in time.
+            ChannelClosed: The search was stopped.
+            UsageError: It delivers to a callback.
+        """
         return self._channel().recv(timeout)
 
-    def try_recv(self) -> Hello | None:
-        """The next node if there is one."""
+    def try_recv(self: Scout[Handler[Hello]]) -> Hello | None:
+        """Return the next node without waiting.
+
+        Returns:
+            The HELLO of the node, or None if there is none yet.
+
+        Raises:
+            ChannelClosed: The search was stopped.
+            UsageError: It delivers to a callback.
+        """
         return self._channel().try_recv()
 
-    def __iter__(self) -> Handler[Hello]:
+    def __iter__(self: Scout[Handler[Hello]]) -> Handler[Hello]:
+        """Iterate over the nodes until the search is stopped."""
         return self._channel()
 
 
@@ -73,8 +113,45 @@ def _search(scouter: Scouter, attached: BoundHandler, stopped: threading.Event) 
     attached.sink.close()
 
 
+@overload
+def scout(
+    handler: IntoChannel[Hello] | None = None, what: WhatAmIMatcher | str | None = None, config: Config | None = None
+) -> Scout[Handler[Hello]]: ...
+@overload
+def scout(
+    handler: IntoCallbackAndHandler[Hello, H], what: WhatAmIMatcher | str | None = None, config: Config | None = None
+) -> Scout[H]: ...
+@overload
+def scout(
+    handler: IntoCallback[Hello], what: WhatAmIMatcher | str | None = None, config: Config | None = None
+) -> Scout[None]: ...
+@overload
+def scout(
+    handler: BindableHandler, what: WhatAmIMatcher | str | None = None, config: Config | None = None
+) -> Scout[Any]: ...
+
+
 def scout(handler: object = None, what: WhatAmIMatcher | str | None = None, config: Config | None = None) -> Scout[Any]:
-    """Look for nodes of the roles asked for, or of any."""
+    """Search for nodes by multicast, without opening a session.
+
+    Args:
+        handler: Where the nodes are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a function
+            that is called with each of them, or a pair of a function and an object; by default a `FifoChannel` of 256.
+        what: Roles of the nodes, such as "router|peer" or `WhatAmIMatcher.empty().router()`; all roles by default.
+        config: Configuration with the multicast address, interface and TTL; that of zenohd by default.
+
+    Returns:
+        The search, which runs until it is stopped or, with a channel, garbage-collected.
+
+    Raises:
+        ValueError: The handler is none of these, or `what` names no role.
+        LinkError: No interface has multicast.
+
+    Example:
+        >>> with zenspark.scout(what="router") as scout:
+        ...     for hello in scout:
+        ...         print(hello.zid, hello.locators)
+    """
     multicast = (config or Config()).settings().scouting.multicast
     roles = WhatAmIMatcher.of(what or "router|peer|client").to_wire()
     settings = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)

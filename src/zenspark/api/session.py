@@ -1,4 +1,4 @@
-"""Session: a node's place in the network, and everything one can do from there. Runs in the caller's thread.
+"""Session: publish, subscribe, query and declare queryables in a Zenoh network. Runs in the caller's thread.
 
 It makes entities, hands them their settings and keeps track of them; what they do is in their own modules.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import msgspec
 
-from zenspark.api.cancellation import CancellationToken, QueryCancellation
+from zenspark.api._arguments import make_publish_settings, make_query_request
+from zenspark.api._signatures import GetOptions, IntoCallback, IntoCallbackAndHandler, IntoChannel, IntoKeyExpr
+from zenspark.api.cancellation import CancellationToken
 from zenspark.api.entities import (
     Entity,
-    LivelinessSubscriber,
-    LivelinessToken,
     Publisher,
     Querier,
     Queryable,
@@ -24,15 +24,16 @@ from zenspark.api.entities import (
     start_query,
 )
 from zenspark.api.info import SessionInfo
-from zenspark.engine.direct_queries import QueryRequest
+from zenspark.api.liveliness import Liveliness
 from zenspark.engine.matching import MatchingTracker
-from zenspark.engine.publisher import CachedPublisher, PublishSettings
+from zenspark.engine.publisher import CachedPublisher
 from zenspark.engine.qos_overrides import QosOverrides
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import UsageError
+from zenspark.handlers.handler import BindableHandler, Handler
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
-from zenspark.types.arguments import require_type, require_type_or_default, to_bool, to_count, to_timeout
+from zenspark.types.arguments import require_type_or_default, to_bool, to_timeout
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import (
     CongestionControl,
@@ -45,43 +46,53 @@ from zenspark.types.enums import (
     ReplyKeyExpr,
 )
 from zenspark.types.ids import EntityGlobalId, SourceInfo, ZenohId
-from zenspark.types.query import ANY_KEY_PARAMETER
-from zenspark.types.selector import Parameters, Selector
+from zenspark.types.query import Query
+from zenspark.types.sample import Reply, Sample
+from zenspark.types.selector import Selector
 from zenspark.types.timestamp_stack import TimestampInstrumentation
 from zenspark.types.timestamps import Timestamp
 from zenspark.types.wire_value import rust_repr
-from zenspark.types.zbytes import IntoZBytes, ZBytes
-from zenspark.wire import messages
-from zenspark.wire import values as wire
+from zenspark.types.zbytes import IntoZBytes
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from zenspark.engine.batch_publisher import BatchOrTable
+    from zenspark.handlers.arrow import ArrowBatches
 
-IntoKeyExpr = KeyExpr | str
-
+H = TypeVar("H")
 
 MAX_CACHED_PUBLISHERS = 10_000
-"""How many keys `put` remembers how to publish on: more would let ever new keys fill the memory."""
-
-
-MAX_PARAMETERS_BYTES = 0xFFFF
-"""Bytes the parameters of a query may have: their length has 16 bits. Longer ones of others are read all the same."""
+"""How many keys `put` keeps a cached publisher for: without a limit, ever new keys would fill the memory."""
 
 
 class Session:
-    """An open session. Closes when it leaves its `with` block, or when nobody holds it any more.
+    """An open session: a node in the network, and everything that can be done from there.
 
-    `end` closes what is behind it; it can be called again, from any thread, and must not refer to the session.
+    `zenspark.open()` makes it. It closes at the end of its `with` block, or when the last reference to it is gone; its
+    methods may be called from any thread.
+
+    Example:
+        >>> with zenspark.open() as session:
+        ...     session.put("demo/temperature", "21.5")
     """
 
     def __init__(
         self, runtime: SessionRuntime, query_timeout: float, end: Callable[[], None], overrides: QosOverrides
     ) -> None:
+        """Wrap a started runtime.
+
+        Args:
+            runtime: State of the session: its entities, pending queries and interests.
+            query_timeout: Seconds after which a query ends unless it has a timeout of its own.
+            end: Closes the session. It may be called again, from any thread, and must not refer to the session.
+            overrides: QoS that the configuration prescribes for keys.
+        """
         self._runtime = runtime
         self._query_timeout = query_timeout
         self._end = end
         self._overrides = overrides
-        self._entity_id = runtime.next_id()
+        self._entity_id = runtime.entities.next_id()
         self._publications: dict[tuple[object, ...], CachedPublisher] = {}
         self._info = SessionInfo(runtime)
         self._declared: set[str] = set()
@@ -97,7 +108,7 @@ class Session:
 
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait
-        if not self._runtime.is_over:
+        if not self._runtime.is_closed:
             end = self._end
             self._runtime.call_soon(lambda: threading.Thread(target=end, name="zenspark-close", daemon=True).start())
 
@@ -105,50 +116,93 @@ class Session:
         return rust_repr(self, zid=self.zid(), closed=self.is_closed())
 
     def close(self) -> None:
-        """End the session with all its entities, when what it published is written; a second time does nothing."""
+        """Close the session with all its entities, once what it published is written. Closing it again does nothing.
+
+        Example:
+            >>> session = zenspark.open()
+            >>> session.close()
+            >>> session.is_closed()
+            True
+        """
         self._end()
 
     def is_closed(self) -> bool:
-        return self._runtime.is_over
+        """Return whether the session was closed."""
+        return self._runtime.is_closed
 
     @property
     def info(self) -> SessionInfo:
-        """Who this session is connected to."""
+        """The nodes this session is connected to, its links and their counters."""
         return self._info
 
     @property
     def id(self) -> EntityGlobalId:
-        return EntityGlobalId.from_wire(self._runtime.entity(self._entity_id))
+        """The id of this session as an entity, unique in the network."""
+        return EntityGlobalId.from_wire(self._runtime.entities.global_id(self._entity_id))
 
     def zid(self) -> ZenohId:
-        """The id of this node."""
+        """Return the id of this node.
+
+        Returns:
+            The id that other nodes know this node by: that of the configuration, or a random one.
+        """
         return ZenohId.from_wire(self._runtime.node.identity.zid)
 
     def new_timestamp(self) -> Timestamp:
-        """The time now, by this node's clock: never the same twice."""
-        return Timestamp.from_wire(self._runtime.stamp())
+        """Make a timestamp of the hybrid logical clock of this node.
+
+        Returns:
+            The time now with the id of this node. No two of them are equal, and each is later than those before.
+        """
+        return Timestamp.from_wire(self._runtime.timestamps.now())
 
     def undeclare(self, obj: KeyExpr | Entity) -> None:
-        """End an entity; a declared key expression needs no end."""
+        """Undeclare an entity of this session; a declared key expression is forgotten.
+
+        Args:
+            obj: A publisher, subscriber, queryable, querier, token or listener, or what `declare_keyexpr` returned.
+
+        Raises:
+            UsageError: It was undeclared before, or the key expression was not declared in this session.
+            SessionClosed: The session was closed.
+            TypeError: It is neither an entity nor a key expression.
+        """
         match obj:
             case Entity():
                 obj.undeclare()
             case KeyExpr():
-                self._runtime.check()
+                self._runtime.check_open()
                 if str(obj) not in self._declared:
                     raise UsageError(f"{obj} was not declared in this session: it cannot be undeclared")
             case _:
                 raise TypeError(f"expected a KeyExpr or something declared, found {type(obj).__name__!r}")
 
     def declare_keyexpr(self, key_expr: IntoKeyExpr) -> KeyExpr:
-        """A key expression to be used often; numbers for it are given out by themselves."""
-        self._runtime.check()
-        key = self._runtime.key(key_expr)
+        """Declare a key expression that will be used often.
+
+        Ids for key expressions are declared to neighbours automatically, so this is never necessary.
+
+        Args:
+            key_expr: The key expression.
+
+        Returns:
+            The key expression, validated.
+
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+        """
+        self._runtime.check_open()
+        key = self._runtime.validate_key(key_expr)
         self._declared.add(str(key))
         return key
 
     def liveliness(self) -> Liveliness:
-        """Tokens: who is alive."""
+        """Return the liveliness tokens of this session: declare, query and watch them.
+
+        Example:
+            >>> token = session.liveliness().declare_token("group/member-1")
+        """
         return Liveliness(self._runtime, self._query_timeout)
 
     # -- publish
@@ -168,7 +222,32 @@ class Session:
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Write a value under a key."""
+        """Publish a value on a key.
+
+        Args:
+            key_expr: Key to publish on. With wildcards, the value is published on all keys that match.
+            payload: The value: bytes, a string (sent as UTF-8), or `ZBytes`.
+            encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
+                default.
+            congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the
+                message, BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+            priority: Priority of the message on links with QoS; DATA by default.
+            express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
+            attachment: Bytes or text sent along with the value; none by default.
+            timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
+            timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+            allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
+                default.
+            source_info: Publisher and sequence number of the sample; none by default.
+
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> session.put("demo/temperature", "21.5", encoding="text/plain")
+        """
         settings = (key_expr, encoding, congestion_control, priority, express, allowed_destination)
         publication = self._publications.get(settings) or self._publication(settings)
         publication.put(payload, None, attachment, timestamp, timestamp_instrumentation, source_info)
@@ -186,8 +265,30 @@ class Session:
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Remove a key."""
-        self._runtime.check()
+        """Publish that a key was deleted: subscribers receive a sample of kind DELETE.
+
+        Args:
+            key_expr: Key to delete. With wildcards, all keys that match are deleted.
+            congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the
+                message, BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+            priority: Priority of the message on links with QoS; DATA by default.
+            express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
+            attachment: Bytes or text sent along with the value; none by default.
+            timestamp: Time of the sample; by default none, or the time now where `timestamping/enabled` is set.
+            timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+            allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
+                default.
+            source_info: Publisher and sequence number of the sample; none by default.
+
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> session.delete("demo/temperature")
+        """
+        self._runtime.check_open()
         settings = (key_expr, None, congestion_control, priority, express, allowed_destination)
         publication = self._publications.get(settings) or self._publication(settings)
         publication.delete(attachment, timestamp, timestamp_instrumentation, source_info)
@@ -202,29 +303,52 @@ class Session:
         express: bool | None = None,
         allowed_destination: Locality | None = None,
     ) -> int:
-        """Write a value for each row of a record batch or table: its `key`, and any other columns of the schema.
+        """Publish a value for each row of a record batch or table; not in eclipse-zenoh.
 
-        Where a row says nothing, the arguments count, with the defaults of `put`: a full link drops rows, unless
-        `congestion_control` or a column says BLOCK. Returns how many rows were dropped, counted for each neighbour.
+        The column `key` is required, the other columns of the sample schema may be there: their values take precedence
+        over the arguments, which apply to rows and columns without one.
+
+        Args:
+            batch: A `pyarrow.RecordBatch` or `pyarrow.Table`.
+            encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
+                default.
+            congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the
+                message, BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+            priority: Priority of the message on links with QoS; DATA by default.
+            express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
+            allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
+                default.
+
+        Returns:
+            How many rows were dropped because of congestion, counted once for each neighbour that did not get it.
+
+        Raises:
+            SessionClosed: The session was closed.
+            UsageError: A column is missing, unknown or of another type, or a row is not valid; then no row is sent.
+
+        Example:
+            >>> batch = pa.record_batch({"key": ["demo/a", "demo/b"], "payload": [b"1", b"2"]})
+            >>> session.put_batch(batch)
+            0
         """
         from zenspark.engine.batch_publisher import (
             BatchPublisher,  # here, as it loads pyarrow, which other programs do without
         )
 
-        self._runtime.check()
-        publishing = _publishing(encoding, congestion_control, priority, express, None, allowed_destination)
-        return BatchPublisher(self._runtime, publishing, treat=self._overrides.of if self._overrides else None).put(
-            batch
-        )
+        self._runtime.check_open()
+        publishing = make_publish_settings(encoding, congestion_control, priority, express, None, allowed_destination)
+        return BatchPublisher(
+            self._runtime, publishing, override=self._overrides.apply if self._overrides else None
+        ).put(batch)
 
     def _publication(self, settings: tuple[Any, ...]) -> CachedPublisher:
-        """Get ready to publish, and remember how."""
+        """Make a publisher for these arguments of `put`, and cache it."""
         key_expr, encoding, congestion, priority, express, destination = settings
-        publishing = _publishing(encoding, congestion, priority, express, None, destination)
+        publishing = make_publish_settings(encoding, congestion, priority, express, None, destination)
         if len(self._publications) >= MAX_CACHED_PUBLISHERS:
             self._publications.clear()
-        key = self._runtime.key(key_expr)
-        publication = CachedPublisher(self._runtime, key, self._overrides.of(key, publishing))
+        key = self._runtime.validate_key(key_expr)
+        publication = CachedPublisher(self._runtime, key, self._overrides.apply(key, publishing))
         self._publications[settings] = publication
         return publication
 
@@ -240,30 +364,147 @@ class Session:
         allowed_destination: Locality | None = None,
         timestamping: bool | None = None,
     ) -> Publisher:
-        """Get ready to publish on one key, again and again.
+        """Declare a publisher for one key; it sends faster than `put`, and knows whether there are subscribers.
 
-        `timestamping`, which eclipse-zenoh does not have, is whether what this publisher publishes without a timestamp
-        gets one of this session; by default as `timestamping/enabled` of the configuration says, which is so in
-        routers.
+        Args:
+            key_expr: Key to publish on.
+            encoding: Encoding of the payload, such as `Encoding.TEXT_PLAIN` or "application/json"; `zenoh/bytes` by
+                default.
+            congestion_control: What happens when a link is full: DROP (the default) waits 1 ms and then drops the
+                message, BLOCK waits for space. Both waits are set by `transport/link/tx/queue/congestion_control`.
+            priority: Priority of the message on links with QoS; DATA by default.
+            express: Whether the message is sent at once, without waiting for others to fill a batch; False by default.
+            reliability: Whether samples are sent on a reliable or a best-effort channel; RELIABLE by default.
+            allowed_destination: Whether subscribers of this session, of other sessions, or both receive it; ANY by
+                default.
+            timestamping: Whether samples without a timestamp get one of this session; by default as
+                `timestamping/enabled` of the configuration has it, which is True in routers. Not in eclipse-zenoh.
+
+        Returns:
+            The publisher; it ends when it is undeclared, at the end of its `with` block, or when it is
+            garbage-collected.
+
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> with session.declare_publisher("demo/temperature", encoding="text/plain") as publisher:
+            ...     publisher.put("21.5")
         """
-        self._runtime.check()
-        self._runtime.await_links()
-        publishing = _publishing(encoding, congestion_control, priority, express, reliability, allowed_destination)
+        self._runtime.check_open()
+        self._runtime.wait_for_links()
+        publishing = make_publish_settings(
+            encoding, congestion_control, priority, express, reliability, allowed_destination
+        )
         if timestamping is not None:
             publishing = msgspec.structs.replace(publishing, stamps=to_bool(timestamping))
-        key = self._runtime.key(key_expr)
-        return Publisher(self._runtime, key, self._overrides.of(key, publishing))
+        key = self._runtime.validate_key(key_expr)
+        return Publisher(self._runtime, key, self._overrides.apply(key, publishing))
 
     # -- receive
+
+    @overload
+    def declare_subscriber(
+        self,
+        key_expr: IntoKeyExpr,
+        handler: IntoChannel[Sample] | None = None,
+        *,
+        allowed_origin: Locality | None = None,
+    ) -> Subscriber[Handler[Sample]]: ...
+    @overload
+    def declare_subscriber(
+        self, key_expr: IntoKeyExpr, handler: ArrowBatches, *, allowed_origin: Locality | None = None
+    ) -> Subscriber[Handler[pa.RecordBatch]]: ...
+    @overload
+    def declare_subscriber(
+        self,
+        key_expr: IntoKeyExpr,
+        handler: IntoCallbackAndHandler[Sample, H],
+        *,
+        allowed_origin: Locality | None = None,
+    ) -> Subscriber[H]: ...
+    @overload
+    def declare_subscriber(
+        self, key_expr: IntoKeyExpr, handler: IntoCallback[Sample], *, allowed_origin: Locality | None = None
+    ) -> Subscriber[None]: ...
+    @overload
+    def declare_subscriber(
+        self, key_expr: IntoKeyExpr, handler: BindableHandler, *, allowed_origin: Locality | None = None
+    ) -> Subscriber[Any]: ...
 
     def declare_subscriber(
         self, key_expr: IntoKeyExpr, handler: object = None, *, allowed_origin: Locality | None = None
     ) -> Subscriber[Any]:
-        """Receive what is published on the keys that match."""
-        self._runtime.check()
-        self._runtime.await_links()
-        key, origin = self._runtime.key(key_expr), require_type_or_default(Locality, allowed_origin, Locality.ANY)
+        """Subscribe to the samples that are published on matching keys.
+
+        Args:
+            key_expr: Key expression of the keys to receive, such as "demo/**".
+            handler: Where the samples are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                function that is called with each of them, a pair of a function and an object, or `ArrowBatches()`, a
+                channel of record batches; by default a `FifoChannel` of 256.
+            allowed_origin: Whether to receive from this session, from other sessions, or both; ANY by default.
+
+        Returns:
+            The subscriber. With a channel, receive from it with `recv`, `try_recv` or a `for` loop; it ends when it is
+            garbage-collected. With a callback it lives as long as the session, unless it is undeclared.
+
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
+            ValueError: The handler is none of these.
+
+        Example:
+            >>> with session.declare_subscriber("demo/**") as subscriber:
+            ...     for sample in subscriber:
+            ...         print(sample.key_expr, sample.payload.to_string())
+        """
+        self._runtime.check_open()
+        self._runtime.wait_for_links()
+        key, origin = (
+            self._runtime.validate_key(key_expr),
+            require_type_or_default(Locality, allowed_origin, Locality.ANY),
+        )
         return Subscriber(self._runtime, key, origin, self._runtime.bind_handler(handler))
+
+    @overload
+    def declare_queryable(
+        self,
+        key_expr: IntoKeyExpr,
+        handler: IntoChannel[Query] | None = None,
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> Queryable[Handler[Query]]: ...
+    @overload
+    def declare_queryable(
+        self,
+        key_expr: IntoKeyExpr,
+        handler: IntoCallbackAndHandler[Query, H],
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> Queryable[H]: ...
+    @overload
+    def declare_queryable(
+        self,
+        key_expr: IntoKeyExpr,
+        handler: IntoCallback[Query],
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> Queryable[None]: ...
+    @overload
+    def declare_queryable(
+        self,
+        key_expr: IntoKeyExpr,
+        handler: BindableHandler,
+        *,
+        complete: bool | None = None,
+        allowed_origin: Locality | None = None,
+    ) -> Queryable[Any]: ...
 
     def declare_queryable(
         self,
@@ -273,13 +514,54 @@ class Session:
         complete: bool | None = None,
         allowed_origin: Locality | None = None,
     ) -> Queryable[Any]:
-        """Answer queries on the keys that match."""
-        self._runtime.check()
-        self._runtime.await_links()
-        key, origin = self._runtime.key(key_expr), require_type_or_default(Locality, allowed_origin, Locality.ANY)
+        """Receive queries for matching keys, and reply to them.
+
+        Args:
+            key_expr: Key expression of the keys to reply for, such as "demo/**".
+            handler: Where the queries are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                function that is called with each of them, or a pair of a function and an object; by default a
+                `FifoChannel` of 256.
+            complete: Whether it has a value for every key it matches: queries with target BEST_MATCHING then reach only
+                the nearest such queryable; False by default.
+            allowed_origin: Whether to receive from this session, from other sessions, or both; ANY by default.
+
+        Returns:
+            The queryable. With a channel, receive from it with `recv`, `try_recv` or a `for` loop; it ends when it is
+            garbage-collected. With a callback it lives as long as the session, unless it is undeclared.
+
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+            TypeError: An argument has a wrong type.
+            ValueError: The handler is none of these.
+
+        Example:
+            >>> def reply(query: zenspark.Query) -> None:
+            ...     query.reply("demo/time", "noon")
+            >>> queryable = session.declare_queryable("demo/time", reply)
+        """
+        self._runtime.check_open()
+        self._runtime.wait_for_links()
+        key, origin = (
+            self._runtime.validate_key(key_expr),
+            require_type_or_default(Locality, allowed_origin, Locality.ANY),
+        )
         return Queryable(self._runtime, key, to_bool(complete), origin, self._runtime.bind_handler(handler))
 
     # -- ask
+
+    @overload
+    def get(
+        self, selector: Selector | IntoKeyExpr, handler: IntoChannel[Reply] | None = None, **options: Unpack[GetOptions]
+    ) -> Handler[Reply]: ...
+    @overload
+    def get(
+        self, selector: Selector | IntoKeyExpr, handler: IntoCallbackAndHandler[Reply, H], **options: Unpack[GetOptions]
+    ) -> H: ...
+    @overload
+    def get(
+        self, selector: Selector | IntoKeyExpr, handler: IntoCallback[Reply], **options: Unpack[GetOptions]
+    ) -> None: ...
 
     def get(
         self,
@@ -302,29 +584,58 @@ class Session:
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         budget: int | None = None,
         timestamp: Timestamp | None = None,
-    ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
-        """Ask the queryables that match; iterating over what is returned ends with the last reply.
+    ) -> Any:
+        """Query the matching queryables.
 
-        `timeout` is in seconds, by default `queries_default_timeout` of the configuration (10 s). With `math.inf` the
-        querier waits until all queryables have answered, and sends no Timeout extension; routers on the way, and
-        sessions with queryables, then take their own, 10 s.
+        Args:
+            selector: Keys to query, and parameters for the queryables, such as "demo/**?limit=10".
+            handler: Where the replies are delivered. A channel (`FifoChannel(capacity)`, `RingChannel(capacity)`), a
+                function that is called with each of them, or a pair of a function and an object; by default a
+                `FifoChannel` of 256.
+            target: Which of the matching queryables are queried: BEST_MATCHING (the default), ALL or ALL_COMPLETE.
+            consolidation: How replies on the same key are merged. AUTO, the default, is sent as such: each reply is
+                merged as its queryable prefers, or as LATEST (NONE if the parameters have `_time`).
+            accept_replies: Whether replies may be on keys that do not match the query; MATCHING_QUERY by default.
+            timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration (10
+                s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on the
+                way, and sessions with queryables, then apply their own, 10 s.
+            congestion_control: What happens when a link is full: BLOCK (the default) waits for space, DROP drops the
+                query.
+            priority: Priority of the query, and of its replies; DATA by default.
+            express: Whether the query is sent at once, without waiting for others to fill a batch; False by default.
+            payload: Value sent along with the query; none by default.
+            encoding: Encoding of that payload; `zenoh/bytes` by default.
+            attachment: Bytes or text sent along with the query; none by default.
+            allowed_destination: Whether queryables of this session, of other sessions, or both are queried; ANY by
+                default.
+            source_info: Querier and sequence number of the query; none by default.
+            cancellation_token: Token that ends the query when it is cancelled; none by default.
+            timestamp_instrumentation: Points on the way at which nodes record the time; none by default.
+            budget: How many responses (replies and errors) are accepted, from 1 to 2^32 - 1; any number by default. The
+                query ends with the last of them, and routers of zenspark forward no more. Not in eclipse-zenoh.
+            timestamp: Time of the query, which queryables read as `query.timestamp`; none by default. Not in
+                eclipse-zenoh.
 
-        `consolidation` is AUTO by default, and sent as such: replies are merged as each of them prefers, or as LATEST
-        (NONE if the parameters have `_time`).
+        Returns:
+            The channel of replies, which is closed after the last; or the object that was given with a callback, or
+            None.
 
-        `budget`, which eclipse-zenoh does not have, is how many responses, replies and errors, are accepted, from 1 to
-        2^32 - 1; any number by default. The query ends with the last of them. Routers of zenspark pass no more of them
-        on. Raises ValueError for a number outside that range, TypeError for what is no whole number.
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+            UsageError: The parameters have more than 65,535 bytes.
+            ValueError: The timeout or the budget is out of range, or the handler is none of these.
+            TypeError: An argument has a wrong type.
 
-        Raises UsageError if the parameters have more than 65,535 bytes.
-
-        `timestamp`, neither there, tells the queryables when it was asked: `query.timestamp`; they are told nothing by
-        default.
+        Example:
+            >>> for reply in session.get("demo/**", timeout=2):
+            ...     if reply.ok is not None:
+            ...         print(reply.ok.key_expr, reply.ok.payload.to_string())
         """
-        self._runtime.check()
+        self._runtime.check_open()
         chosen = Selector.of(selector)
-        self._runtime.key(chosen.key_expr)
-        question = _question(
+        self._runtime.validate_key(chosen.key_expr)
+        question = make_query_request(
             self._runtime,
             chosen,
             timeout=to_timeout(timeout, self._query_timeout, endless=True),
@@ -359,12 +670,44 @@ class Session:
         allowed_destination: Locality | None = None,
         budget: int | None = None,
     ) -> Querier:
-        """Get ready to ask on one key, again and again; `budget` counts for each query, as in `get`."""
-        self._runtime.check()
-        self._runtime.await_links()
-        key = self._runtime.key(key_expr)
+        """Declare a querier for one key expression: faster than `get`, and it knows whether there are queryables.
+
+        Args:
+            key_expr: Keys to query.
+            target: Which of the matching queryables are queried: BEST_MATCHING (the default), ALL or ALL_COMPLETE.
+            consolidation: How replies on the same key are merged. AUTO, the default, is sent as such: each reply is
+                merged as its queryable prefers, or as LATEST (NONE if the parameters have `_time`).
+            accept_replies: Whether replies may be on keys that do not match the query; MATCHING_QUERY by default.
+            timeout: Seconds after which the query ends; by default `queries_default_timeout` of the configuration (10
+                s). With `math.inf` it ends when all queryables have replied, and no timeout is sent; routers on the
+                way, and sessions with queryables, then apply their own, 10 s.
+            congestion_control: What happens when a link is full: BLOCK (the default) waits for space, DROP drops the
+                query.
+            priority: Priority of the query, and of its replies; DATA by default.
+            express: Whether the query is sent at once, without waiting for others to fill a batch; False by default.
+            allowed_destination: Whether queryables of this session, of other sessions, or both are queried; ANY by
+                default.
+            budget: How many responses (replies and errors) each query accepts, from 1 to 2^32 - 1; any number by
+                default. Not in eclipse-zenoh.
+
+        Returns:
+            The querier; it ends when it is undeclared, at the end of its `with` block, or when it is garbage-collected.
+
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+            ValueError: The timeout or the budget is out of range.
+            TypeError: An argument has a wrong type.
+
+        Example:
+            >>> with session.declare_querier("demo/**", timeout=2) as querier:
+            ...     replies = [reply.ok for reply in querier.get(parameters="limit=10")]
+        """
+        self._runtime.check_open()
+        self._runtime.wait_for_links()
+        key = self._runtime.validate_key(key_expr)
         question = partial(
-            _question,
+            make_query_request,
             self._runtime,
             timeout=to_timeout(timeout, self._query_timeout, endless=True),
             target=target,
@@ -390,146 +733,3 @@ class Session:
             require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT),
             question,
         )
-
-
-class Liveliness:
-    """Tokens of a session: declare them, ask for them, be told of them."""
-
-    def __init__(self, runtime: SessionRuntime, query_timeout: float) -> None:
-        self._runtime = runtime
-        self._query_timeout = query_timeout
-
-    def declare_token(self, key_expr: IntoKeyExpr) -> LivelinessToken:
-        """Say that something is alive."""
-        self._runtime.check()
-        self._runtime.await_links()
-        return LivelinessToken(self._runtime, self._runtime.key(key_expr))
-
-    def declare_subscriber(
-        self, key_expr: IntoKeyExpr, handler: object = None, *, history: bool | None = None
-    ) -> LivelinessSubscriber[Any]:
-        """Be told of tokens that appear and disappear; with `history` also of those that are there."""
-        self._runtime.check()
-        self._runtime.await_links()
-        return LivelinessSubscriber(
-            self._runtime, self._runtime.key(key_expr), to_bool(history), self._runtime.bind_handler(handler)
-        )
-
-    def get(
-        self,
-        key_expr: IntoKeyExpr,
-        handler: object = None,
-        *,
-        timeout: float | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
-        """Ask for the tokens there are."""
-        self._runtime.check()
-        limit = to_timeout(timeout, self._query_timeout)
-        key = self._runtime.key(key_expr)
-        cancelling = QueryCancellation(self._runtime, cancellation_token, handler)
-        attached = self._runtime.bind_handler(cancelling.handler)
-        cancelling.watch(self._runtime.ask_tokens(key, limit, attached.sink))
-        return attached.handler
-
-
-def _question(
-    runtime: SessionRuntime,
-    selector: Selector,
-    *,
-    timeout: float,
-    target: QueryTarget | None,
-    consolidation: ConsolidationMode | QueryConsolidation | None,
-    accept_replies: ReplyKeyExpr | None,
-    congestion_control: CongestionControl | None,
-    priority: Priority | None,
-    express: bool | None,
-    allowed_destination: Locality | None,
-    budget: int | None = None,
-    timestamp: Timestamp | None = None,
-    payload: IntoZBytes | None = None,
-    encoding: Encoding | str | None = None,
-    attachment: IntoZBytes | None = None,
-    source_info: SourceInfo | None = None,
-    timestamp_instrumentation: TimestampInstrumentation | None = None,
-) -> QueryRequest:
-    """What a query asks for, from what users say."""
-    parameters = selector.parameters
-    chosen = _mode(consolidation)
-    any_key = (
-        require_type_or_default(ReplyKeyExpr, accept_replies, ReplyKeyExpr.DEFAULT) is ReplyKeyExpr.ANY
-        or ANY_KEY_PARAMETER in parameters
-    )
-    if any_key and ANY_KEY_PARAMETER not in parameters:
-        parameters.insert(ANY_KEY_PARAMETER, "")
-    query = messages.Query(
-        consolidation=chosen.to_wire(),
-        parameters=_checked(str(parameters)),
-        source_info=None if source_info is None else require_type(SourceInfo, source_info).to_wire(),
-        body=_query_body(payload, encoding),
-        attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
-    )
-    return QueryRequest(
-        key_expr=selector.key_expr,
-        query=query,
-        target=require_type_or_default(QueryTarget, target, QueryTarget.DEFAULT).to_wire(),
-        qos=_qos(congestion_control or CongestionControl.BLOCK, priority, express),
-        timeout=timeout,
-        mode=_resolved(chosen, parameters),
-        any_key=any_key,
-        destination=require_type_or_default(Locality, allowed_destination, Locality.ANY),
-        budget=to_count(budget),
-        timestamp=None if timestamp is None else require_type(Timestamp, timestamp).to_wire(),
-        stack=runtime.stack(timestamp_instrumentation),
-    )
-
-
-def _checked(parameters: str) -> str:
-    """Parameters, if their length can be written in 16 bits."""
-    size = len(parameters.encode())
-    if size > MAX_PARAMETERS_BYTES:
-        raise UsageError(f"the parameters of a query have {size} bytes, more than {MAX_PARAMETERS_BYTES}")
-    return parameters
-
-
-def _query_body(payload: IntoZBytes | None, encoding: Encoding | str | None) -> wire.QueryBody | None:
-    if payload is None and encoding is None:
-        return None
-    encoded = wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire()
-    return wire.QueryBody(encoded, b"" if payload is None else ZBytes.of(payload).to_bytes())
-
-
-def _qos(congestion: CongestionControl | None, priority: Priority | None, express: bool | None) -> wire.QoS:
-    return wire.QoS(
-        require_type_or_default(Priority, priority, Priority.DEFAULT).to_wire(),
-        require_type_or_default(CongestionControl, congestion, CongestionControl.DEFAULT).to_wire(),
-        to_bool(express),
-    )
-
-
-def _publishing(
-    encoding: Encoding | str | None,
-    congestion: CongestionControl | None,
-    priority: Priority | None,
-    express: bool | None,
-    reliability: Reliability | None,
-    destination: Locality | None,
-) -> PublishSettings:
-    return PublishSettings(
-        wire.Encoding.BYTES if encoding is None else Encoding.of(encoding).to_wire(),
-        _qos(congestion, priority, express),
-        require_type_or_default(Reliability, reliability, Reliability.RELIABLE) is Reliability.RELIABLE,
-        require_type_or_default(Locality, destination, Locality.ANY),
-    )
-
-
-def _mode(consolidation: ConsolidationMode | QueryConsolidation | None) -> ConsolidationMode:
-    chosen = consolidation.mode if isinstance(consolidation, QueryConsolidation) else consolidation
-    return require_type_or_default(ConsolidationMode, chosen, ConsolidationMode.AUTO)
-
-
-def _resolved(mode: ConsolidationMode, parameters: Parameters) -> ConsolidationMode:
-    """What AUTO means for replies that prefer nothing."""
-    if mode is ConsolidationMode.AUTO:
-        return ConsolidationMode.NONE if "_time" in parameters else ConsolidationMode.LATEST
-    return mode

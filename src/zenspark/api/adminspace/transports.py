@@ -37,7 +37,7 @@ class TransportDocuments:
         queryable: Queryable[None] = Queryable(
             runtime, key_expr, False, Locality.SESSION_LOCAL, runtime.bind_handler(self._on_query)
         )
-        runtime.on_transport[queryable.id.eid] = self._tell
+        runtime.transport_listeners[queryable.id.eid] = self._tell
 
     def _documents(self, face: Face, neighbour: Neighbour) -> list[Document]:
         """A transport, and the link below it."""

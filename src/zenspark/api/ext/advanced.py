@@ -223,7 +223,7 @@ class AdvancedPublisher(Entity):
         name = TIMESTAMPED_PUBLISHER if self._counter is None else str(publisher.id.eid)
         key = publisher.key_expr / f"@adv/pub/{publisher.id.zid}/{name}/_"
         parts: list[Any] = [publisher]
-        super().__init__(runtime, runtime.next_id(), lambda: _undeclare_all(parts))
+        super().__init__(runtime, runtime.entities.next_id(), lambda: _undeclare_all(parts))
         if self._cache is not None:
             parts.append(session.declare_queryable(key, self._cache.answer))
         if is_detected:
@@ -332,7 +332,7 @@ class AdvancedPublisher(Entity):
         """The stamp it goes with: the cache must have the same."""
         if timestamp is not None:
             return require_type(Timestamp, timestamp)
-        return Timestamp.from_wire(self._runtime.stamp()) if self._runtime.stamps else None
+        return Timestamp.from_wire(self._runtime.timestamps.now()) if self._runtime.timestamps.is_enabled else None
 
     def _source(self) -> SourceInfo | None:
         return None if self._counter is None else SourceInfo(self._publisher.id, self._counter.take())
@@ -363,7 +363,7 @@ def declare_advanced_publisher(
     kept = None if cache is None else require_type(CacheConfig, cache)
     if kept is not None and not kept.max_samples:
         raise UsageError("expected a cache of at least one sample")
-    if kept is not None and misses is None and not require_type(Session, session)._runtime.stamps:
+    if kept is not None and misses is None and not require_type(Session, session)._runtime.timestamps.is_enabled:
         raise UsageError("a cache needs timestamping/enabled in the configuration, or sample_miss_detection")
     publisher = require_type(Session, session).declare_publisher(
         key_expr,
@@ -549,7 +549,7 @@ class SampleMissListener(Receiver[H]):
     _NAME = "sample miss listener"
 
     def __init__(self, runtime: SessionRuntime, recovering: SampleRecovery, attached: BoundHandler) -> None:
-        number, inlet = runtime.next_id(), attached.sink
+        number, inlet = runtime.entities.next_id(), attached.sink
 
         def end() -> None:
             recovering.listeners.pop(number, None)
@@ -576,7 +576,7 @@ class AdvancedSubscriber(Receiver[H], Generic[H]):
     ) -> None:
         runtime = session._runtime
         recovering = self._recovering = SampleRecovery(session, key_expr, outlet, history, recovery is not None)
-        super().__init__(runtime, runtime.next_id(), recovering.end, outlet.attached)
+        super().__init__(runtime, runtime.entities.next_id(), recovering.end, outlet.attached)
         handler = Callback(recovering.on_sample, recovering.close)
         self._subscriber = session.declare_subscriber(key_expr, handler, allowed_origin=origin)
         self._session = weakref.ref(session)
@@ -638,10 +638,10 @@ def declare_advanced_subscriber(
     if past is not None and (past.max_samples == 0 or past.max_age == 0):
         raise UsageError("expected a history of at least one sample, and of some age")
     runtime = require_type(Session, session)._runtime
-    runtime.check()
+    runtime.check_open()
     return AdvancedSubscriber(
         session,
-        runtime.key(key_expr),
+        runtime.validate_key(key_expr),
         BlockingSink(handler, runtime.node.loop),
         require_type_or_default(Locality, allowed_origin, Locality.ANY),
         past,
