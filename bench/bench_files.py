@@ -29,12 +29,12 @@ from bench.bench_lake import samples
 from bench.compare import Result
 from bench.running import parser, report
 from zenspark.journal import Journal, JournalWriter
-from zenspark.lake.delta_table import Change
-from zenspark.lake.lake import STATE_SHAPES
-from zenspark.lake.parquet_files import File
+from zenspark.lake.delta_table import Transaction
+from zenspark.lake.lake import STATE_TABLE_SPECS
+from zenspark.lake.parquet_files import DataFile
 from zenspark.lake.pending import SAMPLES_VERSION
 from zenspark.spark.engine import spark_session
-from zenspark.spark.ingest.samples import Samples
+from zenspark.spark.ingest.samples import SamplesWriter
 from zenspark.spark.lake import Lake
 from zenspark.spark.source.stream import SLICES
 
@@ -53,20 +53,20 @@ def filled(path: Path, files: int) -> Lake:
     lake.create()
     table = lake.table("samples")
     for start in range(0, files, FILES_PER_COMMIT):
-        table.commit(Change(add=[_file(number) for number in range(start, min(start + FILES_PER_COMMIT, files))]))
-    table.commit(Change(marks={"offset:old": files}))
+        table.commit(Transaction(add=[_file(number) for number in range(start, min(start + FILES_PER_COMMIT, files))]))
+    table.commit(Transaction(marks={"offset:old": files}))
     table.checkpoint(force=True)
-    for name in STATE_SHAPES:
-        lake.state_table(name).commit(Change(marks={"offset:old": files, SAMPLES_VERSION: table.version}))
+    for name in STATE_TABLE_SPECS:
+        lake.state_table(name).commit(Transaction(marks={"offset:old": files, SAMPLES_VERSION: table.version}))
     return lake
 
 
-def _file(number: int) -> File:
+def _file(number: int) -> DataFile:
     at = datetime(2026, 11, 15, tzinfo=UTC)
     limits = {"key": f"p{number}", "received_at": at, "timestamp": at, "recorder": "old", "offset": number}
     prefix = f"p{number % PREFIXES}"
     path = f"day=2026-11-15/prefix={prefix}/part-old-{number:08}.parquet"
-    return File(path, 1 << 20, 1, {"day": "2026-11-15", "prefix": prefix}, limits, limits)
+    return DataFile(path, 1 << 20, 1, {"day": "2026-11-15", "prefix": prefix}, limits, limits)
 
 
 class Turns:
@@ -76,7 +76,7 @@ class Turns:
         self.spark = spark
         self.lake = filled(path / "lake", files)
         self.journal = path / "journal"
-        self.target = Samples(self.lake.folder, self.lake.table("samples"))
+        self.target = SamplesWriter(self.lake.folder, self.lake.table("samples"))
         self.cpu: dict[str, list[float]] = {"batch": [], "refresh": []}
         self.wall: dict[str, list[float]] = {"batch": [], "refresh": []}
 
@@ -86,7 +86,7 @@ class Turns:
         parts = Journal(self.journal).slices(number * BATCH_ROWS, (number + 1) * BATCH_ROWS, TASKS)
         given = self.spark.createDataFrame(pa.Table.from_pylist([asdict(part) for part in parts], schema=SLICES))
         with self._measured("batch"):
-            self.target.land(given, number)
+            self.target.commit_batch(given, number)
         with self._measured("refresh"):
             self.lake.refresh(self.spark)
 

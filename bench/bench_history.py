@@ -36,18 +36,18 @@ import pyarrow as pa
 from bench.compare import Result
 from bench.running import parser, report
 from zenspark.arrow import UTC as COLUMN_TIME
-from zenspark.journal.block_codec import WORDS, spelled
-from zenspark.lake.column_chunks import Readable
-from zenspark.lake.delta_table import Change, Table
-from zenspark.lake.parquet_files import ARRIVAL, CLUSTERED, File, Files, Sizes
-from zenspark.lake.scan import Newest, Scanner, Wanted
-from zenspark.lake.specs import JOURNAL, SAMPLES
-from zenspark.lake.storage_path import Folder
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
+from zenspark.lake.column_chunks import RandomAccessFile
+from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.parquet_files import ARRIVAL_ORDER_SIZES, KEY_ORDER_SIZES, DataFile, DataFileWriter, RowGroupSizes
+from zenspark.lake.scan import NewestTimes, Scanner, ScanRequest
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
+from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.maintenance import key_order
 from zenspark.spark.lake import Lake
-from zenspark.storage.history import Asked, History, Search
-from zenspark.storage.inputs import Sources
-from zenspark.storage.key_scope import Scope
+from zenspark.storage.history import History, HistoryQuery, HistorySearch
+from zenspark.storage.inputs import StorageInputs
+from zenspark.storage.key_scope import KeyScope
 from zenspark.types.time_range import TimeRange
 
 TURNS = 7
@@ -93,7 +93,7 @@ def rows_of(numbers: Any, times: Any, keys: pa.Array, payloads: pa.Array) -> pa.
     same |= {"priority": "DATA", "congestion": "DROP", "via": "c0c1c2c3c4c5c6c7"}
     zeros = pa.array(np.zeros(count, np.int32))
     given |= {name: pa.DictionaryArray.from_arrays(zeros, pa.array([text])) for name, text in same.items()}
-    schema = spelled(JOURNAL, WORDS)
+    schema = with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE)
     columns = [
         given[field.name].cast(field.type) if field.name in given else pa.nulls(count, field.type) for field in schema
     ]
@@ -111,26 +111,26 @@ def day_of(number: int) -> str:
     return (BEGAN + timedelta(days=number)).date().isoformat()
 
 
-def write_day(table: Table, day: int, count: int, sizes: Sizes) -> list[File]:
+def write_day(table: LakeTable, day: int, count: int, sizes: RowGroupSizes) -> list[DataFile]:
     """The rows of one day, every key as often as any other."""
-    files = Files(table.folder, SAMPLES, "bench", sizes)
+    files = DataFileWriter(table.folder, SAMPLES, "bench", sizes)
     for start in range(0, count, PIECE_ROWS):
         numbers = np.arange(day * count + start, day * count + min(start + PIECE_ROWS, count))
         codes = pa.array((numbers % len(KEYS)).astype(np.int32))
         keys = pa.DictionaryArray.from_arrays(codes, pa.array(KEYS))
         times = BEGAN_US + numbers * (DAY_US // count)
         rows = rows_of(numbers, times, keys, noise(np.full(len(numbers), 8), day))
-        order = key_order(rows["key"].chunk(0)) if sizes is CLUSTERED else None
+        order = key_order(rows["key"].chunk(0)) if sizes is KEY_ORDER_SIZES else None
         files.write(rows, {"day": day_of(day), "prefix": "fleet"}, order)
     return files.close()
 
 
-def made(path: Path, count: int, sizes: Sizes) -> Lake:
+def made(path: Path, count: int, sizes: RowGroupSizes) -> Lake:
     """A lake of so many rows."""
     lake = Lake(path)
     table = lake.table("samples")
     for day in range(DAYS):
-        table.commit(Change(add=write_day(table, day, count // DAYS, sizes)))
+        table.commit(Transaction(add=write_day(table, day, count // DAYS, sizes)))
     return lake
 
 
@@ -147,19 +147,19 @@ def cpu(work: Callable[[], Any]) -> float:
 class Counted:
     """A folder that counts the bytes that are read of its files."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: StoragePath) -> None:
         self._folder = folder
         self.address, self.local = folder.address, folder.local
         self.bytes = 0
 
-    def open(self, path: str) -> Readable:
+    def open(self, path: str) -> RandomAccessFile:
         return CountedFile(self, self._folder.open(path))
 
 
 class CountedFile:
     """One of its files."""
 
-    def __init__(self, folder: Counted, file: Readable) -> None:
+    def __init__(self, folder: Counted, file: RandomAccessFile) -> None:
         self._folder = folder
         self._file = file
 
@@ -171,16 +171,16 @@ class CountedFile:
         self._file.close()
 
 
-def wanted_of(asked: Asked) -> Wanted:
-    return Search(Scope(["**"]), asked, 0).wanted
+def wanted_of(asked: HistoryQuery) -> ScanRequest:
+    return HistorySearch(KeyScope(["**"]), asked, 0).wanted
 
 
-def asked_hour(day: int = 3) -> Asked:
+def asked_hour(day: int = 3) -> HistoryQuery:
     start = (BEGAN_US + day * DAY_US + 5 * HOUR_US) / 1e6
-    return Asked(KEY, TimeRange(start, start + 3600))
+    return HistoryQuery(KEY, TimeRange(start, start + 3600))
 
 
-def duck(files: list[str], asked: Asked) -> Callable[[], int]:
+def duck(files: list[str], asked: HistoryQuery) -> Callable[[], int]:
     """The same rows by DuckDB, which is told that all of them are stamped."""
     connection = duckdb.connect()
     columns = ", ".join(f'"{name}"' for name in wanted_of(asked).columns)
@@ -192,14 +192,14 @@ def duck(files: list[str], asked: Asked) -> Callable[[], int]:
 
 def hour(path: Path, count: int, turns: int) -> Iterator[Result]:
     """A key's hour beside DuckDB."""
-    for name, sizes in (("arrival", ARRIVAL), ("compacted", CLUSTERED)):
+    for name, sizes in (("arrival", ARRIVAL_ORDER_SIZES), ("compacted", KEY_ORDER_SIZES)):
         lake = made(path / name, count, sizes)
         table = lake.table("samples")
         asked = asked_hour()
         theirs = duck([f"{table.folder.address}/{file.path}" for file in table.files], asked)
         scanner, wanted = Scanner(table.folder), wanted_of(asked)
 
-        def ours(scanner: Scanner = scanner, table: Table = table, wanted: Wanted = wanted) -> int:
+        def ours(scanner: Scanner = scanner, table: LakeTable = table, wanted: ScanRequest = wanted) -> int:
             return sum(batch.num_rows for batch in scanner.rows(table.files, wanted))
 
         first = [cpu(lambda: ours(Scanner(table.folder))) for _ in range(3)]  # noqa: B023 - called at once
@@ -208,7 +208,7 @@ def hour(path: Path, count: int, turns: int) -> Iterator[Result]:
         yield Result.of(f"hour, {name}: first", first, "ms")
         yield Result.of(f"hour, {name}", [own for own, _ in times], "ms")
         yield Result.of(f"hour, {name}: of duckdb", [own / other for own, other in times], "x")
-        history = History(Scope(["**"]), Sources(lake, []))
+        history = History(KeyScope(["**"]), StorageInputs(lake, []))
         answered = [cpu(lambda: list(history.samples(asked))) for _ in range(turns)]  # noqa: B023 - called at once
         yield Result.of(f"hour, {name}: answered", answered, "ms")
         yield from limit(lake, name, turns)
@@ -217,12 +217,12 @@ def hour(path: Path, count: int, turns: int) -> Iterator[Result]:
 def limit(lake: Lake, name: str, turns: int) -> Iterator[Result]:
     """The newest samples of the last 48 hours."""
     start = (BEGAN_US + (DAYS - 2) * DAY_US) / 1e6
-    asked = Asked(KEY, TimeRange(start), 5)
+    asked = HistoryQuery(KEY, TimeRange(start), 5)
     table = lake.table("samples")
     folder = Counted(table.folder)
-    found = Scanner(folder).newest(table.files, wanted_of(asked), Newest(5, is_one=True))
+    found = Scanner(folder).newest(table.files, wanted_of(asked), NewestTimes(5, is_one=True))
     assert sum(batch.num_rows for batch in found) == 5
-    history = History(Scope(["**"]), Sources(lake, []))
+    history = History(KeyScope(["**"]), StorageInputs(lake, []))
     yield Result.of(f"limit, {name}", [cpu(lambda: list(history.samples(asked))) for _ in range(turns)], "ms")
     yield Result.of(f"limit, {name}: read", [folder.bytes / 1000], "kB")
 
@@ -241,13 +241,13 @@ def fleet(second: int) -> pa.Table:
 
 def battery(path: Path, turns: int) -> Iterator[Result]:
     """The history of a small key among images, in a file as compaction leaves it."""
-    folder = Folder.at(path)
+    folder = StoragePath.at(path)
     seconds = [fleet(second) for second in range(SECONDS)]
     rows = pa.concat_tables(seconds).unify_dictionaries().combine_chunks()
-    files = Files(folder, SAMPLES, "bench", CLUSTERED)
+    files = DataFileWriter(folder, SAMPLES, "bench", KEY_ORDER_SIZES)
     files.write(rows, {"day": day_of(0), "prefix": "fleet"}, key_order(rows["key"].chunk(0)))
     written = files.close()
-    wanted = wanted_of(Asked(BATTERY, TimeRange()))
+    wanted = wanted_of(HistoryQuery(BATTERY, TimeRange()))
     counted = Counted(folder)
     scanner = Scanner(counted)
     read, own = [], 0
@@ -265,13 +265,13 @@ def battery(path: Path, turns: int) -> Iterator[Result]:
     yield Result.of("battery", [cpu(lambda: list(scanner.rows(written, wanted))) for _ in range(turns)], "ms")
 
 
-def logged(number: int) -> File:
+def logged(number: int) -> DataFile:
     """A file that is only in the log."""
     partition = {"day": day_of(number % DAYS), "prefix": f"p{number // DAYS:05}"}
     times = {name: BEGAN + timedelta(days=number % DAYS) for name in ("timestamp", "received_at")}
     least = {"key": f"{partition['prefix']}/a", **times}
     greatest = {"key": f"{partition['prefix']}/z", **times}
-    return File(f"day={partition['day']}/part-{number}.parquet", 1000, 10, partition, least, greatest)
+    return DataFile(f"day={partition['day']}/part-{number}.parquet", 1000, 10, partition, least, greatest)
 
 
 class ManyFiles:
@@ -279,17 +279,17 @@ class ManyFiles:
 
     def __init__(self, path: Path, count: int) -> None:
         self._landing = Lake(path).table("samples")
-        needed = [file for day in range(NEEDED) for file in write_day(self._landing, day, 100_000, CLUSTERED)]
-        self._landing.commit(Change(add=[*needed, *(logged(number) for number in range(count - NEEDED))]))
+        needed = [file for day in range(NEEDED) for file in write_day(self._landing, day, 100_000, KEY_ORDER_SIZES)]
+        self._landing.commit(Transaction(add=[*needed, *(logged(number) for number in range(count - NEEDED))]))
         self._count = count
-        self._history = History(Scope(["**"]), Sources(Lake(path), []))
+        self._history = History(KeyScope(["**"]), StorageInputs(Lake(path), []))
         assert self.ask() > 0
 
     def ask(self) -> int:
         return len(list(self._history.samples(asked_hour(1))))
 
     def land(self) -> None:
-        self._landing.commit(Change(add=[logged(self._count)]))
+        self._landing.commit(Transaction(add=[logged(self._count)]))
         self._count += 1
 
 

@@ -33,8 +33,8 @@ import zenspark
 from bench.compare import Result
 from bench.running import parser, report
 from zenspark.arrow import SCHEMA
-from zenspark.storage.key_scope import Scope
-from zenspark.storage.latest_store import Newest
+from zenspark.storage.key_scope import KeyScope
+from zenspark.storage.latest_store import LatestValueStore
 
 TURNS = 7
 GETS = 400
@@ -76,9 +76,9 @@ def batches(first: int, keys: list[str]) -> Iterator[pa.RecordBatch]:
         yield batch(first + start, keys[start : start + ROWS])
 
 
-def taken_in(newest: Newest, rows: list[pa.RecordBatch]) -> float:
+def taken_in(newest: LatestValueStore, rows: list[pa.RecordBatch]) -> float:
     """Rows a second."""
-    scope, began = Scope(["**"]), time.perf_counter()
+    scope, began = KeyScope(["**"]), time.perf_counter()
     for each in rows:
         newest.apply(*scope.select(each))
     return float(sum(each.num_rows for each in rows) / (time.perf_counter() - began))

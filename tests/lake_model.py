@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from zenspark.key.match import includes
-from zenspark.lake.partitioning import prefix_of
+from zenspark.lake.partitioning import partition_prefix
 
 Row = dict[str, Any]
 
@@ -66,7 +66,7 @@ def traffic(rows: Iterable[Row]) -> dict[tuple[str, int], Minute]:
     """For each prefix and minute what `traffic` counts."""
     groups: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
-        groups.setdefault((prefix_of(row["key"]), row["received_at"] // MINUTE * MINUTE), []).append(row)
+        groups.setdefault((partition_prefix(row["key"]), row["received_at"] // MINUTE * MINUTE), []).append(row)
     return {name: _minute(group) for name, group in groups.items()}
 
 

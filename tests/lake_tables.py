@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from tests import lake_model
 from tests.lake_model import Gap, Minute, Row
-from zenspark.journal.block_codec import WORDS, spelled
-from zenspark.lake.delta_table import Change
-from zenspark.lake.offset_marks import marks
-from zenspark.lake.parquet_files import Files
-from zenspark.lake.partitioning import parted
-from zenspark.lake.specs import GAPS, JOURNAL, LATEST, SAMPLES, TRAFFIC
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
+from zenspark.lake.delta_table import Transaction
+from zenspark.lake.offset_marks import offset_app_versions
+from zenspark.lake.parquet_files import DataFileWriter
+from zenspark.lake.partitioning import split_by_partition
+from zenspark.lake.specs import GAPS, JOURNAL_SCHEMA, LATEST, SAMPLES, TRAFFIC
 from zenspark.spark.lake import Lake
 
 PUBLIC = {shape.name: shape.schema for shape in (LATEST, GAPS, TRAFFIC)}
@@ -23,14 +23,18 @@ PUBLIC = {shape.name: shape.schema for shape in (LATEST, GAPS, TRAFFIC)}
 def put_in(lake: Lake, rows: Sequence[Row], more: Mapping[str, int] | None = None, reached: bool = True) -> None:
     """Commits samples to a lake as a landing would: by partition, with the offsets behind them, and `more` marks."""
     samples = lake.table("samples")
-    files = Files(samples.folder, SAMPLES, "test")
-    table = pa.Table.from_pylist(list(rows), schema=JOURNAL).cast(spelled(JOURNAL, WORDS)).combine_chunks()
-    for partition, own in parted(table):
+    files = DataFileWriter(samples.folder, SAMPLES, "test")
+    table = (
+        pa.Table.from_pylist(list(rows), schema=JOURNAL_SCHEMA)
+        .cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE))
+        .combine_chunks()
+    )
+    for partition, own in split_by_partition(table):
         files.write(own, partition)
     ends: dict[str, int] = {}
     for row in rows if reached else []:
         ends[row["recorder"]] = max(row["offset"] + 1, ends.get(row["recorder"], 0))
-    samples.commit(Change(add=files.close(), marks=marks(ends) | dict(more or {})))
+    samples.commit(Transaction(add=files.close(), marks=offset_app_versions(ends) | dict(more or {})))
 
 
 def published(lake: Lake, name: str) -> pa.Table:
@@ -70,7 +74,7 @@ def _plain(table: pa.Table) -> list[Row]:
 
 def assert_equal(tables: Mapping[str, pa.Table], rows: Sequence[Row]) -> None:
     """Compares derived tables with what they must have of these samples."""
-    expected = {key: {name: row[name] for name in JOURNAL.names} for key, row in lake_model.latest(rows).items()}
+    expected = {key: {name: row[name] for name in JOURNAL_SCHEMA.names} for key, row in lake_model.latest(rows).items()}
     assert latest_of(tables["latest"]) == expected
     assert gaps_of(tables["gaps"]) == lake_model.gaps(rows)
     counted, wanted = traffic_of(tables["traffic"]), lake_model.traffic(rows)

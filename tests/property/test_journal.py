@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import INDEX, NTP64, SN, RowChunk, SharedValues, concat_chunks
-from zenspark.journal.block_codec import TEXT, WORDS, encoded, packed, packed_pieces, spelled, unpacked
+from zenspark.journal.block_codec import (
+    DICTIONARY_TYPE,
+    TEXT_TYPE,
+    decode_columns,
+    encode_chunks,
+    encode_columns,
+    serialize_batch,
+    with_text_type,
+)
 from zenspark.journal.format import read_schema
 
 SAMPLES = read_schema("samples")
@@ -30,7 +38,7 @@ HEADS = st.builds(
     reliable=st.booleans(),
     via=TEXTS,
 )
-NAMES = [field.name for field in SCHEMA if field.type == TEXT]
+NAMES = [field.name for field in SCHEMA if field.type == TEXT_TYPE]
 ROWS = st.fixed_dictionaries({"received_at": st.integers(START, START + 3), **dict.fromkeys(NAMES, TEXTS)})
 
 
@@ -60,27 +68,27 @@ def piece(draw: st.DrawFn) -> RowChunk:
 
 def read_back(blocks: list[pa.RecordBatch], texts: pa.DataType) -> list[pa.RecordBatch]:
     """Blocks through bytes, as a reader gets them."""
-    found = [pa.ipc.open_stream(b"".join(encoded(block, "none"))).read_next_batch() for block in blocks]
-    return [unpacked(block, SAMPLES, "r", 0, texts) for block in found]
+    found = [pa.ipc.open_stream(b"".join(serialize_batch(block, "none"))).read_next_batch() for block in blocks]
+    return [decode_columns(block, SAMPLES, "r", 0, texts) for block in found]
 
 
 def check(blocks: list[pa.RecordBatch], expected: list[pa.RecordBatch]) -> None:
     for block in blocks:
         columns = [column for column in block.columns if isinstance(column, pa.DictionaryArray)]
         assert [column.dictionary.null_count for column in columns] == [0] * len(columns)
-    plain = read_back(blocks, TEXT)
+    plain = read_back(blocks, TEXT_TYPE)
     assert [batch.drop_columns(["recorder", "offset"]) for batch in plain] == expected
-    words = pa.Table.from_batches(read_back(blocks, WORDS)).unify_dictionaries()
-    assert words.schema.equals(spelled(SAMPLES, WORDS))
+    words = pa.Table.from_batches(read_back(blocks, DICTIONARY_TYPE)).unify_dictionaries()
+    assert words.schema.equals(with_text_type(SAMPLES, DICTIONARY_TYPE))
     assert words.cast(SAMPLES).equals(pa.Table.from_batches(plain))
 
 
 @given(st.lists(pieces(), min_size=1, max_size=3))
 def test_what_was_received(blocks: list[list[RowChunk]]) -> None:
-    check([packed_pieces(block) for block in blocks], [concat_chunks(block) for block in blocks])
+    check([encode_chunks(block) for block in blocks], [concat_chunks(block) for block in blocks])
 
 
 @given(st.lists(st.lists(ROWS, min_size=1, max_size=40), min_size=1, max_size=3))
 def test_plain_rows(blocks: list[list[dict[str, Any]]]) -> None:
     given_rows = [pa.RecordBatch.from_pylist(rows, SCHEMA) for rows in blocks]
-    check([packed(rows) for rows in given_rows], given_rows)
+    check([encode_columns(rows) for rows in given_rows], given_rows)

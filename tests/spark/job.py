@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.engine import DRIVING_JAVA_OPTIONS, spark_session
-from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.engine import DRIVER_JAVA_OPTIONS, spark_session
+from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
 LONG_LIVED = {
@@ -22,10 +22,10 @@ LONG_LIVED = {
 
 def main(journal: str, lake: str, master: str) -> None:
     """Land what the journal has, and what comes, until the input ends."""
-    spark = spark_session(master, config=LONG_LIVED, java_options=DRIVING_JAVA_OPTIONS)
+    spark = spark_session(master, config=LONG_LIVED, java_options=DRIVER_JAVA_OPTIONS)
     # often, so that these are under way, too, when something is killed
     often = MaintenanceConfig(refresh_interval=0.5, compact_interval=2.0)
-    landing = Landing(spark, [journal], Lake(lake), trigger=0.2, maintenance=often)
+    landing = IngestQuery(spark, [journal], Lake(lake), trigger=0.2, maintenance=often)
     landing.start()
     print("landing", flush=True)
     sys.stdin.read()

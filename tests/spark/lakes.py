@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.rows import sample
 from zenspark.arrow import SCHEMA
 from zenspark.journal import Journal, JournalWriter, Slice
-from zenspark.lake.specs import JOURNAL
-from zenspark.spark.ingest.samples import Landed, Samples
+from zenspark.lake.specs import JOURNAL_SCHEMA
+from zenspark.spark.ingest.samples import BatchResult, SamplesWriter
 from zenspark.spark.lake import Lake
 from zenspark.spark.source.stream import SLICES
 
@@ -39,7 +39,7 @@ def batch(spark: SparkSession, lake: Lake, rows: Sequence[Row]) -> DataFrame:
 
 def _recorded(lake: Lake, recorder: str, rows: Sequence[Row]) -> list[Slice]:
     """The rows of one recorder, in its journal, where they stand already or follow what stands there."""
-    own = pa.Table.from_pylist([row for row in rows if row["recorder"] == recorder], schema=JOURNAL)
+    own = pa.Table.from_pylist([row for row in rows if row["recorder"] == recorder], schema=JOURNAL_SCHEMA)
     first, last = own["offset"][0].as_py(), own["offset"][-1].as_py()
     path = f"{lake.folder.address}-journals/{recorder}"
     with JournalWriter(path, recorder=recorder) as writer:
@@ -54,12 +54,12 @@ class Lander:
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self.spark = spark
         self.lake = lake
-        self.samples = Samples(lake.folder, lake.table("samples"))
+        self.samples = SamplesWriter(lake.folder, lake.table("samples"))
         self._next = 0
 
-    def land(self, rows: Sequence[Row]) -> Landed:
+    def land(self, rows: Sequence[Row]) -> BatchResult:
         self._next += 1
-        return self.samples.land(batch(self.spark, self.lake, rows), self._next - 1)
+        return self.samples.commit_batch(batch(self.spark, self.lake, rows), self._next - 1)
 
 
 def plain(rows: DataFrame) -> list[Row]:
@@ -71,12 +71,12 @@ def everything(lake: Lake) -> list[Row]:
     """The rows of `samples` in the order of their offsets, without Spark."""
     found = (
         lake.dataset("samples")
-        .to_table(columns=JOURNAL.names)
+        .to_table(columns=JOURNAL_SCHEMA.names)
         .sort_by([("recorder", "ascending"), ("offset", "ascending")])
     )
-    return found.cast(JOURNAL).to_pylist()  # type: ignore[no-any-return]
+    return found.cast(JOURNAL_SCHEMA).to_pylist()  # type: ignore[no-any-return]
 
 
 def expected(rows: Sequence[Row]) -> list[Row]:
     """The same for rows that were made."""
-    return pa.Table.from_pylist(list(rows), schema=JOURNAL).to_pylist()  # type: ignore[no-any-return]
+    return pa.Table.from_pylist(list(rows), schema=JOURNAL_SCHEMA).to_pylist()  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.rows import samples
 from zenspark.journal import Journal, JournalWriter
-from zenspark.journal.format import ENTRY_SIZE, HEADER_SIZE, Entry, index_file, segment_file
+from zenspark.journal.format import ENTRY_SIZE, HEADER_SIZE, IndexEntry, index_file, segment_file
 from zenspark.spark.lake import Lake
 from zenspark.spark.source.stream import SLICES
 
@@ -35,13 +35,13 @@ def poison(journal: Path, number: int) -> Callable[[], None]:
     before = index.read_bytes(), segment.read_bytes()
     entries, blocks = bytearray(before[0]), bytearray(before[1])
     place = slice(number * ENTRY_SIZE, (number + 1) * ENTRY_SIZE)
-    entry = Entry.from_bytes(bytes(entries[place]))
+    entry = IndexEntry.from_bytes(bytes(entries[place]))
     assert entry is not None
     start, stop = entry.position + HEADER_SIZE, entry.stop
     blocks[start + 16 : stop] = b"x" * (stop - start - 16)
     block = entry.block._replace(checksum=zlib.crc32(blocks[start:stop]))
     blocks[entry.position : start] = block.to_bytes()
-    entries[place] = Entry(entry.position, block).to_bytes()
+    entries[place] = IndexEntry(entry.position, block).to_bytes()
     _replace(index, bytes(entries))
     _replace(segment, bytes(blocks))
 

@@ -28,7 +28,7 @@ from tests.spark.crashing import wait_for
 from tests.spark.poison import poison
 from tests.spark.test_up import Up, samples, up
 from zenspark.journal import Journal
-from zenspark.journal.segment import Index
+from zenspark.journal.segment import SegmentIndex
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -239,7 +239,7 @@ def poison_a_block(pipeline: Pipeline) -> Callable[[], None]:
     process = pipeline.landing()
     process.suspend()
     pipeline.records()
-    with Index(pipeline.journal, 0) as index:
+    with SegmentIndex(pipeline.journal, 0) as index:
         number = index.count - 1
     restore = poison(pipeline.journal, number)
     process.resume()

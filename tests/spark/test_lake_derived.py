@@ -17,7 +17,7 @@ from tests.lake_tables import assert_published, published, put_in
 from tests.spark.derived import assert_read, read
 from tests.spark.lakes import numbered
 from zenspark.lake import levels
-from zenspark.lake.delta_table import Change, Table
+from zenspark.lake.delta_table import Transaction, LakeTable
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -44,7 +44,7 @@ def test_they_equal_a_model_whatever_happens_in_between(spark: SparkSession, tmp
     lake = Lake(tmp_path / "lake")
     samples = RandomSamples(seed)
     dice = random.Random(-seed)
-    with patch.object(levels, "FEW_FILES", 3):
+    with patch.object(levels, "MIN_FILES_TO_MERGE", 3):
         for _ in range(6):
             put_in(lake, samples.batch(dice.randrange(20, 80)))
             if dice.random() < 0.5:
@@ -131,7 +131,7 @@ def test_what_retention_removed_stays_in_latest_beside_what_another_tool_deletes
     put_in(lake, numbered([put("u/3", 1)], start=2))
     refreshed(lake, spark)
     samples = lake.table("samples")
-    samples.commit(Change(remove=[file for file in samples.files if file.rows == 2]))  # as retention does
+    samples.commit(Transaction(remove=[file for file in samples.files if file.rows == 2]))  # as retention does
     samples.delta().delete("key = 'u/3'")
     assert refreshed(lake, spark) == {"u/1": 1, "u/2": 1}
 
@@ -143,7 +143,7 @@ def test_a_log_that_does_not_reach_back_is_reported_and_rows_stay(
     put_in(lake, numbered([put("u/1", 1)]))
     refreshed(lake, spark)
     put_in(lake, numbered([put("u/2", 1)], start=1))
-    with patch.object(Table, "foreign_changes", lambda table, version: None):
+    with patch.object(LakeTable, "foreign_changes", lambda table, version: None):
         lake.refresh(spark)
     assert "what other tools have deleted since then stays in latest until it is rebuilt" in caplog.text
     assert refreshed(lake, spark) == {"u/1": 1, "u/2": 1}

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.rows import numbers, sample
 from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
-from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,7 @@ def record(path: Path, name: str, rows: list[dict[str, Any]]) -> Path:
 
 
 def land(spark: SparkSession, lake: Lake, *journals: Path) -> None:
-    landing = Landing(spark, journals, lake, trigger=None, deduplicate=True)
+    landing = IngestQuery(spark, journals, lake, trigger=None, deduplicate=True)
     landing.start()
     assert landing.wait(120)
     assert landing.stop()

@@ -20,12 +20,12 @@ from zenspark.errors import LakeError, NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter
 from zenspark.journal.format import SCHEMAS, SESSIONS
 from zenspark.lake import lease
-from zenspark.lake.delta_table import Table
+from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.lake.offset_marks import offsets
+from zenspark.lake.offset_marks import read_offsets
 from zenspark.spark.ingest import samples
-from zenspark.spark.ingest.samples import Failure, Superseded
-from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.ingest.samples import TaskFailure, Superseded
+from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -38,9 +38,9 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def landed(spark: SparkSession, lake: Lake, *journals: Path) -> Landing:
+def landed(spark: SparkSession, lake: Lake, *journals: Path) -> IngestQuery:
     """Lands what there is."""
-    landing = Landing(spark, journals, lake, trigger=None)
+    landing = IngestQuery(spark, journals, lake, trigger=None)
     landing.start()
     try:
         assert landing.wait(BOUND)
@@ -51,7 +51,7 @@ def landed(spark: SparkSession, lake: Lake, *journals: Path) -> Landing:
 
 def test_rows_land_as_they_come_and_stop_lands_the_rest(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(100)
-    landing = Landing(
+    landing = IngestQuery(
         spark,
         [journal],
         lake,
@@ -92,19 +92,19 @@ def test_a_landing_goes_on_where_the_lake_ends_with_other_journals_too(
     recorded(5, name="other", first=20)
     landed(spark, lake, other)
     assert everything(lake) == expected(rows_from(0, 40, "one") + rows_from(0, 25, "other"))
-    assert offsets(lake.state_table("latest"), ["one", "other"]) == {"one": 40, "other": 25}
+    assert read_offsets(lake.state_table("latest"), ["one", "other"]) == {"one": 40, "other": 25}
 
 
 def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(30)
-    commit = Table.commit
+    commit = LakeTable.commit
 
-    def fail(table: Table, change: object) -> None:
+    def fail(table: LakeTable, change: object) -> None:
         commit(table, change)  # type: ignore[arg-type]
         if table.files:
             raise LakeError("samples", "the machine is gone")  # committed, but Spark does not know
 
-    with patch.object(Table, "commit", fail), pytest.raises(LakeError, match="the machine is gone"):
+    with patch.object(LakeTable, "commit", fail), pytest.raises(LakeError, match="the machine is gone"):
         landed(spark, lake, journal)
     recorded(10, first=30)
     landed(spark, lake, journal)
@@ -114,7 +114,7 @@ def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, lake:
 def test_what_waits_for_a_trigger_far_away_lands_at_the_end(
     spark: SparkSession, lake: Lake, recorded: Recorded
 ) -> None:
-    landing = Landing(spark, [recorded(30)], lake, trigger=3600.0)
+    landing = IngestQuery(spark, [recorded(30)], lake, trigger=3600.0)
     landing.start()
     recorded(20, first=30)
     assert landing.stop(BOUND)
@@ -124,7 +124,7 @@ def test_what_waits_for_a_trigger_far_away_lands_at_the_end(
 
 def test_a_backlog_lands_in_bounded_batches(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(500, block=50)
-    landing = Landing(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "100"})
+    landing = IngestQuery(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "100"})
     landing.start()
     assert landing.wait(BOUND)
     progress = landing.progress()
@@ -137,7 +137,7 @@ def test_of_two_landings_of_a_journal_one_waits_until_the_other_ends(
     spark: SparkSession, lake: Lake, recorded: Recorded
 ) -> None:
     journal = recorded(30)
-    one, other = (Landing(spark, [journal], Lake(lake.folder.address), trigger=0.1) for _ in range(2))
+    one, other = (IngestQuery(spark, [journal], Lake(lake.folder.address), trigger=0.1) for _ in range(2))
     one.start()
     reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
     waiting = threading.Thread(target=other.start, args=(reasons.put,))
@@ -155,11 +155,11 @@ def test_a_landing_whose_lease_was_taken_lands_nothing_more(
 ) -> None:
     journal = recorded(30)
     monkeypatch.setattr(lease, "RENEW_SECONDS", 1.0)  # shorter ones may fall into the moment in which it is taken
-    one = Landing(spark, [journal], Lake(lake.folder.address), trigger=0.1)
+    one = IngestQuery(spark, [journal], Lake(lake.folder.address), trigger=0.1)
     one.start()
     until(lambda: one.progress().rows == 30, BOUND)
     monkeypatch.setattr(lease, "STALE_SECONDS", 0.0)  # as if it had not been heard of for long
-    other = Landing(spark, [journal], Lake(lake.folder.address), trigger=0.1)
+    other = IngestQuery(spark, [journal], Lake(lake.folder.address), trigger=0.1)
     other.start()
     monkeypatch.undo()
     with pytest.raises(Superseded, match="recorder 'robot'"):
@@ -175,8 +175,8 @@ def test_a_failure_is_one_line_and_what_failed_is_done_again(
 ) -> None:
     journal = recorded(30)
     with monkeypatch.context() as full:
-        full.setattr(samples, "attempt", full_disk)
-        landing = Landing(spark, [journal], lake, trigger=0.1)
+        full.setattr(samples, "run_task", full_disk)
+        landing = IngestQuery(spark, [journal], lake, trigger=0.1)
         landing.start()
         with pytest.raises(LakeError) as raised:
             until(lambda: landing.wait(0.1), BOUND)
@@ -186,8 +186,8 @@ def test_a_failure_is_one_line_and_what_failed_is_done_again(
     assert everything(lake) == expected(rows_from(0, 30))
 
 
-def full_disk(*_: object) -> Failure:
-    return Failure("No space left on device", False, "")
+def full_disk(*_: object) -> TaskFailure:
+    return TaskFailure("No space left on device", False, "")
 
 
 def test_what_recorders_observe_lands_once(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
@@ -207,8 +207,8 @@ def test_what_recorders_observe_lands_once(spark: SparkSession, lake: Lake, reco
 
 def test_what_is_wrong_is_said_before_anything_starts(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs a journal"):
-        Landing(spark, [], lake)
-    landing = Landing(spark, [tmp_path / "none"], lake)
+        IngestQuery(spark, [], lake)
+    landing = IngestQuery(spark, [tmp_path / "none"], lake)
     with pytest.raises(NoJournal, match="none: there is no such directory"):
         landing.start()
     with pytest.raises(UsageError, match="not started"):

@@ -24,13 +24,13 @@ from zenspark.errors import LakeError
 from zenspark.journal import JournalWriter
 from zenspark.journal.format import SCHEMAS, SESSIONS
 from zenspark.lake import levels
-from zenspark.lake.lake import STATE_SHAPES
+from zenspark.lake.lake import STATE_TABLE_SPECS
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import maintenance
 from zenspark.spark.ingest.publication import STATE_VERSION
-from zenspark.spark.ingest.read_files import reaches
-from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.ingest.read_files import can_spark_read
+from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake, Retention
 from zenspark.storage import Storage
 
@@ -75,7 +75,7 @@ def record(journal: Path, start: int, end: int) -> None:
 
 
 def land(spark: SparkSession, lake: Lake, journal: Path) -> None:
-    landing = Landing(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "60"})
+    landing = IngestQuery(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "60"})
     landing.start()
     assert landing.wait(PATIENCE)
     landing.stop()
@@ -112,8 +112,8 @@ def answers(lake: Lake, journal: Path) -> list[tuple[str, bytes, str]]:
 
 def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
     """Merges, compacts, takes the first day away and removes what is unused; how much that was."""
-    with patch.object(levels, "FEW_FILES", 1), patch.object(maintenance, "MIN_FILES_TO_COMPACT", 2):
-        merged = sum(lake.derived(name).merge(spark, lake.table(name).mark(STATE_VERSION)) for name in STATE_SHAPES)
+    with patch.object(levels, "MIN_FILES_TO_MERGE", 1), patch.object(maintenance, "MIN_FILES_TO_COMPACT", 2):
+        merged = sum(lake.derived(name).merge(spark, lake.table(name).mark(STATE_VERSION)) for name in STATE_TABLE_SPECS)
         fewer = lake.compact(spark)
     most = sum(file.size for file in lake.table("samples").files) - 1
     return merged, fewer, lake.expire(Retention(max_bytes=most), spark), lake.vacuum(timedelta(0), full=True)
@@ -138,7 +138,7 @@ def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
     changes = [shaped(spark, lake) for lake in (on_s3, on_disk)]
     assert changes[0][:3] == changes[1][:3]  # how many files are unused depends on how many refreshes there were
     assert all(changes[0])
-    assert content(spark, on_s3, *STATE_SHAPES) == {name: wanted[name] for name in STATE_SHAPES}
+    assert content(spark, on_s3, *STATE_TABLE_SPECS) == {name: wanted[name] for name in STATE_TABLE_SPECS}
     assert stored(on_s3) == stored(on_disk)
     table = on_s3.table("samples")
     there = {file.path for file in table.folder.files(suffix=".parquet") if "_delta_log" not in file.path}
@@ -162,7 +162,7 @@ def test_a_bucket_that_goes_away_ends_the_landing_with_a_word(
 ) -> None:
     journal = tmp_path / "journal"
     record(journal, 0, 10)
-    landing = Landing(
+    landing = IngestQuery(
         spark, [journal], on_s3, trigger="0 seconds", maintenance=MaintenanceConfig(refresh_interval=PATIENCE)
     )
     landing.start()
@@ -177,9 +177,9 @@ def test_a_bucket_that_goes_away_ends_the_landing_with_a_word(
 
 
 def test_spark_reads_by_itself_where_it_can(spark: SparkSession, on_s3: Lake, on_disk: Lake) -> None:
-    assert reaches(spark, on_disk.folder)
-    assert reaches(spark, Folder.at("hdfs://name/lake"))
-    assert not reaches(spark, on_s3.folder)
+    assert can_spark_read(spark, on_disk.folder)
+    assert can_spark_read(spark, StoragePath.at("hdfs://name/lake"))
+    assert not can_spark_read(spark, on_s3.folder)
 
 
 def test_two_commands_need_nothing_but_environment_variables(

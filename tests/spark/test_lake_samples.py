@@ -13,9 +13,9 @@ import zenspark
 from tests.spark.lakes import Lander, batch, everything, expected, numbered, rows_from
 from tests.spark.poison import parts_of, poison, recorded_blocks
 from zenspark.errors import LakeError
-from zenspark.lake.delta_table import Table
-from zenspark.lake.partitioning import LONGEST
-from zenspark.spark.ingest.samples import Samples, Superseded
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.partitioning import MAX_PREFIX_CHARACTERS
+from zenspark.spark.ingest.samples import SamplesWriter, Superseded
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -58,7 +58,7 @@ def test_a_batch_that_comes_again_is_refused(spark: SparkSession, lake: Lake) ->
 def test_what_an_attempt_left_does_not_count_and_the_batch_is_done_again(spark: SparkSession, lake: Lake) -> None:
     lander = Lander(spark, lake)
     lander.land(rows_from(0, 10))
-    with patch.object(Table, "commit", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch.object(LakeTable, "commit", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         lander.land(rows_from(10, 20))
     left = files_of(lake)
     assert len(left) > len(lake.table("samples").files)
@@ -105,7 +105,7 @@ def test_rows_that_the_journal_lost_are_counted(spark: SparkSession, lake: Lake)
 def test_a_block_that_cannot_be_read_is_put_aside_and_lands_when_it_can(spark: SparkSession, lake: Lake) -> None:
     journal = recorded_blocks(lake, 5)
     restore = poison(journal, 2)
-    samples = Samples(lake.folder, lake.table("samples"))
+    samples = SamplesWriter(lake.folder, lake.table("samples"))
     landed = samples.land(parts_of(spark, journal), 0)
     assert (landed.rows, landed.quarantined, lake.landed()) == (400, 100, {"robot": 500})
     assert everything(lake) == expected(rows_from(0, 200) + rows_from(300, 500))
@@ -146,7 +146,7 @@ def test_a_prefix_that_is_too_long_for_a_directory_is_cut(spark: SparkSession, l
     Lander(spark, lake).land(rows)
     assert everything(lake) == expected(rows)
     found = {row.prefix for row in lake.read(spark, "samples").select("prefix").collect()}
-    assert found == {"x" * LONGEST, "ü" * LONGEST, "*"}
+    assert found == {"x" * MAX_PREFIX_CHARACTERS, "ü" * MAX_PREFIX_CHARACTERS, "*"}
 
 
 def test_an_empty_batch_is_no_transaction(spark: SparkSession, lake: Lake) -> None:

@@ -16,7 +16,7 @@ from tests.unit.storage.made import row
 from tests.unit.storage.tables import append
 from zenspark.api.session import Session
 from zenspark.journal import JournalWriter
-from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 from zenspark.storage import Storage
 
@@ -32,7 +32,7 @@ def session() -> Iterator[Session]:
 
 
 def land(spark: SparkSession, lake: Lake, journal: Path) -> None:
-    landing = Landing(spark, [journal], lake, trigger=None)
+    landing = IngestQuery(spark, [journal], lake, trigger=None)
     landing.start()
     landing.wait()
     landing.stop()

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from tests.lake_model import Row
-from zenspark.lake.lake import SHAPES
+from zenspark.lake.lake import TABLE_SPECS
 
 Reader = Callable[[Path, str], pa.Table]
 
@@ -43,9 +43,9 @@ def by_duckdb_from_files(lake: Path, name: str) -> pa.Table:
     """By SQL over the files, with the partitions that their directories name."""
     files = DeltaTable(lake / name).file_uris()
     if not files:
-        return SHAPES[name].schema.empty_table()
+        return TABLE_SPECS[name].schema.empty_table()
     partitions = {
-        column.name: {"date32[day]": "DATE"}.get(str(column.type), "VARCHAR") for column in SHAPES[name].partitions
+        column.name: {"date32[day]": "DATE"}.get(str(column.type), "VARCHAR") for column in TABLE_SPECS[name].partitions
     }
     how = f", hive_partitioning = true, hive_types = {partitions}" if partitions else ""
     with duckdb.connect() as connection:
@@ -57,8 +57,8 @@ def by_pyarrow(lake: Path, name: str) -> pa.Table:
     """As a dataset of Parquet files, with the partitions that their directories name."""
     files = DeltaTable(lake / name).file_uris()
     if not files:
-        return SHAPES[name].schema.empty_table()
-    shape = SHAPES[name]
+        return TABLE_SPECS[name].schema.empty_table()
+    shape = TABLE_SPECS[name]
     hive = ds.partitioning(shape.partitions, flavor="hive") if shape.partitions.names else None
     found = ds.dataset(files, shape.schema, format="parquet", partition_base_dir=str(lake / name), partitioning=hive)
     return _documented(name, found.to_table())
@@ -76,7 +76,7 @@ READERS: dict[str, Reader] = {
 
 def _documented(name: str, rows: pa.Table) -> pa.Table:
     """The same rows in the documented types, in an order that does not depend on the reader."""
-    schema = SHAPES[name].schema
+    schema = TABLE_SPECS[name].schema
     found = pa.Table.from_arrays([rows.column(column) for column in schema.names], names=schema.names).cast(schema)
     return in_order(found)
 

@@ -23,10 +23,10 @@ from tests.spark.lakes import Lander
 from tests.world.mixture import Journals, Mixture
 from tests.world.readers import plain
 from tests.world.seeds import seeds
-from zenspark.lake.delta_log import Conflict
-from zenspark.lake.partitioning import EPOCH, prefix_of
-from zenspark.lake.specs import JOURNAL, SAMPLES
-from zenspark.spark.ingest.maintenance import Rule
+from zenspark.lake.delta_log import CommitConflict
+from zenspark.lake.partitioning import EPOCH, partition_prefix
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
+from zenspark.spark.ingest.maintenance import RetentionRule
 from zenspark.spark.lake import Lake, Retention
 
 pytestmark = pytest.mark.spark
@@ -83,7 +83,7 @@ class World:
         """Remove what is older than a day, but for the keys of one prefix, once it has been taken in."""
         self.refresh()
         age = timedelta(days=1)
-        self.lake.expire(Retention(age, rules=(Rule("site/**", None),)), self.spark)
+        self.lake.expire(Retention(age, rules=(RetentionRule("site/**", None),)), self.spark)
         first = (datetime.now(UTC) - age).date()
         self.expired += [row for row in self.samples if self._expires(row, first)]
         self.samples = [row for row in self.samples if not self._expires(row, first)]
@@ -152,8 +152,8 @@ class World:
     def _insertion(self, number: int) -> Row:
         now = time.time_ns() // 1000
         key = self.random.choice(["fleet/inserted", "elsewhere/inserted", "site/p0/t2"])
-        row = dict.fromkeys(JOURNAL.names) | {"key": key, "kind": "PUT", "payload": b"%d" % number, "received_at": now}
-        partition = {"day": day_of(row), "prefix": prefix_of(key)}
+        row = dict.fromkeys(JOURNAL_SCHEMA.names) | {"key": key, "kind": "PUT", "payload": b"%d" % number, "received_at": now}
+        partition = {"day": day_of(row), "prefix": partition_prefix(key)}
         return row | partition | {name: f"{name} of {number}" for name in self.extra}
 
     # --- what must be
@@ -165,7 +165,7 @@ class World:
         assert in_order(found) == in_order(self._expected(names))
 
     def _expected(self, names: list[str]) -> list[Row]:
-        own = [row | {"day": day_of(row), "prefix": prefix_of(row["key"])} for row in self.samples]
+        own = [row | {"day": day_of(row), "prefix": partition_prefix(row["key"])} for row in self.samples]
         schema = pa.schema([*SAMPLES.schema, *((name, pa.string()) for name in self.extra)])
         found = pa.Table.from_pylist([*own, *self.inserted], schema=schema).select(names)
         return plain(found)
@@ -251,7 +251,7 @@ def test_a_foreign_compaction_while_batches_land(spark: SparkSession, tmp_path: 
     try:
         for _ in range(6):
             world.land()
-            with contextlib.suppress(Conflict):  # the other tool was faster: it is tried again the next time
+            with contextlib.suppress(CommitConflict):  # the other tool was faster: it is tried again the next time
                 world.compact()
     finally:
         is_over.set()

@@ -21,9 +21,9 @@ from tests.world.mixture import ODD_PREFIXES, Journals, Mixture, Shares
 from tests.world.readers import READERS, in_order, plain
 from zenspark.journal import Journal, JournalWriter
 from zenspark.journal.format import SCHEMAS
-from zenspark.lake.lake import SHAPES
-from zenspark.lake.partitioning import prefix_of
-from zenspark.lake.specs import JOURNAL
+from zenspark.lake.lake import TABLE_SPECS
+from zenspark.lake.partitioning import partition_prefix
+from zenspark.lake.specs import JOURNAL_SCHEMA
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -61,18 +61,18 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fil
     lake.observe([observed(path)], "test")
     lake.refresh(spark)
     lake.publish(spark)
-    return Filled(path, rows, {name: in_order(read(spark, lake, name)) for name in SHAPES})
+    return Filled(path, rows, {name: in_order(read(spark, lake, name)) for name in TABLE_SPECS})
 
 
 def read(spark: SparkSession, lake: Lake, name: str) -> pa.Table:
-    return lake.read(spark, name).toArrow().cast(SHAPES[name].schema)
+    return lake.read(spark, name).toArrow().cast(TABLE_SPECS[name].schema)
 
 
 def observed(lake: Path) -> Journal:
     """A journal beside the lake with a few rows of everything that a recorder observes."""
     path = lake.parent / "observed"
     JournalWriter(path, recorder="robot").close()
-    for name in SHAPES.keys() & SCHEMAS.keys() - {"samples"}:
+    for name in TABLE_SPECS.keys() & SCHEMAS.keys() - {"samples"}:
         with JournalWriter(path / name, recorder="robot", rows=name) as writer:
             schema = SCHEMAS[name]
             columns = [pa.array([None, *range(1, 20)], pa.int64()).cast(column.type) for column in schema]
@@ -81,22 +81,22 @@ def observed(lake: Path) -> Journal:
 
 
 def test_the_rows_that_landed_are_there(filled: Filled) -> None:
-    landed = in_order(filled.tables["samples"].select(JOURNAL.names))
-    assert plain(landed) == plain(in_order(pa.Table.from_pylist(filled.rows, schema=JOURNAL)))
+    landed = in_order(filled.tables["samples"].select(JOURNAL_SCHEMA.names))
+    assert plain(landed) == plain(in_order(pa.Table.from_pylist(filled.rows, schema=JOURNAL_SCHEMA)))
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", TABLE_SPECS)
 @pytest.mark.parametrize("reader", READERS)
 def test_other_readers_agree(filled: Filled, reader: str, name: str) -> None:
     assert filled.tables[name].num_rows > 0
     assert READERS[reader](filled.path, name).to_pylist() == filled.tables[name].to_pylist()
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", TABLE_SPECS)
 def test_a_table_has_the_documented_columns_and_nothing_else(filled: Filled, name: str) -> None:
     table = DeltaTable(filled.path / name)
-    assert [field.name for field in table.schema().fields] == SHAPES[name].schema.names
-    assert table.metadata().partition_columns == SHAPES[name].partitions.names
+    assert [field.name for field in table.schema().fields] == TABLE_SPECS[name].schema.names
+    assert table.metadata().partition_columns == TABLE_SPECS[name].partitions.names
 
 
 def test_conditions_on_a_prefix_find_its_rows(filled: Filled) -> None:
@@ -106,8 +106,8 @@ def test_conditions_on_a_prefix_find_its_rows(filled: Filled) -> None:
     columns = ["recorder", "offset"]
     with duckdb.connect() as connection:
         connection.register("dataset", table.to_pyarrow_dataset())
-        for prefix in {prefix_of(row["key"]) for row in filled.rows}:
-            wanted = filled.places(lambda row: prefix_of(row["key"]) == prefix)  # noqa: B023 - called at once
+        for prefix in {partition_prefix(row["key"]) for row in filled.rows}:
+            wanted = filled.places(lambda row: partition_prefix(row["key"]) == prefix)  # noqa: B023 - called at once
             assert sorted(lazy.filter(pl.col("prefix") == prefix).select(columns).collect().rows()) == wanted, prefix
             query = 'select recorder, "offset" from dataset where prefix = $1'
             assert sorted(connection.execute(query, [prefix]).fetchall()) == wanted, prefix

@@ -10,14 +10,14 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from zenspark.cli import Parser, units
-from zenspark.cli.formatting import counted, printable
+from zenspark.cli.formatting import pluralize, printable
 from zenspark.cli.screen import Screen
 from zenspark.cli.units import shown
 from zenspark.errors import JournalError, JournalLocked, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.reader_offsets import Commits
-from zenspark.journal.retention import size_of, trim, trim_committed
-from zenspark.journal.segment import Index, listed
+from zenspark.journal.reader_offsets import ReaderOffsets
+from zenspark.journal.retention import segment_size, trim, trim_committed
+from zenspark.journal.segment import SegmentIndex, list_segments
 
 DESCRIPTION = """\
 Look after a journal, also while it is written.
@@ -77,11 +77,11 @@ def _parser() -> Parser:
 
 def segments(journal: Journal, _: argparse.Namespace) -> Iterator[str]:
     """The segments as a table, with a line on all of them."""
-    firsts = listed(journal.path)
-    sizes = [size_of(journal.path, first) for first in firsts]
+    firsts = list_segments(journal.path)
+    sizes = [segment_size(journal.path, first) for first in firsts]
     yield (
         f"{journal.rows} of {printable(journal.recorder)}: offsets {journal.earliest()} to {journal.latest()}, "
-        f"{shown(sum(sizes), 'B')} in {counted(len(firsts), 'segment')}"
+        f"{shown(sum(sizes), 'B')} in {pluralize(len(firsts), 'segment')}"
     )
     rows = [_segment(journal.path, first, size) for first, size in zip(firsts, sizes, strict=True)]
     yield from _table(("first", "end", "rows", "bytes", "received from", "to"), rows, numbers=4)
@@ -89,7 +89,7 @@ def segments(journal: Journal, _: argparse.Namespace) -> Iterator[str]:
 
 def _segment(path: Path, first: int, size: int) -> Row:
     try:
-        with Index(path, first) as index:
+        with SegmentIndex(path, first) as index:
             end = index.end
             times = (index.entry(0).block.received[0], index.last_received) if index.count else ()
     except (JournalError, FileNotFoundError) as error:
@@ -143,12 +143,12 @@ def trimmed(journal: Journal, given: argparse.Namespace) -> Iterator[str]:
     if given.to_committed:
         removed += _trim_committed(journal)
     freed = shown(max(before - _bytes(journal.path), 0), "B")
-    yield f"removed {counted(removed, 'row')} ({freed}); left are offsets {journal.earliest()} to {journal.latest()}"
+    yield f"removed {pluralize(removed, 'row')} ({freed}); left are offsets {journal.earliest()} to {journal.latest()}"
 
 
 def _trim_committed(journal: Journal) -> int:
     """With the last segment, unless it is being written."""
-    if Commits(journal.path).least() is None:
+    if ReaderOffsets(journal.path).least() is None:
         raise UsageError(f"{journal.path}: no reader is attached, so nothing counts as committed")
     try:
         with JournalWriter(journal.path, rows=journal.rows) as writer:
@@ -158,7 +158,7 @@ def _trim_committed(journal: Journal) -> int:
 
 
 def _bytes(path: Path) -> int:
-    return sum(size_of(path, first) for first in listed(path))
+    return sum(segment_size(path, first) for first in list_segments(path))
 
 
 # --- how it is shown --------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from zenspark.cli import Parser, units
-from zenspark.cli.formatting import counted
+from zenspark.cli.formatting import pluralize
 from zenspark.cli.screen import Screen
 from zenspark.cli.units import shown
 from zenspark.errors import UsageError
-from zenspark.lake.lake import STATE_SHAPES
-from zenspark.spark.ingest.maintenance import Retention, Rule
+from zenspark.lake.lake import STATE_TABLE_SPECS
+from zenspark.spark.ingest.maintenance import Retention, RetentionRule
 from zenspark.spark.ingest.upgrade import upgrade
 from zenspark.spark.lake import Lake
 
@@ -66,7 +66,7 @@ def _parser() -> Parser:
     command("compact", _compact, "put small files of samples together, in the order of keys", spark=True)
     command("refresh", _refresh, "bring latest, gaps and traffic up to date for all readers", spark=True)
     rebuild = command("rebuild", _rebuild, "compute latest, gaps or traffic again from samples", spark=True)
-    rebuild.add_argument("--table", choices=sorted(STATE_SHAPES), action="append", help="only this one; repeatable")
+    rebuild.add_argument("--table", choices=sorted(STATE_TABLE_SPECS), action="append", help="only this one; repeatable")
     expire = command("expire", _expire, "remove samples that are older than they are kept", spark=True)
     expire.add_argument("--age", metavar="DURATION", help="how long samples are kept, e.g. 90d")
     expire.add_argument("--bytes", metavar="SIZE", help="how many bytes of samples are kept, the newest days")
@@ -110,24 +110,24 @@ def _upgrade(lake: Lake, given: argparse.Namespace) -> Lines:
     if before == lake.version:
         yield f"{given.lake} has format version {lake.version}: nothing to do"
         return
-    yield f"format version {before} is now {lake.version}: {counted(done.files, 'file')} in their new places"
+    yield f"format version {before} is now {lake.version}: {pluralize(done.files, 'file')} in their new places"
     yield f"latest, gaps and traffic follow at the next refresh: zenspark lake refresh {given.lake}, or zenspark up"
 
 
 def _compact(lake: Lake, given: argparse.Namespace) -> Lines:
     with _spark(given) as spark:
-        yield f"{counted(lake.compact(spark), 'file')} fewer"
+        yield f"{pluralize(lake.compact(spark), 'file')} fewer"
 
 
 def _refresh(lake: Lake, given: argparse.Namespace) -> Lines:
     with _spark(given) as spark:
         lake.refresh(spark)
         lake.publish(spark)
-    yield from (f"{name}: {_rows(lake, name)} rows" for name in STATE_SHAPES)
+    yield from (f"{name}: {_rows(lake, name)} rows" for name in STATE_TABLE_SPECS)
 
 
 def _rebuild(lake: Lake, given: argparse.Namespace) -> Lines:
-    names: Sequence[str] = given.table or sorted(STATE_SHAPES)
+    names: Sequence[str] = given.table or sorted(STATE_TABLE_SPECS)
     with _spark(given) as spark:
         for name in names:
             lake.rebuild(spark, name)
@@ -143,19 +143,19 @@ def _expire(lake: Lake, given: argparse.Namespace) -> Lines:
     if retention.is_empty:
         raise UsageError("nothing says what to remove: --age, --bytes or --rule")
     with _spark(given) as spark:
-        yield f"{counted(lake.expire(retention, spark), 'file')} removed or rewritten"
+        yield f"{pluralize(lake.expire(retention, spark), 'file')} removed or rewritten"
 
 
-def _rule(text: str) -> Rule:
+def _rule(text: str) -> RetentionRule:
     key_expr, separator, age = text.rpartition("=")
     if not separator:
         raise UsageError(f"--rule: expected KEYEXPR=DURATION, found {text!r}")
-    return Rule(key_expr, None if age == FOREVER else timedelta(seconds=units.duration(age)))
+    return RetentionRule(key_expr, None if age == FOREVER else timedelta(seconds=units.duration(age)))
 
 
 def _vacuum(lake: Lake, given: argparse.Namespace) -> Lines:
     retain = timedelta(seconds=units.duration(given.retain)) if given.retain else None
-    yield f"{counted(lake.vacuum(retain, full=given.full), 'file')} removed"
+    yield f"{pluralize(lake.vacuum(retain, full=given.full), 'file')} removed"
 
 
 def _quarantine(lake: Lake, given: argparse.Namespace) -> Lines:
@@ -167,7 +167,7 @@ def _quarantine(lake: Lake, given: argparse.Namespace) -> Lines:
 
 
 def _retry(lake: Lake, given: argparse.Namespace) -> Lines:
-    yield f"{counted(lake.retry_quarantine(), 'row')} landed"
+    yield f"{pluralize(lake.retry_quarantine(), 'row')} landed"
     yield from _quarantine(lake, given)
 
 
@@ -177,9 +177,9 @@ def _rows(lake: Lake, name: str) -> int:
 
 @contextmanager
 def _spark(given: argparse.Namespace) -> Iterator[SparkSession]:
-    from zenspark.spark.engine import DRIVING_JAVA_OPTIONS, spark_session
+    from zenspark.spark.engine import DRIVER_JAVA_OPTIONS, spark_session
 
-    spark = spark_session(given.master, "zenspark lake", java_options=DRIVING_JAVA_OPTIONS)
+    spark = spark_session(given.master, "zenspark lake", java_options=DRIVER_JAVA_OPTIONS)
     try:
         yield spark
     finally:

@@ -19,7 +19,7 @@ from zenspark.cli.screen import Screen
 from zenspark.cli.units import shown
 from zenspark.errors import UsageError
 from zenspark.journal import JournalWriter, Policy, Recorder, Status
-from zenspark.journal.recorder import reduced
+from zenspark.journal.recorder import drop_included
 
 DESCRIPTION = f"""\
 Record what is published under key expressions into a journal, until it is interrupted (Ctrl-C) or terminated: then
@@ -27,7 +27,7 @@ what was received is written. Started again with the same directory, it continue
 
 {node_flags.CONFIGURATION}"""
 
-EVERY = 1.0
+STATUS_SECONDS = 1.0
 """Seconds between two status lines on a terminal."""
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
 """How seldom Python looks for unused cycles: what is remembered of each key is no garbage, and to walk through all of
@@ -37,11 +37,11 @@ it at the usual pace took a quarter of the time of recording 100,000 new keys.""
 def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     given = _parser().parse_args(arguments)
-    config = node_flags.configuration(given)
-    policy = policy_of(given)
-    keys = reduced(given.key or ["**"])
+    config = node_flags.build_config(given)
+    policy = parse_policy(given)
+    keys = drop_included(given.key or ["**"])
     init_log_from_env_or("info")
-    node_flags.end_by_signals()
+    node_flags.raise_interrupt_on_signals()
     with JournalWriter(given.journal, policy, recorder=given.recorder) as writer, open_session(config) as session:
         recorder = Recorder(session, keys, writer, observe=not given.no_observe)
         try:
@@ -49,14 +49,14 @@ def run(arguments: list[str]) -> int:
             gc.freeze()
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             facts = [("records", str(key)) for key in recorder.keys]
-            node_flags.announce(session, Screen(), [*facts, ("journal", f"{given.journal} at offset {writer.end}")])
+            node_flags.print_node_banner(session, Screen(), [*facts, ("journal", f"{given.journal} at offset {writer.end}")])
             _watch(recorder, given.seconds)
         except KeyboardInterrupt:
             pass
         has_failed = session.is_closed()
         began = time.monotonic()
         status = recorder.stop()
-        _summarise(status, given.journal, time.monotonic() - began)
+        _print_summary(status, given.journal, time.monotonic() - began)
     return 1 if status.lost or has_failed else 0
 
 
@@ -82,22 +82,22 @@ def add_policy_flags(parser: argparse.ArgumentParser, defaults: Mapping[str, str
     """A flag for every field of the policy; `defaults` are those of a command that has others than the journal."""
     group = parser.add_argument_group("how the journal is written and kept (sizes such as 64MiB, durations such as 1h)")
     for field in msgspec.structs.fields(Policy):
-        _, meta = _typed(field.name)
+        _, meta = _field_type(field.name)
         flag = "--" + field.name.replace("_", "-")
         if field.default is False:
             group.add_argument(flag, action="store_true", default=None, help=meta.description)
             continue
-        default = defaults.get(field.name, _spelled(field.default))
+        default = defaults.get(field.name, _format_default(field.default))
         group.add_argument(flag, metavar=_metavar(field.name), help=f"{meta.description} (default: {default})")
 
 
-def policy_of(given: argparse.Namespace) -> Policy:
+def parse_policy(given: argparse.Namespace) -> Policy:
     """What the flags say."""
     said = {field.name: getattr(given, field.name) for field in msgspec.structs.fields(Policy)}
     return Policy(**{name: _read(name, value) for name, value in said.items() if value is not None})
 
 
-def _typed(name: str) -> tuple[Any, msgspec.Meta]:
+def _field_type(name: str) -> tuple[Any, msgspec.Meta]:
     hint = get_type_hints(Policy, include_extras=True)[name]
     plain, meta = get_args(hint)[:2]
     return plain, meta
@@ -110,11 +110,11 @@ def _metavar(name: str) -> str:
 
 def _can_be_never(name: str) -> bool:
     """Whether a field has a limit by default that can be taken away."""
-    plain, _ = _typed(name)
+    plain, _ = _field_type(name)
     return type(None) in get_args(plain) and getattr(Policy(), name) is not None
 
 
-def _spelled(default: object) -> str:
+def _format_default(default: object) -> str:
     if default is None:
         return "no limit"
     if not isinstance(default, float):
@@ -131,7 +131,7 @@ def _reader(name: str) -> tuple[str, Callable[[str], Any]]:
         return "SIZE", units.size
     if name.endswith("_rows"):
         return "ROWS", units.number
-    plain, _ = _typed(name)
+    plain, _ = _field_type(name)
     is_text = get_origin(plain) is not None and str in {type(one) for one in get_args(plain)}
     return ("TEXT", str) if is_text else ("DURATION", units.duration)
 
@@ -157,15 +157,15 @@ def _watch(recorder: Recorder, limit: str | None) -> None:
     ends_at = None if limit is None else time.monotonic() + units.duration(limit)
     is_terminal = sys.stdout.isatty()
     while recorder.is_running:
-        left = EVERY if ends_at is None else min(EVERY, ends_at - time.monotonic())
+        left = STATUS_SECONDS if ends_at is None else min(STATUS_SECONDS, ends_at - time.monotonic())
         if left <= 0:
             return
         time.sleep(left)
         if is_terminal:
-            print(f"\r\x1b[K{line_of(recorder.status())}", end="", flush=True)
+            print(f"\r\x1b[K{format_status(recorder.status())}", end="", flush=True)
 
 
-def line_of(status: Status) -> str:
+def format_status(status: Status) -> str:
     """One line on how it is doing."""
     what = f"{status.state}: {shown(status.rate)} rows/s, {status.rows} rows, {shown(status.bytes, 'B')}"
     lost = f", {status.lost} lost" if status.lost else ""
@@ -173,15 +173,15 @@ def line_of(status: Status) -> str:
     return f"{what}, offset {status.offset}{lost}" + (f" ({problem})" if problem else "")
 
 
-def _summarise(status: Status, journal: str, seconds: float) -> None:
+def _print_summary(status: Status, journal: str, seconds: float) -> None:
     start = "\n" if sys.stdout.isatty() else ""
     what = f"recorded {status.rows} rows ({shown(status.bytes, 'B')}) into {journal}, up to offset {status.offset}"
     print(f"{start}{what}; what was left took {seconds:.1f} s", flush=True)
     if status.lost:
-        print(f"zenspark record: {loss_of(status)}", file=sys.stderr)
+        print(f"zenspark record: {format_loss(status)}", file=sys.stderr)
 
 
-def loss_of(status: Status) -> str:
+def format_loss(status: Status) -> str:
     """One line on what was received and is not in the journal."""
     line = f"{status.lost} rows were received and could not be written"
     by_neighbour = ", ".join(f"{rows} from {zid}" for zid, rows in status.dropped.items())

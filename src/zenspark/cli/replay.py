@@ -17,8 +17,8 @@ from zenspark.cli.screen import Screen
 from zenspark.cli.units import shown
 from zenspark.config.config import Config
 from zenspark.errors import LinkError, UsageError
-from zenspark.journal.key_remap import Remapping, Rule
-from zenspark.journal.replay import Bound, Replay, Report, recorded, wait_for_subscribers
+from zenspark.journal.key_remap import KeyRemap, RemapRule
+from zenspark.journal.replay import ReplayBound, Replay, ReplayProgress, read_recorded, wait_for_subscribers
 from zenspark.key import KeyExpr
 
 DESCRIPTION = f"""\
@@ -43,14 +43,14 @@ def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     given = _parser().parse_args(arguments)
     replay = _replay(given)
-    config = node_flags.configuration(given, _connecting(given))
-    batches = recorded(given.source, given.start and Bound.parse(given.start), given.end and Bound.parse(given.end))
+    config = node_flags.build_config(given, _connect_settings(given))
+    batches = read_recorded(given.source, given.start and ReplayBound.parse(given.start), given.end and ReplayBound.parse(given.end))
     init_log_from_env_or("info")
-    node_flags.end_by_signals()
-    status = Status()
+    node_flags.raise_interrupt_on_signals()
+    status = ReplayStatus()
     try:
-        with _opened(config, given) as session:
-            node_flags.announce(session, Screen(), [("replays", given.source)])
+        with _open(config, given) as session:
+            node_flags.print_node_banner(session, Screen(), [("replays", given.source)])
             if given.wait:
                 _wait(session, replay.remapping)
             fence = Fence(session, _where(session, given))
@@ -64,26 +64,26 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-class Status:
+class ReplayStatus:
     """How it gets on: on a terminal a line that is written anew, elsewhere one line at the end."""
 
     def __init__(self) -> None:
-        self._report: Report | None = None
+        self._report: ReplayProgress | None = None
         self._shown_at = time.monotonic()
 
-    def show(self, report: Report) -> None:
+    def show(self, report: ReplayProgress) -> None:
         self._report = report
         if time.monotonic() - self._shown_at >= STATUS_SECONDS and sys.stdout.isatty():
             self._shown_at = time.monotonic()
-            print(f"\r\x1b[K{line_of(report)}", end="", flush=True)
+            print(f"\r\x1b[K{format_report(report)}", end="", flush=True)
 
     def end(self) -> None:
         """The last line; none if it did not come to publishing."""
         if self._report is not None:
-            print(("\n" if sys.stdout.isatty() else "") + line_of(self._report), flush=True)
+            print(("\n" if sys.stdout.isatty() else "") + format_report(self._report), flush=True)
 
 
-def line_of(report: Report) -> str:
+def format_report(report: ReplayProgress) -> str:
     """One line on how it gets on."""
     rate = report.rows / report.seconds if report.seconds else 0.0
     what = f"published {report.rows} rows in {report.seconds:.1f} s, {shown(rate)} rows/s"
@@ -95,7 +95,7 @@ def line_of(report: Report) -> str:
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
-def _connecting(given: argparse.Namespace) -> list[tuple[str, object]]:
+def _connect_settings(given: argparse.Namespace) -> list[tuple[str, object]]:
     """What the configuration says of endpoints that were named: they are tried for a while, then it is an error."""
     if not given.connect_timeout >= 0:
         raise UsageError(f"--connect-timeout: expected 0 or more seconds, found {given.connect_timeout:g}")
@@ -104,7 +104,7 @@ def _connecting(given: argparse.Namespace) -> list[tuple[str, object]]:
     return [("connect/exit_on_failure", True), ("connect/timeout_ms", round(given.connect_timeout * 1000))]
 
 
-def _opened(config: Config, given: argparse.Namespace) -> Session:
+def _open(config: Config, given: argparse.Namespace) -> Session:
     try:
         return open_session(config)
     except LinkError as error:
@@ -126,7 +126,7 @@ def _finish(session: Session, fence: Fence, *, is_client: bool) -> None:
         logger.warning("%s", error)
 
 
-def _wait(session: Session, remapping: Remapping) -> None:
+def _wait(session: Session, remapping: KeyRemap) -> None:
     """Until there is a subscriber to what comes: to anything, where keys are renamed."""
     keys = [] if remapping.rules or remapping.prefix else list(remapping.keys)
     print("waits for a subscriber", flush=True)
@@ -134,9 +134,9 @@ def _wait(session: Session, remapping: Remapping) -> None:
 
 
 def _replay(given: argparse.Namespace) -> Replay:
-    remapping = Remapping(
+    remapping = KeyRemap(
         [KeyExpr.autocanonize(key) for key in given.key],
-        [Rule.parse(rule) for rule in given.map],
+        [RemapRule.parse(rule) for rule in given.map],
         given.prefix,
     )
     return Replay(speed=_speed(given.speed), remapping=remapping, restamp=given.restamp, may_drop=given.may_drop)

@@ -13,7 +13,7 @@ from zenspark.api.session import Session
 from zenspark.cli import Parser, node_flags
 from zenspark.cli.screen import Screen
 from zenspark.config.config import Config
-from zenspark.web.settings import PORT, Address, address_of
+from zenspark.web.settings import PORT, Address, rest_address
 
 DESCRIPTION = f"""\
 Run a Zenoh router until it is interrupted (Ctrl-C) or terminated. It listens on tcp/[::]:7447 unless told otherwise.
@@ -31,35 +31,35 @@ REST = "offer Zenoh over HTTP on PORT of all addresses, or on ADDRESS:PORT; not 
 
 def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
-    address, config = address_of(configuration(_parser().parse_args(arguments)))
+    address, config = rest_address(build_config(_parser().parse_args(arguments)))
     init_log_from_env_or("info")
-    node_flags.end_by_signals()
+    node_flags.raise_interrupt_on_signals()
     try:
-        with _opened(config) as session, _served(session, address) as facts:
-            node_flags.announce(session, Screen(), facts)
+        with _open(config) as session, _serve_rest(session, address) as facts:
+            node_flags.print_node_banner(session, Screen(), facts)
             node_flags.run_until_interrupted(session)
     except KeyboardInterrupt:
         return 0
 
 
 @contextlib.contextmanager
-def _opened(config: Config) -> Iterator[Session]:
+def _open(config: Config) -> Iterator[Session]:
     """A session as configured, with the storages that the configuration describes."""
     if STORAGES not in json.loads(config.get_json("plugins")):
         with open_session(config) as session:
             yield session
         return
     # here, as a router without storages needs neither the time to load this nor the packages
-    from zenspark.storage.manager import Storages
-    from zenspark.storage.settings import storages_of
+    from zenspark.storage.manager import StorageManager
+    from zenspark.storage.settings import parse_storages
 
-    settings, rest = storages_of(config)
-    with open_session(rest) as session, Storages(session, settings):
+    settings, rest = parse_storages(config)
+    with open_session(rest) as session, StorageManager(session, settings):
         yield session
 
 
 @contextlib.contextmanager
-def _served(session: Session, address: Address | None) -> Iterator[list[tuple[str, str]]]:
+def _serve_rest(session: Session, address: Address | None) -> Iterator[list[tuple[str, str]]]:
     """The REST interface of a session, if there is to be one; what to say of it."""
     if address is None:
         yield []
@@ -82,12 +82,12 @@ def _parser() -> Parser:
     return parser
 
 
-def configuration(given: argparse.Namespace) -> Config:
+def build_config(given: argparse.Namespace) -> Config:
     """The configuration that a command line means."""
-    return node_flags.configuration(given, _settings(given), mode="router")
+    return node_flags.build_config(given, _flag_settings(given), mode="router")
 
 
-def _settings(given: argparse.Namespace) -> Iterator[tuple[str, object]]:
+def _flag_settings(given: argparse.Namespace) -> Iterator[tuple[str, object]]:
     """The keys that flags set."""
     yield "adminspace/enabled", True
     if given.adminspace_permissions is not None:

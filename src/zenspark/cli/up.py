@@ -18,12 +18,12 @@ from zenspark.cli.record import add_policy_flags
 from zenspark.cli.screen import Screen
 from zenspark.cli.units import shown
 from zenspark.config.config import Config
-from zenspark.journal.recorder import reduced
+from zenspark.journal.recorder import drop_included
 from zenspark.spark.ingest.settings import IngestSettings
 from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.pipeline.job import Job, JobEnded
 from zenspark.spark.pipeline.status import JobStatus
-from zenspark.storage.settings import JOURNAL, StorageSettings, journal_of, lake_at, storages_of
+from zenspark.storage.settings import JOURNAL_DIRECTORY, StorageSettings, journal_path, normalize_lake_path, parse_storages
 
 DESCRIPTION = f"""\
 Run a Zenoh node that records what is published, lands it in tables with Spark, and answers queries from them: the
@@ -54,7 +54,7 @@ EXIT_NOT_INGESTED = 3
 def run(arguments: list[str]) -> int:
     """Run the command; the exit code."""
     given = _parser().parse_args(arguments)
-    storages, config = storages_of(_configuration(given))
+    storages, config = parse_storages(_configuration(given))
     storages += _default_storage(given, has_others=bool(storages))
     timing = ingest_flags.parse_timing(given)
     landings = {
@@ -79,7 +79,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("--key", metavar="KEYEXPR", action="append", help="what to record and answer for; repeatable (default: **)")
     add("--lake", metavar="PLACE", default="lake", help="directory or URI of the tables (default: ./lake)")
-    add("--journal", metavar="DIR", help=f"where rows wait to land (default: {JOURNAL} in the lake, if that is no URI)")
+    add("--journal", metavar="DIR", help=f"where rows wait to land (default: {JOURNAL_DIRECTORY} in the lake, if that is no URI)")
     add("--complete", action="store_true", help="declare that the storage has everything under its keys")
     add("--demo", action="store_true", help="run a small simulated fleet against it, and show what becomes of it")
     node_flags.add_node_flags(parser, mode="router; with --connect alone, client")
@@ -117,14 +117,14 @@ def pick_demo_endpoint(port: int = DEFAULT_PORT) -> str:
 def _default_storage(given: argparse.Namespace, *, has_others: bool) -> list[StorageSettings]:
     if has_others and not given.key:
         return []
-    journal = journal_of(given.lake, given.journal)
+    journal = journal_path(given.lake, given.journal)
     assert journal is not None
     return [
         StorageSettings(
             name="up",
-            key_exprs=tuple(str(key) for key in reduced(given.key or ["**"])),
+            key_exprs=tuple(str(key) for key in drop_included(given.key or ["**"])),
             complete=given.complete,
-            lake=lake_at(given.lake),
+            lake=normalize_lake_path(given.lake),
             journal=journal,
         )
     ]
@@ -187,12 +187,12 @@ class RunLoop:
         self._say(f"recording; Spark starts ({', '.join(masters)})")
         began = time.monotonic()
         self._job.land(self._landings)
-        for landing in self._job.landings.values():
+        for landing in self._job.supervisors.values():
             while not landing.wait_for_attempt(WAIT_SECONDS):
                 self._job.check()
-        if all(landing.is_spark_there for landing in self._job.landings.values()):
+        if all(landing.has_spark_started for landing in self._job.supervisors.values()):
             self._say(f"Spark is there after {time.monotonic() - began:.1f} s; Ctrl-C ends")
-        for landing in self._job.landings.values():
+        for landing in self._job.supervisors.values():
             if landing.status().ui is not None:
                 self._say(f"Spark's web interface is at {landing.status().ui}")
 
@@ -250,7 +250,7 @@ class RunLoop:
             lines.append(f"{status.waiting.rows} rows wait in the journal; they land at the next start")
         lines += [f"{each.lake}: {each.problem}" for each in status.landings if each.problem is not None]
         lines += [
-            f"tables are in {each}: zenspark sql --lake {each} 'select * from latest'" for each in self._job.landings
+            f"tables are in {each}: zenspark sql --lake {each} 'select * from latest'" for each in self._job.supervisors
         ]
         self._screen.write(lines)
         sys.stdout.flush()

@@ -29,20 +29,20 @@ class Counters:
     def __init__(self, session: Session, own: Callable[[], Counts]) -> None:
         self._session = session
         self._own = own
-        self._before = links(session)
+        self._before = read_link_counters(session)
         """What links had counted before the recorder was made."""
         self._told: dict[Counter, int] = {}
 
     def changed(self) -> dict[Counter, int]:
         """Those that are not as they were when this was last called, or 0 before."""
-        found = {name: value - self._before.get(name, 0) for name, value in links(self._session).items()}
+        found = {name: value - self._before.get(name, 0) for name, value in read_link_counters(self._session).items()}
         found |= self._own()
         changed = {name: value for name, value in found.items() if value != self._told.get(name, 0)}
         self._told |= changed
         return changed
 
 
-def links(session: Session) -> dict[Counter, int]:
+def read_link_counters(session: Session) -> dict[Counter, int]:
     """The counters of links; none where the session is closed."""
     if session.is_closed():
         return {}
@@ -51,7 +51,7 @@ def links(session: Session) -> dict[Counter, int]:
     return found | {(LOST, str(one.zid), reason): count for one in counters for reason, count in one.lost.items()}
 
 
-def own(received: int, recorded: int, dropped: Mapping[str, int]) -> dict[Counter, int]:
+def recorder_counters(received: int, recorded: int, dropped: Mapping[str, int]) -> dict[Counter, int]:
     """The counters of a recorder."""
     totals: dict[Counter, int] = {(RECEIVED, None, None): received, (RECORDED, None, None): recorded}
     return totals | {(DROPPED, zid, JOURNAL_FULL): rows for zid, rows in dropped.items()}

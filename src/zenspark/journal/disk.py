@@ -16,7 +16,7 @@ RESERVE_SHARE = 0.05
 """or this share of the disk, if that is more,"""
 MAX_RESERVE_BYTES = 1 << 30
 """but no more than this: large disks would raise the alarm days before they are full."""
-MARGIN = 1.1
+CLEAR_FACTOR = 1.1
 """How many times the reserve must be free for the alarm to end: around the limit it would come and go."""
 
 
@@ -41,15 +41,15 @@ class DiskAlarm:
             return
         reserve = max(RESERVE_FLUSHES * self._flush_bytes, min(RESERVE_SHARE * total, MAX_RESERVE_BYTES))
         was_low = self.warning is not None
-        is_low = free < reserve * (MARGIN if was_low else 1)
-        self.warning = f"low disk space: {_spelled(free)} of {_spelled(total)} left" if is_low else None
+        is_low = free < reserve * (CLEAR_FACTOR if was_low else 1)
+        self.warning = f"low disk space: {_format_size(free)} of {_format_size(total)} left" if is_low else None
         if is_low and not was_low:
             logger.warning("%s: %s", self._path, self.warning)
         elif was_low and not is_low:
-            logger.warning("%s: enough disk space again: %s left", self._path, _spelled(free))
+            logger.warning("%s: enough disk space again: %s left", self._path, _format_size(free))
 
 
-def _spelled(size: int) -> str:
+def _format_size(size: int) -> str:
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size} {unit}"

@@ -30,7 +30,7 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise write_failure(_named(error) or path, error) from error
+        raise write_failure(_file_name(error) or path, error) from error
 
 
 @contextmanager
@@ -41,8 +41,8 @@ def read_errors(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise read_failure(_named(error) or path, error) from error
+        raise read_failure(_file_name(error) or path, error) from error
 
 
-def _named(error: OSError) -> str | None:
+def _file_name(error: OSError) -> str | None:
     return error.filename if isinstance(error.filename, str) else None

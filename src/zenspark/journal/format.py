@@ -32,10 +32,10 @@ FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 """Permissions of what a journal makes, less those that the umask takes away: payloads are not for every user."""
 MAX_MANIFEST_BYTES = 1 << 20
 """More is no `journal.json`: a file of any size must not be read into memory."""
-URI = re.compile("([a-z][a-z0-9+.-]+):/+")
+URI_PATTERN = re.compile("([a-z][a-z0-9+.-]+):/+")
 """How what is no path begins, also when it was taken for one: a `Path` has no two slashes in a row."""
 SEGMENT, INDEX = ".segment", ".index"
-DIGITS = 20
+OFFSET_DIGITS = 20
 """As many as the greatest offset can have, so that names sort as offsets do."""
 
 SAMPLES, SESSIONS, DECLARATIONS, COUNTERS = "samples", "sessions", "declarations", "counters"
@@ -72,7 +72,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
 }
 """What rows a journal may have, by the name that `journal.json` gives them."""
-TIMES = {SAMPLES: "received_at", SESSIONS: "time", DECLARATIONS: "time", COUNTERS: "time"}
+TIME_COLUMNS = {SAMPLES: "received_at", SESSIONS: "time", DECLARATIONS: "time", COUNTERS: "time"}
 """The column of the time by which rows are found."""
 
 
@@ -84,9 +84,9 @@ def read_schema(rows: str) -> pa.Schema:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def directory_of(path: str | os.PathLike[str]) -> Path:
+def journal_directory(path: str | os.PathLike[str]) -> Path:
     """The directory of a journal. It is on this machine: what is acknowledged has been written to a disk."""
-    scheme = URI.match(str(path))
+    scheme = URI_PATTERN.match(str(path))
     if scheme is not None:
         text = f"{scheme[1]}://{str(path)[scheme.end() :]}"
         raise UsageError(f"{text}: a journal is a directory on this machine; only a lake can be elsewhere")
@@ -107,17 +107,17 @@ def write_file(path: Path, text: str) -> None:
 
 
 def segment_file(path: Path, first: int) -> Path:
-    return path / f"{first:0{DIGITS}}{SEGMENT}"
+    return path / f"{first:0{OFFSET_DIGITS}}{SEGMENT}"
 
 
 def index_file(path: Path, first: int) -> Path:
-    return path / f"{first:0{DIGITS}}{INDEX}"
+    return path / f"{first:0{OFFSET_DIGITS}}{INDEX}"
 
 
-def offset_in(name: str, suffix: str) -> int | None:
+def parse_offset(name: str, suffix: str) -> int | None:
     """The offset that a file is named after, None if it is another file."""
     stem = name.removesuffix(suffix)
-    return int(stem) if stem != name and len(stem) == DIGITS and stem.isascii() and stem.isdigit() else None
+    return int(stem) if stem != name and len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit() else None
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -186,14 +186,14 @@ _CHECK = struct.Struct("<I")
 _POSITION = struct.Struct("<Q")
 HEADER_SIZE = _FIELDS.size + _CHECK.size
 ENTRY_SIZE = _POSITION.size + HEADER_SIZE
-LAST_RECEIVED = struct.Struct("<40xq24x")
+LAST_RECEIVED_STRUCT = struct.Struct("<40xq24x")
 """Of an entry only the greatest time of reception, to look at many."""
 
-NEVER = (2**63 - 1, -(2**63))
+EMPTY_TIME_RANGE = (2**63 - 1, -(2**63))
 """The least and greatest time of no rows at all: any time is less than the one and greater than the other."""
 
 
-class Block(NamedTuple):
+class BlockHeader(NamedTuple):
     """What the header of a block says. Times are microseconds since 1970, the least and the greatest."""
 
     rows: int
@@ -216,22 +216,22 @@ class Block(NamedTuple):
         return raw + _CHECK.pack(zlib.crc32(raw))
 
     @staticmethod
-    def from_bytes(raw: bytes | memoryview) -> Block | None:
+    def from_bytes(raw: bytes | memoryview) -> BlockHeader | None:
         """None if these bytes are not a header that was written."""
         if len(raw) != HEADER_SIZE or _CHECK.unpack_from(raw, _FIELDS.size)[0] != zlib.crc32(raw[: _FIELDS.size]):
             return None
         magic, rows, length, first, received, received_to, stamped, stamped_to, checksum = _FIELDS.unpack_from(raw)
         if magic != MAGIC:
             return None
-        return Block(rows, length, first, (received, received_to), (stamped, stamped_to), checksum)
+        return BlockHeader(rows, length, first, (received, received_to), (stamped, stamped_to), checksum)
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """One block as the index has it."""
 
     position: int
     """Where its header starts."""
-    block: Block
+    block: BlockHeader
 
     @property
     def stop(self) -> int:
@@ -242,7 +242,7 @@ class Entry(NamedTuple):
         return _POSITION.pack(self.position) + self.block.to_bytes()
 
     @staticmethod
-    def from_bytes(raw: bytes | memoryview) -> Entry | None:
+    def from_bytes(raw: bytes | memoryview) -> IndexEntry | None:
         """None if these bytes are not an entry that was written."""
-        block = Block.from_bytes(raw[_POSITION.size :]) if len(raw) == ENTRY_SIZE else None
-        return None if block is None else Entry(_POSITION.unpack_from(raw)[0], block)
+        block = BlockHeader.from_bytes(raw[_POSITION.size :]) if len(raw) == ENTRY_SIZE else None
+        return None if block is None else IndexEntry(_POSITION.unpack_from(raw)[0], block)

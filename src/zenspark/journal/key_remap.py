@@ -11,25 +11,25 @@ import pyarrow.compute as pc
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 
-REST = "/**"
+SUBTREE_SUFFIX = "/**"
 
 
-class Rule(msgspec.Struct, frozen=True):
+class RemapRule(msgspec.Struct, frozen=True):
     """Keys that begin with some chunks get others instead: `robot1=replay/robot1`, or `robot1/**=replay/robot1/**`."""
 
     old: str
     new: str
 
     @staticmethod
-    def parse(text: str) -> Rule:
+    def parse(text: str) -> RemapRule:
         old, equals, new = text.partition("=")
-        old, new = old.removesuffix(REST), new.removesuffix(REST)
+        old, new = old.removesuffix(SUBTREE_SUFFIX), new.removesuffix(SUBTREE_SUFFIX)
         if not equals or not old:
             raise UsageError(f"expected OLD=NEW, found {text!r}")
         for chunks in (old, new):
             if chunks and KeyExpr(chunks).is_wild:
                 raise UsageError(f"{text!r}: expected chunks without wildcards, or `/**` at the end of both")
-        return Rule(old, new)
+        return RemapRule(old, new)
 
     def applied(self, key: str) -> str | None:
         """The new key; None if it does not begin with these chunks."""
@@ -38,11 +38,11 @@ class Rule(msgspec.Struct, frozen=True):
         return f"{self.new}{key.removeprefix(self.old)}".removeprefix("/")
 
 
-class Remapping(msgspec.Struct, frozen=True):
+class KeyRemap(msgspec.Struct, frozen=True):
     """Only keys that match one of the key expressions, if there are any; renamed by the first rule that applies."""
 
     keys: Sequence[KeyExpr] = ()
-    rules: Sequence[Rule] = ()
+    rules: Sequence[RemapRule] = ()
     prefix: str = ""
     """Put before every key, with a slash."""
 

@@ -32,11 +32,11 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-HELD_ELSEWHERE = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
-PID_BYTES = 20
+LOCKED_ERRORS = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+MAX_PID_BYTES = 20
 
 
-class Lock:
+class JournalLock:
     """The right to write the journal in a directory, until `release`, or until the process ends in any way."""
 
     def __init__(self, path: Path) -> None:
@@ -78,9 +78,9 @@ class Lock:
         try:
             _take(file)
         except OSError as error:
-            holder = _signature(file) if name == LOCK else None
+            holder = _read_pid(file) if name == LOCK else None
             os.close(file)
-            if error.errno in HELD_ELSEWHERE:
+            if error.errno in LOCKED_ERRORS:
                 raise JournalLocked(str(self._path), holder) from None
             raise JournalError(str(self._path / name), f"cannot be locked: {error.strerror}") from error
         return file
@@ -91,9 +91,9 @@ class Lock:
         os.write(self._file, f"{os.getpid()}\n".encode())
 
 
-def _signature(file: int) -> int | None:
+def _read_pid(file: int) -> int | None:
     os.lseek(file, 0, os.SEEK_SET)
-    found = os.read(file, PID_BYTES).strip()
+    found = os.read(file, MAX_PID_BYTES).strip()
     return int(found) if found.isdigit() else None
 
 

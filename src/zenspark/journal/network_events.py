@@ -31,22 +31,22 @@ from zenspark.types.network_info import Declaration, NeighbourEvent
 
 logger = logging.getLogger("zenspark.journal")
 
-EVERY = 1.0
+POLL_SECONDS = 1.0
 """Seconds between looks at the declarations,"""
-SHARE = 20
+MIN_INTERVAL_FACTOR = 20
 """and at least so many times as long as a look takes, because the node waits for it."""
-COUNT_SECONDS = 10.0
+COUNTERS_SECONDS = 10.0
 """Between looks at the counters."""
 
 OPENED, CLOSED = "OPENED", "CLOSED"
 DECLARED, UNDECLARED = "DECLARED", "UNDECLARED"
 
 
-class Observer:
+class NetworkObserver:
     """Writes the journals beside one of samples, under the same name, in a thread of its own."""
 
     def __init__(self, session: Session, beside: JournalWriter, counters: Counters) -> None:
-        policy = _quiet(beside.policy)
+        policy = _side_journal_policy(beside.policy)
         name = beside.manifest.recorder
         self._session = session
         self._counters = counters
@@ -83,7 +83,7 @@ class Observer:
         assert self._listener is not None, "it was started"
         events = self._listener.handler
         look_at = time.monotonic()
-        count_at = look_at + COUNT_SECONDS
+        count_at = look_at + COUNTERS_SECONDS
         while True:
             try:
                 self._tell_session(events.recv(max(look_at - time.monotonic(), 0.0)))
@@ -92,8 +92,8 @@ class Observer:
                 self._look()
                 if began >= count_at:
                     self._tell_counters()
-                    count_at = began + COUNT_SECONDS
-                look_at = began + max(EVERY, (time.monotonic() - began) * SHARE)
+                    count_at = began + COUNTERS_SECONDS
+                look_at = began + max(POLL_SECONDS, (time.monotonic() - began) * MIN_INTERVAL_FACTOR)
             except ChannelClosed:
                 break
         self._look()
@@ -103,7 +103,7 @@ class Observer:
 
     def _end(self) -> None:
         """Whatever is still there ends with the recording."""
-        self._write(SESSIONS, [(_now(), CLOSED, *one) for one in self._open])
+        self._write(SESSIONS, [(_now_us(), CLOSED, *one) for one in self._open])
         self._tell_declarations(set())
         self._tell_counters()
 
@@ -114,17 +114,17 @@ class Observer:
             self._open[one] = None
         else:
             self._open.pop(one, None)
-        self._write(SESSIONS, [(_now(), OPENED if event.kind is SampleKind.PUT else CLOSED, *one)])
+        self._write(SESSIONS, [(_now_us(), OPENED if event.kind is SampleKind.PUT else CLOSED, *one)])
 
     def _tell_declarations(self, declared: set[Declaration]) -> None:
-        now = _now()
+        now = _now_us()
         gone, new = self._declared - declared, declared - self._declared
-        rows = [*_declarations(now, UNDECLARED, gone), *_declarations(now, DECLARED, new)]
+        rows = [*_declaration_rows(now, UNDECLARED, gone), *_declaration_rows(now, DECLARED, new)]
         self._write(DECLARATIONS, rows)
         self._declared = declared
 
     def _tell_counters(self) -> None:
-        now = _now()
+        now = _now_us()
         self._write(COUNTERS, [(now, *counter, value) for counter, value in self._counters.changed().items()])
 
     def _write(self, rows: str, values: list[tuple[Any, ...]]) -> None:
@@ -143,12 +143,12 @@ class Observer:
             self._waits.add(rows)
 
 
-def _declarations(now: int, event: str, found: Iterable[Declaration]) -> list[tuple[Any, ...]]:
+def _declaration_rows(now: int, event: str, found: Iterable[Declaration]) -> list[tuple[Any, ...]]:
     ordered = sorted(found, key=lambda one: (one.kind, one.key, str(one.zid)))
     return [(now, event, one.kind, one.key, str(one.zid), str(one.whatami)) for one in ordered]
 
 
-def _quiet(policy: Policy) -> Policy:
+def _side_journal_policy(policy: Policy) -> Policy:
     """The policy of the samples for rows that are few."""
     return Policy(
         fsync=policy.fsync,
@@ -161,5 +161,5 @@ def _quiet(policy: Policy) -> Policy:
     )
 
 
-def _now() -> int:
+def _now_us() -> int:
     return time.time_ns() // 1000

@@ -20,7 +20,7 @@ RETRY_SECONDS = 0.25
 """Between attempts to write."""
 
 
-class Failure(NamedTuple):
+class WriteFailure(NamedTuple):
     """That the journal cannot be written."""
 
     since: float
@@ -34,7 +34,7 @@ class Outage:
     def __init__(self, block_timeout: float | None) -> None:
         self.dropped: dict[str, int] = {}
         """Rows that were discarded since the recorder started, by the zid of the neighbour that brought them."""
-        self.failure: Failure | None = None
+        self.failure: WriteFailure | None = None
         """None if the journal can be written; one value, so that other threads never see half of a change."""
         self._block_timeout = block_timeout
         self._retry_at = 0.0
@@ -59,7 +59,7 @@ class Outage:
         if is_discarding and not was_discarding:
             logger.error("recording discards what is received after %.1f s: %s", now - since, error)
         self._retry_at = now + RETRY_SECONDS
-        self.failure = Failure(since, str(error), is_discarding)
+        self.failure = WriteFailure(since, str(error), is_discarding)
         return not is_discarding
 
     def pause(self, now: float) -> float:

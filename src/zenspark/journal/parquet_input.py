@@ -17,14 +17,14 @@ import pyarrow.dataset as ds
 from zenspark.arrow import SCHEMA
 from zenspark.errors import JournalError, NoJournal
 
-AT_ONCE = 500_000
+MIN_SORT_ROWS = 500_000
 """Rows that are read before they are sorted, at least."""
-BATCH = 65_536
-NEEDED = ("key", "payload", "received_at")
-ORDER = ("received_at", "recorder", "offset")
+BATCH_ROWS = 65_536
+REQUIRED_COLUMNS = ("key", "payload", "received_at")
+SORT_COLUMNS = ("received_at", "recorder", "offset")
 
 
-class Group(msgspec.Struct, frozen=True):
+class ParquetRowGroup(msgspec.Struct, frozen=True):
     """A row group of a file."""
 
     fragment: ds.ParquetFileFragment
@@ -38,16 +38,16 @@ class Group(msgspec.Struct, frozen=True):
         return -(1 << 63) if self.first is None else self.first.cast(pa.int64()).as_py()
 
 
-class Table:
+class ParquetInput:
     """The files of one table: a file, those of a directory, or those that the log of a Delta table names."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._dataset = ds.dataset(_files(path), format="parquet")
+            self._dataset = ds.dataset(_list_files(path), format="parquet")
         except (pa.ArrowException, OSError) as error:
             raise NoJournal(str(path), f"neither a journal nor Parquet: {error}") from error
-        for name in NEEDED:
+        for name in REQUIRED_COLUMNS:
             if name not in self.names:
                 raise NoJournal(str(path), f"expected rows of samples, found no column {name!r}")
 
@@ -64,29 +64,29 @@ class Table:
             raise JournalError(str(self._path), f"cannot be read: {error}") from error
         return self._sweep(groups, condition)
 
-    def _groups(self, condition: ds.Expression | None) -> Iterator[Group]:
+    def _groups(self, condition: ds.Expression | None) -> Iterator[ParquetRowGroup]:
         for fragment in self._dataset.get_fragments(condition):
             for part in fragment.split_by_row_group(condition, self._dataset.schema):
                 (found,) = part.row_groups
                 said = (found.statistics or {}).get("received_at")
                 kind = SCHEMA.field("received_at").type
-                yield Group(part, None if said is None else pa.scalar(said["min"], kind), found.num_rows)
+                yield ParquetRowGroup(part, None if said is None else pa.scalar(said["min"], kind), found.num_rows)
 
-    def _sweep(self, groups: list[Group], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
+    def _sweep(self, groups: list[ParquetRowGroup], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
         held = self._dataset.schema.empty_table().select(self._wanted)
         position = 0
         while position < len(groups):
             begin, fresh = position, 0
-            while position < len(groups) and fresh < max(AT_ONCE, held.num_rows):
+            while position < len(groups) and fresh < max(MIN_SORT_ROWS, held.num_rows):
                 fresh += groups[position].rows
                 position += 1
             read = [self._rows(group, condition) for group in groups[begin:position]]
             held = pa.concat_tables([held, *read]).sort_by([(name, "ascending") for name in self._order])
-            done = _before(held, groups[position].first) if position < len(groups) else held.num_rows
-            yield from held[:done].to_batches(max_chunksize=BATCH)
+            done = _count_before(held, groups[position].first) if position < len(groups) else held.num_rows
+            yield from held[:done].to_batches(max_chunksize=BATCH_ROWS)
             held = held[done:]
 
-    def _rows(self, group: Group, condition: ds.Expression | None) -> pa.Table:
+    def _rows(self, group: ParquetRowGroup, condition: ds.Expression | None) -> pa.Table:
         try:
             return group.fragment.to_table(self._dataset.schema, columns=self._wanted, filter=condition)
         except (pa.ArrowException, OSError) as error:
@@ -98,17 +98,17 @@ class Table:
 
     @property
     def _order(self) -> list[str]:
-        return [name for name in ORDER if name in self.names]
+        return [name for name in SORT_COLUMNS if name in self.names]
 
 
-def _before(rows: pa.Table, time: pa.Scalar | None) -> int:
+def _count_before(rows: pa.Table, time: pa.Scalar | None) -> int:
     """How many of some rows in order were received before a time."""
     if time is None:
         return 0
     return pc.sum(pc.less(rows.column("received_at"), time)).as_py() or 0
 
 
-def _files(path: Path) -> str | list[str]:
+def _list_files(path: Path) -> str | list[str]:
     """Of a Delta table only those that its log names; everything else as it is."""
     if not (path / "_delta_log").is_dir():
         return str(path)

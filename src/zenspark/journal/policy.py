@@ -13,7 +13,7 @@ from zenspark.errors import UsageError
 
 MIB = 1 << 20
 DAY_SECONDS = 86_400.0
-MOST_BYTES = 1 << 30
+MAX_BLOCK_BYTES = 1 << 30
 """In one block: offsets into a column of Arrow are 32 bits with a sign."""
 
 POSITIVE = (
@@ -71,8 +71,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"{name}: expected more than 0, found {value}")
-        if self.flush_bytes > MOST_BYTES:
-            raise UsageError(f"flush_bytes: expected at most {MOST_BYTES}, found {self.flush_bytes}")
+        if self.flush_bytes > MAX_BLOCK_BYTES:
+            raise UsageError(f"flush_bytes: expected at most {MAX_BLOCK_BYTES}, found {self.flush_bytes}")
         for name in NOT_NEGATIVE:
             value = getattr(self, name)
             if isinstance(value, float | int) and value < 0:

@@ -19,21 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.errors import CorruptJournal, OffsetOutOfRange
-from zenspark.journal.block_codec import TEXT, unpacked
+from zenspark.journal.block_codec import TEXT_TYPE, decode_columns
 from zenspark.journal.failures import read_errors
 from zenspark.journal.format import (
     ENTRY_SIZE,
-    TIMES,
-    Block,
-    Entry,
+    TIME_COLUMNS,
+    BlockHeader,
+    IndexEntry,
     Manifest,
-    directory_of,
     index_file,
+    journal_directory,
     read_schema,
     segment_file,
 )
-from zenspark.journal.reader_offsets import Commits, Reader
-from zenspark.journal.segment import Index, listed, read_block
+from zenspark.journal.reader_offsets import AttachedReader, ReaderOffsets
+from zenspark.journal.segment import SegmentIndex, list_segments, read_block
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -52,22 +52,22 @@ class Slice(msgspec.Struct, frozen=True):
     def num_rows(self) -> int:
         return self.end - self.start
 
-    def batches(self, texts: pa.DataType = TEXT) -> Iterator[pa.RecordBatch]:
+    def batches(self, texts: pa.DataType = TEXT_TYPE) -> Iterator[pa.RecordBatch]:
         """The rows, a record batch for each block; texts as WORDS cost least where they are only passed on."""
         segment, offset = self.segment, self.start
         while offset < self.end:
             path = segment_file(Path(self.path), segment)
             index, blocks = self._open(segment, offset)
             with index, blocks:
-                for entry in blocks_of(index, offset, self.end):
+                for entry in iter_blocks(index, offset, self.end):
                     yield self.rows_of_block(path, entry, read_block(blocks, path, entry), texts)
                     segment = offset = entry.block.end
 
-    def _open(self, segment: int, offset: int) -> tuple[Index, BinaryIO]:
+    def _open(self, segment: int, offset: int) -> tuple[SegmentIndex, BinaryIO]:
         """A segment and its index; raises `OffsetOutOfRange` if they were trimmed away."""
         path = segment_file(Path(self.path), segment)
         try:
-            index = Index(Path(self.path), segment)
+            index = SegmentIndex(Path(self.path), segment)
             try:
                 with read_errors(path):
                     return index, open(path, "rb", buffering=0)
@@ -80,14 +80,14 @@ class Slice(msgspec.Struct, frozen=True):
             journal = Journal(self.path)
             raise OffsetOutOfRange(self.path, offset, journal.earliest(), journal.latest()) from None
 
-    def rows_of_block(self, path: Path, entry: Entry, raw: bytes, texts: pa.DataType) -> pa.RecordBatch:
+    def rows_of_block(self, path: Path, entry: IndexEntry, raw: bytes, texts: pa.DataType) -> pa.RecordBatch:
         """The rows of this part that a block has; `raw` are its bytes, and `path` where they are from."""
         block = entry.block
         try:
             packed = pa.ipc.open_stream(raw).read_next_batch()
             if packed.num_rows != block.rows:
                 raise ValueError(f"the header says {block.rows}, there are {packed.num_rows}")
-            rows = unpacked(packed, read_schema(self.rows), self.recorder, block.first, texts)
+            rows = decode_columns(packed, read_schema(self.rows), self.recorder, block.first, texts)
         except (pa.ArrowException, OSError, StopIteration, ValueError, TypeError, LookupError, AttributeError) as error:
             # the bytes are in memory: OSError is what Arrow makes of some that are no Arrow
             expected = f"{block.rows} rows of {self.rows} ({error})"
@@ -96,7 +96,7 @@ class Slice(msgspec.Struct, frozen=True):
         return rows[start:end]
 
 
-def blocks_of(index: Index, start: int, end: int) -> Iterator[Entry]:
+def iter_blocks(index: SegmentIndex, start: int, end: int) -> Iterator[IndexEntry]:
     """The blocks of a segment that have rows from one offset up to before another; there must be one.
 
     Raises `CorruptJournal` where one does not follow from the one before.
@@ -118,7 +118,7 @@ class Journal:
     """A journal to be read. Nothing is opened until it is needed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = directory_of(path)
+        self.path = journal_directory(path)
         self._segments: list[int] = []
         """First offsets of the segments seen so far, in order."""
         self._last_received: dict[int, int] = {}
@@ -182,7 +182,7 @@ class Journal:
         latest = self.latest()
         for block in self._blocks_at(time_us):
             (batch,) = self._slice(block.first, block.end).batches()
-            times = batch.column(TIMES[self.rows]).cast(pa.int64())
+            times = batch.column(TIME_COLUMNS[self.rows]).cast(pa.int64())
             place = pc.index(pc.greater_equal(times, time_us), True).as_py()
             if place >= 0:
                 return int(block.first + place)
@@ -194,14 +194,14 @@ class Journal:
         _, entry = next(self._blocks(offset, offset + 1))
         return entry.block.received[0]
 
-    def _blocks_at(self, time_us: int) -> Iterator[Block]:
+    def _blocks_at(self, time_us: int) -> Iterator[BlockHeader]:
         """The blocks whose header says that they have a row received at this time or later."""
         segments = list(self._segments)
         for segment in segments:
             if self._last_received.get(segment, time_us) < time_us:
                 continue
             try:
-                opened = Index(self.path, segment)
+                opened = SegmentIndex(self.path, segment)
             except FileNotFoundError:
                 continue  # trimmed away meanwhile
             with opened as index:
@@ -241,13 +241,13 @@ class Journal:
                 segment = blocks[number + 1][0] if number + 1 < len(blocks) else place
         return found
 
-    def _blocks(self, start: int, end: int) -> Iterator[tuple[int, Entry]]:
+    def _blocks(self, start: int, end: int) -> Iterator[tuple[int, IndexEntry]]:
         """The blocks that have these rows, each with the segment it is in."""
         offset = start
         while offset < end:
             segment = self._segment_of(offset)
             with self._open(segment) as index:
-                for entry in blocks_of(index, offset, end):
+                for entry in iter_blocks(index, offset, end):
                     yield segment, entry
                     offset = entry.block.end
 
@@ -269,31 +269,31 @@ class Journal:
         What it is may be told to people in a description, which is kept when it commits again without one.
         """
         self.manifest  # noqa: B018 - nothing is written where there is no journal
-        Commits(self.path).write(reader, offset, description)
+        ReaderOffsets(self.path).write(reader, offset, description)
 
     def refresh(self, reader: str) -> None:
         """Note that a reader is still there, so that it does not expire while it has nothing to commit."""
-        Commits(self.path).refresh(reader)
+        ReaderOffsets(self.path).refresh(reader)
 
     def committed(self, reader: str) -> int | None:
         """How far a reader has come; None if it is not attached."""
-        return Commits(self.path).read(reader)
+        return ReaderOffsets(self.path).read(reader)
 
     def readers(self) -> dict[str, int]:
         """All attached readers, and how far they have come."""
-        return Commits(self.path).all()
+        return ReaderOffsets(self.path).all()
 
     def reader_names(self) -> list[str]:
         """The names of all attached readers, also of those whose file cannot be read."""
-        return Commits(self.path).names()
+        return ReaderOffsets(self.path).names()
 
-    def attached(self) -> list[Reader]:
+    def attached(self) -> list[AttachedReader]:
         """All attached readers with what is known of them, by name."""
-        return Commits(self.path).readers()
+        return ReaderOffsets(self.path).readers()
 
     def forget(self, reader: str) -> None:
         """Detach a reader: nothing is kept for it any more."""
-        Commits(self.path).remove(reader)
+        ReaderOffsets(self.path).remove(reader)
 
     # --- segments
 
@@ -303,7 +303,7 @@ class Journal:
         return self._segments or self._list()
 
     def _list(self) -> list[int]:
-        self._segments = listed(self.path)
+        self._segments = list_segments(self.path)
         self._last_received = {}
         return self._segments
 
@@ -312,14 +312,14 @@ class Journal:
 
     def _end(self, segment: int) -> int | None:
         try:
-            with Index(self.path, segment) as index:
+            with SegmentIndex(self.path, segment) as index:
                 return index.end
         except FileNotFoundError:
             return None
 
-    def _open(self, segment: int) -> Index:
+    def _open(self, segment: int) -> SegmentIndex:
         try:
-            return Index(self.path, segment)
+            return SegmentIndex(self.path, segment)
         except FileNotFoundError:
             raise OffsetOutOfRange(str(self.path), segment, self.earliest(), self.latest()) from None
 

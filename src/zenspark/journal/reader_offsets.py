@@ -27,7 +27,7 @@ MIN_EXPIRY_WATCH_SECONDS = 60.0
 forward, commit meanwhile."""
 
 
-class Reader(NamedTuple):
+class AttachedReader(NamedTuple):
     """An attached reader."""
 
     name: str
@@ -38,7 +38,7 @@ class Reader(NamedTuple):
     description: str | None = None
 
 
-class Commits:
+class ReaderOffsets:
     """The readers of the journal in a directory."""
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,7 @@ class Commits:
             raise UsageError(f"reader {reader}: expected an offset, found {offset}")
         file = self._file(reader)
         if description is None:
-            description = _description(file)
+            description = _read_description(file)
         known = {"offset": offset, "updated": round(time.time(), 3), "description": description}
         text = json.dumps({name: value for name, value in known.items() if value is not None}) + "\n"
         with write_errors(self._path):
@@ -74,7 +74,7 @@ class Commits:
         if known is not None:
             self.write(reader, known.offset, known.description)
 
-    def get(self, reader: str) -> Reader | None:
+    def get(self, reader: str) -> AttachedReader | None:
         """A reader, None if it is not attached."""
         file = self._file(reader)
         try:
@@ -89,7 +89,7 @@ class Commits:
         if not isinstance(offset, int):
             raise JournalError(str(file), 'expected {"offset": number}: remove the file if the reader is gone')
         updated, description = known.get("updated"), known.get("description")
-        return Reader(
+        return AttachedReader(
             reader,
             offset,
             float(updated) if isinstance(updated, int | float) else changed,
@@ -111,7 +111,7 @@ class Commits:
         files = sorted(name for name in found if name.endswith(SUFFIX) and not name.startswith("."))
         return [unquote(file.removesuffix(SUFFIX)) for file in files]
 
-    def readers(self) -> list[Reader]:
+    def readers(self) -> list[AttachedReader]:
         """All attached readers, by name."""
         return [known for known in map(self.get, self.names()) if known is not None]
 
@@ -138,14 +138,14 @@ class Commits:
         return self._path / f"{name}{SUFFIX}"
 
 
-class Expiry:
+class ReaderExpiry:
     """Detaches readers that are behind and have not been heard of for so many seconds, in the process that trims."""
 
     def __init__(self, path: Path, seconds: float | None) -> None:
         self._path = path
-        self._commits = Commits(path)
+        self._commits = ReaderOffsets(path)
         self._seconds = seconds
-        self._watched: dict[Reader, float] = {}
+        self._watched: dict[AttachedReader, float] = {}
         """Readers that are behind, and since when they have been found so, by the monotonic clock."""
 
     def expire(self, end: int, now: float, monotonic: float) -> None:
@@ -168,7 +168,7 @@ class Expiry:
                 )
 
 
-def _description(file: Path) -> str | None:
+def _read_description(file: Path) -> str | None:
     """The description in a file of a reader, None if there is none or it cannot be read."""
     try:
         found = json.loads(file.read_bytes()).get("description")

@@ -27,11 +27,11 @@ from zenspark.errors import JournalError, UsageError
 from zenspark.handlers.arrow import ArrowBatches, BatchChannel
 from zenspark.handlers.channel import ChannelClosed, Resume
 from zenspark.handlers.handler import BoundHandler
-from zenspark.journal.counters import Counters, Counts, own
+from zenspark.journal.counters import Counters, Counts, recorder_counters
 from zenspark.journal.disk import DiskAlarm
-from zenspark.journal.network_events import Observer
-from zenspark.journal.outage import Failure, Outage
-from zenspark.journal.segment import Cut
+from zenspark.journal.network_events import NetworkObserver
+from zenspark.journal.outage import Outage, WriteFailure
+from zenspark.journal.segment import Truncation
 from zenspark.journal.writer import JournalWriter
 from zenspark.key import KeyExpr
 from zenspark.key.match import intersects
@@ -39,17 +39,17 @@ from zenspark.transport.receiver import PushRun
 
 logger = logging.getLogger("zenspark.journal")
 
-NAP = 0.001
+COALESCE_SECONDS = 0.001
 """Seconds to sleep after something came, so that there is more: being woken costs more than taking it."""
-IDLE = 0.2
+IDLE_POLL_SECONDS = 0.2
 """Seconds between looks at what is due while nothing comes."""
-PATIENCE = 5.0
+STOP_TIMEOUT_SECONDS = 5.0
 """Seconds that stopping waits for space."""
-RATE_SECONDS = 5.0
+RATE_WINDOW_SECONDS = 5.0
 """Over which the rate is an average,"""
 RATE_STEP_SECONDS = 1.0
 """from counts that were taken so far apart."""
-MAX_KEYS = 100_000
+MAX_CACHED_KEYS = 100_000
 """How many keys are remembered: more would let publishers of ever new keys fill the memory."""
 
 
@@ -81,7 +81,7 @@ class Status(msgspec.Struct, frozen=True):
     """Rows that were received and are not in the journal: those dropped, and those not written when it had to stop."""
     error: str | None
     """Why the journal cannot be written, and None when it can."""
-    cut: Cut | None
+    cut: Truncation | None
     """What a crash had left unfinished at the end of the journal."""
     dropped: dict[str, int] = {}
     """Rows that were discarded while the journal could not be written, by zid of the neighbour that brought them."""
@@ -89,13 +89,13 @@ class Status(msgspec.Struct, frozen=True):
     """That little space is left on the disk."""
 
 
-def reduced(keys: Iterable[KeyExpr | str]) -> list[KeyExpr]:
+def drop_included(keys: Iterable[KeyExpr | str]) -> list[KeyExpr]:
     """Key expressions without those that others include."""
     given = list(dict.fromkeys(KeyExpr.autocanonize(str(key)) for key in keys))
     return [key for key in given if not any(other != key and other.includes(key) for other in given)]
 
 
-class Share(ArrowBatches):
+class DedupHandler(ArrowBatches):
     """Names a channel of what one of several key expressions brings and none before it does."""
 
     __slots__ = ("before", "bell")
@@ -107,21 +107,21 @@ class Share(ArrowBatches):
 
     def bind(self, resume: Resume) -> BoundHandler:
         """Makes it ready to receive."""
-        channel = ShareChannel(self, resume)
+        channel = DedupChannel(self, resume)
         channel.use_wakeup(self.bell)
         return BoundHandler(channel, channel)
 
 
-class ShareChannel(BatchChannel):
+class DedupChannel(BatchChannel):
     """A channel that leaves out the keys that another brings."""
 
     __slots__ = ("_is_own",)
 
-    def __init__(self, share: Share, resume: Resume) -> None:
+    def __init__(self, share: DedupHandler, resume: Resume) -> None:
         super().__init__(share, resume)
         before = share.before
 
-        @lru_cache(MAX_KEYS)
+        @lru_cache(MAX_CACHED_KEYS)
         def is_own(key: str) -> bool:
             return not any(intersects(other, key) for other in before)
 
@@ -148,13 +148,13 @@ class Recorder:
     def __init__(
         self, session: Session, keys: Iterable[KeyExpr | str], writer: JournalWriter, *, observe: bool = True
     ) -> None:
-        self.keys = reduced(keys) or [KeyExpr("**")]
+        self.keys = drop_included(keys) or [KeyExpr("**")]
         self._session = session
         self._writer = writer
         self._own_zid = str(session.zid())
         self._bell = threading.Lock()
-        self._subscribers: list[Subscriber[ShareChannel]] = []
-        self._channels: list[ShareChannel] = []
+        self._subscribers: list[Subscriber[DedupChannel]] = []
+        self._channels: list[DedupChannel] = []
         self._thread = threading.Thread(target=self._run, name="zenspark-recorder", daemon=True)
         self._is_stopping = threading.Event()
         self._gives_up_at = math.inf
@@ -168,8 +168,8 @@ class Recorder:
         self._unwritten = 0
         """Rows that the writer could not write before it had to stop."""
         self._first = writer.acknowledged
-        self._history: deque[tuple[float, int]] = deque(maxlen=math.ceil(RATE_SECONDS / RATE_STEP_SECONDS) + 2)
-        self._observer = Observer(session, writer, Counters(session, self._counts)) if observe else None
+        self._history: deque[tuple[float, int]] = deque(maxlen=math.ceil(RATE_WINDOW_SECONDS / RATE_STEP_SECONDS) + 2)
+        self._observer = NetworkObserver(session, writer, Counters(session, self._counts)) if observe else None
 
     # --- life
 
@@ -182,7 +182,7 @@ class Recorder:
         self._history.append((time.monotonic(), self._first))
         try:
             for place, key in enumerate(self.keys):
-                share = Share(self.keys[:place], self._bell)
+                share = DedupHandler(self.keys[:place], self._bell)
                 self._subscribers.append(self._session.declare_subscriber(key, share))
             self._channels = [subscriber.handler for subscriber in self._subscribers]
             if self._observer is not None:
@@ -196,7 +196,7 @@ class Recorder:
     def stop(self) -> Status:
         """End the subscription, append what was received, and acknowledge it; the writer stays open."""
         if not self._is_stopping.is_set():
-            self._gives_up_at = time.monotonic() + PATIENCE
+            self._gives_up_at = time.monotonic() + STOP_TIMEOUT_SECONDS
             self._is_stopping.set()
             for subscriber in self._subscribers:
                 subscriber.__exit__()  # undeclares it unless its session did
@@ -241,7 +241,7 @@ class Recorder:
             warning=self._disk.warning,
         )
 
-    def _state(self, failure: Failure | None) -> State:
+    def _state(self, failure: WriteFailure | None) -> State:
         if self._has_ended:
             return State.STOPPED
         if not self._has_started:
@@ -255,7 +255,7 @@ class Recorder:
         history = list(self._history)
         if not history:
             return 0.0
-        then, rows = next((one for one in reversed(history) if one[0] <= now - RATE_SECONDS), history[0])
+        then, rows = next((one for one in reversed(history) if one[0] <= now - RATE_WINDOW_SECONDS), history[0])
         return (self._writer.acknowledged - rows) / max(now - then, RATE_STEP_SECONDS)
 
     def _note(self, now: float) -> None:
@@ -265,7 +265,7 @@ class Recorder:
         self._disk.check(now)
 
     def _counts(self) -> Counts:
-        return own(self._received, self._writer.acknowledged - self._first, dict(self._outage.dropped))
+        return recorder_counters(self._received, self._writer.acknowledged - self._first, dict(self._outage.dropped))
 
     # --- the thread
 
@@ -328,7 +328,7 @@ class Recorder:
         pieces: list[RowChunk] = []
         rows = size = 0
         policy = self._writer.policy
-        until = time.monotonic() + IDLE
+        until = time.monotonic() + IDLE_POLL_SECONDS
         while rows < policy.flush_rows and size < policy.flush_bytes:
             piece = self._taken()
             if piece is not None:
@@ -343,7 +343,7 @@ class Recorder:
                 if pieces:
                     break
                 self._write(self._writer.flush)
-                until = time.monotonic() + IDLE
+                until = time.monotonic() + IDLE_POLL_SECONDS
         return pieces
 
     def _taken(self) -> RowChunk | None:
@@ -363,5 +363,5 @@ class Recorder:
         left = until - time.monotonic()
         if left <= 0 or not self._bell.acquire(timeout=left):
             return False
-        time.sleep(max(min(NAP, until - time.monotonic()), 0.0))
+        time.sleep(max(min(COALESCE_SECONDS, until - time.monotonic()), 0.0))
         return True

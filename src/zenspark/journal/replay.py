@@ -23,45 +23,46 @@ import pyarrow.dataset as ds
 from zenspark.api.flush_barrier import FENCE_KEY
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
+from zenspark.engine.matching import has_match
 from zenspark.errors import NoJournal, UsageError
 from zenspark.journal.format import MANIFEST, SAMPLES
-from zenspark.journal.key_remap import Remapping
-from zenspark.journal.parquet_input import Table
+from zenspark.journal.key_remap import KeyRemap
+from zenspark.journal.parquet_input import ParquetInput
 from zenspark.journal.reader import Journal
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import CongestionControl, Priority
 
-SLICE = 0.001
+BATCH_WINDOW_SECONDS = 0.001
 """Seconds of the recording that go out together: a message by itself costs a hundred times more."""
-LOOK_AT_KEY_SECONDS = 1.0
+MATCH_CACHE_SECONDS = 1.0
 """How long what was found of a key counts: with many keys and subscribers looking is dearer than publishing."""
-LOOK_AGAIN = 0.05
+SUBSCRIBER_POLL_SECONDS = 0.05
 """Seconds between looks at whether somebody subscribes."""
-STAMPS = ("timestamp", "timestamp_ntp64", "timestamp_id")
+TIMESTAMP_COLUMNS = ("timestamp", "timestamp_ntp64", "timestamp_id")
 NOT_PUBLISHED = ("received_at", "via")
 
 
-class Bound(msgspec.Struct, frozen=True):
+class ReplayBound(msgspec.Struct, frozen=True):
     """Where to begin or end: at an offset, or at a time of reception in microseconds since 1970."""
 
     offset: int | None = None
     time_us: int | None = None
 
     @staticmethod
-    def parse(text: str) -> Bound:
+    def parse(text: str) -> ReplayBound:
         """A number is an offset, anything else a time such as 2026-11-16T12:00:00Z; UTC unless it says otherwise."""
         if text.isdigit():
-            return Bound(offset=int(text))
+            return ReplayBound(offset=int(text))
         try:
             found = datetime.fromisoformat(text)
         except ValueError:
             raise UsageError(f"expected an offset or a time such as 2026-11-16T12:00:00Z, found {text!r}") from None
         aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC_ZONE)
-        return Bound(time_us=round(aware.timestamp() * 1e6))
+        return ReplayBound(time_us=round(aware.timestamp() * 1e6))
 
 
-class Report(msgspec.Struct, frozen=True):
+class ReplayProgress(msgspec.Struct, frozen=True):
     """What was published."""
 
     rows: int
@@ -75,21 +76,23 @@ class Report(msgspec.Struct, frozen=True):
 # --- where rows come from ---------------------------------------------------------------------------------------------
 
 
-def recorded(source: str, start: Bound | None = None, end: Bound | None = None) -> Iterator[pa.RecordBatch]:
+def read_recorded(
+    source: str, start: ReplayBound | None = None, end: ReplayBound | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of a journal, or of a Parquet file or directory, between two bounds, in the order they came."""
     path = Path(source)
     if (path / MANIFEST).exists():
-        return _from_journal(Journal(path), start, end)
+        return _read_journal(Journal(path), start, end)
     if not path.exists():
         raise NoJournal(source, "there is no such journal, file or directory")
-    return _from_table(Table(path), path, start, end)
+    return _read_parquet(ParquetInput(path), path, start, end)
 
 
-def _from_journal(journal: Journal, start: Bound | None, end: Bound | None) -> Iterator[pa.RecordBatch]:
+def _read_journal(journal: Journal, start: ReplayBound | None, end: ReplayBound | None) -> Iterator[pa.RecordBatch]:
     if journal.rows != SAMPLES:
         raise NoJournal(str(journal.path), f"expected a journal of samples, found one of {journal.rows}")
 
-    def offset(bound: Bound | None, otherwise: int) -> int:
+    def offset(bound: ReplayBound | None, otherwise: int) -> int:
         if bound is None:
             return otherwise
         return bound.offset if bound.offset is not None else journal.offset_at(bound.time_us or 0)
@@ -98,16 +101,18 @@ def _from_journal(journal: Journal, start: Bound | None, end: Bound | None) -> I
     return journal.read(first, max(offset(end, journal.latest()), first))
 
 
-def _from_table(table: Table, path: Path, start: Bound | None, end: Bound | None) -> Iterator[pa.RecordBatch]:
+def _read_parquet(
+    table: ParquetInput, path: Path, start: ReplayBound | None, end: ReplayBound | None
+) -> Iterator[pa.RecordBatch]:
     condition = None
     for bound, is_start in ((start, True), (end, False)):
         if bound is not None:
-            one = _condition(bound, table.names, path, is_start)
+            one = _bound_condition(bound, table.names, path, is_start)
             condition = one if condition is None else condition & one
     return table.read(condition)
 
 
-def _condition(bound: Bound, names: list[str], path: Path, is_start: bool) -> ds.Expression:
+def _bound_condition(bound: ReplayBound, names: list[str], path: Path, is_start: bool) -> ds.Expression:
     if bound.offset is not None and "offset" not in names:
         raise UsageError(f"{path}: its rows have no offsets; give a time")
     if bound.offset is not None:
@@ -124,7 +129,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
     speed: float | None = 1.0
     """So many times as fast as they came; None is as fast as possible."""
-    remapping: Remapping = Remapping()
+    remapping: KeyRemap = KeyRemap()
     restamp: bool = False
     """Forget their timestamps, so that whoever stamps makes new ones."""
     may_drop: bool = False
@@ -132,12 +137,12 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(
         self, session: Session, batches: Iterator[pa.RecordBatch], stop: threading.Event | None = None
-    ) -> Iterator[Report]:
+    ) -> Iterator[ReplayProgress]:
         """Publish; what was published up to now, after each part. Ends early when `stop` is set."""
         ending = stop or threading.Event()
-        with Subscribers(session) as subscribers:
+        with SubscriberMatcher(session) as subscribers:
             began = time.monotonic()
-            pace = Pace(self.speed, began)
+            pace = ReplayClock(self.speed, began)
             rows = dropped = unmatched = 0
             for batch in batches:
                 wanted = self.remapping.applied(batch)
@@ -145,17 +150,21 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
                     unmatched += subscribers.unmatched(part)
                     dropped += session.put_batch(self._ready(part), congestion_control=CongestionControl.BLOCK)
                     rows += part.num_rows
-                    yield Report(rows, dropped, time.monotonic() - began, unmatched)
+                    yield ReplayProgress(rows, dropped, time.monotonic() - began, unmatched)
                 if ending.is_set():
                     return
 
     def _ready(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        left_out = {*NOT_PUBLISHED, *(STAMPS if self.restamp else ()), *(() if self.may_drop else ("congestion",))}
+        left_out = {
+            *NOT_PUBLISHED,
+            *(TIMESTAMP_COLUMNS if self.restamp else ()),
+            *(() if self.may_drop else ("congestion",)),
+        }
         names = [name for name in batch.schema.names if name in SCHEMA.names and name not in left_out]
         return batch.select(names)
 
 
-class Subscribers:
+class SubscriberMatcher:
     """The subscribers this session knows of, from when this is entered on: which rows find none."""
 
     def __init__(self, session: Session) -> None:
@@ -178,7 +187,7 @@ class Subscribers:
     def unmatched(self, batch: pa.RecordBatch) -> int:
         """How many rows have a key that no subscriber takes."""
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_AT_KEY_SECONDS:
+        if now - self._looked_at >= MATCH_CACHE_SECONDS:
             self._matched, self._looked_at = {}, now
         counts = pc.value_counts(batch.column("key"))
         return sum(
@@ -188,14 +197,12 @@ class Subscribers:
     def _matches(self, key: str) -> bool:
         found = self._matched.get(key)
         if found is None:
-            asked = (DeclarationKind.SUBSCRIBER, KeyExpr(key), False)
-            hub = self._session._runtime
-            with hub.lock:
-                found = self._matched[key] = hub.has_remote_match(*asked) or hub.has_local_match(*asked)
+            runtime = self._session._runtime
+            found = self._matched[key] = has_match(runtime, DeclarationKind.SUBSCRIBER, KeyExpr(key))
         return found
 
 
-class Pace:
+class ReplayClock:
     """When rows are due: as long after the first as they came, divided by the speed."""
 
     def __init__(self, speed: float | None, began: float) -> None:
@@ -216,7 +223,7 @@ class Pace:
             self._first = times[0]
         start = 0
         while start < batch.num_rows and not ending.wait(self._left(times[start] - self._first)):
-            now = self._first + (time.monotonic() - self._began + SLICE) * self._speed * 1e6
+            now = self._first + (time.monotonic() - self._began + BATCH_WINDOW_SECONDS) * self._speed * 1e6
             stop = max(bisect_right(times, now, start, batch.num_rows), start + 1)
             yield batch[start:stop]
             start = stop
@@ -231,7 +238,7 @@ def wait_for_subscribers(session: Session, keys: list[KeyExpr], ending: threadin
     publishers = [session.declare_publisher(key) for key in keys]
     try:
         while not any(publisher.matching_status.matching for publisher in publishers):
-            if ending.wait(LOOK_AGAIN):
+            if ending.wait(SUBSCRIBER_POLL_SECONDS):
                 return False
         return True
     finally:

@@ -9,8 +9,8 @@ from pathlib import Path
 from zenspark.journal.failures import write_errors
 from zenspark.journal.format import SEGMENT, index_file, segment_file
 from zenspark.journal.policy import Policy
-from zenspark.journal.reader_offsets import Commits
-from zenspark.journal.segment import Index, listed
+from zenspark.journal.reader_offsets import ReaderOffsets
+from zenspark.journal.segment import SegmentIndex, list_segments
 
 logger = logging.getLogger("zenspark.journal")
 
@@ -23,14 +23,14 @@ def trim(path: Path, policy: Policy, now: float) -> int:
     limits = (policy.retain_age, policy.retain_bytes, policy.retain_read_age, policy.retain_read_bytes)
     if all(limit is None for limit in limits):
         return 0
-    segments = listed(path)
-    committed = Commits(path).least()
-    kept = _Kept(path, policy, now, segments, committed)
+    segments = list_segments(path)
+    committed = ReaderOffsets(path).least()
+    kept = _RetainedSegments(path, policy, now, segments, committed)
     removed = 0
     for first, end in pairwise(segments):
         if not kept.is_dispensable(first, end):
             break
-        remove(path, first)
+        remove_segment(path, first)
         kept.removed(first, end)
         removed += end - first
     if removed:
@@ -40,17 +40,17 @@ def trim(path: Path, policy: Policy, now: float) -> int:
 
 def trim_committed(path: Path) -> int:
     """Remove what all attached readers have committed, and nothing if there are none; the number of rows removed."""
-    committed = Commits(path).least()
+    committed = ReaderOffsets(path).least()
     removed = 0
-    for first, end in pairwise(listed(path)):
+    for first, end in pairwise(list_segments(path)):
         if committed is None or end > committed:
             break
-        remove(path, first)
+        remove_segment(path, first)
         removed += end - first
     return removed
 
 
-class _Kept:
+class _RetainedSegments:
     """The segments that are left, and whether the next of them can go."""
 
     def __init__(self, path: Path, policy: Policy, now: float, segments: list[int], committed: int | None) -> None:
@@ -58,7 +58,7 @@ class _Kept:
         self._policy = policy
         self._now = now
         self._committed = committed
-        self._sizes = {first: size_of(path, first) for first in segments}
+        self._sizes = {first: segment_size(path, first) for first in segments}
         self._bytes = sum(self._sizes.values())
         self._read_bytes = sum(self._sizes[first] for first, end in pairwise(segments) if self._is_read(end))
 
@@ -83,7 +83,7 @@ class _Kept:
             self._read_bytes -= size
 
 
-def size_of(path: Path, first: int) -> int:
+def segment_size(path: Path, first: int) -> int:
     """Bytes of a segment and its index; 0 if it was removed meanwhile."""
     try:
         return segment_file(path, first).stat().st_size + index_file(path, first).stat().st_size
@@ -94,13 +94,13 @@ def size_of(path: Path, first: int) -> int:
 def is_older(path: Path, first: int, age: float, now: float) -> bool:
     """Whether the newest row of a segment was received more than so many seconds ago."""
     try:
-        with Index(path, first) as index:
+        with SegmentIndex(path, first) as index:
             return index.last_received < (now - age) * 1e6
     except FileNotFoundError:
         return True  # removed meanwhile
 
 
-def remove(path: Path, first: int) -> None:
+def remove_segment(path: Path, first: int) -> None:
     """Remove a segment; its index goes first, because no reader looks for blocks without an index."""
     with write_errors(path):
         index_file(path, first).unlink(missing_ok=True)
@@ -109,5 +109,5 @@ def remove(path: Path, first: int) -> None:
 
 def remove_orphans(path: Path) -> None:
     """Remove segments whose index is gone: removing them, or beginning to write them, was interrupted."""
-    for first in set(listed(path, SEGMENT)) - set(listed(path)):
+    for first in set(list_segments(path, SEGMENT)) - set(list_segments(path)):
         segment_file(path, first).unlink(missing_ok=True)

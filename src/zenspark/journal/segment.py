@@ -18,31 +18,31 @@ from typing import BinaryIO, NamedTuple, Self
 from zenspark.errors import CorruptJournal, NoJournal
 from zenspark.journal.failures import read_errors, write_failure
 from zenspark.journal.format import (
+    EMPTY_TIME_RANGE,
     ENTRY_SIZE,
     FILE_MODE,
     HEADER_SIZE,
     INDEX,
-    LAST_RECEIVED,
-    NEVER,
-    Block,
-    Entry,
+    LAST_RECEIVED_STRUCT,
+    BlockHeader,
+    IndexEntry,
     index_file,
-    offset_in,
+    parse_offset,
     segment_file,
 )
 from zenspark.journal.policy import Fsync
 
-CHUNK = 256
+ENTRIES_PER_READ = 256
 """How many entries are read at once."""
-STRIDE = 1 << 19
+WRITE_CHUNK_BYTES = 1 << 19
 """Bytes written at once: of more, Linux looks for large pages in vain, which was seen to take five times as long."""
 
 
-def listed(path: Path, suffix: str = INDEX) -> list[int]:
+def list_segments(path: Path, suffix: str = INDEX) -> list[int]:
     """The first offsets of the segments in a directory, in order."""
     try:
         with read_errors(path), os.scandir(path) as entries:
-            found = [offset_in(entry.name, suffix) for entry in entries]
+            found = [parse_offset(entry.name, suffix) for entry in entries]
     except FileNotFoundError:
         raise NoJournal(str(path), "there is no such directory") from None
     return sorted(offset for offset in found if offset is not None)
@@ -51,7 +51,7 @@ def listed(path: Path, suffix: str = INDEX) -> list[int]:
 # --- to read ----------------------------------------------------------------------------------------------------------
 
 
-class Index:
+class SegmentIndex:
     """The entries of one segment, as many as there were when it was opened; read as they are needed."""
 
     def __init__(self, path: Path, first: int) -> None:
@@ -74,13 +74,13 @@ class Index:
     ) -> None:
         self.close()
 
-    def entry(self, number: int) -> Entry:
+    def entry(self, number: int) -> IndexEntry:
         """One of them; raises `CorruptJournal` if it is not what was written."""
         start, raw = self._chunk
         if not start <= number < start + len(raw) // ENTRY_SIZE:
             start, raw = self._chunk = (number, self._read(number))
         place = (number - start) * ENTRY_SIZE
-        entry = Entry.from_bytes(raw[place : place + ENTRY_SIZE])
+        entry = IndexEntry.from_bytes(raw[place : place + ENTRY_SIZE])
         if entry is None:
             raise CorruptJournal(str(self.path), number * ENTRY_SIZE, "an entry of the index")
         return entry
@@ -88,9 +88,9 @@ class Index:
     def _read(self, number: int) -> bytes:
         with read_errors(self.path):
             self._file.seek(number * ENTRY_SIZE)
-            return self._file.read(min(CHUNK, self.count - number) * ENTRY_SIZE)
+            return self._file.read(min(ENTRIES_PER_READ, self.count - number) * ENTRY_SIZE)
 
-    def entries(self, start: int = 0) -> Iterator[Entry]:
+    def entries(self, start: int = 0) -> Iterator[IndexEntry]:
         """All from one on."""
         return (self.entry(number) for number in range(start, self.count))
 
@@ -108,7 +108,7 @@ class Index:
 
         Every block before it is looked at: a clock that was set back makes later blocks older than earlier ones.
         """
-        for place in range(start, self.count, CHUNK):
+        for place in range(start, self.count, ENTRIES_PER_READ):
             for number, (last,) in enumerate(self._times(place)):
                 if last >= time_us:
                     return place + number
@@ -117,18 +117,18 @@ class Index:
     @property
     def last_received(self) -> int:
         """When the last row was received, by any block's clock; the least time there is if there are no rows."""
-        found = (last for place in range(0, self.count, CHUNK) for (last,) in self._times(place))
-        return max(found, default=NEVER[1])
+        found = (last for place in range(0, self.count, ENTRIES_PER_READ) for (last,) in self._times(place))
+        return max(found, default=EMPTY_TIME_RANGE[1])
 
     def _times(self, number: int) -> Iterator[tuple[int]]:
-        return LAST_RECEIVED.iter_unpack(self._whole(number))
+        return LAST_RECEIVED_STRUCT.iter_unpack(self._whole(number))
 
     def _whole(self, number: int) -> bytes:
         """Entries from one on, none of them cut in two."""
         raw = self._read(number)
         return raw[: len(raw) // ENTRY_SIZE * ENTRY_SIZE]
 
-    def _bisect(self, is_reached: Callable[[Entry], bool]) -> int:
+    def _bisect(self, is_reached: Callable[[IndexEntry], bool]) -> int:
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
@@ -139,7 +139,7 @@ class Index:
         return low
 
 
-def read_block(file: BinaryIO, path: Path, entry: Entry) -> bytes:
+def read_block(file: BinaryIO, path: Path, entry: IndexEntry) -> bytes:
     """The bytes of a block behind its header; raises `CorruptJournal` unless they are those that were written."""
     block = entry.block
     rows = (block.first, block.end - 1)
@@ -160,7 +160,7 @@ def read_block(file: BinaryIO, path: Path, entry: Entry) -> bytes:
 # --- to write ---------------------------------------------------------------------------------------------------------
 
 
-class Cut(NamedTuple):
+class Truncation(NamedTuple):
     """What was cut away at the end of a segment: bytes that were never acknowledged, and entries that did not fit."""
 
     file: str
@@ -168,7 +168,7 @@ class Cut(NamedTuple):
     entries: int
 
 
-class Whole(NamedTuple):
+class ValidPrefix(NamedTuple):
     """How much of a segment is kept: so many entries, up to a position and an offset; when the first row came."""
 
     entries: int = 0
@@ -179,10 +179,10 @@ class Whole(NamedTuple):
     """How many of its blocks are not as they were written. They stay where they are, with whole ones behind them."""
 
 
-def whole_blocks(path: Path, first: int) -> Whole:
+def find_valid_prefix(path: Path, first: int) -> ValidPrefix:
     """Everything in a segment up to its last whole block."""
-    kept, damaged = Whole(end=first), 0
-    with Index(path, first) as index, open(segment_file(path, first), "rb", buffering=0) as file:
+    kept, damaged = ValidPrefix(end=first), 0
+    with SegmentIndex(path, first) as index, open(segment_file(path, first), "rb", buffering=0) as file:
         for number in range(index.count):
             try:
                 entry = index.entry(number)
@@ -193,7 +193,9 @@ def whole_blocks(path: Path, first: int) -> Whole:
             if entry.position < kept.position or entry.block.first < kept.end:
                 damaged += 1  # whole, but not where it belongs
                 continue
-            kept = Whole(number + 1, entry.stop, entry.block.end, kept.received or entry.block.received[0], damaged)
+            kept = ValidPrefix(
+                number + 1, entry.stop, entry.block.end, kept.received or entry.block.received[0], damaged
+            )
     return kept
 
 
@@ -217,12 +219,12 @@ class SegmentWriter:
         """Find the end of what is whole, and cut away what follows it."""
         if self._fsync != "never":
             sync_directory(path)
-        self.count, self.position, self.end, self._first_received, self.damaged = whole_blocks(path, first)
+        self.count, self.position, self.end, self._first_received, self.damaged = find_valid_prefix(path, first)
         bytes_more = os.fstat(self._blocks).st_size - self.position
         index_more = os.fstat(self._index).st_size - self.count * ENTRY_SIZE
-        self.cut: Cut | None = None
+        self.cut: Truncation | None = None
         if bytes_more or index_more:
-            self.cut = Cut(str(self.path), max(bytes_more, 0), -(-index_more // ENTRY_SIZE))
+            self.cut = Truncation(str(self.path), max(bytes_more, 0), -(-index_more // ENTRY_SIZE))
         self._cut_back()
 
     def age(self, now: float) -> float:
@@ -231,15 +233,15 @@ class SegmentWriter:
             return 0.0
         return max(now - self._first_received / 1e6, 0.0)
 
-    def append(self, block: Block, payload: Sequence[memoryview]) -> None:
+    def append(self, block: BlockHeader, payload: Sequence[memoryview]) -> None:
         """Write a block, given in parts, and acknowledge it: all of it, or nothing and an error."""
-        entry = Entry(self.position, block)
+        entry = IndexEntry(self.position, block)
         try:
             for part in (memoryview(block.to_bytes()), *payload):
-                _write(self._blocks, part)
+                _write_all(self._blocks, part)
             if self._fsync == "flush":  # before it is acknowledged
                 os.fsync(self._blocks)
-            _write(self._index, memoryview(entry.to_bytes()))
+            _write_all(self._index, memoryview(entry.to_bytes()))
         except OSError as error:
             self._cut_back()
             raise write_failure(self.path, error) from error
@@ -265,9 +267,9 @@ class SegmentWriter:
                 os.ftruncate(file, size)
 
 
-def _write(file: int, data: memoryview) -> None:
+def _write_all(file: int, data: memoryview) -> None:
     while data:
-        data = data[os.write(file, data[:STRIDE]) :]
+        data = data[os.write(file, data[:WRITE_CHUNK_BYTES]) :]
 
 
 def sync_directory(path: Path) -> None:

@@ -22,31 +22,31 @@ import pyarrow.compute as pc
 
 from zenspark.arrow.decode import RowChunk, ntp64_to_microseconds
 from zenspark.errors import JournalError, JournalFull, NoJournal, UsageError
-from zenspark.journal.block_codec import encoded, packed, packed_pieces
+from zenspark.journal.block_codec import encode_chunks, encode_columns, serialize_batch
 from zenspark.journal.failures import write_errors
 from zenspark.journal.format import (
     DIRECTORY_MODE,
+    EMPTY_TIME_RANGE,
     LOCK,
     MANIFEST,
-    NEVER,
     SAMPLES,
     SCHEMAS,
-    TIMES,
-    Block,
+    TIME_COLUMNS,
+    BlockHeader,
     Manifest,
-    directory_of,
+    journal_directory,
     write_file,
 )
-from zenspark.journal.lock import Lock
+from zenspark.journal.lock import JournalLock
 from zenspark.journal.policy import Policy
-from zenspark.journal.reader_offsets import Commits, Expiry
+from zenspark.journal.reader_offsets import ReaderExpiry, ReaderOffsets
 from zenspark.journal.retention import is_older, remove_orphans, trim, trim_committed
-from zenspark.journal.segment import Cut, SegmentWriter, listed, sync_directory
+from zenspark.journal.segment import SegmentWriter, Truncation, list_segments, sync_directory
 
 logger = logging.getLogger("zenspark.journal")
 
-DRAFT = f".{MANIFEST}"
-TRIM_EVERY = 10.0
+MANIFEST_DRAFT = f".{MANIFEST}"
+TRIM_INTERVAL_SECONDS = 10.0
 """Seconds between looks at whether something is to be removed."""
 
 
@@ -61,13 +61,13 @@ class JournalWriter:
         recorder: str | None = None,
         rows: str = SAMPLES,
     ) -> None:
-        self.path = directory_of(path)
+        self.path = journal_directory(path)
         self.policy = policy or Policy()
-        _prepare(self.path, rows)
-        self._lock = Lock(self.path)
+        _prepare_directory(self.path, rows)
+        self._lock = JournalLock(self.path)
         try:
             with write_errors(self.path):
-                self.manifest = _manifest(self.path, recorder, rows)
+                self.manifest = _open_manifest(self.path, recorder, rows)
                 self._lock.hold_manifest()
                 self._segment = self._last_segment()
         except BaseException:
@@ -80,19 +80,19 @@ class JournalWriter:
         self._waiting_since = 0.0
         self._synced = self._trimmed = time.monotonic()
         self._created = self._synced - self._segment.age(time.time())
-        self._expiry = Expiry(self.path, self.policy.reader_expiry)
+        self._expiry = ReaderExpiry(self.path, self.policy.reader_expiry)
         self._is_closed = False
         self.bytes = 0
         """How many this writer has written."""
 
     @property
-    def cut(self) -> Cut | None:
+    def cut(self) -> Truncation | None:
         """What was cut away when the journal was opened."""
         return self._cut
 
     def _last_segment(self) -> SegmentWriter:
         remove_orphans(self.path)
-        segments = listed(self.path)
+        segments = list_segments(self.path)
         segment = SegmentWriter(self.path, segments[-1] if segments else 0, self.policy.fsync)
         self._cut = segment.cut
         if segment.cut is not None:
@@ -149,7 +149,9 @@ class JournalWriter:
             raise UsageError(f"{self.path}: this journal is for {self.manifest.rows}, not for samples")
         return self._take(sum(one.num_rows for one in pieces), sum(one.size for one in pieces), pieces=pieces)
 
-    def _take(self, rows: int, size: int, batches: Sequence[pa.RecordBatch] = (), pieces: Sequence[RowChunk] = ()) -> int:
+    def _take(
+        self, rows: int, size: int, batches: Sequence[pa.RecordBatch] = (), pieces: Sequence[RowChunk] = ()
+    ) -> int:
         if self._is_closed:
             raise UsageError(f"{self.path}: this writer was closed")
         is_other = (self._pieces and batches) or (self._batches and pieces)
@@ -191,12 +193,12 @@ class JournalWriter:
         Raises `JournalFull` if there is no room: nothing is lost, and what was appended can be flushed later.
         """
         if self._waiting:
-            self._write(packed_pieces(self._pieces) if self._pieces else packed(_joined(self._batches)))
+            self._write(encode_chunks(self._pieces) if self._pieces else encode_columns(_concat_batches(self._batches)))
         self._keep_up(time.monotonic())
 
     def _write(self, rows: pa.RecordBatch) -> None:
         self._lock.check()
-        payload = encoded(rows, self.policy.compression)
+        payload = serialize_batch(rows, self.policy.compression)
         try:
             self._append_block(rows, payload)
         except JournalFull:
@@ -208,13 +210,17 @@ class JournalWriter:
 
     def _append_block(self, rows: pa.RecordBatch, payload: list[memoryview]) -> None:
         self._rotate_if_due()
-        times = rows.column(TIMES[self.manifest.rows]) if TIMES[self.manifest.rows] in rows.schema.names else None
-        block = Block(
+        times = (
+            rows.column(TIME_COLUMNS[self.manifest.rows])
+            if TIME_COLUMNS[self.manifest.rows] in rows.schema.names
+            else None
+        )
+        block = BlockHeader(
             rows.num_rows,
             sum(len(part) for part in payload),
             self._segment.end,
-            NEVER if times is None else _range(times),
-            _stamped(rows),
+            EMPTY_TIME_RANGE if times is None else _time_range(times),
+            _timestamp_range(rows),
             reduce(lambda checksum, part: zlib.crc32(part, checksum), payload, 0),
         )
         self._segment.append(block, payload)
@@ -244,7 +250,7 @@ class JournalWriter:
         if fsync == "flush" or (isinstance(fsync, float | int) and now - self._synced >= fsync):
             self._segment.sync()
             self._synced = now
-        if now - self._trimmed >= TRIM_EVERY:
+        if now - self._trimmed >= TRIM_INTERVAL_SECONDS:
             self._rotate_if_due()
             self._trim()
 
@@ -276,7 +282,7 @@ class JournalWriter:
     @property
     def _is_committed(self) -> bool:
         """Whether there are rows in the segment that is written, and all attached readers have committed them."""
-        committed = Commits(self.path).least()
+        committed = ReaderOffsets(self.path).least()
         return bool(self._segment.count) and committed is not None and committed >= self._segment.end
 
     def _free_space(self) -> bool:
@@ -323,14 +329,14 @@ class JournalWriter:
         self.close()
 
 
-def _prepare(path: Path, rows: str) -> None:
+def _prepare_directory(path: Path, rows: str) -> None:
     """Make the directory, or make sure that it is empty or has a journal in it."""
     if rows not in SCHEMAS:
         raise UsageError(f"rows: expected one of {', '.join(SCHEMAS)}, found {rows!r}")
     try:
         path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         with os.scandir(path) as entries:
-            others = {entry.name for entry in entries} - {LOCK, DRAFT}
+            others = {entry.name for entry in entries} - {LOCK, MANIFEST_DRAFT}
     except FileExistsError:
         raise NoJournal(str(path), "expected the directory of a journal, found a file") from None
     except OSError as error:
@@ -339,12 +345,12 @@ def _prepare(path: Path, rows: str) -> None:
         raise NoJournal(str(path), "the directory has files in it that are no journal: choose another, or empty it")
 
 
-def _manifest(path: Path, recorder: str | None, rows: str) -> Manifest:
+def _open_manifest(path: Path, recorder: str | None, rows: str) -> Manifest:
     """What the journal says of itself, which is written if it says nothing yet."""
     if not (path / MANIFEST).exists():
         made = Manifest.new(recorder or f"{path.resolve().name}-{secrets.token_hex(4)}", rows)
-        write_file(path / DRAFT, made.to_json())
-        os.replace(path / DRAFT, path / MANIFEST)
+        write_file(path / MANIFEST_DRAFT, made.to_json())
+        os.replace(path / MANIFEST_DRAFT, path / MANIFEST)
         sync_directory(path)
     manifest = Manifest.read(path)
     if manifest.rows != rows:
@@ -355,29 +361,29 @@ def _manifest(path: Path, recorder: str | None, rows: str) -> Manifest:
     return manifest
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return batch
 
 
-def _range(times: pa.Array) -> tuple[int, int]:
+def _time_range(times: pa.Array) -> tuple[int, int]:
     """The least and the greatest, in microseconds."""
     values = times.values if isinstance(times, pa.RunEndEncodedArray) else times
     found = pc.min_max(values.cast(pa.int64()))
     least, greatest = found["min"].as_py(), found["max"].as_py()
-    return NEVER if least is None else (least, greatest)
+    return EMPTY_TIME_RANGE if least is None else (least, greatest)
 
 
-def _stamped(rows: pa.RecordBatch) -> tuple[int, int]:
+def _timestamp_range(rows: pa.RecordBatch) -> tuple[int, int]:
     """The range of the clock's times; readings order as their times do."""
     if "timestamp" in rows.schema.names:
-        return _range(rows.column("timestamp"))
+        return _time_range(rows.column("timestamp"))
     if "timestamp_ntp64" not in rows.schema.names:
-        return NEVER
+        return EMPTY_TIME_RANGE
     readings = rows.column("timestamp_ntp64")
     if isinstance(readings, pa.RunEndEncodedArray):
         readings = readings.values
     found = pc.min_max(readings.view(pa.uint64()))
-    return _range(ntp64_to_microseconds(pa.array([found["min"].as_py(), found["max"].as_py()], pa.uint64())))
+    return _time_range(ntp64_to_microseconds(pa.array([found["min"].as_py(), found["max"].as_py()], pa.uint64())))

@@ -11,7 +11,7 @@ to `deltalake`.
 
 States:
     a `DeltaLog` is shared by all threads of a process and changes under its lock;
-    a `State` is immutable, so a snapshot of a table costs nothing and never changes under its reader.
+    a `TableState` is immutable, so a snapshot of a table costs nothing and never changes under its reader.
 """
 
 from __future__ import annotations
@@ -31,50 +31,50 @@ import pyarrow.parquet as pq
 
 from zenspark import __version__
 from zenspark.errors import LakeError
-from zenspark.lake.layered_mapping import Layered
-from zenspark.lake.parquet_files import File
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.layered_mapping import LayeredMapping
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.storage_path import StoragePath
 
-LOG = "_delta_log"
-LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
-ENGINE = f"zenspark/{__version__}"
+LOG_DIRECTORY = "_delta_log"
+LAST_CHECKPOINT = f"{LOG_DIRECTORY}/_last_checkpoint"
+ENGINE_INFO = f"zenspark/{__version__}"
 READER_VERSION = 1
 WRITER_VERSIONS = (2, 3, 4)
 """Writer versions whose additions (constraints, change data feed, generated columns) do not concern appended files."""
 PATH_SAFE = "/=+&@$;,~!()'-_."
 """Characters of a path that stand in the log as they are; all others are percent-encoded, as the protocol demands."""
-COMMIT_ATTEMPTS = 100
+MAX_COMMIT_ATTEMPTS = 100
 """Commits of others in a row that a commit gives way to before it fails: more means a loop, not traffic."""
-REMEMBERED_COMMITS = 5_000
+MAX_CACHED_COMMITS = 5_000
 """Commits whose files are remembered for `files_since`: behind that, all files are looked at."""
-CHECKPOINT_LOOK_SECONDS = 600.0
+CHECKPOINT_RECHECK_SECONDS = 600.0
 """A log that was not read for so long may have been cleaned up to a checkpoint: then that is read first."""
 
-Partition = tuple[str | None, ...]
+PartitionKey = tuple[str | None, ...]
 Action = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class State:
+class TableState:
     """A table at one version of its log."""
 
     version: int = -1
     """-1 where there is no table yet."""
-    partitions: Mapping[Partition, Mapping[str, File]] = field(default_factory=dict)
+    partitions: Mapping[PartitionKey, Mapping[str, DataFile]] = field(default_factory=dict)
     """The live files by path, by the values of the partition columns."""
     transactions: Mapping[str, int] = field(default_factory=dict)
     """The application transactions: the greatest version of each application id."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
-    wild: frozenset[Partition] = frozenset()
+    wild: frozenset[PartitionKey] = frozenset()
     """The partitions with a value that has wildcards: few, and looked at by every query."""
 
     @property
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[DataFile]:
         for group in self.partitions.values():
             yield from group.values()
 
-    def has(self, file: File, names: Sequence[str]) -> bool:
+    def has(self, file: DataFile, names: Sequence[str]) -> bool:
         """Whether a file is live."""
         return file.path in self.partitions.get(partition_key(file.partition, names), {})
 
@@ -84,8 +84,8 @@ class Commit:
     """One commit of the log: what it added and removed."""
 
     version: int
-    added: Sequence[File]
-    removed: Mapping[str, Partition | None]
+    added: Sequence[DataFile]
+    removed: Mapping[str, PartitionKey | None]
     """Files that no longer count: their paths, and their partitions where the log says so."""
     removes_rows: bool
     """Whether rows went with them: a compaction removes files only."""
@@ -102,31 +102,31 @@ class Commit:
         return not self.engine.startswith("zenspark/")
 
 
-class Conflict(LakeError):
+class CommitConflict(LakeError):
     """Another writer committed something that this change must know of first."""
 
 
 class DeltaLog:
     """Follows and writes the log of the table in a folder; one for all threads of a process."""
 
-    def __init__(self, folder: Folder, partitions: Sequence[str], types: Mapping[str, pa.DataType]) -> None:
+    def __init__(self, folder: StoragePath, partitions: Sequence[str], types: Mapping[str, pa.DataType]) -> None:
         """`partitions` are the names of the partition columns, `types` those of the columns that have statistics."""
         self.folder = folder
         self._names = tuple(partitions)
         self._types = types
         self._lock = threading.RLock()
-        self._state = State()
-        self._commits: deque[Commit] = deque(maxlen=REMEMBERED_COMMITS)
+        self._state = TableState()
+        self._commits: deque[Commit] = deque(maxlen=MAX_CACHED_COMMITS)
         self._read_at = 0.0
         self.checkpoint_version = -1
         """The version that the last known checkpoint sums up."""
 
     # --- follow
 
-    def refresh(self) -> State:
+    def refresh(self) -> TableState:
         """Read the commits that have come since the last time; the state behind them."""
         with self._lock:
-            if self._state.version < 0 or time.monotonic() - self._read_at > CHECKPOINT_LOOK_SECONDS:
+            if self._state.version < 0 or time.monotonic() - self._read_at > CHECKPOINT_RECHECK_SECONDS:
                 self._load_checkpoint()
             while (commit := self._next()) is not None:
                 self._apply(*commit)
@@ -135,24 +135,24 @@ class DeltaLog:
 
     def _next(self) -> tuple[list[Action], Commit] | None:
         version = self._state.version + 1
-        content = self.folder.read(commit_file(version))
+        content = self.folder.read(commit_path(version))
         if content is None:
             return None
-        actions = _decoded(content, self._where(version))
+        actions = _decode_actions(content, self._where(version))
         return actions, self._commit_of(version, actions)
 
     def _where(self, version: int) -> str:
-        return f"{self.folder.address}/{commit_file(version)}"
+        return f"{self.folder.address}/{commit_path(version)}"
 
     def _commit_of(self, version: int, actions: Iterable[Action]) -> Commit:
-        added: list[File] = []
-        removed: dict[str, Partition | None] = {}
+        added: list[DataFile] = []
+        removed: dict[str, PartitionKey | None] = {}
         transactions: dict[str, int] = {}
         changes = removes_rows = False
         info: Mapping[str, Any] = {}
         for action in actions:
             if (add := action.get("add")) is not None:
-                added.append(_file_of(add, self._names, self._types, version))
+                added.append(_parse_add(add, self._names, self._types, version))
             elif (remove := action.get("remove")) is not None:
                 values = remove.get("partitionValues")
                 removed[unquote(remove["path"])] = None if values is None else partition_key(values, self._names)
@@ -176,15 +176,15 @@ class DeltaLog:
 
     def _apply(self, actions: Iterable[Action], commit: Commit) -> None:
         state = self._state
-        partitions = _changed(state.partitions, commit, self._names)
+        partitions = _apply_commit(state.partitions, commit, self._names)
         metadata, protocol = state.metadata, state.protocol
         for action in actions:
             metadata = action.get("metaData") or metadata
             protocol = action.get("protocol") or protocol
         self._check(protocol)
         transactions = {**state.transactions, **commit.transactions} if commit.transactions else state.transactions
-        wild = state.wild.union(_wild(partition_key(file.partition, self._names) for file in commit.added))
-        self._state = State(commit.version, partitions, transactions, metadata, protocol, wild)
+        wild = state.wild.union(_with_wildcards(partition_key(file.partition, self._names) for file in commit.added))
+        self._state = TableState(commit.version, partitions, transactions, metadata, protocol, wild)
         self._commits.append(commit)
 
     def _check(self, protocol: Mapping[str, Any]) -> None:
@@ -206,8 +206,8 @@ class DeltaLog:
         version, parts = self._last_checkpoint()
         if version <= self._state.version:
             return
-        tables = [self._checkpoint_rows(path) for path in checkpoint_files(version, parts)]
-        self._state = _state_of(tables, version, self._names, self._types)
+        tables = [self._checkpoint_rows(path) for path in checkpoint_paths(version, parts)]
+        self._state = _state_from_checkpoint(tables, version, self._names, self._types)
         self._check(self._state.protocol)
         self._commits.clear()
         self.checkpoint_version = version
@@ -215,13 +215,13 @@ class DeltaLog:
     def _last_checkpoint(self) -> tuple[int, int | None]:
         content = self.folder.read(LAST_CHECKPOINT)
         if content is None:
-            return (-1, None) if self.folder.exists(commit_file(0)) else (self._listed_checkpoint(), None)
+            return (-1, None) if self.folder.exists(commit_path(0)) else (self._listed_checkpoint(), None)
         known = msgspec.json.decode(content)
         return int(known["version"]), known.get("parts")
 
     def _listed_checkpoint(self) -> int:
         """The newest checkpoint there is, where no file names it."""
-        names = [name.split(".") for name in self.folder.names(LOG)]
+        names = [name.split(".") for name in self.folder.names(LOG_DIRECTORY)]
         return max((int(name[0]) for name in names if name[1:] == ["checkpoint", "parquet"]), default=-1)
 
     def _checkpoint_rows(self, path: str) -> pa.Table:
@@ -237,7 +237,7 @@ class DeltaLog:
     # --- what is known
 
     @property
-    def state(self) -> State:
+    def state(self) -> TableState:
         return self._state
 
     def commits_since(self, version: int, until: int) -> list[Commit] | None:
@@ -249,58 +249,60 @@ class DeltaLog:
         return self._read_commits(version, until)
 
     def _read_commits(self, version: int, until: int) -> list[Commit] | None:
-        if until - version > REMEMBERED_COMMITS:
+        if until - version > MAX_CACHED_COMMITS:
             return None
         found = []
         for number in range(version + 1, until + 1):
-            content = self.folder.read(commit_file(number))
+            content = self.folder.read(commit_path(number))
             if content is None:
                 return None
-            found.append(self._commit_of(number, _decoded(content, self._where(number))))
+            found.append(self._commit_of(number, _decode_actions(content, self._where(number))))
         return found
 
     # --- write
 
-    def commit(self, base: State, actions: Sequence[Action], operation: str, guard: Guard) -> State:
+    def commit(self, base: TableState, actions: Sequence[Action], operation: str, guard: ConflictChecker) -> TableState:
         """Commit actions that were decided on a state; Conflict if others did meanwhile what the guard forbids."""
         identity = uuid4().hex
         info = {
             "timestamp": int(time.time() * 1000),
             "operation": operation,
-            "engineInfo": ENGINE,
+            "engineInfo": ENGINE_INFO,
             "isBlindAppend": not guard.removed and not guard.transactions,
             "zensparkCommit": identity,
         }
         content = b"\n".join(msgspec.json.encode(action) for action in [*actions, {"commitInfo": info}]) + b"\n"
         with self._lock:
             checked = base.version
-            for _ in range(COMMIT_ATTEMPTS):
+            for _ in range(MAX_COMMIT_ATTEMPTS):
                 self.refresh()
                 mine = self._meanwhile(checked, identity, guard)
                 if mine:
                     return self._state
                 checked = self._state.version
-                if self.folder.create(commit_file(checked + 1), content):
+                if self.folder.create(commit_path(checked + 1), content):
                     self._apply(actions, self._commit_of(checked + 1, [*actions, {"commitInfo": info}]))
                     return self._state
-            raise Conflict(self.folder.address, f"{COMMIT_ATTEMPTS} commits of other writers came first")
+            raise CommitConflict(self.folder.address, f"{MAX_COMMIT_ATTEMPTS} commits of other writers came first")
 
-    def _meanwhile(self, checked: int, identity: str, guard: Guard) -> bool:
+    def _meanwhile(self, checked: int, identity: str, guard: ConflictChecker) -> bool:
         """Look at what was committed meanwhile; whether this change is among it, its answer having got lost."""
         commits = self.commits_since(checked, self._state.version)
         if commits is None:
-            raise Conflict(self.folder.address, f"the log behind version {checked} was cleaned up at the same time")
+            raise CommitConflict(
+                self.folder.address, f"the log behind version {checked} was cleaned up at the same time"
+            )
         for commit in commits:
             if commit.id == identity:
                 return True
             problem = guard.problem(commit)
             if problem is not None:
-                raise Conflict(self.folder.address, problem)
+                raise CommitConflict(self.folder.address, problem)
         return False
 
 
 @dataclass(frozen=True)
-class Guard:
+class ConflictChecker:
     """What a change relies on: no other writer may move these transactions or remove these files meanwhile."""
 
     transactions: frozenset[str] = frozenset()
@@ -320,30 +322,30 @@ class Guard:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def commit_file(version: int) -> str:
-    return f"{LOG}/{version:020}.json"
+def commit_path(version: int) -> str:
+    return f"{LOG_DIRECTORY}/{version:020}.json"
 
 
-def checkpoint_files(version: int, parts: int | None) -> list[str]:
-    stem = f"{LOG}/{version:020}.checkpoint"
+def checkpoint_paths(version: int, parts: int | None) -> list[str]:
+    stem = f"{LOG_DIRECTORY}/{version:020}.checkpoint"
     if parts is None:
         return [f"{stem}.parquet"]
     return [f"{stem}.{part:010}.{parts:010}.parquet" for part in range(1, parts + 1)]
 
 
-def partition_key(partition: Mapping[str, str | None], names: Sequence[str]) -> Partition:
+def partition_key(partition: Mapping[str, str | None], names: Sequence[str]) -> PartitionKey:
     """The values of the partition columns, in their order."""
     return tuple(partition.get(name) or None for name in names)
 
 
-def _wild(partitions: Iterable[Partition]) -> Iterator[Partition]:
+def _with_wildcards(partitions: Iterable[PartitionKey]) -> Iterator[PartitionKey]:
     return (partition for partition in partitions if any(value is not None and "*" in value for value in partition))
 
 
 # --- actions ----------------------------------------------------------------------------------------------------------
 
 
-def add_action(file: File, now: int, data_change: bool) -> Action:
+def add_action(file: DataFile, now: int, data_change: bool) -> Action:
     """A file that counts from now on; times are milliseconds."""
     return {
         "add": {
@@ -358,7 +360,7 @@ def add_action(file: File, now: int, data_change: bool) -> Action:
     }
 
 
-def remove_action(file: File, now: int, data_change: bool) -> Action:
+def remove_action(file: DataFile, now: int, data_change: bool) -> Action:
     """A file that no longer counts."""
     return {
         "remove": {
@@ -372,23 +374,23 @@ def remove_action(file: File, now: int, data_change: bool) -> Action:
     }
 
 
-def transaction_action(name: str, number: int, now: int) -> Action:
+def txn_action(name: str, number: int, now: int) -> Action:
     return {"txn": {"appId": name, "version": number, "lastUpdated": now}}
 
 
 _decoder = msgspec.json.Decoder()
 
 
-def _decoded(content: bytes, where: str) -> list[Action]:
+def _decode_actions(content: bytes, where: str) -> list[Action]:
     try:
         return [_decoder.decode(line) for line in content.splitlines() if line.strip()]
     except (msgspec.DecodeError, RecursionError) as error:
         raise LakeError(where, f"expected a commit of a Delta log, a JSON object in each line: {error}") from None
 
 
-def _file_of(add: Action, names: Sequence[str], types: Mapping[str, pa.DataType], version: int) -> File:
+def _parse_add(add: Action, names: Sequence[str], types: Mapping[str, pa.DataType], version: int) -> DataFile:
     values = add.get("partitionValues") or {}
-    return File.logged(
+    return DataFile.logged(
         unquote(add["path"]),
         add.get("size") or 0,
         {name: values.get(name) or None for name in names},
@@ -399,30 +401,30 @@ def _file_of(add: Action, names: Sequence[str], types: Mapping[str, pa.DataType]
     )
 
 
-def _changed(
-    partitions: Mapping[Partition, Mapping[str, File]], commit: Commit, names: Sequence[str]
-) -> Mapping[Partition, Mapping[str, File]]:
+def _apply_commit(
+    partitions: Mapping[PartitionKey, Mapping[str, DataFile]], commit: Commit, names: Sequence[str]
+) -> Mapping[PartitionKey, Mapping[str, DataFile]]:
     """Partitions with what a commit added and removed; only those that it touches are copied."""
     if not commit.added and not commit.removed:
         return partitions
-    copied: dict[Partition, dict[str, File]] = {}
+    copied: dict[PartitionKey, dict[str, DataFile]] = {}
 
-    def group(key: Partition) -> dict[str, File]:
+    def group(key: PartitionKey) -> dict[str, DataFile]:
         if key not in copied:
             copied[key] = dict(partitions.get(key, {}))
         return copied[key]
 
     for path, known in commit.removed.items():
-        key = known if known is not None else _partition_of(partitions, path)
+        key = known if known is not None else _find_partition(partitions, path)
         if key is not None:
             group(key).pop(path, None)
     for file in commit.added:
         group(partition_key(file.partition, names))[file.path] = file
-    before = partitions if isinstance(partitions, Layered) else Layered(partitions)
+    before = partitions if isinstance(partitions, LayeredMapping) else LayeredMapping(partitions)
     return before.changed({key: files or None for key, files in copied.items()})
 
 
-def _partition_of(partitions: Mapping[Partition, Mapping[str, File]], path: str) -> Partition | None:
+def _find_partition(partitions: Mapping[PartitionKey, Mapping[str, DataFile]], path: str) -> PartitionKey | None:
     return next((key for key, files in partitions.items() if path in files), None)
 
 
@@ -431,24 +433,26 @@ def _partition_of(partitions: Mapping[Partition, Mapping[str, File]], path: str)
 CHECKPOINT_COLUMNS = ("add", "txn", "metaData", "protocol")
 
 
-def _state_of(tables: list[pa.Table], version: int, names: Sequence[str], types: Mapping[str, pa.DataType]) -> State:
-    partitions: dict[Partition, dict[str, File]] = {}
+def _state_from_checkpoint(
+    tables: list[pa.Table], version: int, names: Sequence[str], types: Mapping[str, pa.DataType]
+) -> TableState:
+    partitions: dict[PartitionKey, dict[str, DataFile]] = {}
     transactions: dict[str, int] = {}
-    state = State(version)
+    state = TableState(version)
     for table in tables:
-        for action in _rows(table, "add"):
-            file = _file_of(_as_json(action), names, types, version)
+        for action in _checkpoint_actions(table, "add"):
+            file = _parse_add(_maps_as_dicts(action), names, types, version)
             partitions.setdefault(partition_key(file.partition, names), {})[file.path] = file
-        for action in _rows(table, "txn"):
+        for action in _checkpoint_actions(table, "txn"):
             transactions[action["appId"]] = action["version"]
-        for action in _rows(table, "metaData"):
+        for action in _checkpoint_actions(table, "metaData"):
             state = replace(state, metadata={**action, "configuration": dict(action.get("configuration") or ())})
-        for action in _rows(table, "protocol"):
+        for action in _checkpoint_actions(table, "protocol"):
             state = replace(state, protocol=action)
-    return replace(state, partitions=partitions, transactions=transactions, wild=frozenset(_wild(partitions)))
+    return replace(state, partitions=partitions, transactions=transactions, wild=frozenset(_with_wildcards(partitions)))
 
 
-def _rows(table: pa.Table, name: str) -> list[Action]:
+def _checkpoint_actions(table: pa.Table, name: str) -> list[Action]:
     if name not in table.schema.names:
         return []
     column = table[name].combine_chunks()
@@ -458,6 +462,6 @@ def _rows(table: pa.Table, name: str) -> list[Action]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _as_json(add: Action) -> Action:
+def _maps_as_dicts(add: Action) -> Action:
     """An add action of a checkpoint, whose maps are lists of pairs."""
     return {**add, "partitionValues": dict(add.get("partitionValues") or ()), "tags": dict(add.get("tags") or ())}

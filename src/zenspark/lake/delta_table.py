@@ -23,38 +23,38 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from zenspark.errors import LakeError
 from zenspark.lake.delta_log import (
+    ConflictChecker,
     DeltaLog,
-    Guard,
-    Partition,
-    State,
+    PartitionKey,
+    TableState,
     add_action,
     remove_action,
-    transaction_action,
+    txn_action,
 )
-from zenspark.lake.parquet_files import File, Files
-from zenspark.lake.specs import READABLE_VERSIONS, VERSION, Shape
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.parquet_files import DataFile, DataFileWriter
+from zenspark.lake.specs import FORMAT_VERSION, READABLE_VERSIONS, TableSpec
+from zenspark.lake.storage_path import StoragePath
 
 VERSION_PROPERTY = "zenspark.schema"
-LOG_RETENTION = "delta.logRetentionDuration"
-FILE_RETENTION = "delta.deletedFileRetentionDuration"
+LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
+FILE_RETENTION_PROPERTY = "delta.deletedFileRetentionDuration"
 DEFAULT_HISTORY = timedelta(hours=1)
 """How far back other tools can read a table as it was; each commit of that time is a file."""
-CHECKPOINT_COMMITS = 20
+COMMITS_PER_CHECKPOINT = 20
 """Commits after which the log is summed up: until then, who opens the table reads them one by one."""
-FILES_PER_COMMIT = 500
+FILES_PER_CHECKPOINT_COMMIT = 500
 """A table of so many files per commit is summed up less often, because a checkpoint lists them all."""
-WILD = "*"
-DAYS_LOOKED_UP = 366
+WILDCARD = "*"
+MAX_LOOKUP_DAYS = 366
 """Partitions of so many days are looked up by name; for more, all partitions are searched."""
 
 
 @dataclass(frozen=True)
-class Change:
+class Transaction:
     """What one transaction does to a table."""
 
-    add: Sequence[File] = ()
-    remove: Sequence[File] = ()
+    add: Sequence[DataFile] = ()
+    remove: Sequence[DataFile] = ()
     marks: Mapping[str, int] = field(default_factory=dict)
     rearranges: bool = False
     """The rows stay what they are: only their files change."""
@@ -68,52 +68,52 @@ class Change:
 
 
 @dataclass(frozen=True)
-class ForeignChange:
+class ForeignCommit:
     """A commit of another tool that removed or changed rows."""
 
     version: int
     operation: str
     removed: Sequence[str]
     """The paths of the files that went; vacuum may have removed them from disk."""
-    added: Sequence[File]
-    partitions: frozenset[Partition | None] = frozenset()
+    added: Sequence[DataFile]
+    partitions: frozenset[PartitionKey | None] = frozenset()
     """Where the files were that went; None where the log does not say it."""
 
 
-class Table:
+class LakeTable:
     """A table as it was when this object was made or last refreshed."""
 
-    def __init__(self, folder: Folder, shape: Shape, log: DeltaLog | None = None) -> None:
+    def __init__(self, folder: StoragePath, shape: TableSpec, log: DeltaLog | None = None) -> None:
         """Open the table; where there is none it is empty, and made by the first commit."""
         self.folder = folder
         self.shape = shape
-        self._log = log or log_of(folder, shape)
+        self._log = log or open_log(folder, shape)
         self._state = self._read()
 
-    def _read(self) -> State:
+    def _read(self) -> TableState:
         try:
             state = self._log.refresh()
         except OSError as error:
-            raise LakeError(self.folder.address, one_line(error)) from error
+            raise LakeError(self.folder.address, to_one_line(error)) from error
         self._check(state)
         return state
 
-    def _check(self, state: State) -> None:
+    def _check(self, state: TableState) -> None:
         if state.version < 0:
             return
         version = self._properties(state).get(VERSION_PROPERTY)
         if version not in READABLE_VERSIONS:
             found = f"its schema has version {version}" if version else "it was not made by zenspark"
-            raise LakeError(self.folder.address, f"{found}, and this zenspark reads version {VERSION}")
-        wrong = difference(column_types(self.shape.schema), column_types(schema_of(state)))
+            raise LakeError(self.folder.address, f"{found}, and this zenspark reads version {FORMAT_VERSION}")
+        wrong = describe_difference(column_types(self.shape.schema), column_types(parse_schema(state)))
         if wrong:
             raise LakeError(self.folder.address, f"its columns are not those of this version: {wrong}")
 
     @staticmethod
-    def _properties(state: State) -> Mapping[str, str]:
+    def _properties(state: TableState) -> Mapping[str, str]:
         return state.metadata.get("configuration") or {}
 
-    def refresh(self) -> Table:
+    def refresh(self) -> LakeTable:
         """See what was committed meanwhile."""
         self._state = self._read()
         return self
@@ -137,7 +137,7 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """The columns as the log has them: those of the shape, then what other tools added."""
-        return schema_of(self._state) if self.exists else self.shape.schema
+        return parse_schema(self._state) if self.exists else self.shape.schema
 
     @property
     def extra(self) -> pa.Schema:
@@ -146,12 +146,12 @@ class Table:
         return pa.schema([column for column in self.schema if column.name not in known])
 
     @property
-    def files(self) -> list[File]:
+    def files(self) -> list[DataFile]:
         """The files that count: all of them, which takes as long as there are many."""
         return list(self._state.files)
 
     @property
-    def partitions(self) -> Mapping[Partition, Mapping[str, File]]:
+    def partitions(self) -> Mapping[PartitionKey, Mapping[str, DataFile]]:
         """The files that count, by path, by the values of the partition columns; never changed, only replaced."""
         return self._state.partitions
 
@@ -159,7 +159,7 @@ class Table:
     def file_count(self) -> int:
         return sum(len(group) for group in self._state.partitions.values())
 
-    def files_since(self, version: int) -> list[File]:
+    def files_since(self, version: int) -> list[DataFile]:
         """The files that count and were added after a version of the log."""
         if version >= self.version:
             return []
@@ -175,7 +175,7 @@ class Table:
         day_to: date | None = None,
         prefix: str | None = None,
         wild: bool = True,
-    ) -> list[File]:
+    ) -> list[DataFile]:
         """The files of days and a prefix, both ends included; with `wild` also those of prefixes with wildcards."""
         names = self.shape.partitions.names
         assert names == ["day", "prefix"], "only samples are partitioned so"
@@ -185,23 +185,23 @@ class Table:
             for file in self._state.partitions.get(key, {}).values()
         ]
 
-    def _keys(self, first: date | None, last: date | None, prefix: str | None, wild: bool) -> Iterable[Partition]:
+    def _keys(self, first: date | None, last: date | None, prefix: str | None, wild: bool) -> Iterable[PartitionKey]:
         """The partitions that can be meant: looked up one by one where they are few, or else searched for."""
-        days = (last - first).days if first is not None and last is not None else DAYS_LOOKED_UP + 1
-        if prefix is None or days > DAYS_LOOKED_UP:
-            return [key for key in self._state.partitions if _is_meant(key, first, last, prefix, wild)]
+        days = (last - first).days if first is not None and last is not None else MAX_LOOKUP_DAYS + 1
+        if prefix is None or days > MAX_LOOKUP_DAYS:
+            return [key for key in self._state.partitions if _may_contain_rows(key, first, last, prefix, wild)]
         assert first is not None, "days were counted from it"
         known = [((first + timedelta(days=number)).isoformat(), prefix) for number in range(days + 1)]
-        others = [key for key in self._state.wild if _is_meant(key, first, last, prefix, wild)] if wild else []
+        others = [key for key in self._state.wild if _may_contain_rows(key, first, last, prefix, wild)] if wild else []
         return dict.fromkeys([*known, *others, *((day, None) for day, _ in known)])
 
-    def foreign_changes(self, version: int) -> list[ForeignChange] | None:
+    def foreign_changes(self, version: int) -> list[ForeignCommit] | None:
         """Commits of other tools after a version that removed rows; None if the log does not reach back so far."""
         commits = self._log.commits_since(version, self.version)
         if commits is None:
             return None
         return [
-            ForeignChange(
+            ForeignCommit(
                 commit.version,
                 commit.operation,
                 list(commit.removed),
@@ -230,13 +230,13 @@ class Table:
 
     # --- to change it
 
-    def write(self, rows: pa.Table, label: str) -> list[File]:
+    def write(self, rows: pa.Table, label: str) -> list[DataFile]:
         """Write rows of a table without partitions that this process has at hand."""
-        files = Files(self.folder, self.shape, label)
+        files = DataFileWriter(self.folder, self.shape, label)
         files.write(rows, {})
         return files.close()
 
-    def commit(self, change: Change, *, any_format: bool = False) -> None:
+    def commit(self, change: Transaction, *, any_format: bool = False) -> None:
         """Make a change count, all of it or nothing; fails if another writer moved one of its marks meanwhile.
 
         With `any_format` a table of an older format is changed, too: only an upgrade does that.
@@ -248,25 +248,25 @@ class Table:
             # their rows in a second time: what is removed here always counts as changed
             *(remove_action(file, now, True) for file in change.remove),
             *(add_action(file, now, changes_rows) for file in change.add),
-            *(transaction_action(name, number, now) for name, number in change.marks.items()),
+            *(txn_action(name, number, now) for name, number in change.marks.items()),
         ]
-        guard = Guard(frozenset(change.marks), frozenset(file.path for file in change.remove))
+        guard = ConflictChecker(frozenset(change.marks), frozenset(file.path for file in change.remove))
         base = self._state
         if not self.exists:
             self.create()
-        if self.format != VERSION and not any_format:
+        if self.format != FORMAT_VERSION and not any_format:
             raise LakeError(
                 self.folder.address,
-                f"it has format version {self.format}, which is read-only: `zenspark lake upgrade` makes it {VERSION}",
+                f"it has format version {self.format}, which is read-only: `zenspark lake upgrade` makes it {FORMAT_VERSION}",
             )
         try:
             self._state = self._log.commit(base, actions, change.operation, guard)
         except OSError as error:
-            raise LakeError(self.folder.address, one_line(error)) from error
+            raise LakeError(self.folder.address, to_one_line(error)) from error
 
     def create(self, history: timedelta = DEFAULT_HISTORY) -> None:
         """Make the table if there is none."""
-        kept = _interval(history)
+        kept = _format_interval(history)
         try:
             if self.folder.local:
                 self.folder.write("_delta_log/.made", b"")  # deltalake makes no directories
@@ -276,30 +276,34 @@ class Table:
                 schema=Schema.from_arrow(self.shape.schema),
                 mode="ignore",
                 partition_by=self.shape.partitions.names,
-                configuration={VERSION_PROPERTY: VERSION, LOG_RETENTION: kept, FILE_RETENTION: kept},
+                configuration={
+                    VERSION_PROPERTY: FORMAT_VERSION,
+                    LOG_RETENTION_PROPERTY: kept,
+                    FILE_RETENTION_PROPERTY: kept,
+                },
                 storage_options=dict(self.folder.options),
                 raise_if_key_not_exists=False,
             )
         except OSError as error:  # so deltalake calls what goes wrong on the way to the files, too
-            raise LakeError(self.folder.address, one_line(error)) from error
+            raise LakeError(self.folder.address, to_one_line(error)) from error
         self.refresh()
 
     def set_history(self, history: timedelta) -> None:
         """Keep the log and unused files for so long: how far back other tools can read the table as it was."""
-        kept = _interval(history)
-        if not self.exists or self._properties(self._state).get(LOG_RETENTION) == kept:
+        kept = _format_interval(history)
+        if not self.exists or self._properties(self._state).get(LOG_RETENTION_PROPERTY) == kept:
             return
         try:
-            self.delta().alter.set_table_properties({LOG_RETENTION: kept, FILE_RETENTION: kept})
+            self.delta().alter.set_table_properties({LOG_RETENTION_PROPERTY: kept, FILE_RETENTION_PROPERTY: kept})
         except (OSError, DeltaError) as error:
-            raise LakeError(self.folder.address, one_line(error)) from error
+            raise LakeError(self.folder.address, to_one_line(error)) from error
         self.refresh()
 
     # --- to keep the log short
 
     def checkpoint(self, *, force: bool = False) -> bool:
         """Sum the log up if enough has been committed since the last time, and drop what it no longer needs."""
-        due = max(CHECKPOINT_COMMITS, self.file_count // FILES_PER_COMMIT)
+        due = max(COMMITS_PER_CHECKPOINT, self.file_count // FILES_PER_CHECKPOINT_COMMIT)
         if not self.exists or (self.version - self._log.checkpoint_version < due and not force):
             return False
         delta = self.delta()
@@ -307,34 +311,34 @@ class Table:
             delta.create_checkpoint()
             delta.cleanup_metadata()
         except (OSError, DeltaError) as error:
-            raise LakeError(self.folder.address, one_line(error)) from error
+            raise LakeError(self.folder.address, to_one_line(error)) from error
         self._log.checkpoint_version = delta.version()
         return True
 
 
-def _interval(time: timedelta) -> str:
+def _format_interval(time: timedelta) -> str:
     return f"interval {round(time.total_seconds())} seconds"
 
 
-def log_of(folder: Folder, shape: Shape) -> DeltaLog:
+def open_log(folder: StoragePath, shape: TableSpec) -> DeltaLog:
     """The log of a table with this shape; one is shared by what follows it."""
     types = {column.name: column.type for column in shape.columns if column.name in shape.described}
     return DeltaLog(folder, shape.partitions.names, types)
 
 
-def schema_of(state: State) -> pa.Schema:
+def parse_schema(state: TableState) -> pa.Schema:
     """The columns that the log says the table has."""
     return pa.schema(Schema.from_json(state.metadata["schemaString"]).to_arrow())
 
 
-def _is_meant(key: Partition, first: date | None, last: date | None, prefix: str | None, wild: bool) -> bool:
+def _may_contain_rows(key: PartitionKey, first: date | None, last: date | None, prefix: str | None, wild: bool) -> bool:
     """Whether rows of a partition can be of these days and this prefix; a value that is not there may be any."""
     day, own = key
     is_then = day is None or ((first is None or day >= first.isoformat()) and (last is None or day <= last.isoformat()))
-    return is_then and (prefix is None or own is None or own == prefix or (wild and WILD in own))
+    return is_then and (prefix is None or own is None or own == prefix or (wild and WILDCARD in own))
 
 
-def one_line(error: Exception) -> str:
+def to_one_line(error: Exception) -> str:
     """What deltalake says in many coloured lines, in one."""
     return " ".join(re.sub(r"\x1b\[\d+m↳\x1b\[0m", "", str(error)).split())
 
@@ -349,7 +353,7 @@ def _type_name(kind: pa.DataType) -> str:
     return str(kind).removeprefix("large_").removesuffix("_view")
 
 
-def difference(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
+def describe_difference(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
     """Say in words what is missing or of another type; columns that another tool added do no harm."""
     said = [f"{name} is missing" for name in expected if name not in found]
     said += [

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from zenspark.errors import CorruptJournal
 from zenspark.journal import Slice
-from zenspark.lake.delta_table import Table
-from zenspark.lake.parquet_files import File, batches_of
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.parquet_files import DataFile, read_batches
 from zenspark.lake.specs import SAMPLES
 
-COLUMNS = (
+IDENTITY_COLUMNS = (
     "key",
     "kind",
     "timestamp",
@@ -38,15 +38,15 @@ COLUMNS = (
     "recorder",
     "offset",
 )
-CLOCK_SKEW = timedelta(minutes=1)
+MAX_CLOCK_SKEW = timedelta(minutes=1)
 """How far apart the clocks of two recorders may be: a sample with a source and no timestamp is looked for so far."""
 
 Offsets = npt.NDArray[np.int64]
-Dropped = dict[str, Offsets]
+DuplicateOffsets = dict[str, Offsets]
 """Of each recorder the offsets of rows that are there already, from another recorder; in order."""
 
 
-class Known(NamedTuple):
+class SampleIdentities(NamedTuple):
     """Samples by what tells them apart: which recorder has them, and what each is called by stamp and by source."""
 
     recorder: pa.Array
@@ -55,46 +55,48 @@ class Known(NamedTuple):
     by_source: pa.Array
 
 
-def find_duplicates(parts: Sequence[Slice], samples: Table) -> Dropped:
+def find_duplicates(parts: Sequence[Slice], samples: LakeTable) -> DuplicateOffsets:
     """The rows of these parts of journals that another recorder has brought in, or brings in with them."""
-    rows = pa.Table.from_batches([batch for part in parts for batch in _readable(part)], schema=_plain_schema())
+    rows = pa.Table.from_batches(
+        [batch for part in parts for batch in _read_identity_columns(part)], schema=_identity_schema()
+    )
     if not rows.num_rows:
         return {}
-    new = known_of(rows)
-    there = _joined([known_of(each) for each in _overlapping(samples, rows)])
-    return duplicates(new, there)
+    new = compute_identities(rows)
+    there = _concat_identities([compute_identities(each) for each in _read_overlapping(samples, rows)])
+    return match_duplicates(new, there)
 
 
-def _readable(part: Slice) -> list[pa.RecordBatch]:
+def _read_identity_columns(part: Slice) -> list[pa.RecordBatch]:
     """The columns of a part that tell samples apart; none where its rows cannot be read, which landing deals with."""
     try:
-        return [batch.select(COLUMNS) for batch in part.batches()]
+        return [batch.select(IDENTITY_COLUMNS) for batch in part.batches()]
     except CorruptJournal:
         return []
 
 
-def _plain_schema() -> pa.Schema:
-    return pa.schema([SAMPLES.columns.field(name) for name in COLUMNS])
+def _identity_schema() -> pa.Schema:
+    return pa.schema([SAMPLES.columns.field(name) for name in IDENTITY_COLUMNS])
 
 
-def duplicates(new: Known, there: Known | None) -> Dropped:
+def match_duplicates(new: SampleIdentities, there: SampleIdentities | None) -> DuplicateOffsets:
     """Which new samples another recorder has, too: one that is in the table, or one that comes first by name."""
-    found: Dropped = {}
+    found: DuplicateOffsets = {}
     names = sorted(pc.unique(new.recorder).to_pylist())
     for place, name in enumerate(names):
         own = pc.equal(new.recorder, name)
         before = pc.is_in(new.recorder, pa.array(names[:place], pa.string()))
-        others = [_taken(new, before)]
+        others = [_filter_identities(new, before)]
         if there is not None:
-            others.append(_taken(there, pc.not_equal(there.recorder, name)))
-        dropped = _is_among(_taken(new, own), others)
+            others.append(_filter_identities(there, pc.not_equal(there.recorder, name)))
+        dropped = _is_among(_filter_identities(new, own), others)
         if pc.any(dropped).as_py():
-            offsets = _taken(new, own).offset.filter(dropped).to_numpy()
+            offsets = _filter_identities(new, own).offset.filter(dropped).to_numpy()
             found[name] = np.sort(offsets)
     return found
 
 
-def _is_among(own: Known, others: Iterable[Known]) -> pa.Array:
+def _is_among(own: SampleIdentities, others: Iterable[SampleIdentities]) -> pa.Array:
     found = pa.array(np.zeros(len(own.recorder), bool))
     for other in others:
         for mine, theirs in ((own.by_stamp, other.by_stamp), (own.by_source, other.by_source)):
@@ -104,32 +106,34 @@ def _is_among(own: Known, others: Iterable[Known]) -> pa.Array:
     return found
 
 
-def _taken(known: Known, mask: pa.Array) -> Known:
-    return Known(*(column.filter(mask) for column in known))
+def _filter_identities(known: SampleIdentities, mask: pa.Array) -> SampleIdentities:
+    return SampleIdentities(*(column.filter(mask) for column in known))
 
 
-def _joined(parts: Sequence[Known]) -> Known | None:
+def _concat_identities(parts: Sequence[SampleIdentities]) -> SampleIdentities | None:
     if not parts:
         return None
-    return Known(*(pa.chunked_array(list(columns)).combine_chunks() for columns in zip(*parts, strict=True)))
+    return SampleIdentities(*(pa.chunked_array(list(columns)).combine_chunks() for columns in zip(*parts, strict=True)))
 
 
-def known_of(rows: pa.Table) -> Known:
+def compute_identities(rows: pa.Table) -> SampleIdentities:
     """What tells samples apart, as texts; null where nothing does."""
-    text = {name: rows[name].cast(pa.string()).combine_chunks() for name in COLUMNS if name not in ("received_at",)}
+    text = {
+        name: rows[name].cast(pa.string()).combine_chunks() for name in IDENTITY_COLUMNS if name not in ("received_at",)
+    }
     by_stamp = pc.binary_join_element_wise(
         text["timestamp_ntp64"], text["timestamp_id"], text["kind"], text["key"], "/"
     )
     by_source = pc.binary_join_element_wise(
         text["source_zid"], text["source_eid"], text["source_sn"], text["kind"], text["key"], "/"
     )
-    return Known(text["recorder"], rows["offset"].combine_chunks(), by_stamp, by_source)
+    return SampleIdentities(text["recorder"], rows["offset"].combine_chunks(), by_stamp, by_source)
 
 
 # --- what is there ----------------------------------------------------------------------------------------------------
 
 
-class _Times(NamedTuple):
+class _TimeBounds(NamedTuple):
     """When the new rows were stamped, and received, with what clocks may be apart; None if none was."""
 
     stamped: tuple[datetime, datetime] | None
@@ -141,30 +145,33 @@ class _Times(NamedTuple):
         return min(times[0] - timedelta(days=1) for times in self if times is not None).date()
 
 
-def _times_of(rows: pa.Table) -> _Times:
+def _time_bounds(rows: pa.Table) -> _TimeBounds:
     stamped, received = pc.min_max(rows["timestamp"]).as_py(), pc.min_max(rows["received_at"]).as_py()
     has_source = rows["source_sn"].null_count < rows.num_rows
-    return _Times(
+    return _TimeBounds(
         None if stamped["min"] is None else (stamped["min"], stamped["max"]),
-        (received["min"] - CLOCK_SKEW, received["max"] + CLOCK_SKEW) if has_source and received["min"] else None,
+        (received["min"] - MAX_CLOCK_SKEW, received["max"] + MAX_CLOCK_SKEW)
+        if has_source and received["min"]
+        else None,
     )
 
 
-def _overlapping(samples: Table, rows: pa.Table) -> Iterator[pa.Table]:
+def _read_overlapping(samples: LakeTable, rows: pa.Table) -> Iterator[pa.Table]:
     """Rows of the table that may be the same samples, from files whose times allow it."""
-    times = _times_of(rows)
+    times = _time_bounds(rows)
     if times.stamped is None and times.received is None:
         return
     recorders = set(pc.unique(rows["recorder"]).to_pylist())
     for file in samples.prune(day_from=times.first_day):
         may_be = _overlaps(file, "timestamp", times.stamped) or _overlaps(file, "received_at", times.received)
-        if may_be and not _is_only_of(file, recorders):
+        if may_be and not _is_of_single_recorder(file, recorders):
             yield from map(
-                pa.Table.from_batches, ([batch] for batch in batches_of(samples.folder, file, SAMPLES, COLUMNS))
+                pa.Table.from_batches,
+                ([batch] for batch in read_batches(samples.folder, file, SAMPLES, IDENTITY_COLUMNS)),
             )
 
 
-def _overlaps(file: File, column: str, times: tuple[datetime, datetime] | None) -> bool:
+def _overlaps(file: DataFile, column: str, times: tuple[datetime, datetime] | None) -> bool:
     if times is None:
         return False
     least, greatest = file.least.get(column), file.greatest.get(column)
@@ -173,12 +180,12 @@ def _overlaps(file: File, column: str, times: tuple[datetime, datetime] | None) 
     return bool(least <= times[1] and greatest >= times[0])
 
 
-def _is_only_of(file: File, recorders: set[str]) -> bool:
+def _is_of_single_recorder(file: DataFile, recorders: set[str]) -> bool:
     """Whether all rows of a file are of the one recorder that the new rows are of."""
     return len(recorders) == 1 and {file.least.get("recorder"), file.greatest.get("recorder")} == recorders
 
 
-def without(rows: pa.Table | pa.RecordBatch, dropped: Mapping[str, Offsets]) -> pa.Table | pa.RecordBatch:
+def drop_duplicates(rows: pa.Table | pa.RecordBatch, dropped: Mapping[str, Offsets]) -> pa.Table | pa.RecordBatch:
     """Rows of one recorder without those that are dropped."""
     if not dropped or not rows.num_rows:
         return rows

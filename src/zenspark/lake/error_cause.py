@@ -72,27 +72,27 @@ _REFUSED = re.compile(r"ACCESS_DENIED|SIGNATURE|ACCESS_KEY|TOKEN|EXPIRED|403 For
 
 def error_cause(error: BaseException) -> str:
     """The cause of an error in one line, without a stack and without the names of exception classes."""
-    chain = list(_chain(error))
+    chain = list(_error_chain(error))
     found = (
-        _first(_own_text(each) for each in chain)
-        or _first(_known_failure(str(each)) for each in chain)
-        or _innermost(str(error))
+        _first_text(_local_message(each) for each in chain)
+        or _first_text(_match_known_failure(str(each)) for each in chain)
+        or _innermost_exception(str(error))
         or (JAVA_ENDED if any(_is_lost_connection(each) for each in chain) else None)
     )
-    return _shortened(found or f"{type(error).__name__}: {str(error) or 'no details'}")
+    return _shorten(found or f"{type(error).__name__}: {str(error) or 'no details'}")
 
 
 def start_cause(log: str) -> str | None:
     """Why Spark did not start, out of what its Java wrote to standard error, if that says it."""
     found = [match for pattern in _START_FAILURES for match in pattern.finditer(log)]
-    return _shortened(found[-1]["text"]) if found else None
+    return _shorten(found[-1]["text"]) if found else None
 
 
-def _first(found: Iterable[str | None]) -> str | None:
+def _first_text(found: Iterable[str | None]) -> str | None:
     return next((each for each in found if each), None)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _error_chain(error: BaseException) -> Iterator[BaseException]:
     """The error, and what it came from."""
     seen: set[int] = set()
     found: BaseException | None = error
@@ -102,7 +102,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
 
 
-def _own_text(error: BaseException) -> str | None:
+def _local_message(error: BaseException) -> str | None:
     """What an error says that was raised in this process and explains itself."""
     match error:
         case ZError():
@@ -123,7 +123,7 @@ def _is_lost_connection(error: BaseException) -> bool:
     )
 
 
-def _known_failure(text: str) -> str | None:
+def _match_known_failure(text: str) -> str | None:
     for pattern, sentence in KNOWN_FAILURES:
         found = re.search(pattern, text)
         if found is not None:
@@ -132,30 +132,30 @@ def _known_failure(text: str) -> str | None:
     return None
 
 
-def _innermost(text: str) -> str | None:
+def _innermost_exception(text: str) -> str | None:
     """The last exception that a text quotes and that is not a wrapper of another one."""
     found = [each for each in _LINE.finditer(text) if _CLASSES.search(each["kind"])]
     own = [each for each in found if not _WRAPPERS.match(each["kind"])]
     if not own:
         return found[-1]["text"] if found else None
     last = own[-1]
-    return last["text"] if last["kind"].startswith("zenspark.") else _with_class(last["kind"], last["text"])
+    return last["text"] if last["kind"].startswith("zenspark.") else _prefix_class_name(last["kind"], last["text"])
 
 
-def _with_class(kind: str, text: str) -> str:
+def _prefix_class_name(kind: str, text: str) -> str:
     """A text with the class it stands under, where the text alone would not say what it is about."""
     name = kind.rpartition(".")[2]
     return text if name in ("OSError", "IOException", "RuntimeError", "Exception") else f"{name}: {text}"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     line = _ARROW_DETAIL.sub(r"\g<why>", " ".join(_NOISE.sub(" ", text.strip()).split()))
     for pattern in _OBJECT_STORE:
-        line = pattern.sub(_object_store_failure, line)
+        line = pattern.sub(_explain_object_store_error, line)
     return line if len(line) <= MAX_CAUSE_CHARACTERS else line[: MAX_CAUSE_CHARACTERS - 1] + "…"
 
 
-def _object_store_failure(found: re.Match[str]) -> str:
+def _explain_object_store_error(found: re.Match[str]) -> str:
     endpoint = found["endpoint"] or "the object store"
     if _UNREACHABLE.search(found["code"]):
         return f"{endpoint} cannot be reached"

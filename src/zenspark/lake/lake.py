@@ -20,35 +20,35 @@ import pyarrow.dataset as ds
 from zenspark.errors import LakeError, UsageError
 from zenspark.lake import network_tables, quarantine
 from zenspark.lake.delta_log import DeltaLog
-from zenspark.lake.delta_table import DEFAULT_HISTORY, Table, log_of
-from zenspark.lake.offset_marks import offsets, recorders
-from zenspark.lake.parquet_files import batches_of
-from zenspark.lake.pending import SAMPLES_VERSION, Extent, find_pending
-from zenspark.lake.quarantine import Quarantined
+from zenspark.lake.delta_table import DEFAULT_HISTORY, LakeTable, open_log
+from zenspark.lake.offset_marks import list_recorders, read_offsets
+from zenspark.lake.parquet_files import read_batches
+from zenspark.lake.pending import SAMPLES_VERSION, OffsetRanges, find_pending
+from zenspark.lake.quarantine import QuarantinedBlock
 from zenspark.lake.specs import (
+    FORMAT_VERSION,
     GAPS,
     GAPS_STATE,
-    JOURNAL,
+    JOURNAL_SCHEMA,
     LATEST,
     LATEST_STATE,
     SAMPLES,
     TRAFFIC,
     TRAFFIC_STATE,
-    VERSION,
-    Shape,
+    TableSpec,
 )
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.storage_path import StoragePath
 from zenspark.lake.vacuum import vacuum
 
-STATE = "_state"
+STATE_DIRECTORY = "_state"
 """Where the internal tables are that the derived ones are made from."""
-STATE_SHAPES: dict[str, Shape] = {"latest": LATEST_STATE, "gaps": GAPS_STATE, "traffic": TRAFFIC_STATE}
-SHAPES: dict[str, Shape] = {
+STATE_TABLE_SPECS: dict[str, TableSpec] = {"latest": LATEST_STATE, "gaps": GAPS_STATE, "traffic": TRAFFIC_STATE}
+TABLE_SPECS: dict[str, TableSpec] = {
     "samples": SAMPLES,
     "latest": LATEST,
     "gaps": GAPS,
     "traffic": TRAFFIC,
-    **network_tables.SHAPES,
+    **network_tables.NETWORK_TABLE_SPECS,
 }
 
 
@@ -65,7 +65,7 @@ class Lake:
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         """Take a path or a URI; `storage_options` are deltalake's, for what is not on this machine (docs/lake.md)."""
-        self.folder = Folder.at(path, storage_options)
+        self.folder = StoragePath.at(path, storage_options)
         self._logs: dict[str, DeltaLog] = {}
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, Mapping[str, str]]]:
@@ -73,34 +73,34 @@ class Lake:
 
     def tables(self) -> list[str]:
         """The names of the tables."""
-        return list(SHAPES)
+        return list(TABLE_SPECS)
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> LakeTable:
         """The files of a table and its log, as they are now."""
-        shape = SHAPES.get(name)
+        shape = TABLE_SPECS.get(name)
         if shape is None:
-            raise UsageError(f"a lake has no table {name!r}; there are: {', '.join(SHAPES)}")
+            raise UsageError(f"a lake has no table {name!r}; there are: {', '.join(TABLE_SPECS)}")
         return self._table(name, shape)
 
-    def state_table(self, name: str) -> Table:
+    def state_table(self, name: str) -> LakeTable:
         """The internal table that a derived one is made from; in a lake of version 1 it has the place of that one."""
-        return self._table(name, STATE_SHAPES[name]) if self.version == "1" else self.internal_table(name)
+        return self._table(name, STATE_TABLE_SPECS[name]) if self.version == "1" else self.internal_table(name)
 
-    def internal_table(self, name: str) -> Table:
+    def internal_table(self, name: str) -> LakeTable:
         """The same in its place in a lake of the present version."""
-        return self._table(f"{STATE}/{name}", STATE_SHAPES[name])
+        return self._table(f"{STATE_DIRECTORY}/{name}", STATE_TABLE_SPECS[name])
 
-    def _table(self, place: str, shape: Shape) -> Table:
+    def _table(self, place: str, shape: TableSpec) -> LakeTable:
         folder = self._place / place
-        log = self._logs.setdefault(place, log_of(folder, shape))
-        return Table(folder, shape, log)
+        log = self._logs.setdefault(place, open_log(folder, shape))
+        return LakeTable(folder, shape, log)
 
     def reopen(self) -> None:
         """Forget what is known of the logs of the tables: they were moved."""
         self._logs.clear()
 
     @cached_property
-    def _place(self) -> Folder:
+    def _place(self) -> StoragePath:
         """Where the tables are, once it is known that they can be there."""
         self.folder.check()
         return self.folder
@@ -112,7 +112,7 @@ class Lake:
     @property
     def version(self) -> str:
         """The version of its format: that of its tables, or of those that will be made."""
-        return self.table("samples").format or VERSION
+        return self.table("samples").format or FORMAT_VERSION
 
     def check(self) -> None:
         """LakeError if there is no lake to read."""
@@ -121,7 +121,7 @@ class Lake:
 
     def create(self, history: timedelta = DEFAULT_HISTORY) -> None:
         """Make the tables that are not there; `history` is how far back other tools can read them as they were."""
-        for name in SHAPES:
+        for name in TABLE_SPECS:
             table = self.table(name)
             if not table.exists:
                 table.create(history)
@@ -135,12 +135,12 @@ class Lake:
     def snapshot(self, name: str) -> Snapshot:
         """The same, with the offsets up to which it has taken in the rows of each recorder."""
         self.check()
-        return _snapshot(self.table(name), self.table("samples"))
+        return _read_snapshot(self.table(name), self.table("samples"))
 
     def landed(self) -> dict[str, int]:
         """Up to before which offset the rows of each recorder are in `samples`."""
         table = self.table("samples")
-        return offsets(table, recorders(table))
+        return read_offsets(table, list_recorders(table))
 
     def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
         """Rows that decide the newest sample of every key, without Spark; and where the journals go on behind them.
@@ -151,7 +151,7 @@ class Lake:
         stored = self.state_table("latest")
         samples = self.table("samples")
         pending = find_pending(stored, samples)
-        return _decisive(stored, samples, pending), dict(pending.end)
+        return _read_latest_candidates(stored, samples, pending), dict(pending.end)
 
     # --- maintenance
 
@@ -168,13 +168,13 @@ class Lake:
         """Sum up the logs of the tables where that is due; how many."""
         return sum(table.checkpoint(force=force) for table in self._all_tables())
 
-    def quarantine(self) -> list[Quarantined]:
+    def quarantine(self) -> list[QuarantinedBlock]:
         """The rows that could not be landed and were put aside."""
-        return quarantine.listing(self.folder, self.table("samples"))
+        return quarantine.list_quarantined(self.folder, self.table("samples"))
 
-    def _all_tables(self) -> Iterator[Table]:
-        yield from (self.table(name) for name in SHAPES)
-        yield from (self.state_table(name) for name in STATE_SHAPES)
+    def _all_tables(self) -> Iterator[LakeTable]:
+        yield from (self.table(name) for name in TABLE_SPECS)
+        yield from (self.state_table(name) for name in STATE_TABLE_SPECS)
 
     def is_refreshed(self) -> bool:
         """Whether the derived tables have taken in all rows that have landed."""
@@ -183,22 +183,22 @@ class Lake:
 
     def _taken_in(self) -> list[dict[str, int]]:
         """How far each derived table has come."""
-        known = recorders(self.table("samples"))
-        return [offsets(self.state_table(name), known) for name in STATE_SHAPES]
+        known = list_recorders(self.table("samples"))
+        return [read_offsets(self.state_table(name), known) for name in STATE_TABLE_SPECS]
 
 
-def _snapshot(table: Table, samples: Table) -> Snapshot:
+def _read_snapshot(table: LakeTable, samples: LakeTable) -> Snapshot:
     if not table.exists:
         empty = ds.dataset(pa.table(table.shape.schema.empty_table()))
         return Snapshot(empty, {})
-    return Snapshot(table.delta().to_pyarrow_dataset(), offsets(table, recorders(samples)))
+    return Snapshot(table.delta().to_pyarrow_dataset(), read_offsets(table, list_recorders(samples)))
 
 
-def _decisive(stored: Table, samples: Table, pending: Extent) -> Iterator[pa.RecordBatch]:
+def _read_latest_candidates(stored: LakeTable, samples: LakeTable, pending: OffsetRanges) -> Iterator[pa.RecordBatch]:
     for file in stored.files:
-        for batch in batches_of(stored.folder, file, stored.shape, JOURNAL.names):
-            yield batch.cast(JOURNAL)
+        for batch in read_batches(stored.folder, file, stored.shape, JOURNAL_SCHEMA.names):
+            yield batch.cast(JOURNAL_SCHEMA)
     for file in samples.files_since(stored.mark(SAMPLES_VERSION) or 0):
         if pending.may_hold(file):
-            for batch in batches_of(samples.folder, file, SAMPLES):
-                yield pending.rows_of(batch).cast(JOURNAL)
+            for batch in read_batches(samples.folder, file, SAMPLES):
+                yield pending.rows_of(batch).cast(JOURNAL_SCHEMA)

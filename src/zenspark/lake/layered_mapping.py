@@ -16,7 +16,7 @@ MAX_CHANGES = 1024
 """Changes that are kept apart: every version copies them."""
 
 
-class Layered(Mapping[K, V]):
+class LayeredMapping(Mapping[K, V]):
     """A mapping without None among its values."""
 
     __slots__ = ("_base", "_changes", "_size")
@@ -27,10 +27,10 @@ class Layered(Mapping[K, V]):
         self._changes = changes or {}
         self._size = len(base) + sum((value is not None) - (key in base) for key, value in self._changes.items())
 
-    def changed(self, changes: Mapping[K, V | None]) -> Layered[K, V]:
+    def changed(self, changes: Mapping[K, V | None]) -> LayeredMapping[K, V]:
         """The mapping with other values for some keys; without those whose value is None."""
-        found = Layered(self._base, {**self._changes, **changes})
-        return found if len(found._changes) <= MAX_CHANGES else Layered(dict(found.items()))
+        found = LayeredMapping(self._base, {**self._changes, **changes})
+        return found if len(found._changes) <= MAX_CHANGES else LayeredMapping(dict(found.items()))
 
     def __getitem__(self, key: K) -> V:
         if key not in self._changes:

@@ -26,15 +26,15 @@ import msgspec
 import psutil
 
 from zenspark.errors import ZError
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.storage_path import StoragePath
 
 RENEW_SECONDS = 10.0
 STALE_SECONDS = 30.0
 """A holder that has not renewed its lease for so long has lost it."""
-DIRECTORY = "_maintenance"
+LEASE_DIRECTORY = "_maintenance"
 
 
-class Holder(msgspec.Struct, frozen=True):
+class LeaseHolder(msgspec.Struct, frozen=True):
     """The process that holds a lease, as it stands in the file."""
 
     instance: str
@@ -86,24 +86,24 @@ def machine_id() -> str:
 class Lease:
     """One lease, as one process sees it. Times are seconds of a monotonic clock."""
 
-    def __init__(self, lake: Folder, name: str, holder: Holder) -> None:
-        self.path = f"{DIRECTORY}/{quote(name, safe='')}.json"
+    def __init__(self, lake: StoragePath, name: str, holder: LeaseHolder) -> None:
+        self.path = f"{LEASE_DIRECTORY}/{quote(name, safe='')}.json"
         self._folder = lake
         self._holder = holder
         self._seen: bytes | None = None
         self._seen_at = 0.0
 
-    def acquire(self, now: float) -> Holder | None:
+    def acquire(self, now: float) -> LeaseHolder | None:
         """Take the lease if it is free; otherwise who holds it."""
         content = self._folder.read(self.path)
-        other = _holder_in(content)
+        other = _decode_holder(content)
         if other is not None and not self._is_lost(other, content, now):
             return other
         self._seen = None
         self._write()
         return None
 
-    def _is_lost(self, other: Holder, content: bytes | None, now: float) -> bool:
+    def _is_lost(self, other: LeaseHolder, content: bytes | None, now: float) -> bool:
         """Whether a holder has lost its lease, or is of the same pipeline."""
         if other.instance == self._holder.instance or other.is_gone():
             return True
@@ -113,7 +113,7 @@ class Lease:
 
     def renew(self) -> bool:
         """Say that the holder is still there; False if another process has taken the lease."""
-        other = _holder_in(self._folder.read(self.path))
+        other = _decode_holder(self._folder.read(self.path))
         if other is not None and other.instance != self._holder.instance:
             return False
         self._write()
@@ -121,7 +121,7 @@ class Lease:
 
     def release(self) -> None:
         """Give the lease back, if it is still held."""
-        other = _holder_in(self._folder.read(self.path))
+        other = _decode_holder(self._folder.read(self.path))
         if other is not None and other.instance == self._holder.instance:
             self._folder.remove(self.path)
 
@@ -133,8 +133,8 @@ class Lease:
 class LeaseKeeper:
     """Renews the leases of one landing in a thread: those of its recorders, and that of maintenance if it is free."""
 
-    def __init__(self, lake: Folder, recorders: Sequence[str], instance: str | None = None) -> None:
-        holder = Holder.this_process(instance)
+    def __init__(self, lake: StoragePath, recorders: Sequence[str], instance: str | None = None) -> None:
+        holder = LeaseHolder.this_process(instance)
         self._landing = {recorder: Lease(lake, f"landing-{recorder}", holder) for recorder in recorders}
         self._maintenance = Lease(lake, "maintenance", holder)
         self._stopped = threading.Event()
@@ -190,9 +190,9 @@ class LeaseKeeper:
         self.maintains = self._maintenance.acquire(time.monotonic()) is None
 
 
-def _holder_in(content: bytes | None) -> Holder | None:
+def _decode_holder(content: bytes | None) -> LeaseHolder | None:
     """Who stands in a file; None if there is none, or nothing that can be read."""
     try:
-        return None if content is None else msgspec.json.decode(content, type=Holder)
+        return None if content is None else msgspec.json.decode(content, type=LeaseHolder)
     except msgspec.DecodeError:
         return None

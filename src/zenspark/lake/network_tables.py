@@ -11,22 +11,24 @@ import pyarrow as pa
 from zenspark.errors import NoJournal
 from zenspark.journal import Journal
 from zenspark.journal.format import COUNTERS, DECLARATIONS, SESSIONS, read_schema
-from zenspark.lake.delta_table import Change, Table
-from zenspark.lake.offset_marks import mark_of, marks
-from zenspark.lake.parquet_files import batches_of, joined
-from zenspark.lake.specs import Shape
+from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.offset_marks import offset_app_id, offset_app_versions
+from zenspark.lake.parquet_files import concat_batches, read_batches
+from zenspark.lake.specs import TableSpec
 
-SHAPES = {name: Shape(name, read_schema(name), described=("time",)) for name in (SESSIONS, DECLARATIONS, COUNTERS)}
-MANY_FILES = 32
+NETWORK_TABLE_SPECS = {
+    name: TableSpec(name, read_schema(name), described=("time",)) for name in (SESSIONS, DECLARATIONS, COUNTERS)
+}
+MAX_SMALL_FILES = 32
 """So many small files become one."""
 SMALL_FILE_BYTES = 16 << 20
 
 
-def bring(table: Table, samples: Journal, reader: str) -> int:
+def import_events(table: LakeTable, samples: Journal, reader: str) -> int:
     """Import what a recorder observed since the last time; how many rows."""
     journal = Journal(samples.path / table.shape.name)
     try:
-        start = max(table.mark(mark_of(journal.recorder)) or 0, journal.earliest())
+        start = max(table.mark(offset_app_id(journal.recorder)) or 0, journal.earliest())
     except NoJournal:
         return 0  # this recorder observes nothing
     end = journal.latest()
@@ -34,10 +36,10 @@ def bring(table: Table, samples: Journal, reader: str) -> int:
         return 0
     rows = pa.Table.from_batches(journal.read(start, end), schema=table.shape.columns)
     added = table.write(rows, "events")
-    table.commit(Change(add=added, marks=marks({journal.recorder: end})))
+    table.commit(Transaction(add=added, marks=offset_app_versions({journal.recorder: end})))
     journal.commit(reader, end)
     small = sorted((file for file in table.files if file.size < SMALL_FILE_BYTES), key=lambda file: file.version)
-    if len(small) > MANY_FILES:
-        together = joined([batch for file in small for batch in batches_of(table.folder, file, table.shape)])
-        table.commit(Change(add=table.write(together, "compact"), remove=small, rearranges=True))
+    if len(small) > MAX_SMALL_FILES:
+        together = concat_batches([batch for file in small for batch in read_batches(table.folder, file, table.shape)])
+        table.commit(Transaction(add=table.write(together, "compact"), remove=small, rearranges=True))
     return end - start

@@ -12,33 +12,35 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.lake.delta_table import Table
-from zenspark.lake.parquet_files import File
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.parquet_files import DataFile
 
-OFFSET = "offset:"
+OFFSET_APP_ID_PREFIX = "offset:"
 
 
-def recorders(table: Table) -> list[str]:
+def list_recorders(table: LakeTable) -> list[str]:
     """The recorders whose rows are in this table."""
-    return sorted(name.removeprefix(OFFSET) for name in table.marks if name.startswith(OFFSET))
+    return sorted(
+        name.removeprefix(OFFSET_APP_ID_PREFIX) for name in table.marks if name.startswith(OFFSET_APP_ID_PREFIX)
+    )
 
 
-def offsets(table: Table, recorders: Iterable[str]) -> dict[str, int]:
+def read_offsets(table: LakeTable, recorders: Iterable[str]) -> dict[str, int]:
     """Up to before which offset of each recorder a table has taken in the rows."""
-    marks = {recorder: table.mark(mark_of(recorder)) for recorder in recorders}
+    marks = {recorder: table.mark(offset_app_id(recorder)) for recorder in recorders}
     return {recorder: mark for recorder, mark in marks.items() if mark is not None}
 
 
-def mark_of(recorder: str) -> str:
-    return f"{OFFSET}{recorder}"
+def offset_app_id(recorder: str) -> str:
+    return f"{OFFSET_APP_ID_PREFIX}{recorder}"
 
 
-def marks(reached: Mapping[str, int]) -> dict[str, int]:
+def offset_app_versions(reached: Mapping[str, int]) -> dict[str, int]:
     """The marks that say so."""
-    return {mark_of(recorder): offset for recorder, offset in reached.items()}
+    return {offset_app_id(recorder): offset for recorder, offset in reached.items()}
 
 
-def reaches(file: File, start: Mapping[str, int]) -> bool:
+def may_have_rows_from(file: DataFile, start: Mapping[str, int]) -> bool:
     """Whether a file of samples may have rows at or behind these offsets; of a recorder not named, any row is."""
     last = file.greatest.get("offset")
     first_name, last_name = file.least.get("recorder"), file.greatest.get("recorder")
@@ -47,7 +49,7 @@ def reaches(file: File, start: Mapping[str, int]) -> bool:
     return bool(last >= start.get(first_name, 0))
 
 
-def is_behind(rows: pa.RecordBatch | pa.Table, start: Mapping[str, int]) -> pa.Array | pa.ChunkedArray:
+def mask_rows_from(rows: pa.RecordBatch | pa.Table, start: Mapping[str, int]) -> pa.Array | pa.ChunkedArray:
     """Which rows are at or behind these offsets; rows that belong to no journal are not."""
     names, numbers = rows.column("recorder"), rows.column("offset")
     texts = names.cast(pa.string()) if pa.types.is_dictionary(names.type) else names
@@ -57,7 +59,7 @@ def is_behind(rows: pa.RecordBatch | pa.Table, start: Mapping[str, int]) -> pa.A
     return pc.fill_null(found, False)
 
 
-def behind(start: Mapping[str, int]) -> pc.Expression:
+def rows_from_expression(start: Mapping[str, int]) -> pc.Expression:
     """The same as an expression for a dataset."""
     found = pc.field("recorder").is_valid() & pc.field("offset").is_valid()
     for recorder, offset in start.items():

@@ -24,53 +24,53 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zenspark.journal.block_codec import TEXT, WORDS, spelled
+from zenspark.journal.block_codec import DICTIONARY_TYPE, TEXT_TYPE, with_text_type
 from zenspark.lake.parquet_footer import Numbers
-from zenspark.lake.specs import Shape
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.specs import TableSpec
+from zenspark.lake.storage_path import StoragePath
 
 MAX_OPEN_FILES = 64
 """Files that a task has open at once: with more partitions, every group of rows has files of its own."""
 STATISTICS_CHARACTERS = 64
 """Characters of a text that the log keeps for a file: enough to tell files apart, and a long key makes no long log."""
-UNSAFE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
+UNSAFE_PATH_CHARACTERS = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 """What Spark does not want in the name of a directory, and writes as `%` and two digits."""
-ROWS, BYTES = 1 << 19, 64 << 20
+BUFFER_ROWS, BUFFER_BYTES = 1 << 19, 64 << 20
 """How many rows are gathered before they are written, if there are so many, or how many bytes."""
-ROWS_AT_ONCE = 1 << 16
+READ_BATCH_ROWS = 1 << 16
 """How many rows are read at once from a file,"""
-BYTES_AT_ONCE = 16 << 20
+READ_BATCH_BYTES = 16 << 20
 """and bytes at most, about, where rows are large."""
-GROUP_ROWS = 1 << 17
+MAX_ROW_GROUP_ROWS = 1 << 17
 """Rows in a row group at most: what a reader that wants one of them has to decode."""
-GROUP_BYTES = 64 << 20
+MAX_ROW_GROUP_PAYLOAD_BYTES = 64 << 20
 """Bytes of payloads in a row group at most, of rows in the order of their arrival."""
-PAGE_BYTES = 1 << 20
+TARGET_PAGE_BYTES = 1 << 20
 """Bytes in a page of a column, about: the least that a reader with a page index decodes."""
-BATCH_ROWS = 1024
+WRITE_BATCH_ROWS = 1024
 """Rows after which a page may end: with large payloads a page is as long as so many of them."""
 LARGE_PAYLOAD_BYTES = 4 << 10
 """From so many bytes on a payload is in a row group with others of its kind."""
 
 
-class Sizes(NamedTuple):
+class RowGroupSizes(NamedTuple):
     """How much is in a row group at most: rows, and bytes of payloads, small ones and large ones; and in a page."""
 
-    rows: int = GROUP_ROWS
-    small_bytes: int = GROUP_BYTES
-    large_bytes: int = GROUP_BYTES
-    page_bytes: int = PAGE_BYTES
-    batch_rows: int = BATCH_ROWS
+    rows: int = MAX_ROW_GROUP_ROWS
+    small_bytes: int = MAX_ROW_GROUP_PAYLOAD_BYTES
+    large_bytes: int = MAX_ROW_GROUP_PAYLOAD_BYTES
+    page_bytes: int = TARGET_PAGE_BYTES
+    batch_rows: int = WRITE_BATCH_ROWS
 
 
-ARRIVAL = Sizes()
+ARRIVAL_ORDER_SIZES = RowGroupSizes()
 """Row groups of rows in the order of their arrival: every key is in every group, so they need not be small."""
-CLUSTERED = Sizes(small_bytes=8 << 20, large_bytes=32 << 20, page_bytes=16 << 10, batch_rows=128)
+KEY_ORDER_SIZES = RowGroupSizes(small_bytes=8 << 20, large_bytes=32 << 20, page_bytes=16 << 10, batch_rows=128)
 """Row groups of rows in the order of keys: their pages are small, so that one key's history reads little else; more
 and smaller groups would make the footer, which every reader reads, larger than that history."""
 
 
-class File:
+class DataFile:
     """A file of a table, with what the log says of it. Statistics are decoded when they are asked for."""
 
     __slots__ = ("_limits", "partition", "path", "size", "stats", "tags", "types", "version")
@@ -90,11 +90,11 @@ class File:
         self.path = path
         self.size = size
         self.partition = partition
-        self.stats: str | None = encoded_stats(rows, least or {}, greatest or {}, nulls or {})
+        self.stats: str | None = encode_stats(rows, least or {}, greatest or {}, nulls or {})
         self.types: Mapping[str, pa.DataType] = {}
         self.version = 0
         self.tags = tags or {}
-        self._limits: _Limits | None = _Limits(rows, least or {}, greatest or {}, nulls or {})
+        self._limits: _FileStats | None = _FileStats(rows, least or {}, greatest or {}, nulls or {})
 
     @classmethod
     def logged(
@@ -106,7 +106,7 @@ class File:
         types: Mapping[str, pa.DataType],
         version: int,
         tags: Mapping[str, str] | None = None,
-    ) -> File:
+    ) -> DataFile:
         """A file as a log has it, added at a version; `types` are those of the columns with statistics."""
         found = cls.__new__(cls)
         found.path, found.size, found.partition, found.stats = path, size, partition, stats
@@ -115,9 +115,9 @@ class File:
         return found
 
     @property
-    def limits(self) -> _Limits:
+    def limits(self) -> _FileStats:
         if self._limits is None:
-            self._limits = _decoded(self.stats, self.types)
+            self._limits = _decode_stats(self.stats, self.types)
         return self._limits
 
     @property
@@ -141,7 +141,7 @@ class File:
         return self.limits.nulls
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, File) and (self.path, self.size) == (other.path, other.size)
+        return isinstance(other, DataFile) and (self.path, self.size) == (other.path, other.size)
 
     def __hash__(self) -> int:
         return hash(self.path)
@@ -150,7 +150,7 @@ class File:
         return f"File({self.path!r}, {self.size}, {self.rows})"
 
 
-class _Limits(NamedTuple):
+class _FileStats(NamedTuple):
     rows: int
     least: Mapping[str, Any]
     greatest: Mapping[str, Any]
@@ -160,21 +160,21 @@ class _Limits(NamedTuple):
 # --- statistics -------------------------------------------------------------------------------------------------------
 
 
-def encoded_stats(
+def encode_stats(
     rows: int, least: Mapping[str, object], greatest: Mapping[str, object], nulls: Mapping[str, int]
 ) -> str:
     """Statistics as they stand in the log."""
     said = {
         "numRecords": rows,
-        "minValues": {name: _plain(value) for name, value in least.items() if value is not None},
-        "maxValues": {name: _plain(value) for name, value in greatest.items() if value is not None},
+        "minValues": {name: _to_json_value(value) for name, value in least.items() if value is not None},
+        "maxValues": {name: _to_json_value(value) for name, value in greatest.items() if value is not None},
         "nullCount": dict(nulls),
     }
     # characters as they are: readers have been seen to take the two halves of an escaped one for another character
     return json.dumps(said, ensure_ascii=False)
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     match value:
         case datetime():
             return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -183,28 +183,28 @@ def _plain(value: object) -> object:
     return value
 
 
-def _decoded(stats: str | None, types: Mapping[str, pa.DataType]) -> _Limits:
+def _decode_stats(stats: str | None, types: Mapping[str, pa.DataType]) -> _FileStats:
     try:
         said = msgspec.json.decode(stats) if stats else {}
-        return _Limits(
+        return _FileStats(
             int(said.get("numRecords") or 0),
             {
-                name: _value(value, types[name])
+                name: _from_json_value(value, types[name])
                 for name, value in (said.get("minValues") or {}).items()
                 if name in types
             },
             {
-                name: _upper(_value(value, types[name]))
+                name: _widen_max(_from_json_value(value, types[name]))
                 for name, value in (said.get("maxValues") or {}).items()
                 if name in types
             },
             {name: int(count) for name, count in (said.get("nullCount") or {}).items() if name in types},
         )
     except (msgspec.DecodeError, ValueError, TypeError, AttributeError):
-        return _Limits(0, {}, {}, {})  # statistics are a help: what cannot be read helps nothing
+        return _FileStats(0, {}, {}, {})  # statistics are a help: what cannot be read helps nothing
 
 
-def _value(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 - whatever JSON has
+def _from_json_value(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 - whatever JSON has
     if pa.types.is_timestamp(kind):
         time = datetime.fromisoformat(value)
         return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
@@ -213,14 +213,14 @@ def _value(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 - whatever 
     return value
 
 
-def _upper(value: object) -> object:
+def _widen_max(value: object) -> object:
     """A greatest value: a time in whole milliseconds may have been cut down to these, as other writers do."""
     if isinstance(value, datetime) and value.microsecond % 1000 == 0:
         return value + timedelta(microseconds=999)
     return value
 
 
-def limits(footer: pq.FileMetaData, names: Iterable[str]) -> tuple[dict[str, object], dict[str, object]]:
+def read_min_max(footer: pq.FileMetaData, names: Iterable[str]) -> tuple[dict[str, object], dict[str, object]]:
     """The least and greatest values of columns in a Parquet file, as far as its footer tells."""
     columns = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
     least: dict[str, object] = {}
@@ -230,12 +230,12 @@ def limits(footer: pq.FileMetaData, names: Iterable[str]) -> tuple[dict[str, obj
         known = [group.statistics for group in groups if group.statistics and group.statistics.has_min_max]
         empty = [g for g in groups if g.statistics and g.statistics.null_count == g.num_values]
         if known and len(known) + len(empty) == len(groups):
-            least[name] = _shortened(min(statistics.min for statistics in known), "")
-            greatest[name] = _shortened(max(statistics.max for statistics in known), chr(0x10FFFF))
+            least[name] = _truncate_text(min(statistics.min for statistics in known), "")
+            greatest[name] = _truncate_text(max(statistics.max for statistics in known), chr(0x10FFFF))
     return least, greatest
 
 
-def null_counts(footer: pq.FileMetaData, names: Iterable[str]) -> dict[str, int]:
+def read_null_counts(footer: pq.FileMetaData, names: Iterable[str]) -> dict[str, int]:
     """How many rows have no value in a column."""
     columns = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
     found: dict[str, int] = {}
@@ -246,7 +246,7 @@ def null_counts(footer: pq.FileMetaData, names: Iterable[str]) -> dict[str, int]
     return found
 
 
-def _shortened(value: object, behind: str) -> object:
+def _truncate_text(value: object, behind: str) -> object:
     if isinstance(value, str) and len(value) > STATISTICS_CHARACTERS:
         return value[:STATISTICS_CHARACTERS] + behind
     return value
@@ -255,22 +255,22 @@ def _shortened(value: object, behind: str) -> object:
 # --- to write ---------------------------------------------------------------------------------------------------------
 
 
-class _Open(NamedTuple):
+class _OpenFile(NamedTuple):
     path: str
     partition: Mapping[str, str]
     sink: pa.NativeFile
     writer: pq.ParquetWriter
 
 
-class Files:
+class DataFileWriter:
     """New files of a table, one for each partition: `<partition>/part-<label>-<random>.parquet`."""
 
     def __init__(
         self,
-        folder: Folder,
-        shape: Shape,
+        folder: StoragePath,
+        shape: TableSpec,
         label: str,
-        sizes: Sizes = ARRIVAL,
+        sizes: RowGroupSizes = ARRIVAL_ORDER_SIZES,
         tags: Mapping[str, str] | None = None,
     ) -> None:
         """`label` says in the names of the files what wrote them; `tags` are what the log keeps for each of them."""
@@ -280,22 +280,22 @@ class Files:
         self._tags = tags
         self._label = label
         self._sizes = sizes
-        self._open: dict[str, _Open] = {}
-        self._written: list[File] = []
+        self._open: dict[str, _OpenFile] = {}
+        self._written: list[DataFile] = []
 
     def write(self, rows: pa.Table, partition: Mapping[str, str], order: Numbers | None = None) -> None:
         """Add rows to the file of a partition, as row groups; in the order of these row numbers, if there are any."""
-        path = "/".join(f"{name}={escaped(value)}" for name, value in partition.items())
+        path = "/".join(f"{name}={escape_path_value(value)}" for name, value in partition.items())
         file = self._open.get(path) or self._begin(path, partition)
-        for group in row_groups(rows.cast(self._schema), self._sizes, order):
-            file.writer.write_table(shrunk(group), row_group_size=group.num_rows)
+        for group in split_into_row_groups(rows.cast(self._schema), self._sizes, order):
+            file.writer.write_table(compact_dictionaries(group), row_group_size=group.num_rows)
 
     def end_group(self) -> None:
         """Close files if there are too many to stay open; what comes next goes into others."""
         if len(self._open) > MAX_OPEN_FILES:
             self._close()
 
-    def close(self) -> list[File]:
+    def close(self) -> list[DataFile]:
         """End all files and describe them."""
         self._close()
         return self._written
@@ -313,19 +313,19 @@ class Files:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        return spelled(self._columns, WORDS)
+        return with_text_type(self._columns, DICTIONARY_TYPE)
 
-    def _begin(self, path: str, partition: Mapping[str, str]) -> _Open:
+    def _begin(self, path: str, partition: Mapping[str, str]) -> _OpenFile:
         name = f"{path}/" * bool(path) + f"part-{self._label}-{uuid4().hex}.parquet"
         sink = self._folder.sink(name)
-        self._open[path] = _Open(name, partition, sink, pq.ParquetWriter(sink, self._schema, **self._settings))
+        self._open[path] = _OpenFile(name, partition, sink, pq.ParquetWriter(sink, self._schema, **self._settings))
         return self._open[path]
 
     @cached_property
     def _settings(self) -> dict[str, object]:
         columns = self._columns
-        texts = [column.name for column in columns if column.type == TEXT]
-        differences = {each.name: "DELTA_BINARY_PACKED" for each in columns if _is_counted(each.type)}
+        texts = [column.name for column in columns if column.type == TEXT_TYPE]
+        differences = {each.name: "DELTA_BINARY_PACKED" for each in columns if _is_delta_encoded(each.type)}
         return {
             "compression": "zstd",
             "use_dictionary": texts or False,
@@ -343,15 +343,15 @@ class Files:
             size = file.sink.tell()
             file.sink.close()
             footer = file.writer.writer.metadata
-            least, greatest = limits(footer, self._described)
-            nulls = null_counts(footer, self._described)
+            least, greatest = read_min_max(footer, self._described)
+            nulls = read_null_counts(footer, self._described)
             self._written.append(
-                File(file.path, size, footer.num_rows, file.partition, least, greatest, nulls, self._tags)
+                DataFile(file.path, size, footer.num_rows, file.partition, least, greatest, nulls, self._tags)
             )
         self._open = {}
 
 
-def row_groups(rows: pa.Table, sizes: Sizes, order: Numbers | None = None) -> Iterator[pa.Table]:
+def split_into_row_groups(rows: pa.Table, sizes: RowGroupSizes, order: Numbers | None = None) -> Iterator[pa.Table]:
     """Rows as they go into row groups: those with small payloads first, then those with large ones.
 
     `order` has the numbers of the rows in the order in which they are to be written. They are put into it group by
@@ -359,22 +359,22 @@ def row_groups(rows: pa.Table, sizes: Sizes, order: Numbers | None = None) -> It
     """
     if "payload" not in rows.schema.names:
         for start in range(0, rows.num_rows, sizes.rows):
-            yield _placed(rows, order, start, start + sizes.rows)
+            yield _take_rows(rows, order, start, start + sizes.rows)
         return
     lengths = pc.fill_null(pc.binary_length(rows["payload"]), 0).combine_chunks().to_numpy()
     is_large = lengths >= LARGE_PAYLOAD_BYTES
     for mask, most in ((~is_large, sizes.small_bytes), (is_large, sizes.large_bytes)):
         places = order if mask.all() else np.flatnonzero(mask) if order is None else order[mask[order]]
-        for start, end in _cuts(lengths if places is None else lengths[places], sizes.rows, most):
-            yield _placed(rows, places, start, end)
+        for start, end in _row_group_bounds(lengths if places is None else lengths[places], sizes.rows, most):
+            yield _take_rows(rows, places, start, end)
 
 
-def _placed(rows: pa.Table, places: Numbers | None, start: int, end: int) -> pa.Table:
+def _take_rows(rows: pa.Table, places: Numbers | None, start: int, end: int) -> pa.Table:
     """Some of the rows with these numbers, or of all."""
     return rows[start:end] if places is None else rows.take(pa.array(places[start:end]))
 
 
-def _cuts(lengths: Numbers, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
+def _row_group_bounds(lengths: Numbers, most_rows: int, most_bytes: int) -> Iterator[tuple[int, int]]:
     """From which row up to before which other each group goes, by the lengths of payloads."""
     ends = np.cumsum(lengths, dtype=np.int64)
     start = 0
@@ -386,19 +386,19 @@ def _cuts(lengths: Numbers, most_rows: int, most_bytes: int) -> Iterator[tuple[i
         start = end
 
 
-def shrunk(rows: pa.Table) -> pa.Table:
+def compact_dictionaries(rows: pa.Table) -> pa.Table:
     """Rows whose dictionaries have only the values that these rows use, so that a file tells nothing of others."""
-    columns = [_shrunk(column) for column in rows.columns]
+    columns = [_compact_column(column) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
-def _shrunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _compact_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_dictionary(column.type):
         return column
-    return pa.chunked_array([_shrunk_array(chunk) for chunk in column.chunks], column.type)
+    return pa.chunked_array([_compact_array(chunk) for chunk in column.chunks], column.type)
 
 
-def _shrunk_array(array: pa.DictionaryArray) -> pa.DictionaryArray:
+def _compact_array(array: pa.DictionaryArray) -> pa.DictionaryArray:
     words = len(array.dictionary)
     if words <= 1 and array.null_count < len(array):
         return array
@@ -414,61 +414,63 @@ def _shrunk_array(array: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used)))
 
 
-def _is_counted(kind: pa.DataType) -> bool:
+def _is_delta_encoded(kind: pa.DataType) -> bool:
     return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind))
 
 
-def escaped(value: str) -> str:
+def escape_path_value(value: str) -> str:
     """A value as Spark has it in the name of a directory."""
-    return UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", value)
+    return UNSAFE_PATH_CHARACTERS.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 
 # --- to read ----------------------------------------------------------------------------------------------------------
 
 
-def batches_of(
-    folder: Folder, file: File, shape: Shape, columns: Sequence[str] | None = None
+def read_batches(
+    folder: StoragePath, file: DataFile, shape: TableSpec, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file, texts as dictionaries; columns that the file does not have are null."""
     names = list(columns or shape.columns.names)
     with folder.open(file.path) as source:
-        yield from _batches(source, names, shape.columns)
+        yield from _iter_batches(source, names, shape.columns)
 
 
-def _batches(source: pa.NativeFile, names: list[str], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _iter_batches(source: pa.NativeFile, names: list[str], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     footer = pq.read_metadata(source)
     there = set(footer.schema.to_arrow_schema().names)
     own = [name for name in names if name in there]
-    texts = [name for name in own if wanted.field(name).type == TEXT]
+    texts = [name for name in own if wanted.field(name).type == TEXT_TYPE]
     file = pq.ParquetFile(source, metadata=footer, read_dictionary=texts)
-    schema = spelled(pa.schema([wanted.field(name) for name in names]), WORDS)
+    schema = with_text_type(pa.schema([wanted.field(name) for name in names]), DICTIONARY_TYPE)
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
-        rows = BYTES_AT_ONCE * group.num_rows // max(group.total_byte_size, 1)
-        for batch in file.iter_batches(min(max(rows, 1), ROWS_AT_ONCE), row_groups=[number], columns=own):
-            yield conformed(batch, schema)
+        rows = READ_BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
+        for batch in file.iter_batches(min(max(rows, 1), READ_BATCH_ROWS), row_groups=[number], columns=own):
+            yield conform_to_schema(batch, schema)
 
 
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conform_to_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows with exactly the columns of a schema: another tool may have written other types, or left some out."""
     if batch.schema.equals(schema):
         return batch
     there = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns = [_conformed(there.get(each.name), each.type, batch.num_rows) for each in schema]
+    columns = [_conform_array(there.get(each.name), each.type, batch.num_rows) for each in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _conformed(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
+def _conform_array(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
     if array is None:
         return pa.nulls(rows, kind)
     if array.type == kind:
         return array
-    if kind == WORDS and not pa.types.is_dictionary(array.type):
-        return array.cast(TEXT).dictionary_encode().cast(WORDS)
+    if kind == DICTIONARY_TYPE and not pa.types.is_dictionary(array.type):
+        return array.cast(TEXT_TYPE).dictionary_encode().cast(DICTIONARY_TYPE)
     return array.cast(kind)
 
 
-def grouped(batches: Iterable[pa.RecordBatch], most_rows: int = ROWS, most_bytes: int = BYTES) -> Iterator[pa.Table]:
+def group_batches(
+    batches: Iterable[pa.RecordBatch], most_rows: int = BUFFER_ROWS, most_bytes: int = BUFFER_BYTES
+) -> Iterator[pa.Table]:
     """The same rows in tables of a size that is worth a row group, or larger; each column in one piece.
 
     Rows in memory are those of one table, and of one column twice while they are put together, as long as the caller
@@ -480,13 +482,13 @@ def grouped(batches: Iterable[pa.RecordBatch], most_rows: int = ROWS, most_bytes
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= most_rows or size >= most_bytes:
-            yield joined(waiting)
+            yield concat_batches(waiting)
             rows = size = 0
     if waiting:
-        yield joined(waiting)
+        yield concat_batches(waiting)
 
 
-def joined(batches: list[pa.RecordBatch]) -> pa.Table:
+def concat_batches(batches: list[pa.RecordBatch]) -> pa.Table:
     """One table, each column in one piece.
 
     The batches are taken out of the list, so that of each column the pieces are freed when they have been put together.
@@ -495,11 +497,11 @@ def joined(batches: list[pa.RecordBatch]) -> pa.Table:
     pieces = [list(column) for column in zip(*(batch.columns for batch in batches), strict=True)]
     batches.clear()
     return pa.Table.from_arrays(
-        [_one_piece(own, each.type) for own, each in zip(pieces, schema, strict=True)], schema=schema
+        [_concat_arrays(own, each.type) for own, each in zip(pieces, schema, strict=True)], schema=schema
     )
 
 
-def _one_piece(pieces: list[pa.Array], kind: pa.DataType) -> pa.Array:
+def _concat_arrays(pieces: list[pa.Array], kind: pa.DataType) -> pa.Array:
     column = pa.chunked_array(pieces, kind)
     pieces.clear()
     return column.unify_dictionaries().combine_chunks()

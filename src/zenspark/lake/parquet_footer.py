@@ -25,16 +25,16 @@ PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 UTF8, TIMESTAMP_MILLIS, TIMESTAMP_MICROS = 0, 9, 10
 STRING, TIMESTAMP = 1, 8
 """The fields of a logical type that say it is a text or a time."""
-UNITS = {1: "ms", 2: "us", 3: "ns"}
-FACTORS = {"ms": 1000, "us": 1}
+TIME_UNITS = {1: "ms", 2: "us", 3: "ns"}
+MICROSECONDS_PER_UNIT = {"ms": 1000, "us": 1}
 """Microseconds in one; of nanoseconds no statistics are used."""
 
-Span = tuple[int, int]
+ByteRange = tuple[int, int]
 """From one byte of a file up to before another."""
 Numbers = npt.NDArray[np.int64]
 
 
-class Leaf(msgspec.Struct, frozen=True):
+class LeafColumn(msgspec.Struct, frozen=True):
     """A column as the schema of a file has it."""
 
     name: str
@@ -45,7 +45,7 @@ class Leaf(msgspec.Struct, frozen=True):
     is_text: bool = False
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ColumnStats(msgspec.Struct, frozen=True):
     """Statistics of a column in a row group or a page: texts as UTF-8, times in microseconds."""
 
     least: Any = None
@@ -55,10 +55,10 @@ class Limits(msgspec.Struct, frozen=True):
     """There are no values at all."""
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class ColumnChunk(msgspec.Struct, frozen=True):
     """A column in a row group."""
 
-    leaf: Leaf
+    leaf: LeafColumn
     codec: int
     encodings: list[int]
     values: int
@@ -67,43 +67,43 @@ class Chunk(msgspec.Struct, frozen=True):
     data: int
     """Of the first page with data, as far as the footer says."""
     size: int
-    limits: Limits
+    limits: ColumnStats
     is_all_dictionary: bool
     """All values are in the dictionary."""
-    offset_index: Span | None
-    column_index: Span | None
+    offset_index: ByteRange | None
+    column_index: ByteRange | None
 
     @property
     def end(self) -> int:
         return self.start + self.size
 
 
-class Group(msgspec.Struct, frozen=True):
+class RowGroup(msgspec.Struct, frozen=True):
     """A row group."""
 
     number: int
     rows: int
-    chunks: Mapping[str, Chunk]
+    chunks: Mapping[str, ColumnChunk]
 
 
 class Footer(msgspec.Struct, frozen=True):
     """The footer of a file."""
 
-    groups: Sequence[Group]
+    groups: Sequence[RowGroup]
     size: int
     """In bytes, as it stands in the file."""
 
 
-class Pages(msgspec.Struct, frozen=True):
+class PageIndex(msgspec.Struct, frozen=True):
     """Where the pages of a chunk are, and what they hold; `limits` has one entry for each, or is None."""
 
     starts: Numbers
     """The first row of each."""
-    spans: Sequence[Span]
-    limits: Sequence[Limits] | None
+    spans: Sequence[ByteRange]
+    limits: Sequence[ColumnStats] | None
 
 
-def footer_size(trailer: bytes) -> int:
+def parse_footer_size(trailer: bytes) -> int:
     """The length of the footer that ends with these bytes; raises `ThriftError`."""
     if trailer[4:] != MAGIC:
         raise ThriftError(f"expected the last four bytes of a Parquet file, {MAGIC!r}, found {trailer[4:]!r}")
@@ -114,14 +114,14 @@ def read_footer(data: bytes) -> Footer:
     """A footer from its bytes; raises `ThriftError`."""
     metadata, _ = read_struct(data)
     try:
-        leaves = _leaves(metadata[2])
-        groups = [_group(number, group, leaves) for number, group in enumerate(metadata.get(4, ()))]
+        leaves = _parse_leaf_columns(metadata[2])
+        groups = [_parse_row_group(number, group, leaves) for number, group in enumerate(metadata.get(4, ()))]
     except (LookupError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise ThriftError(f"expected the metadata of a Parquet file ({error!r})") from error
     return Footer(groups, len(data))
 
 
-def _leaves(elements: list[Struct]) -> dict[str, Leaf]:
+def _parse_leaf_columns(elements: list[Struct]) -> dict[str, LeafColumn]:
     """The columns that are not inside others."""
     found = {}
     inside = 0
@@ -133,22 +133,24 @@ def _leaves(elements: list[Struct]) -> dict[str, Leaf]:
             inside = children
         elif element.get(3) != REPEATED:
             name = element[4].decode()
-            repetition = _integer(element.get(3, REQUIRED))
-            found[name] = Leaf(name, _integer(element[1]), repetition, _unit(element), _is_text(element))
+            repetition = _require_integer(element.get(3, REQUIRED))
+            found[name] = LeafColumn(
+                name, _require_integer(element[1]), repetition, _time_unit(element), _is_text(element)
+            )
     return found
 
 
-def _integer(value: object) -> int:
+def _require_integer(value: object) -> int:
     """A value of a structure that must be an integer; TypeError if it is not."""
     if type(value) is not int:
         raise TypeError(f"expected an integer, found {value!r}")
     return value
 
 
-def _unit(element: Struct) -> str | None:
+def _time_unit(element: Struct) -> str | None:
     logical = element.get(10) or {}
     if TIMESTAMP in logical:
-        return UNITS.get(next(iter(logical[TIMESTAMP].get(2, {})), 0))
+        return TIME_UNITS.get(next(iter(logical[TIMESTAMP].get(2, {})), 0))
     return {TIMESTAMP_MILLIS: "ms", TIMESTAMP_MICROS: "us"}.get(element.get(6, -1))
 
 
@@ -156,53 +158,53 @@ def _is_text(element: Struct) -> bool:
     return element[1] == BYTE_ARRAY and (element.get(6) == UTF8 or STRING in (element.get(10) or {}))
 
 
-def _group(number: int, group: Struct, leaves: Mapping[str, Leaf]) -> Group:
+def _parse_row_group(number: int, group: Struct, leaves: Mapping[str, LeafColumn]) -> RowGroup:
     chunks = {}
     for column in group[1]:
         path = column[3][3]
         leaf = leaves.get(path[0].decode()) if len(path) == 1 else None
         if leaf is not None and 1 not in column:  # a column may be in another file
-            chunks[leaf.name] = _chunk(column, leaf)
+            chunks[leaf.name] = _parse_column_chunk(column, leaf)
     if any(chunk.values != group[3] for chunk in chunks.values()):
         raise ThriftError(f"expected {group[3]} values of each column in row group {number}")
-    return Group(number, group[3], chunks)
+    return RowGroup(number, group[3], chunks)
 
 
-def _chunk(column: Struct, leaf: Leaf) -> Chunk:
+def _parse_column_chunk(column: Struct, leaf: LeafColumn) -> ColumnChunk:
     metadata = column[3]
-    data = _integer(metadata[9])
-    return Chunk(
+    data = _require_integer(metadata[9])
+    return ColumnChunk(
         leaf=leaf,
-        codec=_integer(metadata[4]),
-        encodings=[_integer(encoding) for encoding in metadata[2]],
-        values=_integer(metadata[5]),
-        start=min(_integer(metadata.get(11) or data), data),
+        codec=_require_integer(metadata[4]),
+        encodings=[_require_integer(encoding) for encoding in metadata[2]],
+        values=_require_integer(metadata[5]),
+        start=min(_require_integer(metadata.get(11) or data), data),
         data=data,
-        size=_integer(metadata[7]),
-        limits=_limits(leaf, metadata.get(12) or {}, metadata[5]),
-        is_all_dictionary=_is_all_dictionary(metadata.get(13) or []),
-        offset_index=_span(column, 4, 5),
-        column_index=_span(column, 6, 7),
+        size=_require_integer(metadata[7]),
+        limits=_parse_column_stats(leaf, metadata.get(12) or {}, metadata[5]),
+        is_all_dictionary=_is_dictionary_encoded(metadata.get(13) or []),
+        offset_index=_parse_byte_range(column, 4, 5),
+        column_index=_parse_byte_range(column, 6, 7),
     )
 
 
-def _span(column: Struct, offset: int, length: int) -> Span | None:
+def _parse_byte_range(column: Struct, offset: int, length: int) -> ByteRange | None:
     """Of a part of the page index, by the two fields that say where it is."""
     if offset not in column or length not in column:
         return None
-    start = _integer(column[offset])
-    return start, start + _integer(column[length])
+    start = _require_integer(column[offset])
+    return start, start + _require_integer(column[length])
 
 
-def _limits(leaf: Leaf, statistics: Struct, values: int) -> Limits:
+def _parse_column_stats(leaf: LeafColumn, statistics: Struct, values: int) -> ColumnStats:
     greatest, least = statistics.get(5), statistics.get(6)
     if leaf.physical == INT64 and greatest is None and least is None:
         greatest, least = statistics.get(1), statistics.get(2)  # of texts these are in an order of their own
     nulls = statistics.get(3)
-    return Limits(_plain(leaf, least), _plain(leaf, greatest), nulls, nulls == values)
+    return ColumnStats(_decode_plain_value(leaf, least), _decode_plain_value(leaf, greatest), nulls, nulls == values)
 
 
-def _plain(leaf: Leaf, raw: bytes | None) -> Any:  # noqa: ANN401 - bytes or a number, or None if it says nothing
+def _decode_plain_value(leaf: LeafColumn, raw: bytes | None) -> Any:  # noqa: ANN401 - bytes or a number, or None if it says nothing
     if raw is None:
         return None
     if not isinstance(raw, bytes):
@@ -213,35 +215,37 @@ def _plain(leaf: Leaf, raw: bytes | None) -> Any:  # noqa: ANN401 - bytes or a n
         value = int.from_bytes(raw, "little", signed=True)
         if leaf.unit is None:
             return value
-        factor = FACTORS.get(leaf.unit)
+        factor = MICROSECONDS_PER_UNIT.get(leaf.unit)
         return None if factor is None else value * factor
     return None
 
 
-def _is_all_dictionary(stats: list[Struct]) -> bool:
+def _is_dictionary_encoded(stats: list[Struct]) -> bool:
     """Whether all data pages refer to the dictionary; if nothing is said of them, one may not."""
     pages = [page for page in stats if page[1] in (DATA_PAGE, DATA_PAGE_V2)]
     return bool(pages) and all(page[2] in (PLAIN_DICTIONARY, RLE_DICTIONARY) for page in pages)
 
 
-def read_pages(leaf: Leaf, offsets: bytes, columns: bytes | None) -> Pages:
+def read_page_index(leaf: LeafColumn, offsets: bytes, columns: bytes | None) -> PageIndex:
     """The pages of a chunk, from the two parts of its index; raises `ThriftError`."""
     try:
         locations = read_struct(offsets)[0][1]
         starts = np.array([location.get(3, 0) for location in locations], np.int64)
-        spans = [(_integer(each[1]), each[1] + _integer(each[2])) for each in locations]
-        limits = None if columns is None else _page_limits(leaf, read_struct(columns)[0])
+        spans = [(_require_integer(each[1]), each[1] + _require_integer(each[2])) for each in locations]
+        limits = None if columns is None else _parse_page_stats(leaf, read_struct(columns)[0])
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ThriftError(f"expected the page index of column {leaf.name} ({error!r})") from error
     is_whole = bool(spans) and starts[0] == 0 and bool((np.diff(starts) > 0).all())
     if not is_whole or (limits is not None and len(limits) != len(spans)):
         raise ThriftError(f"expected a page index of column {leaf.name} that has all its rows in order")
-    return Pages(starts, spans, limits)
+    return PageIndex(starts, spans, limits)
 
 
-def _page_limits(leaf: Leaf, index: Struct) -> list[Limits]:
+def _parse_page_stats(leaf: LeafColumn, index: Struct) -> list[ColumnStats]:
     counts = index.get(5) or [None] * len(index[1])
     return [
-        Limits(None, None, nulls, True) if is_null else Limits(_plain(leaf, least), _plain(leaf, greatest), nulls)
+        ColumnStats(None, None, nulls, True)
+        if is_null
+        else ColumnStats(_decode_plain_value(leaf, least), _decode_plain_value(leaf, greatest), nulls)
         for is_null, least, greatest, nulls in zip(index[1], index[2], index[3], counts, strict=True)
     ]

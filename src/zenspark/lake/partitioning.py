@@ -10,40 +10,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MICROSECONDS_PER_DAY = 86_400_000_000
-LONGEST = 60
+MAX_PREFIX_CHARACTERS = 60
 """Characters of a prefix: they are the name of a directory, which may have 255 bytes."""
-WILD = "*"
-NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
+WILDCARD = "*"
+HIVE_NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
 """A directory of this name has no value for hive-aware readers: a key that begins so is found under `*`."""
 EPOCH = date(1970, 1, 1)
 
-Partition = dict[str, str]
+PartitionValues = dict[str, str]
 
 
-def prefix_of(key: str) -> str:
+def partition_prefix(key: str) -> str:
     """The prefix under which rows with this key are found; `*` for a chunk that is too long and has wildcards."""
     chunk = key.split("/", 1)[0]
-    return WILD if (len(chunk) > LONGEST and WILD in chunk) or chunk == NULL_NAME else chunk[:LONGEST]
+    return (
+        WILDCARD
+        if (len(chunk) > MAX_PREFIX_CHARACTERS and WILDCARD in chunk) or chunk == HIVE_NULL_NAME
+        else chunk[:MAX_PREFIX_CHARACTERS]
+    )
 
 
-def prefixes_of(keys: pa.Array) -> pa.Array:
+def partition_prefixes(keys: pa.Array) -> pa.Array:
     """The same of many keys."""
     chunks = pc.list_element(pc.split_pattern(keys, "/", max_splits=1), 0)
-    is_long = pc.and_(pc.greater(pc.utf8_length(chunks), LONGEST), pc.match_substring(chunks, WILD))
-    is_wild = pc.or_(is_long, pc.equal(chunks, NULL_NAME))
-    return pc.if_else(is_wild, WILD, pc.utf8_slice_codeunits(chunks, 0, LONGEST))
+    is_long = pc.and_(pc.greater(pc.utf8_length(chunks), MAX_PREFIX_CHARACTERS), pc.match_substring(chunks, WILDCARD))
+    is_wild = pc.or_(is_long, pc.equal(chunks, HIVE_NULL_NAME))
+    return pc.if_else(is_wild, WILDCARD, pc.utf8_slice_codeunits(chunks, 0, MAX_PREFIX_CHARACTERS))
 
 
-def parted(rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
+def split_by_partition(rows: pa.Table) -> Iterator[tuple[PartitionValues, pa.Table]]:
     """Rows by partition, in their order there. Texts are dictionaries, and columns in one piece."""
     days = rows["received_at"].chunk(0).cast(pa.int64()).to_numpy() // MICROSECONDS_PER_DAY
     keys = rows["key"].chunk(0)
-    prefixes = prefixes_of(keys.dictionary).dictionary_encode()
+    prefixes = partition_prefixes(keys.dictionary).dictionary_encode()
     places = prefixes.indices.to_numpy()[keys.indices.to_numpy()]
     groups = (days - days.min()) * len(prefixes.dictionary) + places
     if groups.min() != groups.max():
         order = np.argsort(groups, kind="stable")
-        rows, groups = _taken(rows, pa.array(order)), groups[order]
+        rows, groups = _reorder_rows(rows, pa.array(order)), groups[order]
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(groups)], strict=True):
         day, place = divmod(int(groups[start]), len(prefixes.dictionary))
@@ -51,13 +55,13 @@ def parted(rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
         yield {"day": told.isoformat(), "prefix": prefixes.dictionary[place].as_py()}, rows[start:end]
 
 
-def _taken(rows: pa.Table, order: pa.Array) -> pa.Table:
+def _reorder_rows(rows: pa.Table, order: pa.Array) -> pa.Table:
     """Rows in another order; columns in which all are alike stay as they are."""
-    columns = [column if _is_alike(column.chunk(0)) else column.take(order) for column in rows.columns]
+    columns = [column if _is_constant(column.chunk(0)) else column.take(order) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
-def _is_alike(column: pa.Array) -> bool:
+def _is_constant(column: pa.Array) -> bool:
     if column.null_count:
         return bool(column.null_count == len(column))
     return isinstance(column, pa.DictionaryArray) and len(column.dictionary) == 1

@@ -9,36 +9,36 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.lake.delta_table import Table
-from zenspark.lake.offset_marks import offsets, recorders
-from zenspark.lake.parquet_files import File
-from zenspark.lake.quarantine import MARK, RETRIED, parse_mark
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.offset_marks import list_recorders, read_offsets
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.quarantine import APP_ID_PREFIX, RETRIED, parse_app_id
 
 SAMPLES_VERSION = "samples-version"
 """The mark of a state: the version of `samples` up to which it has all rows."""
-Span = tuple[int, int]
+OffsetRange = tuple[int, int]
 """From an offset up to before another."""
 
 
 @dataclass(frozen=True)
-class Extent:
+class OffsetRanges:
     """Rows of `samples`: of every recorder those from `start` up to before `end`, and late ones before `start`."""
 
     start: Mapping[str, int]
     end: Mapping[str, int]
-    late: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    late: Mapping[str, tuple[OffsetRange, ...]] = field(default_factory=dict)
     """Offsets of rows that have landed after others behind them: they had been in quarantine."""
 
     @property
     def empty(self) -> bool:
         return not self.late and all(end <= self.start.get(recorder, 0) for recorder, end in self.end.items())
 
-    def limited(self, rows: int) -> Extent:
+    def limited(self, rows: int) -> OffsetRanges:
         """The first rows of it: at most so many of each recorder, and all that are late."""
         end = {recorder: min(end, self.start.get(recorder, 0) + rows) for recorder, end in self.end.items()}
         return replace(self, end=end)
 
-    def may_hold(self, file: File) -> bool:
+    def may_hold(self, file: DataFile) -> bool:
         """Whether a file can have such rows, by its statistics; without any, it can."""
         recorder = file.least.get("recorder")
         if recorder is None or recorder != file.greatest.get("recorder"):
@@ -60,23 +60,23 @@ class Extent:
                 within |= (index == place) & (offset >= start) & (offset < end)
         return batch if within.all() else batch.filter(pa.array(within))
 
-    def _spans(self, recorder: str) -> list[Span]:
+    def _spans(self, recorder: str) -> list[OffsetRange]:
         start = self.start.get(recorder, 0)
         late = [(first, min(end, start)) for first, end in self.late.get(recorder, ())]
         return [(start, self.end.get(recorder, 0)), *late]
 
 
-def find_pending(state: Table, samples: Table) -> Extent:
+def find_pending(state: LakeTable, samples: LakeTable) -> OffsetRanges:
     """The rows that are in `samples` and not taken into a state yet."""
-    known = recorders(samples)
-    late: dict[str, tuple[Span, ...]] = {}
+    known = list_recorders(samples)
+    late: dict[str, tuple[OffsetRange, ...]] = {}
     for name in find_late(state, samples):
-        recorder, start, end = parse_mark(name)
+        recorder, start, end = parse_app_id(name)
         late[recorder] = (*late.get(recorder, ()), (start, end))
-    return Extent(offsets(state, known), offsets(samples, known), late)
+    return OffsetRanges(read_offsets(state, known), read_offsets(samples, known), late)
 
 
-def find_late(state: Table, samples: Table) -> list[str]:
+def find_late(state: LakeTable, samples: LakeTable) -> list[str]:
     """The marks of rows that have left quarantine since a state took in samples."""
-    retried = [name for name, mark in samples.marks.items() if name.startswith(MARK) and mark == RETRIED]
+    retried = [name for name, mark in samples.marks.items() if name.startswith(APP_ID_PREFIX) and mark == RETRIED]
     return [name for name in retried if state.mark(name) != RETRIED]

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.lake.parquet_files import File
-from zenspark.lake.parquet_footer import Limits
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.parquet_footer import ColumnStats
 
-Flags: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
-Matching: TypeAlias = Callable[[pa.Array], Flags]
+BoolMask: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+KeyMatcher: TypeAlias = Callable[[pa.Array], BoolMask]
 """Of each of some names whether it is meant."""
 
 LAST_CHARACTER = chr(0x10FFFF).encode()
@@ -29,16 +29,16 @@ MILLISECOND_US = 1000
 """Delta allows writers to cut off times in statistics at the millisecond."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-NEVER, ALWAYS = -(1 << 63), (1 << 63) - 1
+MIN_TIME_US, MAX_TIME_US = -(1 << 63), (1 << 63) - 1
 
 
-class Keys:
+class KeyPredicate:
     """Keys that match an expression, of which a literal part is known: the key itself, or the chunks it begins with.
 
     A recorded key may have wildcards of its own: it then matches although it does not begin with the literal part.
     """
 
-    def __init__(self, matching: Matching, literal: str | None = None, *, is_exact: bool = False) -> None:
+    def __init__(self, matching: KeyMatcher, literal: str | None = None, *, is_exact: bool = False) -> None:
         self.matching = matching
         self._literal = literal
         self.is_exact = is_exact
@@ -57,14 +57,14 @@ class Keys:
     def _points(self) -> list[bytes]:
         return sorted({*self._prefixes, (self._literal or "").encode()})
 
-    def may_be_within(self, limits: Limits) -> bool:
+    def may_be_within(self, limits: ColumnStats) -> bool:
         """Whether a key that matches may be from a least to a greatest one."""
         if self._literal is None:
             return not limits.is_null
-        return _meets(self._points, self._prefixes, limits)
+        return _may_contain_text(self._points, self._prefixes, limits)
 
 
-def _meets(points: list[bytes], prefixes: tuple[bytes, ...], limits: Limits) -> bool:
+def _may_contain_text(points: list[bytes], prefixes: tuple[bytes, ...], limits: ColumnStats) -> bool:
     """Whether a text that is one of the points, or begins with one of the prefixes, may be within limits."""
     least, greatest = limits.least, limits.greatest
     if limits.is_null:
@@ -82,13 +82,13 @@ def _meets(points: list[bytes], prefixes: tuple[bytes, ...], limits: Limits) -> 
     return bool(points[at] <= greatest)
 
 
-class Times(msgspec.Struct, frozen=True):
+class TimePredicate(msgspec.Struct, frozen=True):
     """A range of time in microseconds since 1970, both ends included."""
 
-    start: int = NEVER
-    end: int = ALWAYS
+    start: int = MIN_TIME_US
+    end: int = MAX_TIME_US
 
-    def may_meet(self, limits: Limits) -> bool:
+    def may_meet(self, limits: ColumnStats) -> bool:
         """Whether a time within limits may be in the range."""
         if limits.is_null or self.start > self.end:
             return False
@@ -96,55 +96,55 @@ class Times(msgspec.Struct, frozen=True):
             return True
         return bool(limits.least <= self.end and limits.greatest >= self.start)
 
-    def may_hold(self, stamped: Limits, received: Limits) -> bool:
+    def may_hold(self, stamped: ColumnStats, received: ColumnStats) -> bool:
         """Whether a row may count in the range."""
         if self.may_meet(stamped):
             return True
         return stamped.nulls != 0 and self.may_meet(received)
 
-    def contain(self, times: pa.Array) -> Flags:
+    def contain(self, times: pa.Array) -> BoolMask:
         """Of each time whether it is in the range."""
         numbers = times.cast(pa.int64())
         known = (pc.fill_null(numbers, 0) if times.null_count else numbers).to_numpy()
-        found: Flags = (known >= self.start) & (known <= self.end)
+        found: BoolMask = (known >= self.start) & (known <= self.end)
         if times.null_count:
             found &= pc.is_valid(times).to_numpy(zero_copy_only=False)
         return found
 
 
-def newest_time(stamped: Limits, received: Limits) -> int:
+def max_row_time(stamped: ColumnStats, received: ColumnStats) -> int:
     """A time in microseconds that no row is newer than."""
     bounds = []
     if not stamped.is_null:
         bounds.append(stamped.greatest)
     if stamped.nulls != 0 and not received.is_null:
         bounds.append(received.greatest)
-    return max((bound if isinstance(bound, int) else ALWAYS for bound in bounds), default=NEVER)
+    return max((bound if isinstance(bound, int) else MAX_TIME_US for bound in bounds), default=MIN_TIME_US)
 
 
-def key_limits(file: File) -> Limits:
+def key_stats(file: DataFile) -> ColumnStats:
     """What the log says of the keys in a file."""
     least, greatest = file.least.get("key"), file.greatest.get("key")
     if not isinstance(least, str) or not isinstance(greatest, str):
-        return _without_values(file, "key")
-    return Limits(least.encode(errors="surrogatepass"), greatest.encode(errors="surrogatepass"))
+        return _stats_without_bounds(file, "key")
+    return ColumnStats(least.encode(errors="surrogatepass"), greatest.encode(errors="surrogatepass"))
 
 
-def time_limits(file: File, column: str) -> Limits:
+def time_stats(file: DataFile, column: str) -> ColumnStats:
     """What the log says of a column of times in a file."""
-    least, greatest = _microseconds(file.least.get(column)), _microseconds(file.greatest.get(column))
+    least, greatest = _to_microseconds(file.least.get(column)), _to_microseconds(file.greatest.get(column))
     if least is None or greatest is None:
-        return _without_values(file, column)
-    return Limits(least, greatest + MILLISECOND_US - 1, file.nulls.get(column))
+        return _stats_without_bounds(file, column)
+    return ColumnStats(least, greatest + MILLISECOND_US - 1, file.nulls.get(column))
 
 
-def _without_values(file: File, column: str) -> Limits:
+def _stats_without_bounds(file: DataFile, column: str) -> ColumnStats:
     """The limits of a column without least and greatest values: there are none, or they are not known."""
     nulls = file.nulls.get(column)
-    return Limits(nulls=nulls, is_null=bool(nulls) and nulls == file.rows)
+    return ColumnStats(nulls=nulls, is_null=bool(nulls) and nulls == file.rows)
 
 
-def _microseconds(value: object) -> int | None:
+def _to_microseconds(value: object) -> int | None:
     if not isinstance(value, datetime):
         return None
     known = value if value.tzinfo is not None else value.replace(tzinfo=UTC)

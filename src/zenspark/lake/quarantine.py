@@ -22,28 +22,28 @@ import pyarrow as pa
 from zenspark import __version__
 from zenspark.errors import CorruptJournal, JournalError
 from zenspark.journal import Slice
-from zenspark.journal.block_codec import WORDS
-from zenspark.journal.format import HEADER_SIZE, Block, Entry, segment_file
-from zenspark.journal.segment import Index, listed
-from zenspark.lake.delta_table import Change, Table
+from zenspark.journal.block_codec import DICTIONARY_TYPE
+from zenspark.journal.format import HEADER_SIZE, BlockHeader, IndexEntry, segment_file
+from zenspark.journal.segment import SegmentIndex, list_segments
+from zenspark.lake.delta_table import LakeTable, Transaction
 from zenspark.lake.error_cause import error_cause
-from zenspark.lake.parquet_files import File, Files, grouped
-from zenspark.lake.partitioning import parted
+from zenspark.lake.parquet_files import DataFile, DataFileWriter, group_batches
+from zenspark.lake.partitioning import split_by_partition
 from zenspark.lake.specs import SAMPLES
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.storage_path import StoragePath
 
 log = logging.getLogger("zenspark.spark")
 
-DIRECTORY = "_quarantine"
-MARK = "quarantine:"
-ASIDE, RETRIED = 1, 2
+QUARANTINE_DIRECTORY = "_quarantine"
+APP_ID_PREFIX = "quarantine:"
+QUARANTINED, RETRIED = 1, 2
 """What the mark of quarantined rows says: put aside, or landed after all."""
 LATE_TAG = "zenspark.late"
 """The tag of a file whose rows lie before the offsets up to which its table had already come."""
-LATE = {LATE_TAG: "true"}
+LATE_TAGS = {LATE_TAG: "true"}
 
 
-class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+class QuarantinedBlock(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of one block that were put aside."""
 
     recorder: str
@@ -69,17 +69,17 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mark(self) -> str:
         """The mark of these rows in `samples`."""
-        return f"{MARK}{self.recorder}:{self.start}-{self.end}"
+        return f"{APP_ID_PREFIX}{self.recorder}:{self.start}-{self.end}"
 
     @property
     def file(self) -> str:
         """Where it stands in the lake, without the ending."""
-        return f"{DIRECTORY}/{quote(self.recorder, safe='')}/{self.start:020}"
+        return f"{QUARANTINE_DIRECTORY}/{quote(self.recorder, safe='')}/{self.start:020}"
 
 
-def parse_mark(name: str) -> tuple[str, int, int]:
+def parse_app_id(name: str) -> tuple[str, int, int]:
     """The recorder and the offsets, from one up to before the other, that a mark of quarantined rows names."""
-    recorder, offsets = name.removeprefix(MARK).rsplit(":", 1)
+    recorder, offsets = name.removeprefix(APP_ID_PREFIX).rsplit(":", 1)
     start, end = offsets.split("-")
     return recorder, int(start), int(end)
 
@@ -95,13 +95,13 @@ def is_data_error(error: BaseException) -> bool:
 
 
 def write_rows(
-    folder: Folder, label: str, batches: Iterable[pa.RecordBatch], tags: dict[str, str] | None = None
-) -> list[File]:
+    folder: StoragePath, label: str, batches: Iterable[pa.RecordBatch], tags: dict[str, str] | None = None
+) -> list[DataFile]:
     """Write samples into files by day and prefix; nothing is left of them after an error."""
-    files = Files(folder, SAMPLES, label, tags=tags)
+    files = DataFileWriter(folder, SAMPLES, label, tags=tags)
     try:
-        for rows in grouped(batches):
-            for partition, own in parted(rows):
+        for rows in group_batches(batches):
+            for partition, own in split_by_partition(rows):
                 files.write(own, partition)
             files.end_group()
         return files.close()
@@ -110,50 +110,50 @@ def write_rows(
         raise
 
 
-class Salvaged(NamedTuple):
+class SalvageResult(NamedTuple):
     """What could be written of a part of a journal, and what could not."""
 
-    files: list[File]
-    aside: list[Quarantined]
+    files: list[DataFile]
+    aside: list[QuarantinedBlock]
 
 
-def salvage(lake: Folder, samples: Folder, label: str, part: Slice) -> Salvaged:
+def salvage(lake: StoragePath, samples: StoragePath, label: str, part: Slice) -> SalvageResult:
     """Write the rows of a part block by block, and put aside the blocks that fail: what a task of Spark does."""
-    found = Salvaged([], [])
-    for piece, entry in pieces(part):
+    found = SalvageResult([], [])
+    for piece, entry in split_into_blocks(part):
         try:
             if entry is None:
                 problem = f"the block that has offset {piece.start}: its entry is damaged"
                 raise CorruptJournal(str(segment_file(Path(piece.path), piece.segment)), 0, problem)
-            found.files.extend(write_rows(samples, label, piece.batches(WORDS)))
+            found.files.extend(write_rows(samples, label, piece.batches(DICTIONARY_TYPE)))
         except Exception as error:
             if not is_data_error(error):
                 raise
-            found.aside.append(_put_aside(lake, piece, entry, error))
+            found.aside.append(_quarantine_block(lake, piece, entry, error))
     return found
 
 
-def pieces(part: Slice) -> Iterator[tuple[Slice, Entry | None]]:
+def split_into_blocks(part: Slice) -> Iterator[tuple[Slice, IndexEntry | None]]:
     """The rows of a part, block by block; without an entry where the index does not say which block they are in."""
-    known = listed(Path(part.path))
+    known = list_segments(Path(part.path))
     offset, segment = part.start, part.segment
     while offset < part.end:
         following = next((first for first in known if first > offset), part.end)
         end = min(part.end, following)
-        for entry in _entries(Path(part.path), segment, offset, end):
+        for entry in _read_entries(Path(part.path), segment, offset, end):
             if offset < entry.block.first:
-                yield _piece(part, segment, offset, entry.block.first), None
+                yield _block_slice(part, segment, offset, entry.block.first), None
             offset = min(entry.block.end, end)
-            yield _piece(part, segment, max(entry.block.first, part.start), offset), entry
+            yield _block_slice(part, segment, max(entry.block.first, part.start), offset), entry
         if offset < end:
-            yield _piece(part, segment, offset, end), None
+            yield _block_slice(part, segment, offset, end), None
         offset = segment = end
 
 
-def _entries(path: Path, segment: int, start: int, end: int) -> list[Entry]:
+def _read_entries(path: Path, segment: int, start: int, end: int) -> list[IndexEntry]:
     """The blocks of a segment that have these rows, as far as its index can be read."""
-    found: list[Entry] = []
-    with Index(path, segment) as index:
+    found: list[IndexEntry] = []
+    with SegmentIndex(path, segment) as index:
         for number in range(index.count):
             try:
                 entry = index.entry(number)
@@ -165,13 +165,13 @@ def _entries(path: Path, segment: int, start: int, end: int) -> list[Entry]:
     return found
 
 
-def _piece(part: Slice, segment: int, start: int, end: int) -> Slice:
+def _block_slice(part: Slice, segment: int, start: int, end: int) -> Slice:
     return msgspec.structs.replace(part, start=start, end=end, segment=segment)
 
 
-def _put_aside(lake: Folder, piece: Slice, entry: Entry | None, error: Exception) -> Quarantined:
-    raw = None if entry is None else _bytes_of(piece, entry)
-    item = Quarantined(
+def _quarantine_block(lake: StoragePath, piece: Slice, entry: IndexEntry | None, error: Exception) -> QuarantinedBlock:
+    raw = None if entry is None else _read_block_bytes(piece, entry)
+    item = QuarantinedBlock(
         recorder=piece.recorder,
         path=piece.path,
         segment=piece.segment,
@@ -185,22 +185,22 @@ def _put_aside(lake: Folder, piece: Slice, entry: Entry | None, error: Exception
     )
     if raw is not None:
         lake.write(f"{item.file}.block", raw)
-    _note(lake, item)
+    _write_description(lake, item)
     return item
 
 
-def _note(lake: Folder, item: Quarantined) -> None:
+def _write_description(lake: StoragePath, item: QuarantinedBlock) -> None:
     lake.write(f"{item.file}.json", msgspec.json.format(msgspec.json.encode(item)))
 
 
-def discard(lake: Folder, items: Iterable[Quarantined]) -> None:
+def discard(lake: StoragePath, items: Iterable[QuarantinedBlock]) -> None:
     """Remove the files of rows that are not put aside after all."""
     for item in items:
         for ending in (".json", ".block"):
             lake.remove(f"{item.file}{ending}")
 
 
-def _bytes_of(piece: Slice, entry: Entry) -> bytes:
+def _read_block_bytes(piece: Slice, entry: IndexEntry) -> bytes:
     with open(segment_file(Path(piece.path), piece.segment), "rb") as file:
         file.seek(entry.position)
         return file.read(entry.stop - entry.position)
@@ -209,19 +209,19 @@ def _bytes_of(piece: Slice, entry: Entry) -> bytes:
 # --- to look at it, and to try again ----------------------------------------------------------------------------------
 
 
-def listing(lake: Folder, samples: Table) -> list[Quarantined]:
+def list_quarantined(lake: StoragePath, samples: LakeTable) -> list[QuarantinedBlock]:
     """What is put aside now, by recorder and offset."""
     found = []
-    for file in lake.files(DIRECTORY, suffix=".json"):
+    for file in lake.files(QUARANTINE_DIRECTORY, suffix=".json"):
         content = lake.read(file.path)
         if content is not None:
-            item = msgspec.json.decode(content, type=Quarantined)
-            if samples.mark(item.mark) == ASIDE:
+            item = msgspec.json.decode(content, type=QuarantinedBlock)
+            if samples.mark(item.mark) == QUARANTINED:
                 found.append(item)
     return found
 
 
-def retry(lake: Folder, samples: Table, items: Sequence[Quarantined]) -> int:
+def retry(lake: StoragePath, samples: LakeTable, items: Sequence[QuarantinedBlock]) -> int:
     """Land what can be read now, each block in a transaction of its own; how many rows.
 
     The rows come from the bytes that were put aside, or from the journal, which may have been restored from a copy.
@@ -229,40 +229,40 @@ def retry(lake: Folder, samples: Table, items: Sequence[Quarantined]) -> int:
     landed = 0
     for item in items:
         try:
-            files = _written(lake, samples, item)
+            files = _write_quarantined_rows(lake, samples, item)
         except Exception as error:
             if not is_data_error(error) and not isinstance(error, JournalError):
                 raise
-            _keep_aside(lake, item, error_cause(error))
+            _keep_quarantined(lake, item, error_cause(error))
             continue
-        samples.commit(Change(add=files, marks={item.mark: RETRIED}))
+        samples.commit(Transaction(add=files, marks={item.mark: RETRIED}))
         discard(lake, [item])
         log.warning("rows %d to %d of recorder %s have landed after all", item.start, item.end - 1, item.recorder)
         landed += item.num_rows
     return landed
 
 
-def _keep_aside(lake: Folder, item: Quarantined, reason: str) -> None:
+def _keep_quarantined(lake: StoragePath, item: QuarantinedBlock, reason: str) -> None:
     """Note that this version cannot read it, either."""
     log.warning("rows %d to %d of recorder %s stay aside: %s", item.start, item.end - 1, item.recorder, reason)
-    _note(lake, msgspec.structs.replace(item, reason=reason, version=__version__))
+    _write_description(lake, msgspec.structs.replace(item, reason=reason, version=__version__))
 
 
-def _written(lake: Folder, samples: Table, item: Quarantined) -> list[File]:
+def _write_quarantined_rows(lake: StoragePath, samples: LakeTable, item: QuarantinedBlock) -> list[DataFile]:
     part = Slice(item.path, item.recorder, SAMPLES.name, item.start, item.end, item.segment)
     try:
-        return write_rows(samples.folder, "retry", [_rows_aside(lake, item, part)], LATE)
+        return write_rows(samples.folder, "retry", [_decode_quarantined_rows(lake, item, part)], LATE_TAGS)
     except Exception as error:
         if not is_data_error(error):
             raise
-        return write_rows(samples.folder, "retry", part.batches(WORDS), LATE)
+        return write_rows(samples.folder, "retry", part.batches(DICTIONARY_TYPE), LATE_TAGS)
 
 
-def _rows_aside(lake: Folder, item: Quarantined, part: Slice) -> pa.RecordBatch:
+def _decode_quarantined_rows(lake: StoragePath, item: QuarantinedBlock, part: Slice) -> pa.RecordBatch:
     """The rows of a block out of the bytes that were put aside."""
     where = Path(lake.address, f"{item.file}.block")
     raw = lake.read(f"{item.file}.block") or b""
-    block = Block.from_bytes(raw[:HEADER_SIZE])
+    block = BlockHeader.from_bytes(raw[:HEADER_SIZE])
     if block is None or zlib.crc32(raw[HEADER_SIZE:]) != block.checksum:
         raise CorruptJournal(str(where), 0, "a block as it was written", (item.start, item.end - 1))
-    return part.rows_of_block(where, Entry(0, block), raw[HEADER_SIZE:], WORDS)
+    return part.rows_of_block(where, IndexEntry(0, block), raw[HEADER_SIZE:], DICTIONARY_TYPE)

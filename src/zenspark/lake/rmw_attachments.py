@@ -27,7 +27,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Layout:
+class AttachmentLayout:
     """Where the fields are in an attachment, and which bytes are the same in all of them."""
 
     size: int
@@ -37,7 +37,7 @@ class Layout:
     constant: tuple[tuple[int, bytes], ...]
 
     @classmethod
-    def of(cls, names: tuple[bytes, bytes, bytes]) -> Layout:
+    def of(cls, names: tuple[bytes, bytes, bytes]) -> AttachmentLayout:
         """The layout with these names before the fields; with empty ones, without any."""
         number, time, gid = (bytes([len(name)]) + name if name else b"" for name in names)
         gid += bytes([GID_BYTES])
@@ -55,20 +55,23 @@ class Layout:
             found &= (part == np.frombuffer(constant, np.uint8)).all(axis=1)
         numbers = self.numbers(attachments)
         found &= (numbers >= 0) & (numbers < SEQUENCE_NUMBER_LIMIT)
-        return found & (_integers(attachments, self.source_timestamp) >= 0)
+        return found & (_read_integers(attachments, self.source_timestamp) >= 0)
 
     def numbers(self, attachments: Bytes) -> npt.NDArray[np.int64]:
-        return _integers(attachments, self.sequence_number)
+        return _read_integers(attachments, self.sequence_number)
 
     def gids(self, attachments: Bytes) -> npt.NDArray[np.void]:
         gids = attachments[:, self.source_gid : self.source_gid + GID_BYTES]
         return np.ascontiguousarray(gids).view(f"V{GID_BYTES}")[:, 0]
 
 
-LAYOUTS = (Layout.of((b"", b"", b"")), Layout.of((b"sequence_number", b"source_timestamp", b"source_gid")))
+LAYOUTS = (
+    AttachmentLayout.of((b"", b"", b"")),
+    AttachmentLayout.of((b"sequence_number", b"source_timestamp", b"source_gid")),
+)
 
 
-class Numbered(NamedTuple):
+class NumberedAttachments(NamedTuple):
     """The attachments of a column that have a sequence number."""
 
     places: npt.NDArray[np.int64]
@@ -80,7 +83,7 @@ class Numbered(NamedTuple):
     """In hexadecimal digits, byte by byte."""
 
 
-def find_numbers(attachments: pa.BinaryArray) -> Numbered:
+def find_sequence_numbers(attachments: pa.BinaryArray) -> NumberedAttachments:
     """Finds the attachments that are exactly as rmw_zenoh makes them; nulls and all others are left out."""
     starts, lengths, data = _buffers(attachments)
     places, numbers, gids = [], [], []
@@ -95,7 +98,7 @@ def find_numbers(attachments: pa.BinaryArray) -> Numbered:
     order = np.argsort(place)
     known, publisher = np.unique(np.concatenate(gids)[order], return_inverse=True)
     names = [gid.tobytes().hex() for gid in known]
-    return Numbered(place[order], np.concatenate(numbers)[order], publisher.astype(np.int64), names)
+    return NumberedAttachments(place[order], np.concatenate(numbers)[order], publisher.astype(np.int64), names)
 
 
 def _buffers(column: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bytes]:
@@ -108,6 +111,6 @@ def _buffers(column: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray
     return ends[:-1], lengths, np.frombuffer(values or b"", np.uint8)
 
 
-def _integers(attachments: Bytes, position: int) -> npt.NDArray[np.int64]:
+def _read_integers(attachments: Bytes, position: int) -> npt.NDArray[np.int64]:
     field = np.ascontiguousarray(attachments[:, position : position + NUMBER_BYTES])
     return field.view("<i8")[:, 0].astype(np.int64)

@@ -13,8 +13,8 @@ from functools import cache
 
 from pyarrow import fs
 
-PREFIX = "AWS_"
-ENVIRONMENT = (
+OPTION_PREFIX = "AWS_"
+ENVIRONMENT_VARIABLES = (
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -26,7 +26,7 @@ ENVIRONMENT = (
     "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
 )
 """The variables that count, of those with the same meaning the last."""
-SPELLINGS = {
+OPTION_ALIASES = {
     "AWS_TOKEN": "AWS_SESSION_TOKEN",
     "AWS_DEFAULT_REGION": "AWS_REGION",
     "AWS_ENDPOINT": "AWS_ENDPOINT_URL",
@@ -34,43 +34,49 @@ SPELLINGS = {
 }
 """Other names of the same."""
 ALLOW_HTTP = "AWS_ALLOW_HTTP"
-KNOWN = {*ENVIRONMENT, *SPELLINGS, ALLOW_HTTP}
+KNOWN_OPTIONS = {*ENVIRONMENT_VARIABLES, *OPTION_ALIASES, ALLOW_HTTP}
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-SOMEWHERE = "us-east-1"
+DEFAULT_REGION = "us-east-1"
 """The region of a server that has none."""
-YES = ("true", "1", "yes", "on")
-PATIENT, QUICK = 8, 3
+TRUE_VALUES = ("true", "1", "yes", "on")
+MAX_ATTEMPTS, MAX_PROBE_ATTEMPTS = 8, 3
 """How often something is tried: through an outage of some seconds, and only to see whether it works at all."""
-REFUSED = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_CLIENT_TOKEN_ID", "EXPIRED")
+CREDENTIAL_ERRORS = (
+    "ACCESS_DENIED",
+    "INVALID_ACCESS_KEY_ID",
+    "SIGNATURE_DOES_NOT_MATCH",
+    "INVALID_CLIENT_TOKEN_ID",
+    "EXPIRED",
+)
 
 Options = Mapping[str, str]
 
 
-def settled(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
+def resolve_options(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
     """All that is said of how to get in, under one name each: as deltalake takes it."""
-    given = _spelled(options)
-    found = _spelled({name: environ[name] for name in ENVIRONMENT if environ.get(name)})
+    given = _canonicalize_names(options)
+    found = _canonicalize_names({name: environ[name] for name in ENVIRONMENT_VARIABLES if environ.get(name)})
     if any(name in given for name in CREDENTIALS):  # those of two users are never mixed
         found = {name: value for name, value in found.items() if name not in CREDENTIALS}
     found |= given
     endpoint = found.get("AWS_ENDPOINT_URL")
     if endpoint is not None:
-        found.setdefault("AWS_REGION", SOMEWHERE)
+        found.setdefault("AWS_REGION", DEFAULT_REGION)
     if endpoint is not None and endpoint.startswith("http://"):
         found[ALLOW_HTTP] = "true"
     return found
 
 
-def _spelled(options: Options) -> dict[str, str]:
+def _canonicalize_names(options: Options) -> dict[str, str]:
     """With one spelling of each name, of the several that deltalake knows; what is not about S3 stays as it is."""
     found = {}
     for name, value in options.items():
-        full = name.upper() if name.upper().startswith(PREFIX) else PREFIX + name.upper()
-        found[SPELLINGS.get(full, full) if full in KNOWN else name] = value
+        full = name.upper() if name.upper().startswith(OPTION_PREFIX) else OPTION_PREFIX + name.upper()
+        found[OPTION_ALIASES.get(full, full) if full in KNOWN_OPTIONS else name] = value
     return found
 
 
-def filesystem(options: Options, attempts: int = PATIENT) -> fs.S3FileSystem:
+def filesystem(options: Options, attempts: int = MAX_ATTEMPTS) -> fs.S3FileSystem:
     """S3 for Arrow, by settled options."""
     return _filesystem(frozenset(options.items()), attempts)
 
@@ -92,27 +98,27 @@ def _filesystem(settled_options: frozenset[tuple[str, str]], attempts: int) -> f
 
 
 def _is_set(options: Options, name: str) -> bool:
-    return options.get(name, "").lower() in YES
+    return options.get(name, "").lower() in TRUE_VALUES
 
 
-def obstacle(path: str, options: Options) -> str | None:
+def check_access(path: str, options: Options) -> str | None:
     """What keeps us from a place, in one sentence; None if nothing does. Quick, and without a trace."""
     try:
-        filesystem(options, QUICK).get_file_info(fs.FileSelector(f"{path}/_nothing"))
+        filesystem(options, MAX_PROBE_ATTEMPTS).get_file_info(fs.FileSelector(f"{path}/_nothing"))
     except FileNotFoundError:
         return None  # the bucket answers that there is no such thing
     except OSError as error:
-        return reason(str(error), path.split("/")[0], options.get("AWS_ENDPOINT_URL", "AWS"))
+        return explain_error(str(error), path.split("/")[0], options.get("AWS_ENDPOINT_URL", "AWS"))
     return None
 
 
-def reason(text: str, bucket: str, endpoint: str) -> str:
+def explain_error(text: str, bucket: str, endpoint: str) -> str:
     """What Arrow says is wrong, in words."""
     found = re.search(r"AWS Error (\w+)", text)
     code = found[1] if found else ""
     if code == "NO_SUCH_BUCKET":
         return f"there is no bucket {bucket!r} at {endpoint}"
-    if code.startswith(REFUSED):
+    if code.startswith(CREDENTIAL_ERRORS):
         return f"{endpoint} refuses the credentials ({code})"
     if code == "NETWORK_CONNECTION":
         return f"{endpoint} cannot be reached ({text.split('Details: ')[-1].strip()})"

@@ -26,30 +26,38 @@ import pyarrow.compute as pc
 
 from zenspark.arrow import UTC
 from zenspark.errors import LakeError
-from zenspark.lake.column_chunks import LOCAL, REMOTE, Readable, Selection, Source
-from zenspark.lake.parquet_files import File
-from zenspark.lake.parquet_footer import Chunk, Footer, Group, Limits, Numbers, Pages
-from zenspark.lake.predicates import NEVER, Flags, Keys, Times, key_limits, newest_time, time_limits
-from zenspark.lake.specs import JOURNAL
+from zenspark.lake.column_chunks import LOCAL_IO, REMOTE_IO, ParquetFileReader, RandomAccessFile, RowSelection
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.parquet_footer import ColumnChunk, ColumnStats, Footer, Numbers, PageIndex, RowGroup
+from zenspark.lake.predicates import (
+    MIN_TIME_US,
+    BoolMask,
+    KeyPredicate,
+    TimePredicate,
+    key_stats,
+    max_row_time,
+    time_stats,
+)
+from zenspark.lake.specs import JOURNAL_SCHEMA
 
-CACHE_BYTES = 64 << 20
+METADATA_CACHE_BYTES = 64 << 20
 """Memory for footers, page indexes and dictionaries that are kept: those of some hundred large files."""
-FOOTER_BYTES_PER_BYTE = 8
+FOOTER_MEMORY_FACTOR = 8
 """What a footer takes in memory for each byte in its file, about."""
-PAGE_BYTES, ENTRY_BYTES = 500, 200
+INDEXED_PAGE_MEMORY_BYTES, CACHE_ENTRY_MEMORY_BYTES = 500, 200
 """What a page in an index takes, and an entry of the cache."""
-PART_BYTES = 32 << 20
+MAX_PAYLOAD_READ_BYTES = 32 << 20
 """Bytes of payloads that are read at once: they are in memory three times meanwhile."""
-AHEAD_BYTES = 64 << 20
+MAX_PREFETCH_BYTES = 64 << 20
 """Bytes of files on another machine that are read before their turn, at most: their rows are in memory."""
-ABSENT = Limits(is_null=True)
+MISSING_COLUMN_STATS = ColumnStats(is_null=True)
 """The limits of a column that a file does not have."""
-TIME, RECEIVED = "timestamp", "received_at"
+TIMESTAMP, RECEIVED_AT = "timestamp", "received_at"
 
 T = TypeVar("T")
 
 
-class Place(Protocol):
+class ReadableLocation(Protocol):
     """What is needed of a `Folder`."""
 
     @property
@@ -60,19 +68,19 @@ class Place(Protocol):
     def local(self) -> bool:
         """Whether a request costs next to nothing."""
 
-    def open(self, path: str) -> Readable:
+    def open(self, path: str) -> RandomAccessFile:
         """Open a file to read anywhere in it."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ScanRequest(msgspec.Struct, frozen=True):
     """Which rows are wanted, and which columns of them."""
 
-    keys: Keys
-    times: Times
-    columns: tuple[str, ...] = tuple(JOURNAL.names)
+    keys: KeyPredicate
+    times: TimePredicate
+    columns: tuple[str, ...] = tuple(JOURNAL_SCHEMA.names)
 
 
-class Newest:
+class NewestTimes:
     """The times of the newest rows found so far, `limit` of each key: what is older than these is not wanted."""
 
     def __init__(self, limit: int, *, is_one: bool = False) -> None:
@@ -99,9 +107,9 @@ class Newest:
     def _oldest(self, name: str) -> int:
         """The time that rows of a key must reach to be wanted."""
         known = self._times.get("" if self._is_one else name, [])
-        return known[0] if len(known) == self.limit else NEVER
+        return known[0] if len(known) == self.limit else MIN_TIME_US
 
-    def select(self, names: pa.Array, codes: Numbers, times: Numbers) -> Flags:
+    def select(self, names: pa.Array, codes: Numbers, times: Numbers) -> BoolMask:
         """Of rows, each with the code of its key, those that may be among the newest; where times are equal, all."""
         if self._is_one:
             codes = np.zeros_like(codes)
@@ -118,81 +126,85 @@ class Newest:
 class Scanner:
     """Reads files of one table; any number of threads may do so at once."""
 
-    def __init__(self, folder: Place, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, folder: ReadableLocation, cache_bytes: int = METADATA_CACHE_BYTES) -> None:
         self._folder = folder
-        self._access = LOCAL if folder.local else REMOTE
-        self._cache = _Cache(cache_bytes)
+        self._access = LOCAL_IO if folder.local else REMOTE_IO
+        self._cache = _MetadataCache(cache_bytes)
 
-    def rows(self, files: Iterable[File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def rows(self, files: Iterable[DataFile], wanted: ScanRequest) -> Iterator[pa.RecordBatch]:
         """All rows that are wanted, file by file in the order given."""
-        chosen = [file for file in files if _may_hold(file, wanted)]
+        chosen = [file for file in files if _may_match(file, wanted)]
         if self._access.at_once == 1:
             for file in chosen:
                 yield from self._rows_of(file, wanted)
             return
         with ThreadPoolExecutor(self._access.at_once, thread_name_prefix="zenspark-scan") as pool:
-            for batches in _in_order(pool, lambda file: list(self._rows_of(file, wanted)), chosen):
+            for batches in _map_in_order(pool, lambda file: list(self._rows_of(file, wanted)), chosen):
                 yield from batches
 
-    def newest(self, files: Iterable[File], wanted: Wanted, newest: Newest) -> Iterator[pa.RecordBatch]:
+    def newest(self, files: Iterable[DataFile], wanted: ScanRequest, newest: NewestTimes) -> Iterator[pa.RecordBatch]:
         """Rows that are wanted, newest files first, without those that are older than enough others of their key.
 
         `newest` knows the rows that were found elsewhere, and gets to know those found here. More rows than the limit
         may come: the caller chooses among them.
         """
-        chosen = [(_newest_of(file), file) for file in files if _may_hold(file, wanted)]
+        chosen = [(_max_file_time(file), file) for file in files if _may_match(file, wanted)]
         for bound, file in sorted(chosen, key=lambda each: each[0], reverse=True):
             if not newest.has_all(bound):
                 yield from self._rows_of(file, wanted, newest)
 
-    def _rows_of(self, file: File, wanted: Wanted, newest: Newest | None = None) -> Iterator[pa.RecordBatch]:
+    def _rows_of(
+        self, file: DataFile, wanted: ScanRequest, newest: NewestTimes | None = None
+    ) -> Iterator[pa.RecordBatch]:
         address = f"{self._folder.address}/{file.path}"
-        with _failures(address), closing(self._folder.open(file.path)) as opened:
-            source = Source(opened, file.size, self._access)
-            footer = self._cache.get((file.path,), source.footer, lambda made: made.size * FOOTER_BYTES_PER_BYTE)
-            for group in _chosen(footer, wanted, newest):
-                yield from _Reading(file.path, source, group, self._cache).rows(wanted, newest)
+        with _name_file_in_errors(address), closing(self._folder.open(file.path)) as opened:
+            source = ParquetFileReader(opened, file.size, self._access)
+            footer = self._cache.get((file.path,), source.footer, lambda made: made.size * FOOTER_MEMORY_FACTOR)
+            for group in _select_row_groups(footer, wanted, newest):
+                yield from _RowGroupReader(file.path, source, group, self._cache).rows(wanted, newest)
 
 
-def _may_hold(file: File, wanted: Wanted) -> bool:
-    if not wanted.times.may_hold(time_limits(file, TIME), time_limits(file, RECEIVED)):
+def _may_match(file: DataFile, wanted: ScanRequest) -> bool:
+    if not wanted.times.may_hold(time_stats(file, TIMESTAMP), time_stats(file, RECEIVED_AT)):
         return False
-    return wanted.keys.may_be_within(key_limits(file))
+    return wanted.keys.may_be_within(key_stats(file))
 
 
-def _newest_of(file: File) -> int:
-    return newest_time(time_limits(file, TIME), time_limits(file, RECEIVED))
+def _max_file_time(file: DataFile) -> int:
+    return max_row_time(time_stats(file, TIMESTAMP), time_stats(file, RECEIVED_AT))
 
 
-def _limits(group: Group, column: str) -> Limits:
+def _group_stats(group: RowGroup, column: str) -> ColumnStats:
     chunk = group.chunks.get(column)
-    return ABSENT if chunk is None else chunk.limits
+    return MISSING_COLUMN_STATS if chunk is None else chunk.limits
 
 
-def _chosen(footer: Footer, wanted: Wanted, newest: Newest | None) -> Iterator[Group]:
+def _select_row_groups(footer: Footer, wanted: ScanRequest, newest: NewestTimes | None) -> Iterator[RowGroup]:
     """The row groups that may hold rows that are wanted; the newest first, if the newest are."""
     found = [
         group
         for group in footer.groups
-        if wanted.keys.may_be_within(_limits(group, "key"))
-        and wanted.times.may_hold(_limits(group, TIME), _limits(group, RECEIVED))
+        if wanted.keys.may_be_within(_group_stats(group, "key"))
+        and wanted.times.may_hold(_group_stats(group, TIMESTAMP), _group_stats(group, RECEIVED_AT))
     ]
     if newest is None:
         yield from found
         return
-    bounds = {group.number: newest_time(_limits(group, TIME), _limits(group, RECEIVED)) for group in found}
+    bounds = {
+        group.number: max_row_time(_group_stats(group, TIMESTAMP), _group_stats(group, RECEIVED_AT)) for group in found
+    }
     for group in sorted(found, key=lambda group: bounds[group.number], reverse=True):
         if not newest.has_all(bounds[group.number]):
             yield group
 
 
-def _in_order(pool: ThreadPoolExecutor, work: Callable[[File], T], files: Iterable[File]) -> Iterator[T]:
+def _map_in_order(pool: ThreadPoolExecutor, work: Callable[[DataFile], T], files: Iterable[DataFile]) -> Iterator[T]:
     """The results of work on each file, in order; as many are under way as may be in memory together."""
     waiting: deque[tuple[Future[T], int]] = deque()
     size = 0
     try:
         for file in files:
-            while waiting and (len(waiting) == REMOTE.at_once or size + file.size > AHEAD_BYTES):
+            while waiting and (len(waiting) == REMOTE_IO.at_once or size + file.size > MAX_PREFETCH_BYTES):
                 future, own = waiting.popleft()
                 size -= own
                 yield future.result()
@@ -206,7 +218,7 @@ def _in_order(pool: ThreadPoolExecutor, work: Callable[[File], T], files: Iterab
 
 
 @contextmanager
-def _failures(address: str) -> Iterator[None]:
+def _name_file_in_errors(address: str) -> Iterator[None]:
     """Says of which file something is wrong; that it is not there any more stays what it is."""
     try:
         yield
@@ -216,7 +228,7 @@ def _failures(address: str) -> Iterator[None]:
         raise LakeError(address, f"cannot be read: {error}") from error
 
 
-class _Cache:
+class _MetadataCache:
     """What is known of files, as much as there is memory for; what was not used for longest goes first."""
 
     def __init__(self, most: int) -> None:
@@ -233,7 +245,7 @@ class _Cache:
                 self._entries.move_to_end(key)
                 return known[0]  # type: ignore[return-value] # under a key there is always the same type
         made = make()
-        size = size_of(made) + ENTRY_BYTES
+        size = size_of(made) + CACHE_ENTRY_MEMORY_BYTES
         with self._lock:
             if key not in self._entries and size <= self._most:
                 self._entries[key] = made, size
@@ -243,17 +255,17 @@ class _Cache:
         return made
 
 
-class _Reading:
+class _RowGroupReader:
     """The rows of one row group that are wanted."""
 
-    def __init__(self, path: str, source: Source, group: Group, cache: _Cache) -> None:
+    def __init__(self, path: str, source: ParquetFileReader, group: RowGroup, cache: _MetadataCache) -> None:
         self._path = path
         self._source = source
         self._group = group
         self._cache = cache
-        self._pages: dict[str, Pages | None] = {}
+        self._pages: dict[str, PageIndex | None] = {}
 
-    def rows(self, wanted: Wanted, newest: Newest | None) -> Iterator[pa.RecordBatch]:
+    def rows(self, wanted: ScanRequest, newest: NewestTimes | None) -> Iterator[pa.RecordBatch]:
         """Read what decides first, and the rest if there is anything."""
         key = self._group.chunks.get("key")
         if key is None:
@@ -262,11 +274,11 @@ class _Reading:
         candidates = self._candidates(wanted)
         if not len(candidates) or not self._is_in_dictionary(key, wanted.keys, newest):
             return
-        found = self._columns(("key", TIME, RECEIVED), candidates)
-        times = pc.coalesce(found[TIME], found[RECEIVED])
-        keep = _matching_rows(found["key"], wanted.keys) & wanted.times.contain(times)
+        found = self._columns(("key", TIMESTAMP, RECEIVED_AT), candidates)
+        times = pc.coalesce(found[TIMESTAMP], found[RECEIVED_AT])
+        keep = _match_keys(found["key"], wanted.keys) & wanted.times.contain(times)
         if newest is not None and keep.any():
-            keep = _newest_rows(found["key"], times, keep, newest)
+            keep = _select_newest(found["key"], times, keep, newest)
         if not keep.any():
             return
         decided = {name: array.filter(pa.array(keep)) for name, array in found.items()}
@@ -275,30 +287,32 @@ class _Reading:
     # -- what to read
 
     def _load_pages(self, columns: Iterable[str]) -> None:
-        names = [name for name in dict.fromkeys(("key", TIME, RECEIVED, *columns)) if name in self._group.chunks]
+        names = [
+            name for name in dict.fromkeys(("key", TIMESTAMP, RECEIVED_AT, *columns)) if name in self._group.chunks
+        ]
         chunks = [self._group.chunks[name] for name in names]
         key = (self._path, self._group.number, *names)
-        found = self._cache.get(key, lambda: self._source.pages(chunks), _pages_size)
+        found = self._cache.get(key, lambda: self._source.pages(chunks), _page_index_memory)
         self._pages = dict(zip(names, found, strict=True))
 
-    def _candidates(self, wanted: Wanted) -> Numbers:
+    def _candidates(self, wanted: ScanRequest) -> Numbers:
         """The numbers of the rows that pages allow."""
         is_key = self._rows_where("key", wanted.keys.may_be_within)
-        is_time = self._rows_where(TIME, wanted.times.may_meet)
-        has_no_time = self._rows_where(TIME, lambda limits: limits.nulls != 0)
-        is_received = self._rows_where(RECEIVED, wanted.times.may_meet)
+        is_time = self._rows_where(TIMESTAMP, wanted.times.may_meet)
+        has_no_time = self._rows_where(TIMESTAMP, lambda limits: limits.nulls != 0)
+        is_received = self._rows_where(RECEIVED_AT, wanted.times.may_meet)
         return np.flatnonzero(is_key & (is_time | (has_no_time & is_received)))
 
-    def _rows_where(self, column: str, may_be: Callable[[Limits], bool]) -> Flags:
+    def _rows_where(self, column: str, may_be: Callable[[ColumnStats], bool]) -> BoolMask:
         """Of each row whether its page may fulfil a condition, or the row group if nothing is known of pages."""
         chunk = self._group.chunks.get(column)
         pages = self._pages.get(column)
         if pages is None or pages.limits is None:
-            return np.full(self._group.rows, may_be(ABSENT if chunk is None else chunk.limits))
+            return np.full(self._group.rows, may_be(MISSING_COLUMN_STATS if chunk is None else chunk.limits))
         lengths = np.diff(pages.starts, append=self._group.rows)
         return np.repeat(np.array([may_be(limits) for limits in pages.limits], bool), lengths)
 
-    def _is_in_dictionary(self, chunk: Chunk, keys: Keys, newest: Newest | None) -> bool:
+    def _is_in_dictionary(self, chunk: ColumnChunk, keys: KeyPredicate, newest: NewestTimes | None) -> bool:
         """Whether the dictionary of the row group has a key that is wanted."""
         if not chunk.is_all_dictionary:
             return True
@@ -310,7 +324,7 @@ class _Reading:
         matching = keys.matching(names)
         if newest is None or not matching.any():
             return bool(matching.any())
-        bound = newest_time(_limits(self._group, TIME), _limits(self._group, RECEIVED))
+        bound = max_row_time(_group_stats(self._group, TIMESTAMP), _group_stats(self._group, RECEIVED_AT))
         return not newest.has_all(bound, names.filter(pa.array(matching)).to_pylist())
 
     # -- to read it
@@ -318,9 +332,9 @@ class _Reading:
     def _columns(self, names: Iterable[str], rows: Numbers) -> dict[str, pa.Array]:
         """Columns of some rows; of those that the file does not have nulls."""
         chunks = {name: self._group.chunks[name] for name in names if name in self._group.chunks}
-        selections = [Selection(chunk, self._pages[name], rows) for name, chunk in chunks.items()]
+        selections = [RowSelection(chunk, self._pages[name], rows) for name, chunk in chunks.items()]
         found = dict(zip(chunks, self._source.columns(selections), strict=True))
-        return {name: _typed(name, found.get(name), chunks.get(name), len(rows)) for name in names}
+        return {name: _to_table_type(name, found.get(name), chunks.get(name), len(rows)) for name in names}
 
     def _completed(
         self, rows: Numbers, decided: Mapping[str, pa.Array], columns: Sequence[str]
@@ -333,39 +347,39 @@ class _Reading:
             known = {name: array[start : start + len(part)] for name, array in decided.items()}
             start += len(part)
             arrays = [(known if name in known else others)[name] for name in columns]
-            fields = [JOURNAL.field(name) for name in columns]
+            fields = [JOURNAL_SCHEMA.field(name) for name in columns]
             plain = [array.cast(field.type) for array, field in zip(arrays, fields, strict=True)]
             yield pa.RecordBatch.from_arrays(plain, names=list(columns))
 
     def _parts(self, rows: Numbers) -> list[Numbers]:
         chunk, pages = self._group.chunks.get("payload"), self._pages.get("payload")
-        if chunk is None or pages is None or chunk.size < PART_BYTES:
+        if chunk is None or pages is None or chunk.size < MAX_PAYLOAD_READ_BYTES:
             return [rows]  # without an index every part would read everything
-        count = -(-Selection(chunk, pages, rows).size // PART_BYTES)
+        count = -(-RowSelection(chunk, pages, rows).size // MAX_PAYLOAD_READ_BYTES)
         return np.array_split(rows, min(count, len(rows)))
 
 
-def _pages_size(pages: Sequence[Pages | None]) -> int:
-    return sum(PAGE_BYTES * len(each.spans) for each in pages if each is not None)
+def _page_index_memory(pages: Sequence[PageIndex | None]) -> int:
+    return sum(INDEXED_PAGE_MEMORY_BYTES * len(each.spans) for each in pages if each is not None)
 
 
-def _matching_rows(keys: pa.DictionaryArray, wanted: Keys) -> Flags:
+def _match_keys(keys: pa.DictionaryArray, wanted: KeyPredicate) -> BoolMask:
     """Of each row whether its key is wanted; a null is not."""
     flags = np.append(wanted.matching(keys.dictionary), False)
-    found: Flags = flags[_codes(keys)]
+    found: BoolMask = flags[_dictionary_codes(keys)]
     return found
 
 
-def _codes(keys: pa.DictionaryArray) -> Numbers:
+def _dictionary_codes(keys: pa.DictionaryArray) -> Numbers:
     indices = pc.fill_null(keys.indices, len(keys.dictionary)) if keys.null_count else keys.indices
     codes: Numbers = indices.to_numpy(zero_copy_only=False)
     return codes
 
 
-def _newest_rows(keys: pa.DictionaryArray, times: pa.Array, keep: Flags, newest: Newest) -> Flags:
+def _select_newest(keys: pa.DictionaryArray, times: pa.Array, keep: BoolMask, newest: NewestTimes) -> BoolMask:
     """Those of the rows to keep that may be among the newest of their key."""
     rows = np.flatnonzero(keep)
-    codes = _codes(keys)[rows]
+    codes = _dictionary_codes(keys)[rows]
     numbers = times.cast(pa.int64()).to_numpy(zero_copy_only=False)[rows].astype(np.int64)
     chosen = newest.select(keys.dictionary, codes, numbers)
     names = keys.dictionary.take(pa.array(codes[chosen])).to_pylist()
@@ -375,9 +389,9 @@ def _newest_rows(keys: pa.DictionaryArray, times: pa.Array, keep: Flags, newest:
     return found
 
 
-def _typed(name: str, array: pa.Array | None, chunk: Chunk | None, rows: int) -> pa.Array:
+def _to_table_type(name: str, array: pa.Array | None, chunk: ColumnChunk | None, rows: int) -> pa.Array:
     """A column as the table has it, but for texts, which stay dictionaries."""
-    kind = JOURNAL.field(name).type
+    kind = JOURNAL_SCHEMA.field(name).type
     if array is None or chunk is None:
         array = pa.nulls(rows, kind)
     elif kind == UTC and chunk.leaf.unit is not None and pa.types.is_int64(array.type):

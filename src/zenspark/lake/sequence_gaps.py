@@ -6,7 +6,7 @@ before the lowest is not missed, because it may have been published before the r
 arrives again is *repeated*. A missing number that arrives late is no longer missing. So what is missing in the end
 depends on the numbers only, not on their order, and not on how they are cut into batches.
 
-The memory of a source is bounded: of its missing ranges the newest `OPEN` stay open. Older ones are settled: they stay
+The memory of a source is bounded: of its missing ranges the newest `MAX_OPEN_RANGES` stay open. Older ones are settled: they stay
 missing, and numbers below the last of them are no longer judged.
 """
 
@@ -20,14 +20,14 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
 
-WRAP = 2**32
+SN_MODULUS = 2**32
 """The numbers of SourceInfo are counted modulo this."""
-OPEN = 256
+MAX_OPEN_RANGES = 256
 """Missing ranges of a source that a late number can still fill."""
 
 
 @dataclass(frozen=True)
-class Range:
+class MissingRange:
     """Numbers from `first` to `last` that are missing, and when that was noticed."""
 
     first: int
@@ -35,7 +35,7 @@ class Range:
     noticed: int
 
 
-class Repeated(NamedTuple):
+class RepeatedNumbers(NamedTuple):
     """Numbers that arrived again, in their order: there may be as many as rows, so there is no object for each."""
 
     numbers: Numbers
@@ -46,7 +46,7 @@ class Repeated(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceState:
     """What is remembered of a source. Its numbers are counted on behind the wrap-around, so that they have an order."""
 
     lowest: int
@@ -55,21 +55,21 @@ class Source:
     """When a sample of it arrived last."""
     settled: bool = False
     """Nothing below `lowest` is judged any more."""
-    open: tuple[Range, ...] = field(default=())
+    open: tuple[MissingRange, ...] = field(default=())
     """Missing ranges, in order."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GapUpdate:
     """What new numbers of a source mean."""
 
-    source: Source
-    repeated: Repeated
-    settled: list[Range]
+    source: SourceState
+    repeated: RepeatedNumbers
+    settled: list[MissingRange]
     """Missing ranges that will stay so."""
 
 
-def judge(known: Source | None, numbers: Numbers, times: Numbers, wraps: bool = True) -> Verdict:
+def update_gaps(known: SourceState | None, numbers: Numbers, times: Numbers, wraps: bool = True) -> GapUpdate:
     """Takes in numbers of one source in the order they arrived, each with its time of reception."""
     counted = unwrap(known.highest if known else int(numbers[0]), numbers) if wraps else numbers
     order = np.argsort(counted, kind="stable")
@@ -79,44 +79,44 @@ def judge(known: Source | None, numbers: Numbers, times: Numbers, wraps: bool = 
     fresh, came_first = counted[is_first], came[is_first]
     received = int(times.max())
     if known is None:
-        source = Source(int(fresh[0]), int(fresh[-1]), received, open=tuple(_between(fresh, came_first)))
+        source = SourceState(int(fresh[0]), int(fresh[-1]), received, open=tuple(_find_missing(fresh, came_first)))
     else:
-        source, was_there = _extended(replace(known, received=max(known.received, received)), fresh, came_first)
+        source, was_there = _extend_source(replace(known, received=max(known.received, received)), fresh, came_first)
         again, came_again = np.append(again, fresh[was_there]), np.append(came_again, came_first[was_there])
-    return _settled(source, _counted(again, came_again))
+    return _finalize_surplus(source, _count_repeated(again, came_again))
 
 
 def unwrap(reference: int, numbers: Numbers) -> Numbers:
     """Counts numbers on from a reference: each becomes the nearest to it of those that are equal modulo WRAP."""
-    found: Numbers = reference + (numbers - reference + WRAP // 2) % WRAP - WRAP // 2
+    found: Numbers = reference + (numbers - reference + SN_MODULUS // 2) % SN_MODULUS - SN_MODULUS // 2
     return found
 
 
-def _extended(known: Source, fresh: Numbers, came: Numbers) -> tuple[Source, Numbers]:
+def _extend_source(known: SourceState, fresh: Numbers, came: Numbers) -> tuple[SourceState, Numbers]:
     """Adds the distinct numbers of a batch to a source; also returns the places of those that it had before."""
     above, below = fresh > known.highest, (fresh < known.lowest) & (not known.settled)
     inside = np.flatnonzero((fresh >= known.lowest) & (fresh <= known.highest))
-    open_ranges, was_missing = _filled(known.open, fresh[inside])
-    upper = _between(np.append(known.highest, fresh[above]), np.append(0, came[above]))
-    lower = _between(np.append(fresh[below], known.lowest), np.append(came[below], 0))
+    open_ranges, was_missing = _fill_ranges(known.open, fresh[inside])
+    upper = _find_missing(np.append(known.highest, fresh[above]), np.append(0, came[above]))
+    lower = _find_missing(np.append(fresh[below], known.lowest), np.append(came[below], 0))
     lowest = int(fresh[below][0]) if below.any() else known.lowest
     highest = int(fresh[above][-1]) if above.any() else known.highest
     return replace(known, lowest=lowest, highest=highest, open=(*lower, *open_ranges, *upper)), inside[~was_missing]
 
 
-def _between(numbers: Numbers, came: Numbers) -> list[Range]:
+def _find_missing(numbers: Numbers, came: Numbers) -> list[MissingRange]:
     """What is missing between numbers in order; noticed when the later one of its neighbours arrived."""
     places = np.flatnonzero(np.diff(numbers) > 1)
     noticed = np.maximum(came[places], came[places + 1])
     return [
-        Range(first + 1, last - 1, time)
+        MissingRange(first + 1, last - 1, time)
         for first, last, time in zip(
             numbers[places].tolist(), numbers[places + 1].tolist(), noticed.tolist(), strict=True
         )
     ]
 
 
-def _filled(missing: tuple[Range, ...], late: Numbers) -> tuple[list[Range], npt.NDArray[np.bool_]]:
+def _fill_ranges(missing: tuple[MissingRange, ...], late: Numbers) -> tuple[list[MissingRange], npt.NDArray[np.bool_]]:
     """Removes late numbers from missing ranges; also returns which of them were missing."""
     firsts = np.array([gap.first for gap in missing], np.int64)
     lasts = np.array([gap.last for gap in missing], np.int64)
@@ -127,11 +127,11 @@ def _filled(missing: tuple[Range, ...], late: Numbers) -> tuple[list[Range], npt
     found: dict[int, list[int]] = {}
     for index, number in zip(place[was_missing].tolist(), late[was_missing].tolist(), strict=True):
         found.setdefault(index, []).append(number)
-    left = [part for index, gap in enumerate(missing) for part in _without(gap, found.get(index, []))]
+    left = [part for index, gap in enumerate(missing) for part in _split_range(gap, found.get(index, []))]
     return left, was_missing
 
 
-def _without(gap: Range, numbers: list[int]) -> list[Range]:
+def _split_range(gap: MissingRange, numbers: list[int]) -> list[MissingRange]:
     parts = []
     first = gap.first
     for number in numbers:
@@ -143,17 +143,17 @@ def _without(gap: Range, numbers: list[int]) -> list[Range]:
     return parts
 
 
-def _counted(again: Numbers, came: Numbers) -> Repeated:
+def _count_repeated(again: Numbers, came: Numbers) -> RepeatedNumbers:
     """Each number once, with when it came first and how often."""
     order = np.lexsort((came, again))
     again, came = again[order], came[order]
     starts = np.flatnonzero(np.concatenate([[True], again[1:] != again[:-1]])) if len(again) else order
-    return Repeated(again[starts], came[starts], np.diff(starts, append=len(again)))
+    return RepeatedNumbers(again[starts], came[starts], np.diff(starts, append=len(again)))
 
 
-def _settled(source: Source, repeated: Repeated) -> Verdict:
-    surplus = len(source.open) - OPEN
+def _finalize_surplus(source: SourceState, repeated: RepeatedNumbers) -> GapUpdate:
+    surplus = len(source.open) - MAX_OPEN_RANGES
     if surplus <= 0:
-        return Verdict(source, repeated, [])
+        return GapUpdate(source, repeated, [])
     old, kept = source.open[:surplus], source.open[surplus:]
-    return Verdict(replace(source, lowest=old[-1].last + 1, settled=True, open=kept), repeated, list(old))
+    return GapUpdate(replace(source, lowest=old[-1].last + 1, settled=True, open=kept), repeated, list(old))

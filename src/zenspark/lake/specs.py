@@ -8,26 +8,26 @@ import pyarrow as pa
 
 from zenspark.arrow import SCHEMA, UTC
 
-VERSION = "2"
+FORMAT_VERSION = "2"
 """The format of a lake, kept in each of its tables: 2 is the layout of every Delta writer, internal state apart."""
-READABLE_VERSIONS = ("1", VERSION)
+READABLE_VERSIONS = ("1", FORMAT_VERSION)
 """A lake of an older format can be read; `zenspark lake upgrade` makes it one that can be written."""
 
-JOURNAL = pa.schema([*SCHEMA, pa.field("recorder", pa.string()), pa.field("offset", pa.int64())])
+JOURNAL_SCHEMA = pa.schema([*SCHEMA, pa.field("recorder", pa.string()), pa.field("offset", pa.int64())])
 """The rows a journal of samples gives."""
 
 
-NONE = pa.schema([])
+NO_PARTITIONS = pa.schema([])
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableSpec:
     """One table: what its files hold, and the partitions they are in."""
 
     name: str
     columns: pa.Schema
     """As they stand in the files, without the partitions."""
-    partitions: pa.Schema = NONE
+    partitions: pa.Schema = NO_PARTITIONS
     described: tuple[str, ...] = ()
     """Columns whose least and greatest values the log keeps for each file, so that readers can leave files out."""
 
@@ -36,14 +36,14 @@ class Shape:
         return pa.schema([*self.columns, *self.partitions])
 
 
-SAMPLES = Shape(
+SAMPLES = TableSpec(
     "samples",
-    JOURNAL,
+    JOURNAL_SCHEMA,
     partitions=pa.schema([("day", pa.date32()), ("prefix", pa.string())]),
     described=("key", "timestamp", "source_sn", "received_at", "recorder", "offset"),
 )
-LATEST = Shape("latest", JOURNAL, described=("key", "received_at"))
-GAPS = Shape(
+LATEST = TableSpec("latest", JOURNAL_SCHEMA, described=("key", "received_at"))
+GAPS = TableSpec(
     "gaps",
     pa.schema(
         [
@@ -58,7 +58,7 @@ GAPS = Shape(
     ),
     described=("source_zid", "noticed_at"),
 )
-TRAFFIC = Shape(
+TRAFFIC = TableSpec(
     "traffic",
     pa.schema(
         [
@@ -76,11 +76,11 @@ TRAFFIC = Shape(
     described=("prefix", "minute"),
 )
 
-PART = pa.schema([("part", pa.string())])
+PART_COLUMN = pa.schema([("part", pa.string())])
 """How the internal tables are divided: into what refreshes append, what merges write, and what is replaced."""
-LATEST_STATE = Shape("latest", JOURNAL, partitions=PART, described=("key",))
-GAPS_STATE = Shape("gaps", GAPS.columns, partitions=PART, described=("source_zid",))
-TRAFFIC_STATE = Shape(
+LATEST_STATE = TableSpec("latest", JOURNAL_SCHEMA, partitions=PART_COLUMN, described=("key",))
+GAPS_STATE = TableSpec("gaps", GAPS.columns, partitions=PART_COLUMN, described=("source_zid",))
+TRAFFIC_STATE = TableSpec(
     "traffic",
     pa.schema(
         [
@@ -94,6 +94,6 @@ TRAFFIC_STATE = Shape(
             ("latency_max", pa.int64()),
         ]
     ),
-    partitions=PART,
+    partitions=PART_COLUMN,
     described=("minute",),
 )

@@ -27,14 +27,14 @@ from pyarrow import fs
 from zenspark.errors import LakeError, UsageError
 from zenspark.lake import s3
 
-S3 = "s3://"
-NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+S3_SCHEME = "s3://"
+NO_HARD_LINK_ERRORS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 HADOOP_SCHEMES = {"s3": "s3a", "gs": "gs", "abfs": "abfss"}
 """What Spark's filesystems call what the others call by the name on the left."""
 
 
 @dataclass(frozen=True)
-class Found:
+class FileInfo:
     """A file in a folder: its path there, and its size."""
 
     path: str
@@ -42,7 +42,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Folder:
+class StoragePath:
     """One directory; it need not exist before something is written there."""
 
     address: str
@@ -50,19 +50,19 @@ class Folder:
     """What deltalake needs to reach it, as `storage_options`; on S3 Arrow needs it too. There may be secrets in it."""
 
     @classmethod
-    def at(cls, address: str | Path, options: Mapping[str, str] | None = None) -> Folder:
+    def at(cls, address: str | Path, options: Mapping[str, str] | None = None) -> StoragePath:
         """The folder an address names; paths become absolute, `file://` URIs paths."""
-        text = re.sub("^s3[an]://", S3, str(address))
+        text = re.sub("^s3[an]://", S3_SCHEME, str(address))
         if text.startswith("file:"):
             text = unquote(urlsplit(text).path)
         if "://" not in text:
             text = str(Path(text).absolute())
-        if text.startswith(S3):
-            options = s3.settled(options or {}, os.environ)
+        if text.startswith(S3_SCHEME):
+            options = s3.resolve_options(options or {}, os.environ)
         return cls(text.rstrip("/"), options or {})
 
-    def __reduce__(self) -> tuple[type[Folder], tuple[str, Mapping[str, str]]]:
-        return Folder, (self.address, self.options)  # connections stay where they are
+    def __reduce__(self) -> tuple[type[StoragePath], tuple[str, Mapping[str, str]]]:
+        return StoragePath, (self.address, self.options)  # connections stay where they are
 
     @property
     def local(self) -> bool:
@@ -76,15 +76,15 @@ class Folder:
         scheme, rest = self.address.split("://", 1)
         return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
 
-    def __truediv__(self, name: str) -> Folder:
-        return Folder(f"{self.address}/{name}", self.options)
+    def __truediv__(self, name: str) -> StoragePath:
+        return StoragePath(f"{self.address}/{name}", self.options)
 
     @cached_property
     def _arrow(self) -> tuple[fs.FileSystem, str]:
         if self.local:
             return fs.LocalFileSystem(), self.address
-        if self.address.startswith(S3):
-            return s3.filesystem(self.options), self.address.removeprefix(S3)
+        if self.address.startswith(S3_SCHEME):
+            return s3.filesystem(self.options), self.address.removeprefix(S3_SCHEME)
         try:
             found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(self.address)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -93,8 +93,8 @@ class Folder:
 
     def check(self) -> None:
         """Says what is wrong with the place itself, if anything, before something is begun there."""
-        if self.address.startswith(S3):
-            problem = s3.obstacle(self.address.removeprefix(S3), self.options)
+        if self.address.startswith(S3_SCHEME):
+            problem = s3.check_access(self.address.removeprefix(S3_SCHEME), self.options)
             if problem is not None:
                 raise LakeError(self.address, problem)
 
@@ -106,13 +106,13 @@ class Folder:
         system, where = self._at(path)
         return bool(system.get_file_info(where).type != fs.FileType.NotFound)
 
-    def files(self, path: str = "", suffix: str = "") -> list[Found]:
+    def files(self, path: str = "", suffix: str = "") -> list[FileInfo]:
         """All files below a directory, by path; none if there is no such directory."""
         system, where = self._at(path)
         _, root = self._arrow
         found = system.get_file_info(fs.FileSelector(where, allow_not_found=True, recursive=True))
         return sorted(
-            (Found(info.path[len(root) + 1 :], info.size) for info in found if _is_file(info, suffix)),
+            (FileInfo(info.path[len(root) + 1 :], info.size) for info in found if _is_file(info, suffix)),
             key=lambda file: file.path,
         )
 
@@ -157,7 +157,7 @@ class Folder:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            _link(draft, where, content)
+            _link_exclusive(draft, where, content)
         except FileExistsError:
             return False
         finally:
@@ -192,7 +192,7 @@ class Folder:
     def _made(self, path: str) -> tuple[fs.FileSystem, str]:
         """A place for a file: its directory is there, if there are directories at all."""
         system, where = self._at(path)
-        if not self.address.startswith(S3):
+        if not self.address.startswith(S3_SCHEME):
             system.create_dir(where.rsplit("/", 1)[0], recursive=True)
         return system, where
 
@@ -211,7 +211,7 @@ class Folder:
         _, target = self._made(to)
         system.move(where, target)
 
-    def copy(self, path: str, folder: Folder, to: str) -> None:
+    def copy(self, path: str, folder: StoragePath, to: str) -> None:
         """Copy a file into another folder of the same place."""
         system, where = self._at(path)
         _, target = folder._made(to)
@@ -229,12 +229,12 @@ class Folder:
         os.link(where, target)
 
 
-def _link(draft: str, where: str, content: bytes) -> None:
+def _link_exclusive(draft: str, where: str, content: bytes) -> None:
     """Give a file its name if there is none of that name; where a disk has no hard links, write it under that name."""
     try:
         os.link(draft, where)
     except OSError as error:
-        if error.errno not in NO_HARD_LINKS:
+        if error.errno not in NO_HARD_LINK_ERRORS:
             raise
         with open(where, "xb") as file:
             file.write(content)

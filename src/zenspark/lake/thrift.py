@@ -32,12 +32,12 @@ class I32(int):
 def read_struct(data: bytes, at: int = 0) -> tuple[Struct, int]:
     """The struct that begins at a position, and the position behind it; raises `ThriftError`."""
     try:
-        return _struct(data, at, 0)
+        return _read_fields(data, at, 0)
     except IndexError:
         raise ThriftError(f"expected a struct of {len(data) - at} bytes or less, found no end") from None
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     at += 1
     value = byte & 0x7F
@@ -52,7 +52,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value, at
 
 
-def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
+def _read_fields(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
     if depth > MAX_DEPTH:
         raise ThriftError(f"expected at most {MAX_DEPTH} structs inside each other at byte {at}")
     found: Struct = {}
@@ -65,61 +65,61 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
         if head > 0x0F:
             field += head >> 4
         else:
-            number, at = _varint(data, at)
+            number, at = _read_varint(data, at)
             field = (number >> 1) ^ -(number & 1)
         kind = head & 0x0F
         if kind in INTEGERS:  # most fields are: a call for each would double the time
             byte = data[at]
             at += 1
             if byte > 0x7F:
-                number, at = _varint(data, at - 1)
+                number, at = _read_varint(data, at - 1)
             else:
                 number = byte
             found[field] = (number >> 1) ^ -(number & 1)
         else:
-            found[field], at = _value(data, at, kind, depth)
+            found[field], at = _read_value(data, at, kind, depth)
 
 
-def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in INTEGERS:
-        number, at = _varint(data, at)
+        number, at = _read_varint(data, at)
         return (number >> 1) ^ -(number & 1), at
     if kind == BINARY:
-        return _taken(data, *_varint(data, at))
+        return _read_bytes(data, *_read_varint(data, at))
     if kind == STRUCT:
-        return _struct(data, at, depth + 1)
+        return _read_fields(data, at, depth + 1)
     if kind in (LIST, SET):
-        return _list(data, at, depth + 1)
+        return _read_list(data, at, depth + 1)
     if kind in (TRUE, FALSE):
         return kind == TRUE, at
     if kind == BYTE:
         return data[at], at + 1
     if kind == DOUBLE:
-        return _taken(data, DOUBLE_BYTES, at)
+        return _read_bytes(data, DOUBLE_BYTES, at)
     raise ThriftError(f"expected the type of a field before byte {at}, found {kind}")
 
 
-def _taken(data: bytes, size: int, at: int) -> tuple[bytes, int]:
+def _read_bytes(data: bytes, size: int, at: int) -> tuple[bytes, int]:
     end = at + size
     if end > len(data):
         raise IndexError
     return data[at:end], end
 
 
-def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+def _read_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     head = data[at]
     at += 1
     size, kind = head >> 4, head & 0x0F
     if size == 0x0F:
-        size, at = _varint(data, at)
+        size, at = _read_varint(data, at)
     if size > len(data) - at:  # each element takes a byte at least
         raise IndexError
     if kind in (TRUE, FALSE):
-        values, at = _taken(data, size, at)
+        values, at = _read_bytes(data, size, at)
         return [value == TRUE for value in values], at
     found = []
     for _ in range(size):
-        value, at = _value(data, at, kind, depth)
+        value, at = _read_value(data, at, kind, depth)
         found.append(value)
     return found, at
 
@@ -127,27 +127,27 @@ def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def written(struct: Struct) -> bytes:
+def encode_struct(struct: Struct) -> bytes:
     """A struct as bytes, fields in ascending order; those that are None are left out."""
     out = bytearray()
     last = 0
     for field, value in sorted(struct.items()):
         if value is None:
             continue
-        kind = _kind(value)
+        kind = _type_of(value)
         if 0 < field - last <= 0x0F:
             out.append((field - last) << 4 | kind)
         else:
             out.append(kind)
-            out += _encoded(_zigzag(field))
+            out += _encode_varint(_zigzag(field))
         if kind not in (TRUE, FALSE):
-            out += _written(value)
+            out += _encode_value(value)
         last = field
     out.append(0)
     return bytes(out)
 
 
-def _kind(value: object) -> int:
+def _type_of(value: object) -> int:
     match value:
         case bool():
             return TRUE if value else FALSE
@@ -164,25 +164,29 @@ def _kind(value: object) -> int:
     raise TypeError(f"expected a value that Thrift has, found {value!r}")
 
 
-def _written(value: Any) -> bytes:  # noqa: ANN401 - one of the types above
+def _encode_value(value: Any) -> bytes:  # noqa: ANN401 - one of the types above
     match value:
         case int():
-            return _encoded(_zigzag(value))
+            return _encode_varint(_zigzag(value))
         case bytes():
-            return _encoded(len(value)) + value
+            return _encode_varint(len(value)) + value
         case list():
-            kind = _kind(value[0]) if value else STRUCT
-            head = bytes([len(value) << 4 | kind]) if len(value) < 0x0F else bytes([0xF0 | kind]) + _encoded(len(value))
-            return head + b"".join(map(_written, value))
+            kind = _type_of(value[0]) if value else STRUCT
+            head = (
+                bytes([len(value) << 4 | kind])
+                if len(value) < 0x0F
+                else bytes([0xF0 | kind]) + _encode_varint(len(value))
+            )
+            return head + b"".join(map(_encode_value, value))
         case _:
-            return written(value)
+            return encode_struct(value)
 
 
 def _zigzag(value: int) -> int:
     return value << 1 if value >= 0 else (-value << 1) - 1
 
 
-def _encoded(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -8,13 +8,13 @@ from datetime import timedelta
 from deltalake.exceptions import DeltaError
 
 from zenspark.errors import LakeError
-from zenspark.lake.delta_table import Table, one_line
+from zenspark.lake.delta_table import LakeTable, to_one_line
 
 
-def vacuum(table: Table, retention: timedelta | None = None, *, full: bool = False) -> int:
+def vacuum(table: LakeTable, retention: timedelta | None = None, *, full: bool = False) -> int:
     """Remove files from disk that have been out of the table for so long; how many.
 
-    None is the history of the table (`Table.set_history`); other times are rounded up to whole hours. With `full` all
+    None is the history of the table (`LakeTable.set_history`); other times are rounded up to whole hours. With `full` all
     files of the table are listed, so that what was written and never committed goes, too.
     """
     if not table.exists:
@@ -23,5 +23,5 @@ def vacuum(table: Table, retention: timedelta | None = None, *, full: bool = Fal
     try:
         gone = table.delta().vacuum(hours, dry_run=False, enforce_retention_duration=False, full=full)
     except (OSError, DeltaError) as error:
-        raise LakeError(table.folder.address, one_line(error)) from error
+        raise LakeError(table.folder.address, to_one_line(error)) from error
     return len(gone)

@@ -1,10 +1,10 @@
-"""The lake with Spark: its tables as DataFrames, derived tables refreshed, files compacted.
+"""Lake with Spark: reads tables as DataFrames, refreshes derived tables, compacts files.
 
     lake = Lake("./lake")
     lake.register(spark)
     spark.sql("select key, payload from latest where key like 'fleet/%'")
 
-docs/lake.md documents each table. Importing this loads no PySpark: what needs it imports it.
+docs/lake.md documents each table. Importing this module does not import PySpark; methods that need it do.
 """
 
 from __future__ import annotations
@@ -18,104 +18,104 @@ from zenspark.errors import UsageError
 from zenspark.journal import Journal
 from zenspark.lake import lake as tables
 from zenspark.lake import network_tables, quarantine
-from zenspark.lake.lake import STATE_SHAPES, Snapshot
+from zenspark.lake.lake import STATE_TABLE_SPECS, Snapshot
 from zenspark.spark.ingest import maintenance
 from zenspark.spark.ingest.maintenance import Compaction, Retention
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zenspark.spark.ingest.derived import Derivation, Derived
-    from zenspark.spark.ingest.publication import Publication, Published
+    from zenspark.spark.ingest.derived import DerivedTable, DerivedTableSpec
+    from zenspark.spark.ingest.publication import Publication, PublishResult
 
 __all__ = ["Lake", "Retention", "Snapshot"]
 
 
 class Lake(tables.Lake):
-    """A directory of tables. Nothing is read before it is needed, and nothing made before something is written."""
+    """A directory of Delta tables, opened lazily and created with the first write."""
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
-        """Take a path or a URI; `storage_options` are deltalake's, for what is not on this machine (docs/lake.md)."""
+        """Take a path or a URI; `storage_options` are those of deltalake, for object stores (docs/lake.md)."""
         super().__init__(path, storage_options)
         self._compaction = Compaction()
 
-    def derived(self, name: str) -> Derived:
-        """A table that follows from samples. Its state is read first: so it is never ahead of them."""
-        from zenspark.spark.ingest.derived import Derived
+    def derived(self, name: str) -> DerivedTable:
+        """Return a derived table. Its state is opened before `samples`, so it is never ahead of them."""
+        from zenspark.spark.ingest.derived import DerivedTable
 
         table = self.state_table(name)
-        return Derived(derivations()[name], table, self.table("samples"))
+        return DerivedTable(derived_table_specs()[name], table, self.table("samples"))
 
     def publication(self, name: str) -> Publication:
-        """The public table of a derived one, beside its state."""
+        """Return the publication of a derived table: its state and its public table."""
         from zenspark.spark.ingest.publication import Publication
 
-        return Publication(derivations()[name], self.table(name), self.state_table(name))
+        return Publication(derived_table_specs()[name], self.table(name), self.state_table(name))
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        """A table as it is now: what is added later, this DataFrame does not have."""
-        from zenspark.spark.ingest.read_files import frame
+        """Return a table as a DataFrame of its current snapshot; rows added later are not included."""
+        from zenspark.spark.ingest.read_files import dataframe
 
         self.check()
-        if name in STATE_SHAPES:
+        if name in STATE_TABLE_SPECS:
             return self.derived(name).read(spark)
         table = self.table(name)
-        return frame(spark, table, table.files)
+        return dataframe(spark, table, table.files)
 
     def register(self, spark: SparkSession) -> None:
-        """Make the tables known to SQL, under their names, as they are now."""
+        """Register the current snapshots of the tables as temporary views under their names."""
         for name in self.tables():
             self.read(spark, name).createOrReplaceTempView(name)
 
-    # --- what keeps it in shape
+    # --- maintenance
 
     def refresh(self, spark: SparkSession) -> None:
-        """Take what landed since the last time into the states of derived tables, so that reading them costs less."""
+        """Update the states of the derived tables with the rows ingested since the last refresh."""
         from zenspark.spark.ingest.publication import STATE_VERSION
 
-        for name in STATE_SHAPES:
+        for name in STATE_TABLE_SPECS:
             derived = self.derived(name)
             derived.refresh(spark)
             derived.merge(spark, self.table(name).mark(STATE_VERSION))
 
-    def publish(self, spark: SparkSession) -> Published:
-        """Bring the public derived tables up to the last refresh; what it cost, all of them together."""
-        from zenspark.spark.ingest.publication import Published
+    def publish(self, spark: SparkSession) -> PublishResult:
+        """Update the public derived tables to their states. Returns the total duration and rows."""
+        from zenspark.spark.ingest.publication import PublishResult
 
-        found = [self.publication(name).publish(spark) for name in STATE_SHAPES]
-        return Published(sum(each.seconds for each in found), sum(each.rows for each in found))
+        found = [self.publication(name).publish(spark) for name in STATE_TABLE_SPECS]
+        return PublishResult(sum(each.seconds for each in found), sum(each.rows for each in found))
 
-    def rebuild(self, spark: SparkSession, name: str) -> Published:
-        """Make a derived table anew from the rows that are in `samples` now, for all readers."""
-        if name not in STATE_SHAPES:
-            raise UsageError(f"{name!r} is not made from samples; these are: {', '.join(STATE_SHAPES)}")
+    def rebuild(self, spark: SparkSession, name: str) -> PublishResult:
+        """Rebuild and publish a derived table from the rows that are in `samples` now."""
+        if name not in STATE_TABLE_SPECS:
+            raise UsageError(f"{name!r} is not made from samples; these are: {', '.join(STATE_TABLE_SPECS)}")
         self.derived(name).rebuild(spark)
         return self.publication(name).publish(spark)
 
     def observe(self, journals: Iterable[Journal], reader: str) -> None:
-        """Bring in what the recorders of these journals saw of sessions and declarations."""
+        """Import the session and declaration events of the recorders of these journals."""
         for journal in journals:
-            for name in network_tables.SHAPES:
-                network_tables.bring(self.table(name), journal, reader)
+            for name in network_tables.NETWORK_TABLE_SPECS:
+                network_tables.import_events(self.table(name), journal, reader)
 
     def compact(self, spark: SparkSession) -> int:
-        """Put small files of `samples` together; how many fewer there are."""
+        """Compact small files of `samples`. Returns by how many the number of files decreased."""
         return self._compaction.run(spark, self.table("samples"), datetime.now(UTC).date())
 
     def expire(self, retention: Retention, spark: SparkSession | None = None) -> int:
-        """Take away from `samples` what is not to be kept any longer; how many files went or changed.
+        """Remove expired rows from `samples`. Returns how many files were removed or rewritten.
 
-        Only what the derived tables have taken in: they keep what they made of it.
+        Only rows that the derived tables include are removed; their aggregates are kept.
         """
         return maintenance.expire(spark, self.table("samples"), self._taken_in(), retention, datetime.now(UTC))
 
     def retry_quarantine(self, spark: SparkSession | None = None) -> int:
-        """Land what was put aside and can be read now; how many rows."""
+        """Ingest quarantined rows that can be read now. Returns how many."""
         return quarantine.retry(self.folder, self.table("samples"), self.quarantine())
 
 
-def derivations() -> dict[str, Derivation]:
-    """What makes each derived table out of samples."""
+def derived_table_specs() -> dict[str, DerivedTableSpec]:
+    """Return the definitions of the derived tables by name."""
     from zenspark.spark.ingest.gaps import Gaps
     from zenspark.spark.ingest.latest import Latest
     from zenspark.spark.ingest.traffic import Traffic

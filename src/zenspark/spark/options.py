@@ -1,7 +1,7 @@
-"""What the sources and the sink can be told: one frozen struct for each direction, made from Spark's options.
+"""Options of the sources and the sink: one frozen struct per direction, parsed from Spark's options.
 
-The names are the fields' in camelCase, in any case, as Spark has it. What is said of a field here is what the manual
-says: `table` draws it. Every value is a text to Spark; the type of the field says what it must look like:
+Option names are the field names in camelCase and case-insensitive, as in Spark. The descriptions of the fields are
+those of the manual: `markdown_table` renders them. Spark passes every value as text; the type of the field determines its format:
 
 * a list: one text, or a JSON list of several, `["a/**", "b/**"]`;
 * offsets: `earliest`, `latest`, or JSON with an offset for each recorder, `{"robot": 1200}`, where -2 is earliest, -1 latest;
@@ -18,20 +18,20 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args, get_origi
 
 import msgspec
 
-from zenspark.config.schema import expectation
+from zenspark.config.schema import describe_type
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 
 Names: TypeAlias = tuple[str, ...]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 EARLIEST, LATEST = -2, -1
-"""Offsets that stand for a place, as in Spark's Kafka source."""
+"""Symbolic offsets, as in Spark's Kafka source."""
 READER_ENTRY = "@reader"
-"""The entry of a stream's offset that is not a recorder: a number that stands for the query in the journals."""
+"""Entry of a stream offset that is not a recorder: the id of the query, under which the journals store its progress."""
 
 
 class Offsets(msgspec.Struct, frozen=True):
-    """Where to begin or end, for each recorder: an offset, EARLIEST or LATEST; `others` for those not named."""
+    """Start or end per recorder: an offset, EARLIEST or LATEST; `others` applies to recorders not named."""
 
     others: int
     named: dict[str, int] = {}
@@ -46,40 +46,40 @@ class Time(msgspec.Struct, frozen=True):
     micros: int
 
 
-def _says(text: str) -> msgspec.Meta:
+def _doc(text: str) -> msgspec.Meta:
     return msgspec.Meta(description=text)
 
 
 PARALLELISM = (
-    "how many tasks can run at once, which is `spark.sparkContext.defaultParallelism`; without it, as many as the "
-    "driver's machine has processors, too few for a cluster"
+    "number of concurrent tasks, i.e. `spark.sparkContext.defaultParallelism`; default: the number of processors of the "
+    "driver's machine, which is too few for a cluster"
 )
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Options of one direction, checked as a whole when they are made."""
+    """Options of one direction, validated as a whole on construction."""
 
     @classmethod
     def names(cls) -> dict[str, str]:
-        """The names of the options, by the same in lower case."""
+        """Return the option names by their lower-case form."""
         return {field.encode_name.lower(): field.encode_name for field in msgspec.structs.fields(cls)}
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Self:
-        """From what Spark hands over; UsageError names the option that is wrong, and what would be right."""
+        """Parse the options given by Spark; raises UsageError that names the invalid option and the expected value."""
         hints = get_type_hints(cls, include_extras=True)
         fields = {field.encode_name: field.name for field in msgspec.structs.fields(cls)}
         values: dict[str, Any] = {}
-        for name, text in _own(given, cls.names(), cls.__doc__ or "").items():
-            values[fields[name]] = _parsed(name, text, hints[fields[name]])
+        for name, text in _user_options(given, cls.names(), cls.__doc__ or "").items():
+            values[fields[name]] = _parse_value(name, text, hints[fields[name]])
         return cls(**values)
 
 
-def _own(given: Mapping[str, str], known: Mapping[str, str], purpose: str) -> dict[str, str]:
-    """The given options under their proper names, without those that are Spark's."""
+def _user_options(given: Mapping[str, str], known: Mapping[str, str], purpose: str) -> dict[str, str]:
+    """Return the given options under their proper names, without those of Spark."""
     found: dict[str, str] = {}
     for name, text in given.items():
-        if name.lower() in SPARKS_OWN:
+        if name.lower() in SPARK_OPTIONS:
             continue
         proper = known.get(ALIASES.get(name.lower(), name.lower()))
         if proper is None:
@@ -92,24 +92,24 @@ def _own(given: Mapping[str, str], known: Mapping[str, str], purpose: str) -> di
     return found
 
 
-SPARKS_OWN = frozenset({"checkpointlocation"})
-"""What Spark hands over with a sink's own options."""
+SPARK_OPTIONS = frozenset({"checkpointlocation"})
+"""Options of Spark that it passes together with those of a sink."""
 ALIASES = {"path": "journal"}
 """`load("dir")` gives a path."""
 
 
-class Network(Options, frozen=True, kw_only=True, rename="camel"):
+class NetworkOptions(Options, frozen=True, kw_only=True, rename="camel"):
     """in a network"""
 
-    connect: Annotated[Names, _says("endpoints to connect to, such as `tcp/localhost:7447`")] = ()
-    listen: Annotated[Names, _says("endpoints to listen on")] = ()
+    connect: Annotated[Names, _doc("endpoints to connect to, such as `tcp/localhost:7447`")] = ()
+    listen: Annotated[Names, _doc("endpoints to listen on")] = ()
     mode: Annotated[
         Literal["client", "peer", "router"] | None,
-        _says("what kind of node to be; `client` unless it listens, then `peer`"),
+        _doc("mode of the node; default `client`, or `peer` if `listen` is set"),
     ] = None
     config: Annotated[
         str | None,
-        _says("path of a configuration file as zenohd reads it, for TLS and the like; it must be on every node"),
+        _doc("path of a zenohd configuration file, e.g. for TLS; it must exist on every node"),
     ] = None
 
     @property
@@ -121,55 +121,55 @@ class Network(Options, frozen=True, kw_only=True, rename="camel"):
         return self.mode or ("peer" if self.listen else "client")
 
 
-class StreamOptions(Network, frozen=True, kw_only=True, rename="camel"):
+class StreamOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     """for a stream of format zenoh"""
 
-    journal: Annotated[Names, _says("directories of journals to read; `load(directory)` is the same")] = ()
+    journal: Annotated[Names, _doc("directories of journals to read; `load(directory)` is the same")] = ()
     subscribe: Annotated[
         Names,
-        _says("key expressions: the stream records them itself, into its one `journal`, from `connect` or `listen`"),
+        _doc("key expressions that the stream records itself, into its single `journal`, through `connect` or `listen`"),
     ] = ()
     starting_offsets: Annotated[
-        Offsets, _says("where a new query begins: `earliest`, `latest`, or JSON with an offset for each recorder")
+        Offsets, _doc("where a new query begins: `earliest`, `latest`, or JSON with an offset for each recorder")
     ] = Offsets(EARLIEST)
     starting_timestamp: Annotated[
-        Time | None, _says("a new query begins with the first row received at this time or later")
+        Time | None, _doc("a new query begins with the first row received at this time or later")
     ] = None
-    max_offsets_per_trigger: Annotated[Positive | None, _says("how many rows a batch has at most")] = None
+    max_offsets_per_trigger: Annotated[Positive | None, _doc("maximum number of rows per batch")] = None
     max_bytes_per_trigger: Annotated[
         Positive | None,
-        _says(
-            "how many bytes of the journals a batch has at most, cut between blocks: it has one of each journal in any "
-            "case. With `maxOffsetsPerTrigger` besides, both hold"
+        _doc(
+            "maximum journal bytes per batch, in whole blocks; a batch has at least one block of each journal. If "
+            "`maxOffsetsPerTrigger` is set as well, both limits apply"
         ),
     ] = None
     min_partitions: Annotated[
-        Positive | None, _says("into how many tasks a batch is divided at least; without it, as few as its rows need")
+        Positive | None, _doc("minimum number of tasks per batch; default: as few as its rows need")
     ] = None
-    parallelism: Annotated[Positive | None, _says(PARALLELISM)] = None
+    parallelism: Annotated[Positive | None, _doc(PARALLELISM)] = None
     fail_on_data_loss: Annotated[
         bool,
-        _says("whether rows that were trimmed before they were read end the query, or are left out with a warning"),
+        _doc("whether rows trimmed before they were read fail the query; otherwise they are skipped with a warning"),
     ] = True
     reader: Annotated[
         str | None,
-        _says(
-            "the name under which progress is noted in the journals; without it one is drawn when the query is new, "
-            "and kept in its checkpoint"
+        _doc(
+            "name under which the journals store the progress of the query; default: a random name, kept in the "
+            "checkpoint"
         ),
     ] = None
     slices: Annotated[
         bool,
-        _says(
-            "whether a row is not a sample but a part of a journal that has them, with the fields of "
-            "`zenspark.journal.Slice`: for those who read it by themselves, without a way through Java"
+        _doc(
+            "whether rows are journal slices with the fields of `zenspark.journal.Slice` instead of samples; tasks then "
+            "read the samples themselves, without passing them through Java"
         ),
     ] = False
     backfill: Annotated[
         str,
-        _says(
-            "whether to ask, before recording, for what was published since the journal's newest timestamp: `false`, "
-            "`true`, or from when on if the journal is empty, such as `now(-1h)`"
+        _doc(
+            "whether to query, when recording starts, the samples published since the newest timestamp of the journal: "
+            "`false`, `true`, or a start time for an empty journal, such as `now(-1h)`"
         ),
     ] = "false"
 
@@ -178,56 +178,56 @@ class StreamOptions(Network, frozen=True, kw_only=True, rename="camel"):
         _check_choice(self.starting_offsets != Offsets(EARLIEST), self.starting_timestamp, "starting")
         if self.has_endpoint != bool(self.subscribe):
             missing = "subscribe" if self.has_endpoint else "connect, listen or config"
-            raise UsageError(f"a stream that records needs option {missing} too")
+            raise UsageError(f"a stream that records needs option {missing}, too")
         for text in self.subscribe:
             KeyExpr(text)
         if self.subscribe and len(self.journal) != 1:
             raise UsageError("option journal: a stream that records writes exactly one journal")
         if self.backfill != "false" and not self.subscribe:
-            raise UsageError("option backfill: only a stream that records, with subscribe, can fill in what it missed")
+            raise UsageError("option backfill: only a stream that records, with subscribe, can backfill")
 
 
-class BatchOptions(Network, frozen=True, kw_only=True, rename="camel"):
+class BatchOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     """for reading format zenoh"""
 
-    journal: Annotated[Names, _says("directories of journals to read; `load(directory)` is the same")] = ()
-    starting_offsets: Annotated[Offsets, _says("from where: `earliest`, or JSON with an offset for each recorder")] = (
+    journal: Annotated[Names, _doc("directories of journals to read; `load(directory)` is the same")] = ()
+    starting_offsets: Annotated[Offsets, _doc("start: `earliest`, or JSON with an offset for each recorder")] = (
         Offsets(EARLIEST)
     )
     ending_offsets: Annotated[
-        Offsets, _says("up to before where: `latest`, or JSON with an offset for each recorder")
+        Offsets, _doc("end (exclusive): `latest`, or JSON with an offset for each recorder")
     ] = Offsets(LATEST)
-    starting_timestamp: Annotated[Time | None, _says("from the first row received at this time or later")] = None
-    ending_timestamp: Annotated[Time | None, _says("up to before the first row received at this time or later")] = None
+    starting_timestamp: Annotated[Time | None, _doc("start at the first row received at this time or later")] = None
+    ending_timestamp: Annotated[Time | None, _doc("end before the first row received at this time or later")] = None
     min_partitions: Annotated[
-        Positive | None, _says("into how many tasks a journal is divided at least; without it, as few as its rows need")
+        Positive | None, _doc("minimum number of tasks; default: as few as the rows need")
     ] = None
-    parallelism: Annotated[Positive | None, _says(PARALLELISM)] = None
+    parallelism: Annotated[Positive | None, _doc(PARALLELISM)] = None
     fail_on_data_loss: Annotated[
-        bool, _says("whether offsets that the journal no longer has are an error, or are left out with a warning")
+        bool, _doc("whether trimmed offsets are an error; otherwise they are skipped with a warning")
     ] = True
     push_down: Annotated[
         bool,
-        _says(
+        _doc(
             "whether filters on keys, offsets and times are applied while reading. Only for a DataFrame that is used "
-            "once: Spark 4.3 applies what it pushed down last to every later use of the same DataFrame"
+            "once: Spark 4.3 applies the filters pushed down last to every later use of the same DataFrame"
         ),
     ] = False
     selector: Annotated[
-        Names, _says("what to ask the network at `connect` for, such as `fleet/**?_time=[now(-1h)..]`")
+        Names, _doc("selectors to query through `connect`, such as `fleet/**?_time=[now(-1h)..]`")
     ] = ()
     target: Annotated[
-        Literal["bestMatching", "all", "allComplete"], _says("which of the matching queryables are asked")
+        Literal["bestMatching", "all", "allComplete"], _doc("which matching queryables are queried")
     ] = "bestMatching"
     consolidation: Annotated[
-        Literal["auto", "none", "monotonic", "latest"], _says("how several replies for one key become one")
+        Literal["auto", "none", "monotonic", "latest"], _doc("how several replies for one key are consolidated")
     ] = "auto"
-    timeout: Annotated[float, _says("seconds to wait for the replies to a selector")] = 10.0
+    timeout: Annotated[float, _doc("timeout of a selector in seconds")] = 10.0
     on_error: Annotated[
         Literal["fail", "row"],
-        _says(
-            "what a reply that is an error does, and a selector without a final reply in time: end the query, or "
-            "become a row of kind `ERROR` or `TIMEOUT` with its text in the column `error`, which the rows then have"
+        _doc(
+            "how error replies and timeouts are handled: `fail` fails the query; `row` returns a row of kind `ERROR` or "
+            "`TIMEOUT` with the text in an additional column `error`"
         ),
     ] = "fail"
 
@@ -235,7 +235,7 @@ class BatchOptions(Network, frozen=True, kw_only=True, rename="camel"):
         if bool(self.journal) == bool(self.selector):
             raise UsageError("reading needs one of the options journal and selector, and not both")
         if self.selector and not self.has_endpoint:
-            raise UsageError("option selector needs connect, listen or config: whom to ask")
+            raise UsageError("option selector needs connect, listen or config: where to query")
         if self.journal and self.has_endpoint:
             raise UsageError("option journal reads files: connect, listen and config are for selector")
         _check_journal(self.journal or ("",), False)
@@ -245,41 +245,41 @@ class BatchOptions(Network, frozen=True, kw_only=True, rename="camel"):
             KeyExpr(selector.partition("?")[0])
 
 
-def reading(given: Mapping[str, str]) -> BatchOptions | StreamOptions:
-    """The options of a source when nobody says whether it is for a stream: they tell, or else it does not matter."""
+def options_for_reader(given: Mapping[str, str]) -> BatchOptions | StreamOptions:
+    """Parse the options of a source for its schema, where Spark does not tell whether it is a stream or a batch."""
     both = StreamOptions.names() | BatchOptions.names()
-    names = _own(given, both, "for reading format zenoh")
+    names = _user_options(given, both, "for reading format zenoh")
     only_streams = StreamOptions.names().keys() - BatchOptions.names().keys()
     is_stream = any(name.lower() in only_streams for name in names)
     return StreamOptions.of(given) if is_stream else BatchOptions.of(given)
 
 
-class SinkOptions(Network, frozen=True, kw_only=True, rename="camel"):
+class SinkOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     """for writing format zenoh"""
 
-    key_column: Annotated[str, _says("the column that has the keys")] = "key"
-    key_prefix: Annotated[str | None, _says("put before every key, with a slash between")] = None
-    encoding: Annotated[str | None, _says("of rows whose column `encoding` says nothing")] = None
+    key_column: Annotated[str, _doc("column with the keys")] = "key"
+    key_prefix: Annotated[str | None, _doc("prefix of every key, joined with a slash")] = None
+    encoding: Annotated[str | None, _doc("encoding of rows whose column `encoding` is null or missing")] = None
     priority: Annotated[
         Literal["REAL_TIME", "INTERACTIVE_HIGH", "INTERACTIVE_LOW", "DATA_HIGH", "DATA", "DATA_LOW", "BACKGROUND"],
-        _says("of rows whose column `priority` says nothing"),
+        _doc("priority of rows whose column `priority` is null or missing"),
     ] = "DATA"
     congestion: Annotated[
         Literal["BLOCK", "DROP", "BLOCK_FIRST"],
-        _says("of rows whose column `congestion` says nothing; all but `BLOCK` may lose rows, and count them"),
+        _doc("congestion control of rows whose column `congestion` is null or missing; all but `BLOCK` may drop rows, which are counted"),
     ] = "BLOCK"
-    express: Annotated[bool, _says("whether rows are sent at once instead of together")] = False
-    reliability: Annotated[Literal["reliable", "bestEffort"], _says("of rows whose column `reliable` says nothing")] = (
+    express: Annotated[bool, _doc("whether rows are sent immediately instead of batched")] = False
+    reliability: Annotated[Literal["reliable", "bestEffort"], _doc("reliability of rows whose column `reliable` is null or missing")] = (
         "reliable"
     )
     identity: Annotated[
         Literal["none", "attachment", "sourceInfo"],
-        _says("where each row says which one it is, so that receivers can drop those that come again"),
+        _doc("where each row carries a unique identity, so that receivers can drop duplicates"),
     ] = "none"
     identity_column: Annotated[
-        str | None, _says("the column whose value is that identity; without it, query, batch, partition and row")
+        str | None, _doc("column with the identity; default: query, batch, partition and row")
     ] = None
-    timeout: Annotated[float, _says("seconds to wait until the network has taken what a task wrote")] = 60.0
+    timeout: Annotated[float, _doc("timeout in seconds until the neighbours have received the rows of a task")] = 60.0
 
     def __post_init__(self) -> None:
         if not self.has_endpoint:
@@ -292,7 +292,7 @@ class SinkOptions(Network, frozen=True, kw_only=True, rename="camel"):
 
 def _check_journal(journal: Names, records: bool) -> None:
     if not journal:
-        more = "where to keep what it records" if records else "a directory that a recorder writes"
+        more = "the directory to record into" if records else "a directory that a recorder writes"
         raise UsageError(f"option journal is missing: {more}")
     if len(set(journal)) < len(journal):
         raise UsageError("option journal names a directory twice")
@@ -300,19 +300,19 @@ def _check_journal(journal: Names, records: bool) -> None:
 
 def _check_choice(has_offsets: bool, timestamp: Time | None, which: str) -> None:
     if has_offsets and timestamp is not None:
-        raise UsageError(f"{which}Offsets and {which}Timestamp cannot both say where it is")
+        raise UsageError(f"{which}Offsets and {which}Timestamp exclude each other")
 
 
 # --- texts to values ----------------------------------------------------------------------------------------------
 
 
-def _parsed(name: str, text: str, hint: Any) -> Any:  # noqa: ANN401 - any type of a field
+def _parse_value(name: str, text: str, hint: Any) -> Any:  # noqa: ANN401 - any type of a field
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     parse: Callable[[str], Any] = PARSERS.get(plain, lambda given: msgspec.convert(given, plain, strict=False))
     try:
         return parse(text)
     except (ValueError, TypeError):
-        wanted = WORDS.get(plain) or expectation(plain)
+        wanted = EXPECTED_FORMS.get(plain) or describe_type(plain)
         raise UsageError(f"option {name}: expected {wanted}, found {text!r}") from None
 
 
@@ -330,7 +330,7 @@ def _offsets(text: str) -> Offsets:
     if text.strip().lower() in places:
         return Offsets(places[text.strip().lower()])
     named = msgspec.json.decode(text, type=dict[str, int])
-    named.pop(READER_ENTRY, None)  # it is there if the offsets are those of a query's progress
+    named.pop(READER_ENTRY, None)  # present if the offsets are copied from the progress of a query
     if not named or min(named.values()) < EARLIEST:
         raise ValueError
     return Offsets(EARLIEST, named)
@@ -345,7 +345,7 @@ def _time(text: str) -> Time:
 
 
 PARSERS: dict[Any, Callable[[str], Any]] = {Names: _names, Offsets: _offsets, Time | None: _time}
-WORDS: dict[Any, str] = {
+EXPECTED_FORMS: dict[Any, str] = {
     Names: "a text, or a JSON list of texts",
     Offsets: 'earliest, latest, or JSON such as {"recorder": 1200}',
     Time | None: "milliseconds since 1970, or a time such as 2026-11-16T03:00:00Z",
@@ -355,17 +355,17 @@ WORDS: dict[Any, str] = {
 # --- the manual ---------------------------------------------------------------------------------------------------
 
 
-def table(options: type[Options]) -> str:
-    """The options of one direction as a table of the manual."""
+def markdown_table(options: type[Options]) -> str:
+    """Render the options of one direction as a Markdown table for the manual."""
     hints = get_type_hints(options, include_extras=True)
     lines = ["| option | default | meaning |", "|---|---|---|"]
     for field in msgspec.structs.fields(options):
         (meta,) = [mark for mark in hints[field.name].__metadata__ if isinstance(mark, msgspec.Meta)]
-        lines.append(f"| `{field.encode_name}` | {_spelled(field.default)} | {meta.description} |")
+        lines.append(f"| `{field.encode_name}` | {_format_default(field.default)} | {meta.description} |")
     return "\n".join(lines)
 
 
-def _spelled(default: Any) -> str:  # noqa: ANN401 - any default of a field
+def _format_default(default: Any) -> str:  # noqa: ANN401 - any default of a field
     match default:
         case None | ():
             return ""

@@ -14,61 +14,61 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from zenspark.journal import Journal, NoJournal
-from zenspark.lake.delta_table import Table
-from zenspark.lake.offset_marks import offsets, recorders
-from zenspark.lake.parquet_files import File
-from zenspark.lake.scan import Newest, Scanner, Wanted
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.offset_marks import list_recorders, read_offsets
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.scan import NewestTimes, Scanner, ScanRequest
 from zenspark.storage.partition_index import PartitionIndex
 
 
-class Tables(Protocol):
+class LakeTables(Protocol):
     """What a storage needs of a lake."""
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> LakeTable:
         """A table as it is now."""
 
     def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
         """Rows that together decide the newest sample of every key, and where the journals go on behind them."""
 
 
-class Landed(NamedTuple):
+class LatestRows(NamedTuple):
     """Rows from a lake, and where the journals go on behind them."""
 
     batches: Iterator[pa.RecordBatch]
     offsets: dict[str, int]
 
 
-class Past:
+class SamplesSnapshot:
     """The files of `samples` at one moment that may have rows of a query, and where the journals go on behind them."""
 
-    def __init__(self, files: Sequence[File], offsets: dict[str, int], scanner: Scanner | None) -> None:
+    def __init__(self, files: Sequence[DataFile], offsets: dict[str, int], scanner: Scanner | None) -> None:
         self.files = files
         self.offsets = offsets
         self._scanner = scanner
 
-    def rows(self, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def rows(self, wanted: ScanRequest) -> Iterator[pa.RecordBatch]:
         """All rows that are wanted."""
         return iter(()) if self._scanner is None else self._scanner.rows(self.files, wanted)
 
-    def newest(self, wanted: Wanted, newest: Newest) -> Iterator[pa.RecordBatch]:
+    def newest(self, wanted: ScanRequest, newest: NewestTimes) -> Iterator[pa.RecordBatch]:
         """Rows that are wanted and may be among the newest."""
         return iter(()) if self._scanner is None else self._scanner.newest(self.files, wanted, newest)
 
 
-class Sources:
+class StorageInputs:
     """A lake, or none, and journals; any number of threads may read them at once."""
 
-    def __init__(self, lake: Tables | None, journals: Sequence[Journal]) -> None:
+    def __init__(self, lake: LakeTables | None, journals: Sequence[Journal]) -> None:
         self._lake = lake
         self._journals = list(journals)
         self._partitions = PartitionIndex()
         self._scanner: Scanner | None = None
 
-    def newest(self) -> Landed:
+    def newest(self) -> LatestRows:
         """Rows that decide what is newest."""
-        return Landed(iter(()), {}) if self._lake is None else Landed(*self._lake.newest())
+        return LatestRows(iter(()), {}) if self._lake is None else LatestRows(*self._lake.newest())
 
-    def past(self, day_from: date | None = None, prefix: str | None = None) -> Past:
+    def past(self, day_from: date | None = None, prefix: str | None = None) -> SamplesSnapshot:
         """What has landed, of rows received from a day on, and of keys that begin with a prefix."""
         past = self._landed(day_from, prefix)
         starts = self.starts(past.offsets)
@@ -79,14 +79,14 @@ class Sources:
         past.offsets = starts
         return past
 
-    def _landed(self, day_from: date | None, prefix: str | None) -> Past:
+    def _landed(self, day_from: date | None, prefix: str | None) -> SamplesSnapshot:
         if self._lake is None:
-            return Past([], {}, None)
+            return SamplesSnapshot([], {}, None)
         table = self._lake.table("samples")
         if self._scanner is None:
             self._scanner = Scanner(table.folder)
         files = self._partitions.files(table, day_from, prefix)
-        return Past(files, offsets(table, recorders(table)), self._scanner)
+        return SamplesSnapshot(files, read_offsets(table, list_recorders(table)), self._scanner)
 
     def ends(self) -> dict[str, int]:
         """Up to which offset each recorder has written."""

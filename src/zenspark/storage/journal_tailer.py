@@ -10,28 +10,28 @@ import pyarrow as pa
 
 from zenspark.errors import ZError
 from zenspark.journal import JournalError
-from zenspark.storage.history import COLUMNS
-from zenspark.storage.inputs import Sources
-from zenspark.storage.key_scope import Scope
-from zenspark.storage.latest_store import Newest
+from zenspark.storage.history import HISTORY_COLUMNS
+from zenspark.storage.inputs import StorageInputs
+from zenspark.storage.key_scope import KeyScope
+from zenspark.storage.latest_store import LatestValueStore
 
 logger = logging.getLogger("zenspark.spark")
 
-PAUSE = 0.01
+TAIL_POLL_SECONDS = 0.01
 """Seconds between two looks at the journals: how long a new value may go unnoticed."""
-REST = 1.0
+RETRY_SECONDS = 1.0
 """Seconds until a journal that cannot be read is tried again."""
-REFILL_SECONDS = 5.0
+LAKE_RETRY_SECONDS = 5.0
 """Until a lake that cannot be read is tried again."""
-FORGET_EVERY = 30.0
-ROWS = 65_536
+EXPIRE_INTERVAL_SECONDS = 30.0
+MAX_BATCH_ROWS = 65_536
 """At most so many rows are taken in at once: they are in memory twice meanwhile."""
 
 
-class Following:
+class JournalTailer:
     """One thread that takes in what is recorded."""
 
-    def __init__(self, newest: Newest, scope: Scope, sources: Sources) -> None:
+    def __init__(self, newest: LatestValueStore, scope: KeyScope, sources: StorageInputs) -> None:
         self._newest = newest
         self._scope = scope
         self._sources = sources
@@ -60,7 +60,7 @@ class Following:
         while any(self.offsets.get(recorder, 0) < end for recorder, end in ends.items()):
             if time.monotonic() > deadline:
                 return False
-            time.sleep(PAUSE)
+            time.sleep(TAIL_POLL_SECONDS)
         return True
 
     def _try_to_fill(self) -> None:
@@ -70,7 +70,7 @@ class Following:
         except (ZError, OSError) as error:
             if self._fills_at is None:
                 logger.error("the storage answers from the journal alone until the lake can be read: %s", error)
-            self._fills_at = time.monotonic() + REFILL_SECONDS
+            self._fills_at = time.monotonic() + LAKE_RETRY_SECONDS
         else:
             if self._fills_at is not None:
                 logger.warning("the storage has read the lake")
@@ -99,25 +99,25 @@ class Following:
         return count
 
     def _take_in(self, batch: pa.RecordBatch) -> None:
-        for start in range(0, batch.num_rows, ROWS):
-            keys, rows = self._scope.select(batch[start : start + ROWS].select(COLUMNS))
+        for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
+            keys, rows = self._scope.select(batch[start : start + MAX_BATCH_ROWS].select(HISTORY_COLUMNS))
             self._newest.apply(keys, rows)
 
     def _run(self) -> None:
         forgotten = time.monotonic()
-        pause = PAUSE
+        pause = TAIL_POLL_SECONDS
         while not self._stopped.wait(pause):
             try:
                 if self._fills_at is not None and time.monotonic() >= self._fills_at:
                     self._try_to_fill()
                 self.step()
-                pause = PAUSE
+                pause = TAIL_POLL_SECONDS
             except JournalError as error:
                 logger.error("the storage does not keep up: %s", error)
-                pause = REST
+                pause = RETRY_SECONDS
             except Exception:  # whatever it is, a thread that ended would leave old values behind without a word
                 logger.exception("the storage does not keep up")
-                pause = REST
-            if time.monotonic() - forgotten > FORGET_EVERY:
+                pause = RETRY_SECONDS
+            if time.monotonic() - forgotten > EXPIRE_INTERVAL_SECONDS:
                 forgotten = time.monotonic()
                 self._newest.forget()

@@ -14,14 +14,14 @@ from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.key.match import intersects
 
-Flags: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+BoolMask: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
-EVERYTHING = "**"
-ODD = r"^$|^/|/$|//|[#?$*@]"
+MATCH_ALL = "**"
+NOT_A_PLAIN_KEY = r"^$|^/|/$|//|[#?$*@]"
 """Names that are not plain keys: with wildcards, with verbatim chunks, which no wildcard matches, or no keys at all."""
 
 
-class Literal(NamedTuple):
+class LiteralPrefix(NamedTuple):
     """The part of a key expression before its first wildcard, chunk by chunk."""
 
     text: str
@@ -29,7 +29,7 @@ class Literal(NamedTuple):
     """It is all of it: the expression has no wildcards."""
 
 
-class Scope:
+class KeyScope:
     """The keys that match one of some key expressions. A prefix to strip must be a prefix of each of them."""
 
     def __init__(self, key_exprs: Sequence[str], strip_prefix: str | None = None) -> None:
@@ -64,14 +64,14 @@ class Scope:
         """The keys that names in the tables stand for."""
         return names if self.strip_prefix is None else pc.binary_join_element_wise(self.strip_prefix, names, "/")
 
-    def matching(self, names: pa.Array, asked: str | None = None, owner: int | None = None) -> Flags:
+    def matching(self, names: pa.Array, asked: str | None = None, owner: int | None = None) -> BoolMask:
         """Of each name in the tables whether its key is one of these, as `select` has it."""
         keys = self.full(names)
-        is_wanted = _matching(keys, self.key_exprs if owner is None else self.key_exprs[owner : owner + 1])
+        is_wanted = _match_names(keys, self.key_exprs if owner is None else self.key_exprs[owner : owner + 1])
         if owner:
-            is_wanted &= ~_matching(keys, self.key_exprs[:owner])
+            is_wanted &= ~_match_names(keys, self.key_exprs[:owner])
         if asked is not None:
-            is_wanted &= _matching(keys, [asked])
+            is_wanted &= _match_names(keys, [asked])
         return is_wanted
 
     def owns(self, owner: int, key: str) -> bool:
@@ -80,25 +80,25 @@ class Scope:
             return True
         return next((at for at, each in enumerate(self.key_exprs) if intersects(each, key)), None) == owner
 
-    def literal(self, asked: str, owner: int) -> Literal | None:
+    def literal(self, asked: str, owner: int) -> LiteralPrefix | None:
         """What names in the tables begin with if they match, unless they have wildcards; None if with anything."""
         found = [known for known in map(self._literal, (asked, self.key_exprs[owner])) if known is not None]
         return max(found, key=lambda known: (known.is_exact, len(known.text)), default=None)
 
-    def _literal(self, key_expr: str) -> Literal | None:
-        known = literal_of(key_expr)
+    def _literal(self, key_expr: str) -> LiteralPrefix | None:
+        known = literal_prefix(key_expr)
         if known is None or self.strip_prefix is None:
             return known
         inside = known.text.removeprefix(f"{self.strip_prefix}/")
-        return None if inside == known.text else Literal(inside, known.is_exact)
+        return None if inside == known.text else LiteralPrefix(inside, known.is_exact)
 
 
 @lru_cache(maxsize=1024)
-def literal_of(key_expr: str) -> Literal | None:
+def literal_prefix(key_expr: str) -> LiteralPrefix | None:
     """The literal part of a key expression; None if it begins with a wildcard."""
     known = KeyExpr(key_expr)
     prefix = known.prefix
-    return None if prefix is None else Literal(str(prefix), not known.is_wild)
+    return None if prefix is None else LiteralPrefix(str(prefix), not known.is_wild)
 
 
 @lru_cache(maxsize=4096)
@@ -110,15 +110,15 @@ def _is_key_expr(text: str) -> bool:
     return True
 
 
-def _matching(names: pa.Array, key_exprs: Sequence[str]) -> Flags:
+def _match_names(names: pa.Array, key_exprs: Sequence[str]) -> BoolMask:
     """Of each name whether it matches one of the key expressions; what is no key expression does not.
 
     Plain names are compared column by column as far as possible, the others one by one.
     """
     found = np.zeros(len(names), bool)
-    is_odd = _flags(pc.match_substring_regex(names, ODD))
+    is_odd = _to_mask(pc.match_substring_regex(names, NOT_A_PLAIN_KEY))
     for key_expr in key_exprs:
-        known, is_likely = _compared(names, key_expr)
+        known, is_likely = _compare_plain_names(names, key_expr)
         found |= known & ~is_odd
         places = np.flatnonzero((is_likely | is_odd) & ~found)
         texts = names.take(pa.array(places)).to_pylist()
@@ -130,23 +130,23 @@ def _matching(names: pa.Array, key_exprs: Sequence[str]) -> Flags:
     return found
 
 
-def _compared(names: pa.Array, key_expr: str) -> tuple[Flags, Flags]:
+def _compare_plain_names(names: pa.Array, key_expr: str) -> tuple[BoolMask, BoolMask]:
     """Of plain names which match for certain, and which may match beside them."""
     none = np.zeros(len(names), bool)
-    literal = literal_of(key_expr)
-    if key_expr == EVERYTHING:
+    literal = literal_prefix(key_expr)
+    if key_expr == MATCH_ALL:
         return ~none, none
     if literal is None:
         return none, ~none
-    is_same = _flags(pc.equal(names, literal.text))
+    is_same = _to_mask(pc.equal(names, literal.text))
     if literal.is_exact:
         return is_same, none
-    is_below = _flags(pc.starts_with(names, f"{literal.text}/"))
-    if key_expr == f"{literal.text}/{EVERYTHING}":
+    is_below = _to_mask(pc.starts_with(names, f"{literal.text}/"))
+    if key_expr == f"{literal.text}/{MATCH_ALL}":
         return is_same | is_below, none
     return none, is_same | is_below
 
 
-def _flags(column: pa.Array) -> Flags:
-    found: Flags = column.to_numpy(zero_copy_only=False)
+def _to_mask(column: pa.Array) -> BoolMask:
+    found: BoolMask = column.to_numpy(zero_copy_only=False)
     return found

@@ -16,14 +16,14 @@ from zenspark import __version__
 from zenspark.api.session import Session
 from zenspark.journal import JournalWriter, Policy, Recorder
 from zenspark.lake.lake import Lake
-from zenspark.storage.inputs import Tables
+from zenspark.storage.inputs import LakeTables
 from zenspark.storage.queryable import Storage
-from zenspark.storage.settings import BACKEND, PLUGIN, StorageSettings
+from zenspark.storage.settings import BACKEND, PLUGIN_NAME, StorageSettings
 from zenspark.types.encoding import Encoding
 from zenspark.types.query import Query
 
 
-class Storages:
+class StorageManager:
     """Runs storages in a session, from `start` to `close`."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Storages:
         session: Session,
         settings: Sequence[StorageSettings],
         policy: Policy | None = None,
-        lake_at: Callable[[str], Tables] = Lake,
+        lake_at: Callable[[str], LakeTables] = Lake,
     ) -> None:
         self.settings = list(settings)
         self.recorders: dict[Path, Recorder] = {}
@@ -42,7 +42,7 @@ class Storages:
         self._policy = policy
         self._writers: list[JournalWriter] = []
         node = session._runtime.node.identity
-        self._root = f"@/{node.zid}/{node.whatami.text}/status/plugins/{PLUGIN}"
+        self._root = f"@/{node.zid}/{node.whatami.text}/status/plugins/{PLUGIN_NAME}"
 
     def start(self) -> Self:
         """Record, then answer."""

@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.arrow.encode import ntp64_of
+from zenspark.arrow.encode import ntp64_from_microseconds
 from zenspark.wire.values import ZenohId
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-UNSTAMPED = 0
+NO_CLOCK = 0
 """The number of no clock."""
 
 
-class Names:
+class StringIds:
     """Numbers for texts of which there are few; 0 is none."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Names:
         return number
 
 
-class Clocks(Names):
+class ClockRanks(StringIds):
     """The clocks that stamp samples, and their order."""
 
     def __init__(self) -> None:
@@ -60,13 +60,13 @@ class Clocks(Names):
         if len(self._ranks) < len(self.texts):
             ids = [ZenohId.parse(text).value.to_bytes(ZenohId.MAX_BYTES, "little") for text in self.texts if text]
             self._ranks = np.empty(len(self.texts), np.uint32)
-            self._ranks[UNSTAMPED] = len(ids)
+            self._ranks[NO_CLOCK] = len(ids)
             self._ranks[1 + np.array(sorted(range(len(ids)), key=ids.__getitem__), np.intp)] = np.arange(len(ids))
         found: Numbers = self._ranks[numbers]
         return found
 
 
-class Stamps(msgspec.Struct):
+class SampleOrder(msgspec.Struct):
     """When samples were made, and where they are recorded: the columns that decide which is the newest."""
 
     ntp64: Numbers
@@ -75,12 +75,12 @@ class Stamps(msgspec.Struct):
     offset: Numbers
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, clocks: Clocks, recorders: Names) -> Stamps:
+    def of(cls, rows: pa.RecordBatch, clocks: ClockRanks, recorders: StringIds) -> SampleOrder:
         """Those of rows from a journal or a table, where another tool may have left out what a recorder writes."""
-        readings = pc.coalesce(rows.column("timestamp_ntp64"), ntp64_of(rows.column("received_at")), 0)
+        readings = pc.coalesce(rows.column("timestamp_ntp64"), ntp64_from_microseconds(rows.column("received_at")), 0)
         clock = clocks.numbers(rows.column("timestamp_id"))
         if rows.column("timestamp_ntp64").null_count:
-            clock[pc.is_null(rows.column("timestamp_ntp64")).to_numpy(zero_copy_only=False)] = UNSTAMPED
+            clock[pc.is_null(rows.column("timestamp_ntp64")).to_numpy(zero_copy_only=False)] = NO_CLOCK
         return cls(
             readings.to_numpy(zero_copy_only=False).view(np.uint64).copy(),  # a copy: unstamped ones are changed
             clock,
@@ -89,7 +89,7 @@ class Stamps(msgspec.Struct):
         )
 
     @classmethod
-    def room(cls, size: int) -> Stamps:
+    def room(cls, size: int) -> SampleOrder:
         """For so many, older than all."""
         return cls(
             np.zeros(size, np.uint64), np.zeros(size, np.uint32), np.zeros(size, np.uint32), np.zeros(size, np.int64)
@@ -98,30 +98,30 @@ class Stamps(msgspec.Struct):
     def __len__(self) -> int:
         return len(self.ntp64)
 
-    def take(self, places: Numbers) -> Stamps:
+    def take(self, places: Numbers) -> SampleOrder:
         """Those at some places."""
-        return Stamps(self.ntp64[places], self.clock[places], self.recorder[places], self.offset[places])
+        return SampleOrder(self.ntp64[places], self.clock[places], self.recorder[places], self.offset[places])
 
-    def put(self, places: Numbers, stamps: Stamps) -> None:
+    def put(self, places: Numbers, stamps: SampleOrder) -> None:
         """Replace those at some places."""
         self.ntp64[places] = stamps.ntp64
         self.clock[places] = stamps.clock
         self.recorder[places] = stamps.recorder
         self.offset[places] = stamps.offset
 
-    def grown(self, size: int) -> Stamps:
+    def grown(self, size: int) -> SampleOrder:
         """The same with room for more."""
-        more = Stamps.room(size)
+        more = SampleOrder.room(size)
         more.put(np.arange(len(self)), self)
         return more
 
 
-def newest_rows(codes: Numbers, stamps: Stamps, known: Stamps, clocks: Clocks) -> Numbers:
+def select_newest_rows(codes: Numbers, stamps: SampleOrder, known: SampleOrder, clocks: ClockRanks) -> Numbers:
     """For each key the row that is its newest; `codes` says of each row which key it has.
 
     `known` has for each key what is newest so far. Rows without a stamp get here the one that they count with.
     """
-    rows = _lift_unstamped(codes, stamps, known)
+    rows = _raise_unstamped(codes, stamps, known)
     greatest = np.zeros(len(known), np.uint64)
     np.maximum.at(greatest, codes[rows], stamps.ntp64[rows])
     rows = rows[stamps.ntp64[rows] == greatest[codes[rows]]]
@@ -132,10 +132,10 @@ def newest_rows(codes: Numbers, stamps: Stamps, known: Stamps, clocks: Clocks) -
     return newest
 
 
-def _lift_unstamped(codes: Numbers, stamps: Stamps, known: Stamps) -> Numbers:
+def _raise_unstamped(codes: Numbers, stamps: SampleOrder, known: SampleOrder) -> Numbers:
     """Raise rows without a stamp above all that their recorder had before; the rows that can still be the newest."""
     rows = np.arange(len(codes))
-    unstamped = np.flatnonzero(stamps.clock == UNSTAMPED)
+    unstamped = np.flatnonzero(stamps.clock == NO_CLOCK)
     if not len(unstamped):
         return rows
     last = np.full(len(known), -1, np.intp)
@@ -151,14 +151,14 @@ def _lift_unstamped(codes: Numbers, stamps: Stamps, known: Stamps) -> Numbers:
     return np.flatnonzero(~is_earlier)
 
 
-def is_later(stamps: Stamps, known: Stamps, clocks: Clocks) -> Numbers:
+def is_later(stamps: SampleOrder, known: SampleOrder, clocks: ClockRanks) -> Numbers:
     """Of each whether it was made later than the one known, or is the same."""
     ranks, known_ranks = clocks.ranks(stamps.clock), clocks.ranks(known.clock)
     found: Numbers = (stamps.ntp64 > known.ntp64) | ((stamps.ntp64 == known.ntp64) & (ranks >= known_ranks))
     return found
 
 
-def is_newer(stamps: Stamps, known: Stamps, clocks: Clocks) -> Numbers:
+def is_newer(stamps: SampleOrder, known: SampleOrder, clocks: ClockRanks) -> Numbers:
     """Of each whether it replaces the one known, in whatever order rows come; the same row never does.
 
     What was recorded before a sample without stamp is older than that, whatever its own stamp says.
@@ -166,5 +166,5 @@ def is_newer(stamps: Stamps, known: Stamps, clocks: Clocks) -> Numbers:
     is_same_recorder = stamps.recorder == known.recorder
     is_same_time = (stamps.ntp64 == known.ntp64) & (stamps.clock == known.clock)
     was_before = is_same_recorder & (stamps.offset <= known.offset)
-    found: Numbers = is_later(stamps, known, clocks) & ~(was_before & (is_same_time | (known.clock == UNSTAMPED)))
+    found: Numbers = is_later(stamps, known, clocks) & ~(was_before & (is_same_time | (known.clock == NO_CLOCK)))
     return found

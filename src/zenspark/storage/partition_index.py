@@ -10,10 +10,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from datetime import date
 
-from zenspark.lake.delta_log import Partition
-from zenspark.lake.delta_table import Table
-from zenspark.lake.parquet_files import File
-from zenspark.lake.partitioning import WILD
+from zenspark.lake.delta_log import PartitionKey
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.partitioning import WILDCARD
 
 
 class PartitionIndex:
@@ -28,7 +28,7 @@ class PartitionIndex:
         self._others: dict[str | None, set[str | None]] = {}
         """Of these the prefixes that may have any key: those with wildcards, and none."""
 
-    def files(self, table: Table, day_from: date | None = None, prefix: str | None = None) -> list[File]:
+    def files(self, table: LakeTable, day_from: date | None = None, prefix: str | None = None) -> list[DataFile]:
         """The files with rows received from a day on whose keys may begin with the prefix; all of both if None."""
         with self._lock:
             self._follow(table)
@@ -36,7 +36,7 @@ class PartitionIndex:
         partitions = table.partitions
         return [file for key in keys for file in partitions.get(key, {}).values()]
 
-    def _follow(self, table: Table) -> None:
+    def _follow(self, table: LakeTable) -> None:
         if table.version <= self._version:
             return
         if self._version < 0:
@@ -46,14 +46,14 @@ class PartitionIndex:
             self._add((file.partition.get("day"), file.partition.get("prefix")) for file in files)
         self._version = table.version
 
-    def _add(self, keys: Iterable[Partition]) -> None:
+    def _add(self, keys: Iterable[PartitionKey]) -> None:
         for day, prefix in keys:
             self._prefixes.setdefault(day, set()).add(prefix)
             others = self._others.setdefault(day, set())
-            if prefix is None or WILD in prefix:
+            if prefix is None or WILDCARD in prefix:
                 others.add(prefix)
 
-    def _keys(self, first: str | None, prefix: str | None) -> Iterator[Partition]:
+    def _keys(self, first: str | None, prefix: str | None) -> Iterator[PartitionKey]:
         for day, prefixes in self._prefixes.items():
             if first is not None and day is not None and day < first:
                 continue

@@ -20,11 +20,11 @@ from zenspark.api.session import Session
 from zenspark.errors import UsageError, ZError
 from zenspark.journal import Journal
 from zenspark.key import KeyExpr
-from zenspark.storage.history import Asked, History
-from zenspark.storage.inputs import Sources, Tables
-from zenspark.storage.journal_tailer import Following
-from zenspark.storage.key_scope import Scope
-from zenspark.storage.latest_store import LIFESPAN, Newest
+from zenspark.storage.history import History, HistoryQuery
+from zenspark.storage.inputs import LakeTables, StorageInputs
+from zenspark.storage.journal_tailer import JournalTailer
+from zenspark.storage.key_scope import KeyScope
+from zenspark.storage.latest_store import DEFAULT_LIFESPAN_SECONDS, LatestValueStore
 from zenspark.types.arguments import parse_decimal
 from zenspark.types.query import Query, reply_stored
 from zenspark.types.time_range import TimeRange
@@ -33,9 +33,9 @@ logger = logging.getLogger("zenspark.spark")
 
 Path = str | os.PathLike[str]
 
-MANY = 1000
+MAX_INLINE_REPLIES = 1000
 """More keys than this are answered in a thread of their own: who asks for one key does not wait for them."""
-THREADS = 4
+REPLY_THREADS = 4
 
 
 class Storage:
@@ -48,23 +48,23 @@ class Storage:
         self,
         session: Session,
         key_expr: str | Sequence[str],
-        lake: Tables | None = None,
+        lake: LakeTables | None = None,
         journals: Sequence[Journal | Path] = (),
         *,
         complete: bool = False,
         strip_prefix: str | None = None,
-        lifespan: float = LIFESPAN,
+        lifespan: float = DEFAULT_LIFESPAN_SECONDS,
     ) -> None:
         key_exprs = [key_expr] if isinstance(key_expr, str) else key_expr
         opened = [journal if isinstance(journal, Journal) else Journal(journal) for journal in journals]
-        self.scope = Scope(key_exprs, strip_prefix)
+        self.scope = KeyScope(key_exprs, strip_prefix)
         self.complete = complete
-        self.newest = Newest(lifespan)
+        self.newest = LatestValueStore(lifespan)
         self._session = session
-        sources = Sources(lake, opened)
-        self._following = Following(self.newest, self.scope, sources)
+        sources = StorageInputs(lake, opened)
+        self._following = JournalTailer(self.newest, self.scope, sources)
         self._history = History(self.scope, sources)
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="zenspark-storage")
+        self._pool = ThreadPoolExecutor(REPLY_THREADS, thread_name_prefix="zenspark-storage")
         self._queryables: list[Queryable[Any]] = []
 
     def start(self) -> Self:
@@ -116,7 +116,7 @@ class Storage:
             self._answer_newest(query, [key] if self.scope.owns(owner, key) else [])
         else:
             keys = [key for key in self.newest.matching(key) if self.scope.owns(owner, key)]
-            if len(keys) <= MANY:
+            if len(keys) <= MAX_INLINE_REPLIES:
                 self._answer_newest(query, keys)
             else:
                 self._pool.submit(self._answer_newest, query, keys)
@@ -131,7 +131,7 @@ class Storage:
     def _answer_past(self, owner: int, query: Query) -> None:
         with query:
             try:
-                for key, body in self._history.samples(_asked(query), owner):
+                for key, body in self._history.samples(_parse_history_query(query), owner):
                     reply_stored(query, KeyExpr(key), body)
             except ZError as error:
                 query.reply_err(str(error))
@@ -140,10 +140,10 @@ class Storage:
                 query.reply_err("the past cannot be read")
 
 
-def _asked(query: Query) -> Asked:
+def _parse_history_query(query: Query) -> HistoryQuery:
     text = query.parameters.get("_limit")
     limit = None if text is None else parse_decimal(text)
     if text is not None and not limit:
         raise UsageError(f"_limit: expected a number greater than 0, found {text!r}")
     times = TimeRange.parse(query.parameters.get("_time") or "", time.time())
-    return Asked(str(query.key_expr), times, limit)
+    return HistoryQuery(str(query.key_expr), times, limit)

@@ -20,29 +20,29 @@ import msgspec
 from msgspec import Meta
 
 from zenspark.config.config import Config
-from zenspark.config.schema import UNSET, ConfigError, Document, Json, Section, validate_document, resolve
+from zenspark.config.schema import UNSET, ConfigError, Document, Json, Section, resolve, validate_document
 from zenspark.errors import UsageError
-from zenspark.storage.key_scope import Scope
-from zenspark.storage.latest_store import LIFESPAN
+from zenspark.storage.key_scope import KeyScope
+from zenspark.storage.latest_store import DEFAULT_LIFESPAN_SECONDS
 
-PLUGIN = "storage_manager"
-PATH = f"plugins/{PLUGIN}"
+PLUGIN_NAME = "storage_manager"
+SECTION_PATH = f"plugins/{PLUGIN_NAME}"
 BACKEND = "zenspark"
-JOURNAL = "_journal"
+JOURNAL_DIRECTORY = "_journal"
 """Where in a lake on this machine the journal is unless the configuration names a place."""
 
 Seconds = Annotated[float, Meta(ge=0)]
 
 
-class Collecting(Section, frozen=True):
+class GarbageCollection(Section, frozen=True):
     """How long it is remembered what was deleted."""
 
     period: Annotated[Seconds, UNSET] = 30.0
     """Accepted, as zenohd has it; here it is always looked every 30 seconds."""
-    lifespan: Annotated[Seconds, UNSET] = LIFESPAN
+    lifespan: Annotated[Seconds, UNSET] = DEFAULT_LIFESPAN_SECONDS
 
 
-class Places(Section, frozen=True):
+class DataPaths(Section, frozen=True):
     """Where a storage keeps what it has."""
 
     lake: Annotated[str | None, UNSET] = None
@@ -52,7 +52,7 @@ class Places(Section, frozen=True):
     """Whether to record what is published; without, the storage answers from what others have recorded."""
 
 
-class Volume(Places, frozen=True):
+class Volume(DataPaths, frozen=True):
     """A volume."""
 
     backend: Annotated[str | None, UNSET] = None
@@ -60,7 +60,7 @@ class Volume(Places, frozen=True):
     """How `zenspark up` lands in its lake: its flags without the dashes, such as `max_batch_rows`; `up` checks them."""
 
 
-class VolumeUse(Places, frozen=True):
+class VolumeReference(DataPaths, frozen=True):
     """The volume of a storage, with what differs from the volume's own settings."""
 
     id: Annotated[str | None, UNSET] = None
@@ -73,10 +73,10 @@ class StorageSection(Section, frozen=True):
     complete: Annotated[bool | Literal["true", "false"], UNSET] = False
     strip_prefix: Annotated[str | None, UNSET] = None
     volume: Annotated[Any, UNSET] = None
-    garbage_collection: Collecting = Collecting()
+    garbage_collection: GarbageCollection = GarbageCollection()
 
 
-class Plugin(Section, frozen=True):
+class StorageManagerSection(Section, frozen=True):
     """The whole section, as it is written."""
 
     volumes: Annotated[dict[str, Any], UNSET] = msgspec.field(default_factory=dict)
@@ -95,51 +95,55 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A path or a URI."""
     journal: Path
     record: bool = True
-    lifespan: float = LIFESPAN
+    lifespan: float = DEFAULT_LIFESPAN_SECONDS
     landing: dict[str, Any] = {}
     """How rows land in the lake, as it is written."""
 
 
-def storages_of(config: Config) -> tuple[list[StorageSettings], Config]:
+def parse_storages(config: Config) -> tuple[list[StorageSettings], Config]:
     """The storages a configuration describes, and the configuration without them."""
     plugins: Json = json.loads(config.get_json("plugins"))
-    if not isinstance(plugins, dict) or PLUGIN not in plugins:
+    if not isinstance(plugins, dict) or PLUGIN_NAME not in plugins:
         return [], config
-    section = resolve(Plugin, validate_document(Plugin, _without_loading(plugins[PLUGIN]), PATH), "peer")
-    volumes = {name: _volume(name, given) for name, given in section.volumes.items()}
+    section = resolve(
+        StorageManagerSection,
+        validate_document(StorageManagerSection, _drop_loading_keys(plugins[PLUGIN_NAME]), SECTION_PATH),
+        "peer",
+    )
+    volumes = {name: _parse_volume(name, given) for name, given in section.volumes.items()}
     volumes.setdefault(BACKEND, Volume())
-    found = [_storage(name, given, volumes) for name, given in section.storages.items()]
+    found = [_parse_storage(name, given, volumes) for name, given in section.storages.items()]
     rest = copy(config)
-    rest.insert_json5("plugins", json.dumps({name: value for name, value in plugins.items() if name != PLUGIN}))
+    rest.insert_json5("plugins", json.dumps({name: value for name, value in plugins.items() if name != PLUGIN_NAME}))
     return found, rest
 
 
-def _without_loading(given: Json) -> Json:
+def _drop_loading_keys(given: Json) -> Json:
     """Without zenohd's keys on where its libraries are: `__path__`, `__required__` and the like."""
     return {k: v for k, v in given.items() if not k.startswith("__")} if isinstance(given, dict) else given
 
 
-def _volume(name: str, given: Json) -> Volume:
-    path = f"{PATH}/volumes/{name}"
+def _parse_volume(name: str, given: Json) -> Volume:
+    path = f"{SECTION_PATH}/volumes/{name}"
     backend = given.get("backend", name) if isinstance(given, dict) else name
     if backend != BACKEND:
         raise ConfigError(path, f"a volume whose backend is {BACKEND}", repr(backend))
-    return resolve(Volume, validate_document(Volume, _without_loading(given), path), "peer")
+    return resolve(Volume, validate_document(Volume, _drop_loading_keys(given), path), "peer")
 
 
-def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSettings:
-    path = f"{PATH}/storages/{name}"
+def _parse_storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSettings:
+    path = f"{SECTION_PATH}/storages/{name}"
     section = resolve(StorageSection, validate_document(StorageSection, given, path), "peer")
     if section.key_expr is None:
         raise ConfigError(f"{path}/key_expr", "a key expression", "nothing")
     try:
-        Scope([section.key_expr], section.strip_prefix)
+        KeyScope([section.key_expr], section.strip_prefix)
     except UsageError as error:
         raise ConfigError(path, "key_expr and strip_prefix that fit", str(error)) from error
-    places, landing = _places(f"{path}/volume", section.volume, volumes)
+    places, landing = _resolve_data_paths(f"{path}/volume", section.volume, volumes)
     if section.strip_prefix is not None and places.record:
         raise ConfigError(f"{path}/volume/record", "false, as with strip_prefix nothing can be recorded", "true")
-    journal = journal_of(places.lake, places.journal)
+    journal = journal_path(places.lake, places.journal)
     if journal is None:
         raise ConfigError(f"{path}/volume", "a lake or a journal", "neither")
     return StorageSettings(
@@ -147,7 +151,7 @@ def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSetti
         key_exprs=(section.key_expr,),
         complete=section.complete in (True, "true"),
         strip_prefix=section.strip_prefix,
-        lake=places.lake and lake_at(places.lake),
+        lake=places.lake and normalize_lake_path(places.lake),
         journal=journal,
         record=places.record,
         lifespan=section.garbage_collection.lifespan,
@@ -155,30 +159,32 @@ def _storage(name: str, given: Json, volumes: dict[str, Volume]) -> StorageSetti
     )
 
 
-def lake_at(place: str) -> str:
+def normalize_lake_path(place: str) -> str:
     """A place of a lake, always spelled alike."""
     return place if "://" in place else str(Path(place))
 
 
-def journal_of(lake: str | None, journal: str | None) -> Path | None:
+def journal_path(lake: str | None, journal: str | None) -> Path | None:
     """The place of the journal: the one given, or in the lake, or in the working directory if the lake is elsewhere."""
     if journal is not None:
         return Path(journal)
     if lake is None:
         return None
-    return Path("journal") if "://" in lake else Path(lake) / JOURNAL
+    return Path("journal") if "://" in lake else Path(lake) / JOURNAL_DIRECTORY
 
 
-def _places(path: str, given: Json, volumes: dict[str, Volume]) -> tuple[Places, dict[str, Any]]:
+def _resolve_data_paths(path: str, given: Json, volumes: dict[str, Volume]) -> tuple[DataPaths, dict[str, Any]]:
     """Where a storage keeps what it has, its own word first, then that of its volume; and how its rows land."""
-    document: Document = {"id": given} if isinstance(given, str) else validate_document(VolumeUse, given or {}, path)
+    document: Document = (
+        {"id": given} if isinstance(given, str) else validate_document(VolumeReference, given or {}, path)
+    )
     name = document.get("id")
     if name is None:
         raise ConfigError(path, "the name of a volume", "nothing")
     if name not in volumes:
         raise ConfigError(path, f"one of the volumes {', '.join(sorted(volumes))}", repr(name))
-    own = resolve(VolumeUse, document, "peer")
+    own = resolve(VolumeReference, document, "peer")
     volume = volumes[name]
     journal = volume.journal if own.lake is None else None  # another lake has another journal
-    places = Places(own.lake or volume.lake, own.journal or journal, own.record and volume.record)
+    places = DataPaths(own.lake or volume.lake, own.journal or journal, own.record and volume.record)
     return places, volume.landing or {}

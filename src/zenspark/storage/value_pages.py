@@ -16,18 +16,18 @@ from zenspark.storage.ordering import Numbers
 from zenspark.wire.messages import Put
 from zenspark.wire.values import Encoding, Timestamp
 
-COLUMNS = ["payload", "encoding", "attachment"]
-NOWHERE = 0xFFFF_FFFF
+VALUE_COLUMNS = ["payload", "encoding", "attachment"]
+NO_PAGE = 0xFFFF_FFFF
 """The page of a key that has no value."""
 
-WASTE = 16 << 20
+MAX_DEAD_BYTES = 16 << 20
 """So many bytes that are needed no more are kept in any case: moving rows for less costs more than it frees."""
-SMALL = 4 << 20
-MANY = 256
+SMALL_PAGE_BYTES = 4 << 20
+MAX_SMALL_PAGES = 256
 """More pages smaller than this are not kept: each costs memory of its own."""
 
 
-class Page(msgspec.Struct):
+class ValuePage(msgspec.Struct):
     """Some rows."""
 
     rows: pa.RecordBatch
@@ -38,7 +38,7 @@ class Page(msgspec.Struct):
         payload, encoding, attachment = self.rows.columns
         return Put(
             timestamp=timestamp,
-            encoding=encoding_of(encoding[row].as_py()),
+            encoding=parse_encoding(encoding[row].as_py()),
             attachment=attachment[row].as_py(),
             payload=payload[row].as_py() or b"",
         )
@@ -50,19 +50,19 @@ class Page(msgspec.Struct):
 
 
 @lru_cache(maxsize=4096)
-def encoding_of(text: str | None) -> Encoding:
+def parse_encoding(text: str | None) -> Encoding:
     """The encoding that a column says."""
     return Encoding.BYTES if text is None else Encoding.parse(text)
 
 
-class Pages:
+class ValuePages:
     """The pages there are, by number."""
 
     def __init__(self) -> None:
-        self._pages: dict[int, Page] = {}
+        self._pages: dict[int, ValuePage] = {}
         self._free: list[int] = []
 
-    def __getitem__(self, number: int) -> Page:
+    def __getitem__(self, number: int) -> ValuePage:
         return self._pages[number]
 
     def __len__(self) -> int:
@@ -76,14 +76,14 @@ class Pages:
     def add(self, rows: pa.RecordBatch, references: int | None = None) -> int:
         """Keep rows, each referred to once unless it is said how often all of them are; the number of their page."""
         number = self._free.pop() if self._free else len(self._pages)
-        selected = rows.select(COLUMNS)
-        self._pages[number] = Page(selected, selected.num_rows if references is None else references)
+        selected = rows.select(VALUE_COLUMNS)
+        self._pages[number] = ValuePage(selected, selected.num_rows if references is None else references)
         return number
 
     def release(self, numbers: Numbers) -> None:
         """Rows of these pages are referred to no more: once for each number."""
         for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
-            if number == NOWHERE:
+            if number == NO_PAGE:
                 continue
             page = self._pages[int(number)]
             page.references -= int(count)
@@ -96,12 +96,12 @@ class Pages:
 
     def worn(self) -> list[int]:
         """The pages to make one new page of, if it is time for that."""
-        small = [number for number, page in self._pages.items() if page.rows.nbytes < SMALL]
-        if len(small) > MANY:
+        small = [number for number, page in self._pages.items() if page.rows.nbytes < SMALL_PAGE_BYTES]
+        if len(small) > MAX_SMALL_PAGES:
             return small
         waste = {number: page.waste for number, page in self._pages.items()}
         total = self.nbytes
-        if sum(waste.values()) <= max(WASTE, total / 2):
+        if sum(waste.values()) <= max(MAX_DEAD_BYTES, total / 2):
             return []
         worst = max(waste, key=waste.__getitem__)
         return [worst]

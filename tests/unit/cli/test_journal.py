@@ -10,7 +10,7 @@ from tests.unit.journal.rows import counted
 from zenspark.cli import main
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.format import index_file
-from zenspark.journal.segment import listed
+from zenspark.journal.segment import list_segments
 
 SMALL = Policy(flush_rows=5, segment_bytes=1, fsync="never")
 
@@ -117,7 +117,7 @@ def test_a_segment_that_is_being_written_stays(path: Path, capsys: pytest.Captur
         (line,) = said(capsys, "trim", path, "--to-committed")
         assert line.endswith("left are offsets 15 to 20")
         writer.append(counted(20, 21))
-    assert (listed(path)[0], Journal(path).latest()) == (15, 21)
+    assert (list_segments(path)[0], Journal(path).latest()) == (15, 21)
 
 
 def test_rows_are_removed_by_age_and_size(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

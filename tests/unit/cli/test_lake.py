@@ -12,7 +12,7 @@ from tests.unit.lake.tables import written
 from tests.unit.spark.ingest.test_upgrade import ARCHIVE
 from zenspark.cli import lake as command
 from zenspark.cli import main
-from zenspark.lake.delta_table import Change
+from zenspark.lake.delta_table import Transaction
 from zenspark.spark.lake import Lake
 
 
@@ -26,7 +26,7 @@ def lake(tmp_path: Path) -> Lake:
     made = Lake(tmp_path / "lake")
     made.create()
     table = made.table("samples")
-    table.commit(Change(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}]), marks={"offset:r": 1}))
+    table.commit(Transaction(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}]), marks={"offset:r": 1}))
     return made
 
 
@@ -48,7 +48,7 @@ def test_an_old_lake_is_upgraded_once(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_vacuum_removes_what_no_snapshot_needs(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     table = lake.table("samples")
-    table.commit(Change(remove=table.files))
+    table.commit(Transaction(remove=table.files))
     assert run(capsys, "vacuum", lake.folder.address) == ["0 files removed"]
     assert run(capsys, "vacuum", "--retain", "0s", lake.folder.address) == ["1 file removed"]
 

@@ -15,8 +15,8 @@ from tests.waiting import PATIENCE, until
 from zenspark.api.flush_barrier import Fence
 from zenspark.cli import main, replay
 from zenspark.journal import JournalWriter
-from zenspark.journal.key_remap import Remapping, Rule
-from zenspark.journal.replay import Replay, Report
+from zenspark.journal.key_remap import KeyRemap, RemapRule
+from zenspark.journal.replay import Replay, ReplayProgress
 from zenspark.key import KeyExpr
 
 
@@ -25,10 +25,10 @@ def meant(*arguments: str) -> Replay:
 
 
 def test_flags() -> None:
-    assert meant() == Replay(remapping=Remapping([], [], ""))
+    assert meant() == Replay(remapping=KeyRemap([], [], ""))
     assert meant(
         *("--speed", "max", "--key", "a/**/**", "--map", "a=b", "--prefix", "p", "--restamp", "--may-drop")
-    ) == Replay(speed=None, remapping=Remapping([KeyExpr("a/**")], [Rule("a", "b")], "p"), restamp=True, may_drop=True)
+    ) == Replay(speed=None, remapping=KeyRemap([KeyExpr("a/**")], [RemapRule("a", "b")], "p"), restamp=True, may_drop=True)
     assert meant("--speed", "2.5").speed == 2.5
 
 
@@ -55,7 +55,7 @@ def test_what_is_wrong_is_one_line(
 def test_a_replay_to_a_subscriber(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zenspark.cli.node_flags.end_by_signals", lambda: None)
+    monkeypatch.setattr("zenspark.cli.node_flags.raise_interrupt_on_signals", lambda: None)
     with JournalWriter(tmp_path / "j") as writer:
         writer.append(counted(0, 20))
     with listening("peer") as node, node.declare_subscriber("re/**") as subscriber:
@@ -71,7 +71,7 @@ def test_a_replay_to_a_subscriber(
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Twenty rows, to be replayed in a process whose signals are left alone."""
-    monkeypatch.setattr("zenspark.cli.node_flags.end_by_signals", lambda: None)
+    monkeypatch.setattr("zenspark.cli.node_flags.raise_interrupt_on_signals", lambda: None)
     with JournalWriter(tmp_path / "j") as writer:
         writer.append(counted(0, 20))
     return str(tmp_path / "j")
@@ -123,7 +123,7 @@ def test_a_connection_that_is_lost_fails_the_command(
     with listening("router") as node:
         (locator,) = node.info.locators()
 
-        def lose(self: Fence, timeout: float) -> None:
+        def count_lost(self: Fence, timeout: float) -> None:
             node.close()
             until(lambda: self.losses)
             waited(self, timeout)
@@ -138,7 +138,7 @@ def test_a_connection_that_is_lost_fails_the_command(
 
 
 def test_the_report_is_one_line() -> None:
-    assert replay.line_of(Report(0, 0, 0.0)) == "published 0 rows in 0.0 s, 0 rows/s"
-    line = replay.line_of(Report(4000, 2, 2.0, 7))
+    assert replay.format_report(ReplayProgress(0, 0, 0.0)) == "published 0 rows in 0.0 s, 0 rows/s"
+    line = replay.format_report(ReplayProgress(4000, 2, 2.0, 7))
     expected = "published 4000 rows in 2.0 s, 2 k rows/s; 7 had no subscriber; 2 were dropped where a link was full"
     assert line == expected

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from zenspark.arrow import SCHEMA
-from zenspark.arrow.decode import NTP64, SN, SharedValues, RowChunk
+from zenspark.arrow.decode import NTP64, SN, RowChunk, SharedValues
 from zenspark.journal import Journal
 
 START = 1_700_000_000_000_000

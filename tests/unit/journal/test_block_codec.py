@@ -16,7 +16,16 @@ from tests.unit.journal.rows import START, batch, piece, row
 from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import concat_chunks
 from zenspark.journal import Journal
-from zenspark.journal.block_codec import ENDS, LARGE, TEXT, WORDS, encoded, packed, packed_pieces, unpacked
+from zenspark.journal.block_codec import (
+    DICTIONARY_TYPE,
+    RUN_END_TYPE,
+    TEXT_TYPE,
+    ZERO_COPY_MIN_BYTES,
+    decode_columns,
+    encode_chunks,
+    encode_columns,
+    serialize_batch,
+)
 from zenspark.journal.format import SCHEMAS, read_schema
 
 NTP64 = 1_700_000_000 << 32
@@ -24,8 +33,8 @@ NTP64 = 1_700_000_000 << 32
 
 def round_trip(rows: pa.RecordBatch, first: int = 7) -> pa.RecordBatch:
     """Through bytes, as in a block."""
-    raw = b"".join(encoded(rows, "none"))
-    return unpacked(pa.ipc.open_stream(raw).read_next_batch(), read_schema("samples"), "r", first)
+    raw = b"".join(serialize_batch(rows, "none"))
+    return decode_columns(pa.ipc.open_stream(raw).read_next_batch(), read_schema("samples"), "r", first)
 
 
 def plain(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -59,7 +68,7 @@ ROWS = st.fixed_dictionaries(
 @given(st.lists(ROWS, min_size=1, max_size=40))
 def test_any_rows(rows: list[dict[str, Any]]) -> None:
     given_rows = pa.RecordBatch.from_pylist(rows, SCHEMA)
-    found = round_trip(packed(given_rows))
+    found = round_trip(encode_columns(given_rows))
     assert found.schema.equals(read_schema("samples"))
     assert plain(found).equals(given_rows)
     assert found.column("offset").to_pylist() == list(range(7, 7 + len(rows)))
@@ -69,12 +78,12 @@ def test_any_rows(rows: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("start", [0, 3])
 def test_rows_that_are_part_of_a_batch(start: int) -> None:
     rows = batch(*(row(number % 4, key="k", source_sn=number) for number in range(50)))[start : start + 40]
-    assert plain(round_trip(packed(rows))).equals(rows)
+    assert plain(round_trip(encode_columns(rows))).equals(rows)
 
 
 def test_what_all_rows_have_in_common_is_there_once() -> None:
     rows = batch(*(row(number, key="k", received_at=START) for number in range(100)))
-    found = packed(rows)
+    found = encode_columns(rows)
     assert pa.types.is_run_end_encoded(found.schema.field("kind").type)
     assert "timestamp" not in found.schema.names
     assert "source_zid" not in found.schema.names
@@ -82,11 +91,11 @@ def test_what_all_rows_have_in_common_is_there_once() -> None:
 
 
 def test_few_keys_are_a_dictionary_and_many_are_not() -> None:
-    few = packed(batch(*(row(number, key=f"k/{number % 5}") for number in range(100))))
+    few = encode_columns(batch(*(row(number, key=f"k/{number % 5}") for number in range(100))))
     assert few.schema.field("key").type == pa.dictionary(pa.int8(), pa.string())
-    many = packed(batch(*(row(number) for number in range(100))))
+    many = encode_columns(batch(*(row(number) for number in range(100))))
     assert many.schema.field("key").type == pa.string()
-    later = packed(batch(*(row(number, key=f"k/{max(number, 10_000)}") for number in range(30_000))))
+    later = encode_columns(batch(*(row(number, key=f"k/{max(number, 10_000)}") for number in range(30_000))))
     assert later.schema.field("key").type == pa.string()
 
 
@@ -94,12 +103,12 @@ def test_few_keys_are_a_dictionary_and_many_are_not() -> None:
 def test_an_index_is_as_narrow_as_it_can_be(keys: int, width: pa.DataType) -> None:
     numbers = [number % keys for number in range(keys * 8)]
     rows = pa.RecordBatch.from_pydict({"key": [f"k/{number}" for number in sorted(numbers)]})
-    assert packed(rows).schema.field("key").type == pa.dictionary(width, pa.string())
+    assert encode_columns(rows).schema.field("key").type == pa.dictionary(width, pa.string())
 
 
 def test_a_time_that_follows_from_the_clock_reading_is_left_out() -> None:
     rows = batch(row(0, timestamp_ntp64=NTP64, timestamp=START, timestamp_id="a"), row(1))
-    found = packed(rows)
+    found = encode_columns(rows)
     assert "timestamp" not in found.schema.names
     assert plain(round_trip(found)).equals(rows)
 
@@ -107,25 +116,25 @@ def test_a_time_that_follows_from_the_clock_reading_is_left_out() -> None:
 @pytest.mark.parametrize("time", [START + 1, None])
 def test_a_time_that_does_not_follow_is_kept(time: int | None) -> None:
     rows = batch(row(0, timestamp_ntp64=NTP64, timestamp=time, timestamp_id="a"), row(1))
-    assert plain(round_trip(packed(rows))).equals(rows)
+    assert plain(round_trip(encode_columns(rows))).equals(rows)
 
 
 def test_a_reading_after_2038() -> None:
     ntp64 = 0xF000_0000 << 32
     rows = batch(row(0, timestamp_ntp64=ntp64 - 2**64, timestamp=0xF000_0000 * 10**6))
-    assert "timestamp" not in packed(rows).schema.names
-    assert plain(round_trip(packed(rows))).equals(rows)
+    assert "timestamp" not in encode_columns(rows).schema.names
+    assert plain(round_trip(encode_columns(rows))).equals(rows)
 
 
 def test_rows_with_nothing_in_them() -> None:
     rows = batch({}, {})
-    assert plain(round_trip(packed(rows))).equals(rows)
+    assert plain(round_trip(encode_columns(rows))).equals(rows)
 
 
 def test_rows_that_are_no_samples() -> None:
     schema = SCHEMAS["sessions"]
     rows = pa.RecordBatch.from_pylist([{"time": START, "event": "OPENED", "zid": "a"}], schema)
-    found = unpacked(packed(rows), read_schema("sessions"), "r", 0)
+    found = decode_columns(encode_columns(rows), read_schema("sessions"), "r", 0)
     assert plain(found).equals(rows)
 
 
@@ -141,7 +150,7 @@ def test_rows_that_are_no_samples() -> None:
     ],
 )
 def test_what_was_received_is_packed_as_its_rows_would_be_read(pieces: list[Any]) -> None:
-    assert plain(round_trip(packed_pieces(pieces))).equals(concat_chunks(pieces))
+    assert plain(round_trip(encode_chunks(pieces))).equals(concat_chunks(pieces))
 
 
 # --- nulls ------------------------------------------------------------------------------------------------------------
@@ -150,8 +159,8 @@ def test_what_was_received_is_packed_as_its_rows_would_be_read(pieces: list[Any]
 def test_blocks_that_have_a_null_inside_a_dictionary_are_read_and_unified(tmp_path: Path) -> None:
     journal = Journal(nulls_in_dictionaries(tmp_path))
     (rows,) = journal.slices(0, journal.latest(), 1)
-    words = pa.Table.from_batches(rows.batches(WORDS))
-    plain = pa.Table.from_batches(rows.batches(TEXT))
+    words = pa.Table.from_batches(rows.batches(DICTIONARY_TYPE))
+    plain = pa.Table.from_batches(rows.batches(TEXT_TYPE))
     assert [plain[name].null_count for name in ("timestamp_id", "source_zid", "via")] == [98, 123, 24]
     for name in ("timestamp_id", "source_zid", "via"):
         assert [chunk.dictionary.null_count for chunk in words[name].chunks] == [0, 0, 0, 0]
@@ -159,28 +168,31 @@ def test_blocks_that_have_a_null_inside_a_dictionary_are_read_and_unified(tmp_pa
 
 
 def test_a_null_is_in_the_index_and_a_value_is_there_once() -> None:
-    rows = packed_pieces([piece(0, 9, timestamp_id=clock, via=via) for clock in (None, "a") for via in "xyz"])
+    rows = encode_chunks([piece(0, 9, timestamp_id=clock, via=via) for clock in (None, "a") for via in "xyz"])
     clocks, via = rows.column("timestamp_id"), rows.column("via")
     assert (clocks.dictionary.to_pylist(), clocks.indices.null_count) == (["a"], 27)
     assert via.dictionary.to_pylist() == ["x", "y", "z"]
 
 
 def test_runs_of_texts_with_a_null_become_words() -> None:
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], ENDS), pa.array(["a", None, "b"], TEXT))
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], RUN_END_TYPE), pa.array(["a", None, "b"], TEXT_TYPE))
     rows = pa.RecordBatch.from_arrays([runs], ["via"])
-    found = [unpacked(rows, read_schema("samples"), "r", 0, texts).column("via") for texts in (TEXT, WORDS)]
-    assert [each.type for each in found] == [TEXT, WORDS]
+    found = [
+        decode_columns(rows, read_schema("samples"), "r", 0, texts).column("via")
+        for texts in (TEXT_TYPE, DICTIONARY_TYPE)
+    ]
+    assert [each.type for each in found] == [TEXT_TYPE, DICTIONARY_TYPE]
     assert found[0].to_pylist() == found[1].to_pylist() == ["a", "a", None, "b", "b"]
     assert found[1].dictionary.null_count == 0
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
 def test_large_columns_are_parts_of_their_own(compression: str) -> None:
-    rows = packed(batch(*(row(number, payload=random.Random(number).randbytes(1000)) for number in range(100))))
-    parts = encoded(rows, compression)
+    rows = encode_columns(batch(*(row(number, payload=random.Random(number).randbytes(1000)) for number in range(100))))
+    parts = serialize_batch(rows, compression)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
     with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
         stream.write_batch(rows)
     assert b"".join(parts) == sink.getvalue().to_pybytes()
-    assert [len(part) >= LARGE for part in parts] == [False, True, False]
+    assert [len(part) >= ZERO_COPY_MIN_BYTES for part in parts] == [False, True, False]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.unit.api.sessions import connected, listening
 from tests.waiting import PATIENCE, until
-from zenspark.journal.counters import Counter, Counters, links, own
+from zenspark.journal.counters import Counter, Counters, read_link_counters, recorder_counters
 
 
 def test_what_a_recorder_counts() -> None:
-    assert own(9, 4, {"ab": 3, "cd": 2}) == {
+    assert recorder_counters(9, 4, {"ab": 3, "cd": 2}) == {
         ("received", None, None): 9,
         ("recorded", None, None): 4,
         ("dropped", "ab", "journal full"): 3,
@@ -37,13 +37,13 @@ def test_links_count_from_when_the_recorder_was_made() -> None:
         until(lambda: publisher.matching_status.matching)
         publisher.put(b"before")
         subscriber.recv(PATIENCE)
-        counters, before = Counters(session, dict), links(session)[name]
+        counters, before = Counters(session, dict), read_link_counters(session)[name]
         assert before >= 1
         assert counters.changed() == {}
         for _ in range(5):
             publisher.put(b"after")
             subscriber.recv(PATIENCE)
-        assert counters.changed() == {name: links(session)[name] - before}
-        assert links(session)[name] >= before + 5
-    assert links(session) == {}
+        assert counters.changed() == {name: read_link_counters(session)[name] - before}
+        assert read_link_counters(session)[name] >= before + 5
+    assert read_link_counters(session) == {}
     assert counters.changed() == {}

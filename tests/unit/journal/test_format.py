@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from zenspark.arrow import SCHEMA
 from zenspark.errors import UsageError
 from zenspark.journal.format import (
+    EMPTY_TIME_RANGE,
     ENTRY_SIZE,
     HEADER_SIZE,
     INDEX,
-    LAST_RECEIVED,
-    NEVER,
+    LAST_RECEIVED_STRUCT,
     SCHEMAS,
     SEGMENT,
-    Block,
-    Entry,
+    BlockHeader,
+    IndexEntry,
     Manifest,
-    directory_of,
     index_file,
-    offset_in,
+    journal_directory,
+    parse_offset,
     read_schema,
     segment_file,
     write_file,
@@ -32,43 +32,43 @@ from zenspark.journal.format import (
 
 TIMES = st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
-BLOCKS = st.builds(Block, U32, U64, U64, TIMES, TIMES, U32)
+BLOCKS = st.builds(BlockHeader, U32, U64, U64, TIMES, TIMES, U32)
 
 
 @given(BLOCKS, U64)
-def test_headers_and_entries_are_read_as_they_were_written(block: Block, position: int) -> None:
+def test_headers_and_entries_are_read_as_they_were_written(block: BlockHeader, position: int) -> None:
     assert len(block.to_bytes()) == HEADER_SIZE == 64
-    assert Block.from_bytes(block.to_bytes()) == block
-    entry = Entry(position, block)
+    assert BlockHeader.from_bytes(block.to_bytes()) == block
+    entry = IndexEntry(position, block)
     assert len(entry.to_bytes()) == ENTRY_SIZE == 72
-    assert Entry.from_bytes(entry.to_bytes()) == entry
+    assert IndexEntry.from_bytes(entry.to_bytes()) == entry
 
 
 @given(st.binary(max_size=100))
 def test_other_bytes_are_neither(raw: bytes) -> None:
-    assert Block.from_bytes(raw) is None
-    assert Entry.from_bytes(raw) is None
+    assert BlockHeader.from_bytes(raw) is None
+    assert IndexEntry.from_bytes(raw) is None
 
 
 def test_every_changed_bit_of_a_header_is_found() -> None:
-    raw = Block(1, 2, 3, (4, 5), NEVER, 6).to_bytes()
+    raw = BlockHeader(1, 2, 3, (4, 5), EMPTY_TIME_RANGE, 6).to_bytes()
     for place in range(len(raw) * 8):
         changed = bytearray(raw)
         changed[place // 8] ^= 1 << place % 8
-        assert Block.from_bytes(bytes(changed)) is None
+        assert BlockHeader.from_bytes(bytes(changed)) is None
 
 
 def test_names_sort_as_offsets_do() -> None:
     offsets = [0, 9, 10, 2**63]
     names = [segment_file(Path(), offset).name for offset in offsets]
     assert sorted(names) == names
-    assert [offset_in(name, SEGMENT) for name in names] == offsets
-    assert offset_in(index_file(Path(), 7).name, INDEX) == 7
+    assert [parse_offset(name, SEGMENT) for name in names] == offsets
+    assert parse_offset(index_file(Path(), 7).name, INDEX) == 7
 
 
 @pytest.mark.parametrize("name", ["journal.json", "7.index", "0000000000000000000x.index", f"{7:020}.segment"])
 def test_other_names_are_no_indexes(name: str) -> None:
-    assert offset_in(name, INDEX) is None
+    assert parse_offset(name, INDEX) is None
 
 
 def test_rows_end_with_where_they_stand() -> None:
@@ -84,17 +84,17 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_journal_is_a_directory_of_this_machine() -> None:
     for path in ("journal", "/a/journal", "a:b/c", "C:/journal"):
-        assert directory_of(path) == Path(path)
+        assert journal_directory(path) == Path(path)
     for uri in ("s3://bucket/journal", Path("s3://bucket/journal")):
         with pytest.raises(UsageError, match=r"^s3://bucket/journal: a journal is a directory on this machine"):
-            directory_of(uri)
+            journal_directory(uri)
     with pytest.raises(UsageError, match="cannot contain a null character"):
-        directory_of("a\0b")
+        journal_directory("a\0b")
 
 
 def test_the_last_time_of_an_entry_is_found_without_reading_the_rest() -> None:
-    entry = Entry(7, Block(1, 2, 3, (4, 5), (6, 7), 8))
-    assert LAST_RECEIVED.unpack(entry.to_bytes()) == (5,)
+    entry = IndexEntry(7, BlockHeader(1, 2, 3, (4, 5), (6, 7), 8))
+    assert LAST_RECEIVED_STRUCT.unpack(entry.to_bytes()) == (5,)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no permissions of this kind")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.journal.rows import batch, row
 from zenspark.errors import UsageError
-from zenspark.journal.key_remap import Remapping, Rule
+from zenspark.journal.key_remap import KeyRemap, RemapRule
 from zenspark.key import KeyExpr
 
 
@@ -23,30 +23,30 @@ from zenspark.key import KeyExpr
     ],
 )
 def test_rules(rule: str, key: str, new: str | None) -> None:
-    assert Rule.parse(rule).applied(key) == new
+    assert RemapRule.parse(rule).applied(key) == new
 
 
 @pytest.mark.parametrize("text", ["a", "=b", "/**=b", "a/*=b", "a=b/*/c", "a//b=c", "a=b#"])
 def test_other_texts_are_no_rules(text: str) -> None:
     with pytest.raises(UsageError):
-        Rule.parse(text)
+        RemapRule.parse(text)
 
 
 def test_the_first_rule_that_applies_counts_and_the_prefix_always() -> None:
-    remapping = Remapping(rules=[Rule("a/b", "x"), Rule("a", "y")], prefix="p")
+    remapping = KeyRemap(rules=[RemapRule("a/b", "x"), RemapRule("a", "y")], prefix="p")
     assert [remapping.key_of(key) for key in ("a/b/c", "a/c", "c")] == ["p/x/c", "p/y/c", "p/c"]
-    assert Remapping(rules=[Rule("a", "")], prefix="p").key_of("a") == "p"
+    assert KeyRemap(rules=[RemapRule("a", "")], prefix="p").key_of("a") == "p"
 
 
 def test_a_key_that_would_be_none_is_refused() -> None:
     with pytest.raises(UsageError, match="the key 'a' would become ''"):
-        Remapping(rules=[Rule("a", "")]).key_of("a")
+        KeyRemap(rules=[RemapRule("a", "")]).key_of("a")
 
 
 def test_rows_are_chosen_and_renamed() -> None:
     rows = batch(*(row(number, key=key) for number, key in enumerate(["a/1", "b/1", "a/2", "a/1"])))
-    assert Remapping().applied(rows) is rows
-    found = Remapping([KeyExpr("a/**")], [Rule("a", "z")]).applied(rows)
+    assert KeyRemap().applied(rows) is rows
+    found = KeyRemap([KeyExpr("a/**")], [RemapRule("a", "z")]).applied(rows)
     assert found.column("key").to_pylist() == ["z/1", "z/2", "z/1"]
     assert found.column("payload").to_pylist() == [b"0", b"2", b"3"]
-    assert Remapping(prefix="p").applied(rows).column("key").to_pylist() == ["p/a/1", "p/b/1", "p/a/2", "p/a/1"]
+    assert KeyRemap(prefix="p").applied(rows).column("key").to_pylist() == ["p/a/1", "p/b/1", "p/a/2", "p/a/1"]

@@ -13,7 +13,7 @@ import pytest
 
 from zenspark.errors import JournalError, JournalLocked
 from zenspark.journal.format import LOCK, MANIFEST
-from zenspark.journal.lock import Lock
+from zenspark.journal.lock import JournalLock
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def held(path: Path) -> Lock:
-    lock = Lock(path)
+def held(path: Path) -> JournalLock:
+    lock = JournalLock(path)
     lock.hold_manifest()
     return lock
 
@@ -31,7 +31,7 @@ def held(path: Path) -> Lock:
 def test_a_second_writer_learns_which_process_is_the_first(path: Path) -> None:
     lock = held(path)
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} writes this journal") as caught:
-        Lock(path)
+        JournalLock(path)
     assert caught.value.pid == os.getpid()
     lock.release()
     held(path).release()
@@ -41,7 +41,7 @@ def test_a_lock_file_need_not_name_the_process(path: Path) -> None:
     lock = held(path)
     (path / LOCK).write_text("?")
     with pytest.raises(JournalLocked, match="another process"):
-        Lock(path)
+        JournalLock(path)
     lock.release()
 
 
@@ -53,7 +53,7 @@ def test_a_lock_ends_with_its_process(path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         with pytest.raises(JournalLocked, match=f"process {process.pid} "):
-            Lock(path)
+            JournalLock(path)
     finally:
         process.kill()
         process.communicate()
@@ -64,7 +64,7 @@ def test_a_lock_ends_with_its_process(path: Path) -> None:
 def test_a_removed_lock_file_lets_nobody_in_and_is_made_again(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lock = held(path)
     (path / LOCK).unlink()
-    second = Lock(path)
+    second = JournalLock(path)
     with pytest.raises(JournalLocked, match="another process writes this journal"):
         second.hold_manifest()
     second.release()
@@ -75,7 +75,7 @@ def test_a_removed_lock_file_lets_nobody_in_and_is_made_again(path: Path, caplog
     assert caplog.text.count(f"was removed while process {os.getpid()} writes the journal") == 1
     assert (path / LOCK).read_text() == f"{os.getpid()}\n"
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} "):
-        Lock(path)
+        JournalLock(path)
     lock.release()
 
 
@@ -84,7 +84,7 @@ def test_a_lock_file_that_another_process_holds_meanwhile_is_respected(path: Pat
     """As a version that locks nothing else would do."""
     lock = held(path)
     (path / LOCK).unlink()
-    other = Lock(path)
+    other = JournalLock(path)
     with pytest.raises(JournalLocked):
         lock.check()
     other.release()
@@ -110,4 +110,4 @@ def test_a_file_system_without_locks_is_named_as_such(path: Path, monkeypatch: p
 
     monkeypatch.setattr("zenspark.journal.lock._take", refuse)
     with pytest.raises(JournalError, match=r"writer\.lock: cannot be locked: No locks available"):
-        Lock(path)
+        JournalLock(path)

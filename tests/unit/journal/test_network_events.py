@@ -24,7 +24,7 @@ def node() -> Iterator[Session]:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network_events, "EVERY", 0.01)
+    monkeypatch.setattr(network_events, "POLL_SECONDS", 0.01)
 
 
 def rows(path: Path, *columns: str) -> list[tuple[Any, ...]]:
@@ -77,7 +77,7 @@ def test_a_session_that_ends_first_is_no_trouble(tmp_path: Path) -> None:
 def test_counters_are_written_as_they_change_and_at_the_end(
     node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network_events, "COUNT_SECONDS", 0.01)
+    monkeypatch.setattr(network_events, "COUNTERS_SECONDS", 0.01)
     path = tmp_path / "j"
     with JournalWriter(path, Policy(flush_interval=0.01), recorder="r") as writer, connected("client", node) as client:
         with Recorder(node, ["a"], writer):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.journal.rows import piece
 from zenspark.errors import JournalFull
-from zenspark.journal.outage import RETRY_SECONDS, Failure, Outage
+from zenspark.journal.outage import RETRY_SECONDS, Outage, WriteFailure
 
 FULL = JournalFull("j", "the disk is full")
 
@@ -18,12 +18,12 @@ def test_it_waits_first_and_discards_later(caplog: pytest.LogCaptureFixture) -> 
     assert outage.failure is None
     assert outage.may_try(0.0)
     assert [outage.fail(FULL, now) for now in (10.0, 11.0, 13.99)] == [True, True, True]
-    assert outage.failure == Failure(10.0, "j: the disk is full", is_discarding=False)
+    assert outage.failure == WriteFailure(10.0, "j: the disk is full", is_discarding=False)
     assert outage.may_try(13.99)
     assert outage.pause(11.0) == RETRY_SECONDS
     assert outage.pause(13.9) == pytest.approx(0.1)
     assert not outage.fail(FULL, 14.0)
-    assert outage.failure == Failure(10.0, "j: the disk is full", is_discarding=True)
+    assert outage.failure == WriteFailure(10.0, "j: the disk is full", is_discarding=True)
     assert not outage.fail(FULL, 15.0)
     assert outage.pause(15.0) == RETRY_SECONDS
     assert [record.getMessage() for record in caplog.records] == [

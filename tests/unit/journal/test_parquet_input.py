@@ -13,7 +13,7 @@ import pytest
 from tests.unit.journal.rows import START, batch, row
 from zenspark.errors import JournalError
 from zenspark.journal import parquet_input as module
-from zenspark.journal.parquet_input import Table
+from zenspark.journal.parquet_input import ParquetInput
 
 
 def write(path: Path, numbers: list[int], rows_a_group: int = 3, statistics: bool = True) -> None:
@@ -23,14 +23,14 @@ def write(path: Path, numbers: list[int], rows_a_group: int = 3, statistics: boo
 
 
 def numbers(path: Path, condition: ds.Expression | None = None) -> list[int]:
-    return [int(text) for found in Table(path).read(condition) for text in found.column("payload").to_pylist()]
+    return [int(text) for found in ParquetInput(path).read(condition) for text in found.column("payload").to_pylist()]
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
 def test_rows_of_files_that_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, at_once: int) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    monkeypatch.setattr(module, "MIN_SORT_ROWS", at_once)
     expected = []
     for file in range(chance.randint(1, 6)):
         first = chance.randint(0, 40)
@@ -43,10 +43,10 @@ def test_rows_of_files_that_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_comes_later_is_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 1)
+    monkeypatch.setattr(module, "MIN_SORT_ROWS", 1)
     write(tmp_path / "b.parquet", [3, 4])
     write(tmp_path / "a.parquet", [1, 2])
-    found = Table(tmp_path).read(None)
+    found = ParquetInput(tmp_path).read(None)
     assert next(found).column("payload").to_pylist() == [b"1", b"2"]
     (tmp_path / "b.parquet").unlink()
     with pytest.raises(JournalError, match="cannot be read"):
@@ -58,7 +58,7 @@ def test_a_file_without_its_end_is_found_at_once(tmp_path: Path) -> None:
     content = (tmp_path / "a.parquet").read_bytes()
     (tmp_path / "b.parquet").write_bytes(content[:-4])
     with pytest.raises(JournalError, match="cannot be read"):
-        Table(tmp_path).read(None)
+        ParquetInput(tmp_path).read(None)
 
 
 def test_no_rows(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from zenspark.arrow import SCHEMA
 from zenspark.errors import CorruptJournal, JournalError, NoJournal, OffsetOutOfRange
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.format import HEADER_SIZE, index_file, segment_file
-from zenspark.journal.retention import remove
-from zenspark.journal.segment import Index, listed
+from zenspark.journal.retention import remove_segment
+from zenspark.journal.segment import SegmentIndex, list_segments
 
 SMALL = Policy(flush_rows=5, segment_bytes=1, fsync="never")
 """A block for every five rows, and a segment for every block."""
@@ -175,7 +175,7 @@ def test_a_reader_at_the_end_goes_on_without_listing(tmp_path: Path, monkeypatch
 def test_trimmed_rows_are_named_as_such(tmp_path: Path) -> None:
     journal = written(tmp_path / "j")
     part = journal.slices(0, 20, 1)[0]
-    remove(tmp_path / "j", 0)
+    remove_segment(tmp_path / "j", 0)
     assert journal.earliest() == 5
     with pytest.raises(OffsetOutOfRange, match=r"offset 3 was trimmed away: .* from 5 up to before 20"):
         journal.read(3, 8)
@@ -193,8 +193,8 @@ def test_a_reader_that_slept_through_the_trimming_finds_the_end(tmp_path: Path) 
     for start in range(5, 20, 5):
         written_more.append(counted(start, start + 5))
     written_more.close()
-    for first in listed(tmp_path / "j")[:-1]:
-        remove(tmp_path / "j", first)
+    for first in list_segments(tmp_path / "j")[:-1]:
+        remove_segment(tmp_path / "j", first)
     assert (journal.earliest(), journal.latest()) == (15, 20)
 
 
@@ -286,7 +286,7 @@ def test_a_disk_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     written(tmp_path / "j", 5)
     monkeypatch.setattr("builtins.open", lambda *_, **__: Failing())
     with pytest.raises(JournalError, match=r"cannot be read: Input/output error"):
-        Index(tmp_path / "j", 0).entry(0)
+        SegmentIndex(tmp_path / "j", 0).entry(0)
 
 
 class Failing(io.BytesIO):
@@ -317,7 +317,7 @@ def test_a_journal_that_is_removed_while_it_is_read_is_named(tmp_path: Path) -> 
 @pytest.mark.parametrize("claimed", [4, 6, 2**32 - 1])
 def test_a_header_that_counts_its_rows_wrong_is_not_believed(tmp_path: Path, claimed: int) -> None:
     written(tmp_path / "j", 5)
-    with Index(tmp_path / "j", 0) as index:
+    with SegmentIndex(tmp_path / "j", 0) as index:
         entry = index.entry(0)
     false = entry._replace(block=entry.block._replace(rows=claimed))
     raw = segment_file(tmp_path / "j", 0).read_bytes()
@@ -333,7 +333,7 @@ def test_a_changed_byte_is_found_and_the_rest_can_be_read(tmp_path: Path, place:
     journal = written(tmp_path / "j", 15, Policy(flush_rows=5, fsync="never"))
     file = segment_file(tmp_path / "j", 0)
     raw = bytearray(file.read_bytes())
-    with Index(tmp_path / "j", 0) as index:
+    with SegmentIndex(tmp_path / "j", 0) as index:
         second = index.entry(1)
     raw[second.position + place if place >= 0 else second.stop - 1] ^= 1
     file.write_bytes(raw)

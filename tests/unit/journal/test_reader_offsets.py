@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from zenspark.errors import JournalError, JournalFull, UsageError
-from zenspark.journal.reader_offsets import MIN_EXPIRY_WATCH_SECONDS, Commits, Expiry, Reader
+from zenspark.journal.reader_offsets import MIN_EXPIRY_WATCH_SECONDS, AttachedReader, ReaderExpiry, ReaderOffsets
 
 
 @pytest.mark.parametrize("name", ["spark", "a/b", "..", ".hidden", "with space", "é", "x.json"])
 def test_any_name_is_a_reader(tmp_path: Path, name: str) -> None:
-    commits = Commits(tmp_path)
+    commits = ReaderOffsets(tmp_path)
     assert commits.all() == {}
     commits.write(name, 3)
     commits.write(name, 5)
@@ -28,26 +28,26 @@ def test_any_name_is_a_reader(tmp_path: Path, name: str) -> None:
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="must not be empty"):
-        Commits(tmp_path).write("", 1)
+        ReaderOffsets(tmp_path).write("", 1)
     with pytest.raises(UsageError, match="expected an offset, found -1"):
-        Commits(tmp_path).write("a", -1)
+        ReaderOffsets(tmp_path).write("a", -1)
     with pytest.raises(UsageError, match="must be text"):
-        Commits(tmp_path).write("\udcff", 1)
+        ReaderOffsets(tmp_path).write("\udcff", 1)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"offset": "x"}', "[" * 100_000], ids=["none", "list", "text", "deep"])
 def test_a_file_that_makes_no_sense_is_named(tmp_path: Path, text: str) -> None:
-    Commits(tmp_path).write("a", 1)
+    ReaderOffsets(tmp_path).write("a", 1)
     (tmp_path / "readers" / "a.json").write_text(text)
     with pytest.raises(JournalError, match=r"a\.json: expected"):
-        Commits(tmp_path).all()
+        ReaderOffsets(tmp_path).all()
 
 
 def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    commits = Commits(tmp_path)
+    commits = ReaderOffsets(tmp_path)
     commits.write("a", 1)
     with pytest.raises(JournalError, match="cannot be written: File name too long"):
         commits.write("a" * 300, 1)
@@ -67,7 +67,7 @@ def test_on_a_full_disk_a_reader_that_is_known_still_commits(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    commits = Commits(tmp_path)
+    commits = ReaderOffsets(tmp_path)
     commits.write("a", offsets[0], "a query")
     monkeypatch.setattr("zenspark.journal.reader_offsets.write_file", refuse)
     commits.write("a", offsets[1])
@@ -79,9 +79,9 @@ def test_on_a_full_disk_a_reader_that_is_known_still_commits(
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "readers" / "a.json").mkdir(parents=True)
     with pytest.raises(JournalError, match=r"a\.json: cannot be read: Is a directory"):
-        Commits(tmp_path).all()
+        ReaderOffsets(tmp_path).all()
     with pytest.raises(JournalError, match=r"a\.json: cannot be written"):
-        Commits(tmp_path).remove("a")
+        ReaderOffsets(tmp_path).remove("a")
 
 
 # --- what is known of a reader ----------------------------------------------------------------------------------------
@@ -90,17 +90,17 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
 def test_when_and_what_a_reader_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("zenspark.journal.reader_offsets.time.time", lambda: now)
-    commits = Commits(tmp_path)
+    commits = ReaderOffsets(tmp_path)
     commits.write("a", 1, "a query of the fleet")
     now = 2000.0
     commits.write("b", 2)
-    assert commits.readers() == [Reader("a", 1, 1000.0, "a query of the fleet"), Reader("b", 2, 2000.0)]
+    assert commits.readers() == [AttachedReader("a", 1, 1000.0, "a query of the fleet"), AttachedReader("b", 2, 2000.0)]
     commits.write("a", 3)
-    assert commits.get("a") == Reader("a", 3, 2000.0, "a query of the fleet")
+    assert commits.get("a") == AttachedReader("a", 3, 2000.0, "a query of the fleet")
     now = 3000.0
     commits.refresh("a")
     commits.refresh("nobody")
-    assert commits.get("a") == Reader("a", 3, 3000.0, "a query of the fleet")
+    assert commits.get("a") == AttachedReader("a", 3, 3000.0, "a query of the fleet")
     assert commits.names() == ["a", "b"]
     assert commits.least() == 2
 
@@ -110,10 +110,10 @@ def test_a_reader_of_an_earlier_version_was_there_when_its_file_was_written(tmp_
     file = tmp_path / "readers" / "old.json"
     file.write_text('{"offset": 7}\n')
     os.utime(file, (1234.0, 1234.0))
-    assert Commits(tmp_path).readers() == [Reader("old", 7, 1234.0)]
+    assert ReaderOffsets(tmp_path).readers() == [AttachedReader("old", 7, 1234.0)]
     file.write_text('{"offset": 7, "updated": "x", "description": 3}\n')
     os.utime(file, (1234.0, 1234.0))
-    assert Commits(tmp_path).readers() == [Reader("old", 7, 1234.0)]
+    assert ReaderOffsets(tmp_path).readers() == [AttachedReader("old", 7, 1234.0)]
 
 
 # --- readers that are gone --------------------------------------------------------------------------------------------
@@ -122,18 +122,18 @@ WEEK = 7 * 86_400.0
 
 
 @pytest.fixture
-def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commits:
+def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReaderOffsets:
     monkeypatch.setattr("zenspark.journal.reader_offsets.time.time", lambda: 1000.0)
-    made = Commits(tmp_path)
+    made = ReaderOffsets(tmp_path)
     made.write("slow", 5)
     made.write("done", 10)
     return made
 
 
 def test_a_reader_that_is_behind_and_silent_is_detached(
-    tmp_path: Path, commits: Commits, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, commits: ReaderOffsets, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expiry = Expiry(tmp_path, WEEK)
+    expiry = ReaderExpiry(tmp_path, WEEK)
     for now, monotonic in ((1000.0, 0.0), (999.0 + WEEK, WEEK), (1000.0 + WEEK, WEEK + 1)):
         assert commits.names() == ["done", "slow"]
         expiry.expire(10, now, monotonic)
@@ -145,9 +145,9 @@ def test_a_reader_that_is_behind_and_silent_is_detached(
 
 
 def test_a_reader_that_commits_or_refreshes_or_has_read_everything_stays(
-    tmp_path: Path, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, commits: ReaderOffsets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expiry = Expiry(tmp_path, WEEK)
+    expiry = ReaderExpiry(tmp_path, WEEK)
     expiry.expire(10, 1000.0, 0.0)
     monkeypatch.setattr("zenspark.journal.reader_offsets.time.time", lambda: 5000.0)
     commits.refresh("slow")
@@ -156,8 +156,8 @@ def test_a_reader_that_commits_or_refreshes_or_has_read_everything_stays(
     assert commits.names() == ["done", "slow"]
 
 
-def test_a_clock_that_is_set_forward_detaches_nothing_at_once(tmp_path: Path, commits: Commits) -> None:
-    expiry = Expiry(tmp_path, WEEK)
+def test_a_clock_that_is_set_forward_detaches_nothing_at_once(tmp_path: Path, commits: ReaderOffsets) -> None:
+    expiry = ReaderExpiry(tmp_path, WEEK)
     expiry.expire(20, 1000.0 + 10 * WEEK, 0.0)
     expiry.expire(20, 1000.0 + 10 * WEEK, MIN_EXPIRY_WATCH_SECONDS - 1)
     commits.write("slow", 6)  # as a reader that lives does
@@ -165,8 +165,8 @@ def test_a_clock_that_is_set_forward_detaches_nothing_at_once(tmp_path: Path, co
     assert commits.names() == ["slow"]
 
 
-def test_without_a_limit_readers_stay(tmp_path: Path, commits: Commits) -> None:
-    expiry = Expiry(tmp_path, None)
+def test_without_a_limit_readers_stay(tmp_path: Path, commits: ReaderOffsets) -> None:
+    expiry = ReaderExpiry(tmp_path, None)
     for monotonic in (0.0, 1e9):
         expiry.expire(20, 1e12, monotonic)
     assert commits.names() == ["done", "slow"]

@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
 from zenspark.errors import JournalError, JournalFull, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy, Recorder, State, segment
-from zenspark.journal.recorder import reduced
+from zenspark.journal.recorder import drop_included
 from zenspark.types.enums import CongestionControl
 
 QUICK = Policy(flush_interval=0.01, fsync="never")
@@ -85,7 +85,7 @@ def test_without_keys_it_records_everything(node: Session, writer: JournalWriter
     ],
 )
 def test_key_expressions_that_others_include_are_left_out(given: list[str], kept: list[str]) -> None:
-    assert [str(key) for key in reduced(given)] == kept
+    assert [str(key) for key in drop_included(given)] == kept
 
 
 def test_a_key_that_several_expressions_match_is_recorded_once(
@@ -178,7 +178,7 @@ def test_stopping_does_not_wait_for_space_for_ever(
     def refuse(*_: object) -> int:
         raise JournalError("j", "nothing works")
 
-    monkeypatch.setattr("zenspark.journal.recorder.PATIENCE", 0.0)
+    monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr("zenspark.journal.outage.RETRY_SECONDS", 0.01)
     monkeypatch.setattr(writer, "append_pieces", refuse)
     recorder = Recorder(node, ["a"], writer, observe=False).start()
@@ -194,7 +194,7 @@ def test_rows_that_were_taken_and_not_written_are_lost_too(
     def refuse(*_: object) -> None:
         raise JournalFull("j", "no room")
 
-    monkeypatch.setattr("zenspark.journal.recorder.PATIENCE", 0.0)
+    monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr("zenspark.journal.outage.RETRY_SECONDS", 0.01)
     monkeypatch.setattr("zenspark.journal.segment.SegmentWriter.append", refuse)
     writer = JournalWriter(tmp_path / "j", QUICK)
@@ -215,8 +215,8 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
-        self._real = segment._write
-        monkeypatch.setattr(segment, "_write", self._write)
+        self._real = segment._write_all
+        monkeypatch.setattr(segment, "_write_all", self._write)
 
     def _write(self, file: int, data: memoryview) -> None:
         if self.is_full:
@@ -278,7 +278,7 @@ def test_what_comes_while_the_disk_is_full_for_long_is_discarded_and_counted_by_
 def test_stopping_while_rows_are_discarded_tries_once_more(
     node: Session, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zenspark.journal.recorder.PATIENCE", 0.0)
+    monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
     with JournalWriter(tmp_path / "j", Policy(flush_interval=0.01, block_timeout=0.0)) as writer:
         recorder = Recorder(node, ["a"], writer, observe=False).start()
         disk.is_full = True
@@ -320,7 +320,7 @@ def test_the_rate_is_that_of_the_last_seconds(
 def test_the_rate_is_0_soon_after_traffic_has_stopped(
     node: Session, writer: JournalWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zenspark.journal.recorder.RATE_SECONDS", 0.05)
+    monkeypatch.setattr("zenspark.journal.recorder.RATE_WINDOW_SECONDS", 0.05)
     monkeypatch.setattr("zenspark.journal.recorder.RATE_STEP_SECONDS", 0.01)
     with Recorder(node, ["a"], writer, observe=False) as recorder:
         for _ in range(100):

@@ -19,8 +19,15 @@ from zenspark.arrow import SCHEMA
 from zenspark.errors import NoJournal, UsageError
 from zenspark.handlers.arrow import ArrowBatches
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.key_remap import Remapping
-from zenspark.journal.replay import Bound, Pace, Replay, Subscribers, recorded, wait_for_subscribers
+from zenspark.journal.key_remap import KeyRemap
+from zenspark.journal.replay import (
+    Replay,
+    ReplayBound,
+    ReplayClock,
+    SubscriberMatcher,
+    read_recorded,
+    wait_for_subscribers,
+)
 from zenspark.key import KeyExpr
 
 
@@ -53,65 +60,65 @@ def numbers(batches: Iterator[pa.RecordBatch]) -> list[int]:
     return [int(payload) for one in batches for payload in one.column("payload").to_pylist()]
 
 
-def at(second: float) -> Bound:
-    return Bound(time_us=START + int(second * 1e6))
+def at(second: float) -> ReplayBound:
+    return ReplayBound(time_us=START + int(second * 1e6))
 
 
 @pytest.mark.parametrize(
     ("start", "end", "first", "stop"),
     [
         (None, None, 0, 20),
-        (Bound(offset=3), Bound(offset=12), 3, 12),
+        (ReplayBound(offset=3), ReplayBound(offset=12), 3, 12),
         (at(3), at(12), 3, 12),
         (at(2.5), None, 3, 20),
-        (Bound(offset=15), at(3), 15, 15),
+        (ReplayBound(offset=15), at(3), 15, 15),
     ],
 )
 def test_rows_between_bounds(
-    journal: Path, table: Path, start: Bound | None, end: Bound | None, first: int, stop: int
+    journal: Path, table: Path, start: ReplayBound | None, end: ReplayBound | None, first: int, stop: int
 ) -> None:
     for source in (journal, table):
-        assert numbers(recorded(str(source), start, end)) == list(range(first, stop))
+        assert numbers(read_recorded(str(source), start, end)) == list(range(first, stop))
 
 
 @pytest.mark.parametrize(
     ("text", "bound"),
     [
-        ("17", Bound(offset=17)),
-        ("2023-11-14T22:13:20Z", Bound(time_us=START)),
-        ("2023-11-14T22:13:20", Bound(time_us=START)),
-        ("2023-11-15T00:13:20.5+02:00", Bound(time_us=START + 500_000)),
+        ("17", ReplayBound(offset=17)),
+        ("2023-11-14T22:13:20Z", ReplayBound(time_us=START)),
+        ("2023-11-14T22:13:20", ReplayBound(time_us=START)),
+        ("2023-11-15T00:13:20.5+02:00", ReplayBound(time_us=START + 500_000)),
     ],
 )
-def test_bounds_are_offsets_or_times(text: str, bound: Bound) -> None:
-    assert Bound.parse(text) == bound
+def test_bounds_are_offsets_or_times(text: str, bound: ReplayBound) -> None:
+    assert ReplayBound.parse(text) == bound
 
 
 def test_what_is_no_bound_or_no_recording_is_named(journal: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected an offset or a time"):
-        Bound.parse("yesterday")
+        ReplayBound.parse("yesterday")
     with pytest.raises(NoJournal, match="no such journal"):
-        recorded(str(tmp_path / "nothing"))
+        read_recorded(str(tmp_path / "nothing"))
     (tmp_path / "letter").write_text("dear")
     with pytest.raises(NoJournal, match="neither a journal nor Parquet"):
-        recorded(str(tmp_path / "letter"))
+        read_recorded(str(tmp_path / "letter"))
     pq.write_table(pa.table({"key": ["a"]}), tmp_path / "other.parquet")
     with pytest.raises(NoJournal, match="no column 'payload'"):
-        recorded(str(tmp_path / "other.parquet"))
+        read_recorded(str(tmp_path / "other.parquet"))
     pq.write_table(pa.Table.from_batches([counted(0, 1)]), tmp_path / "bare.parquet")
     with pytest.raises(UsageError, match="its rows have no offsets"):
-        recorded(str(tmp_path / "bare.parquet"), Bound(offset=1))
-    assert numbers(recorded(str(tmp_path / "bare.parquet"))) == [0]
+        read_recorded(str(tmp_path / "bare.parquet"), ReplayBound(offset=1))
+    assert numbers(read_recorded(str(tmp_path / "bare.parquet"))) == [0]
     JournalWriter(tmp_path / "s", rows="sessions").close()
     with pytest.raises(NoJournal, match="expected a journal of samples, found one of sessions"):
-        recorded(str(tmp_path / "s"))
+        read_recorded(str(tmp_path / "s"))
 
 
 def test_of_a_delta_table_only_what_its_log_names(table: Path, tmp_path: Path) -> None:
     deltalake: Any = pytest.importorskip("deltalake")
     deltalake.write_deltalake(str(tmp_path / "d"), pq.read_table(table))
     pq.write_table(pq.read_table(table), tmp_path / "d" / "not-committed.parquet")
-    assert numbers(recorded(str(tmp_path / "d"))) == list(range(20))
+    assert numbers(read_recorded(str(tmp_path / "d"))) == list(range(20))
 
 
 def test_a_subscriber_gets_the_rows_that_were_recorded(node: Session, tmp_path: Path) -> None:
@@ -151,7 +158,7 @@ def test_timestamps_may_be_forgotten_and_nothing_is_dropped(node: Session) -> No
     stamp = {"timestamp_ntp64": 1_700_000_000 << 32, "timestamp": START, "timestamp_id": "ab"}
     rows = batch(row(0, **stamp, congestion="DROP"))
     assert received(node, Replay(speed=None), rows)[0]["timestamp_id"] == "ab"
-    (found,) = received(node, Replay(speed=None, restamp=True, remapping=Remapping(prefix="p")), rows)
+    (found,) = received(node, Replay(speed=None, restamp=True, remapping=KeyRemap(prefix="p")), rows)
     assert (found["timestamp"], found["key"], found["congestion"]) == (None, "p/k/0", "BLOCK")
 
 
@@ -164,7 +171,7 @@ def test_rows_that_no_subscriber_takes_are_counted(node: Session) -> None:
         with node.declare_subscriber("a"):
             *_, report = Replay(speed=None).run(node, iter([rows]))
             assert report.unmatched == 1
-    with Subscribers(node) as subscribers:
+    with SubscriberMatcher(node) as subscribers:
         until(lambda: subscribers.unmatched(rows) == 5)  # looks again after a while
         node.close()
 
@@ -185,7 +192,7 @@ class Clock:
 def test_rows_go_out_as_long_after_the_first_as_they_came(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("zenspark.journal.replay.time.monotonic", lambda: clock.now)
-    pace = Pace(speed, clock.now)
+    pace = ReplayClock(speed, clock.now)
     seen: list[tuple[int, float]] = []
     seconds = [0, 0, 0.5, 0.5001, 0.4, 2, 3]
     rows = batch(*(row(number, received_at=START + int(at * 1e6)) for number, at in enumerate(seconds)))
@@ -200,7 +207,7 @@ def test_a_replay_can_be_ended(monkeypatch: pytest.MonkeyPatch, node: Session) -
     clock = Clock()
     clock.ends_at = 102.5
     monkeypatch.setattr("zenspark.journal.replay.time.monotonic", lambda: clock.now)
-    parts = [part for part in Pace(1.0, clock.now).parts(counted(0, 10), clock)]  # type: ignore[arg-type]  # noqa: C416
+    parts = [part for part in ReplayClock(1.0, clock.now).parts(counted(0, 10), clock)]  # type: ignore[arg-type]  # noqa: C416
     assert [part.num_rows for part in parts] == [1, 1, 1]
     monkeypatch.undo()
     ending = threading.Event()
@@ -210,7 +217,7 @@ def test_a_replay_can_be_ended(monkeypatch: pytest.MonkeyPatch, node: Session) -
 
 def test_a_speed_is_more_than_nothing() -> None:
     with pytest.raises(UsageError, match="speed: expected more than 0, found 0"):
-        Pace(0.0, 0.0)
+        ReplayClock(0.0, 0.0)
 
 
 def test_waiting_for_subscribers_can_be_ended(node: Session) -> None:
@@ -226,5 +233,5 @@ def test_waiting_for_subscribers_can_be_ended(node: Session) -> None:
 
 
 def test_the_columns_of_a_sample_are_what_is_published(journal: Path) -> None:
-    (ready,) = {tuple(Replay()._ready(one).schema.names) for one in recorded(str(journal))}
+    (ready,) = {tuple(Replay()._ready(one).schema.names) for one in read_recorded(str(journal))}
     assert set(SCHEMA.names) - set(ready) == {"received_at", "via", "congestion"}

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.journal.rows import START, batch, counted, row
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.format import segment_file
-from zenspark.journal.retention import remove_orphans, size_of, trim, trim_committed
-from zenspark.journal.segment import listed
+from zenspark.journal.retention import remove_orphans, segment_size, trim, trim_committed
+from zenspark.journal.segment import list_segments
 
 SECOND = 1_000_000
 
@@ -30,7 +30,7 @@ def at(seconds: float) -> float:
 
 def test_without_limits_everything_is_kept(path: Path) -> None:
     assert trim(path, Policy(), at(10**9)) == 0
-    assert listed(path) == [0, 5, 10, 15]
+    assert list_segments(path) == [0, 5, 10, 15]
 
 
 @pytest.mark.parametrize(("now", "kept"), [(10, 0), (14.5, 5), (19.5, 10), (24.5, 15), (1000, 15)])
@@ -58,7 +58,7 @@ def test_segments_go_while_there_are_too_many_bytes(path: Path) -> None:
     assert trim(path, Policy(retain_bytes=size), at(0)) == 0
     assert trim(path, Policy(retain_bytes=size - 1), at(0)) == 5
     assert trim(path, Policy(retain_bytes=1), at(0)) == 10
-    assert listed(path) == [15]
+    assert list_segments(path) == [15]
 
 
 @pytest.mark.parametrize(("committed", "kept"), [(0, 0), (4, 0), (5, 5), (14, 10), (20, 15)])
@@ -84,7 +84,7 @@ def test_unless_told_to_or_the_reader_is_forgotten(path: Path) -> None:
 def test_without_a_reader_nothing_counts_as_read(path: Path, policy: Policy) -> None:
     assert trim(path, policy, at(10**9)) == 0
     assert trim_committed(path) == 0
-    assert listed(path) == [0, 5, 10, 15]
+    assert list_segments(path) == [0, 5, 10, 15]
 
 
 @pytest.mark.parametrize(("committed", "kept"), [(0, 0), (4, 0), (5, 5), (14, 10), (20, 15)])
@@ -103,20 +103,20 @@ def test_of_what_was_read_so_much_time_is_kept(path: Path, now: float, kept: int
 
 
 def test_of_what_was_read_so_many_bytes_are_kept(path: Path) -> None:
-    sizes = [size_of(path, first) for first in (0, 5, 10)]
+    sizes = [segment_size(path, first) for first in (0, 5, 10)]
     Journal(path).commit("reader", 19)
     assert trim(path, Policy(retain_read_bytes=sum(sizes)), at(0)) == 0
     assert trim(path, Policy(retain_read_bytes=sum(sizes) - 1), at(0)) == 5
     assert trim(path, Policy(retain_read_bytes=sizes[2]), at(0)) == 5
     assert trim(path, Policy(retain_read_bytes=sizes[2]), at(0)) == 0
-    assert listed(path) == [10, 15]
+    assert list_segments(path) == [10, 15]
 
 
 def test_limits_of_all_rows_and_of_those_read_add_up(path: Path) -> None:
     Journal(path).commit("reader", 10)
     assert trim(path, Policy(retain_read_bytes=0, retain_bytes=1), at(0)) == 10
     assert trim(path, Policy(retain_read_bytes=0, retain_bytes=1, trim_unread=True), at(0)) == 5
-    assert listed(path) == [15]
+    assert list_segments(path) == [15]
 
 
 def test_what_another_process_removes_at_the_same_time_is_no_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

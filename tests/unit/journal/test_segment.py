@@ -11,14 +11,22 @@ from pathlib import Path
 import pytest
 
 from zenspark.errors import CorruptJournal, JournalError, JournalFull
-from zenspark.journal.format import ENTRY_SIZE, HEADER_SIZE, NEVER, Block, Entry, index_file, segment_file
-from zenspark.journal.segment import Index, SegmentWriter, listed, read_block, whole_blocks
+from zenspark.journal.format import (
+    EMPTY_TIME_RANGE,
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    BlockHeader,
+    IndexEntry,
+    index_file,
+    segment_file,
+)
+from zenspark.journal.segment import SegmentIndex, SegmentWriter, find_valid_prefix, list_segments, read_block
 
 PAYLOAD = b"twelve bytes"
 
 
-def block(first: int, payload: bytes = PAYLOAD, received: int = 0) -> Block:
-    return Block(2, len(payload), first, (received, received), NEVER, zlib.crc32(payload))
+def block(first: int, payload: bytes = PAYLOAD, received: int = 0) -> BlockHeader:
+    return BlockHeader(2, len(payload), first, (received, received), EMPTY_TIME_RANGE, zlib.crc32(payload))
 
 
 def append(writer: SegmentWriter, received: int = 0) -> None:
@@ -36,12 +44,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index(path: Path) -> Iterator[Index]:
-    with Index(path, 0) as opened:
+def index(path: Path) -> Iterator[SegmentIndex]:
+    with SegmentIndex(path, 0) as opened:
         yield opened
 
 
-def test_an_index_finds_rows_and_times(index: Index) -> None:
+def test_an_index_finds_rows_and_times(index: SegmentIndex) -> None:
     assert (index.count, index.end) == (3, 6)
     assert [index.place_of(offset) for offset in range(7)] == [0, 0, 1, 1, 2, 2, 3]
     assert [index.place_at(time) for time in (0, 10, 11, 30, 31)] == [0, 0, 1, 2, 3]
@@ -54,13 +62,13 @@ def test_an_index_finds_times_also_where_the_clock_was_set_back(tmp_path: Path) 
     for received in times:
         append(writer, received)
     writer.close()
-    with Index(tmp_path, 0) as index:
+    with SegmentIndex(tmp_path, 0) as index:
         assert [index.place_at(time) for time in (0, 10, 11, 31, 41)] == [0, 0, 1, 3, 1000]
         assert [index.place_at(31, start) for start in (3, 4, 700, 999)] == [3, 8, 703, 1000]
         assert index.last_received == 40
 
 
-def test_blocks_are_read_as_they_were_written(path: Path, index: Index) -> None:
+def test_blocks_are_read_as_they_were_written(path: Path, index: SegmentIndex) -> None:
     with open(segment_file(path, 0), "rb", buffering=0) as file:
         assert [read_block(file, path, entry) for entry in index.entries()] == [PAYLOAD] * 3
 
@@ -72,8 +80,8 @@ def test_it_goes_on_where_it_ended(path: Path) -> None:
     append(writer)
     writer.sync()
     writer.close()
-    assert whole_blocks(path, 0)[:3] == (4, 4 * (HEADER_SIZE + len(PAYLOAD)), 8)
-    assert listed(path) == [0]
+    assert find_valid_prefix(path, 0)[:3] == (4, 4 * (HEADER_SIZE + len(PAYLOAD)), 8)
+    assert list_segments(path) == [0]
 
 
 def test_a_segment_may_be_cut_at_any_byte(path: Path) -> None:
@@ -104,7 +112,7 @@ def test_an_index_may_be_cut_at_any_byte(path: Path) -> None:
         assert writer.end == end // ENTRY_SIZE * 2
         append(writer)
         writer.close()
-        assert whole_blocks(path, 0).end == end // ENTRY_SIZE * 2 + 2
+        assert find_valid_prefix(path, 0).end == end // ENTRY_SIZE * 2 + 2
 
 
 @pytest.mark.parametrize("what", [segment_file, index_file])
@@ -120,7 +128,7 @@ def test_damage_before_the_end_costs_nothing_behind_it(path: Path, what: object)
 
 
 def test_a_whole_block_in_the_wrong_place_does_not_count(path: Path) -> None:
-    stray = Entry(0, block(0))
+    stray = IndexEntry(0, block(0))
     with open(index_file(path, 0), "ab") as file:
         file.write(stray.to_bytes())
     writer = SegmentWriter(path, 0)
@@ -128,8 +136,8 @@ def test_a_whole_block_in_the_wrong_place_does_not_count(path: Path) -> None:
     writer.close()
 
 
-def test_an_entry_that_promises_too_much_takes_no_memory(path: Path, index: Index) -> None:
-    huge = Entry(0, block(0)._replace(length=1 << 60))
+def test_an_entry_that_promises_too_much_takes_no_memory(path: Path, index: SegmentIndex) -> None:
+    huge = IndexEntry(0, block(0)._replace(length=1 << 60))
     with open(segment_file(path, 0), "rb", buffering=0) as file, pytest.raises(CorruptJournal):
         read_block(file, path, huge)
 
@@ -156,7 +164,7 @@ def test_a_write_that_fails_leaves_nothing(
     assert (segment_file(path, 0).read_bytes(), index_file(path, 0).read_bytes()) == before
     append(writer)
     writer.close()
-    assert whole_blocks(path, 0).end == 8
+    assert find_valid_prefix(path, 0).end == 8
 
 
 def test_a_disk_that_does_not_keep_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

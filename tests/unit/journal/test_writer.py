@@ -22,13 +22,13 @@ from zenspark.arrow import SCHEMA
 from zenspark.arrow.decode import concat_chunks
 from zenspark.errors import JournalError, JournalFull, JournalLocked, NoJournal, UsageError
 from zenspark.journal import Journal, JournalWriter, Policy
-from zenspark.journal.format import LOCK, NEVER, index_file, segment_file
+from zenspark.journal.format import EMPTY_TIME_RANGE, LOCK, index_file, segment_file
 from zenspark.journal.policy import Fsync
-from zenspark.journal.segment import Index, SegmentWriter, listed
+from zenspark.journal.segment import SegmentIndex, SegmentWriter, list_segments
 
 
 def entries(path: Path, first: int = 0) -> list[Any]:
-    with Index(path, first) as index:
+    with SegmentIndex(path, first) as index:
         return [entry.block for entry in index.entries()]
 
 
@@ -126,7 +126,7 @@ def test_a_header_has_the_range_of_times(tmp_path: Path) -> None:
         writer.append_pieces([piece(5), piece(2, timestamp_id="clock")])
     plain, stamped, odd, pieces = entries(tmp_path / "j")
     assert plain.received == (START + 3_000_000, START + 6_000_000)
-    assert plain.stamped == NEVER
+    assert plain.stamped == EMPTY_TIME_RANGE
     assert stamped.stamped == (early * 10**6, late * 10**6)
     assert odd.stamped == (early * 10**6, early * 10**6)
     assert pieces.received == (START + 2, START + 5)
@@ -294,7 +294,7 @@ def test_a_segment_ends_when_it_is_large(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1, segment_bytes=4000)) as writer:
         for number in range(12):
             writer.append(batch(row(number, payload=b"%d" % number)))
-    firsts = listed(tmp_path / "j")
+    firsts = list_segments(tmp_path / "j")
     assert len(firsts) > 2
     for first, end in pairwise(firsts):
         assert entries(tmp_path / "j", first)[-1].end == end
@@ -310,14 +310,14 @@ def test_a_segment_ends_when_it_is_old_also_after_a_restart(tmp_path: Path, monk
         writer.append(batch(row(0, received_at=START + int(now * 1e6))))
         now += 99
         writer.append(batch(row(1, received_at=START + int(now * 1e6))))
-        assert listed(tmp_path / "j") == [0]
+        assert list_segments(tmp_path / "j") == [0]
     now += 1
     with JournalWriter(tmp_path / "j", policy) as writer:
         writer.append(batch(row(2, received_at=START + int(now * 1e6))))
-        assert listed(tmp_path / "j") == [0, 2]
+        assert list_segments(tmp_path / "j") == [0, 2]
         now += 200
         writer.flush()  # nothing came, and yet what is old is removed
-        assert listed(tmp_path / "j") == [3]
+        assert list_segments(tmp_path / "j") == [3]
     assert Journal(tmp_path / "j").earliest() == Journal(tmp_path / "j").latest() == 3
 
 
@@ -481,7 +481,7 @@ def test_a_new_segment_for_which_there_is_no_room_is_tried_again(
         writer.append(counted(0, 1))
         writer.append(counted(1, 2))
         with monkeypatch.context() as patched:
-            patched.setattr("zenspark.journal.segment.whole_blocks", refuse)
+            patched.setattr("zenspark.journal.segment.find_valid_prefix", refuse)
             writer.append(counted(2, 3))
             with pytest.raises(JournalFull):
                 writer.flush()
@@ -503,20 +503,20 @@ def test_the_segment_that_is_written_ends_when_all_of_it_was_read(
         journal.commit("reader", 0)
         now += 61
         writer.flush()
-        assert listed(tmp_path / "j") == [0]
+        assert list_segments(tmp_path / "j") == [0]
         journal.commit("reader", 1)
         now += 11
         writer.flush()
-        assert listed(tmp_path / "j") == [1]
+        assert list_segments(tmp_path / "j") == [1]
         now += 100
         writer.flush()  # nothing is in it
-        assert listed(tmp_path / "j") == [1]
+        assert list_segments(tmp_path / "j") == [1]
     with JournalWriter(tmp_path / "j", Policy(flush_rows=1, retain_read_bytes=10)) as writer:
         writer.append(batch(row(1)))
         journal.commit("reader", 2)
         now += 11
         writer.flush()
-        assert listed(tmp_path / "j") == [2]
+        assert list_segments(tmp_path / "j") == [2]
 
 
 def test_a_reader_that_is_gone_holds_nothing_back(
@@ -535,7 +535,7 @@ def test_a_reader_that_is_gone_holds_nothing_back(
             assert Journal(tmp_path / "j").readers() == {"gone": 1, "there": 3}
             writer.flush()
     assert Journal(tmp_path / "j").readers() == {"there": 3}
-    assert listed(tmp_path / "j") == [3]
+    assert list_segments(tmp_path / "j") == [3]
     assert "reader gone at offset 1 has not committed for" in caplog.text
 
 
@@ -586,7 +586,7 @@ def test_on_a_full_disk_also_the_segment_that_is_written_is_ended(
             writer.flush()
         journal.commit("reader", writer.acknowledged)
         writer.flush()
-        assert listed(tmp_path / "j") == [writer.end - 1]
+        assert list_segments(tmp_path / "j") == [writer.end - 1]
         disk.size = 1 << 40
 
 

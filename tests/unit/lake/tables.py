@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from zenspark.lake.delta_table import Table
-from zenspark.lake.parquet_files import File, Files
-from zenspark.lake.specs import JOURNAL, SAMPLES
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.parquet_files import DataFile, DataFileWriter
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
+from zenspark.lake.storage_path import StoragePath
 
 
-def samples_at(path: Path) -> Table:
-    return Table(Folder.at(path), SAMPLES)
+def samples_at(path: Path) -> LakeTable:
+    return LakeTable(StoragePath.at(path), SAMPLES)
 
 
-def written(table: Table, label: str, rows: list[dict[str, object]], day: str = "2026-11-16") -> list[File]:
+def written(table: LakeTable, label: str, rows: list[dict[str, object]], day: str = "2026-11-16") -> list[DataFile]:
     """A file of the table with these rows."""
-    files = Files(table.folder, SAMPLES, label)
-    files.write(pa.Table.from_pylist(rows, schema=JOURNAL), {"day": day, "prefix": "a:b"})
+    files = DataFileWriter(table.folder, SAMPLES, label)
+    files.write(pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA), {"day": day, "prefix": "a:b"})
     return files.close()
 
 
-def file(path: str, size: int = 1, day: str = "2026-11-16", **limits: object) -> File:
+def file(path: str, size: int = 1, day: str = "2026-11-16", **limits: object) -> DataFile:
     """A file that is only talked about."""
     described: Mapping[str, object] = {"recorder": "robot", "offset": 0} | limits
-    return File(path, size, 1, {"day": day, "prefix": "a"}, described, described)
+    return DataFile(path, size, 1, {"day": day, "prefix": "a"}, described, described)

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.lake.column_chunks import (
-    LOCAL,
-    Access,
-    Selection,
-    Source,
-    dictionary_values,
-    pages_within,
-    read_header,
+    LOCAL_IO,
+    IoProfile,
+    ParquetFileReader,
+    RowSelection,
+    decode_dictionary_page,
+    read_page_header,
+    scan_page_headers,
 )
-from zenspark.lake.parquet_footer import Chunk, Group
-from zenspark.lake.thrift import I32, ThriftError, written
+from zenspark.lake.parquet_footer import ColumnChunk, RowGroup
+from zenspark.lake.thrift import I32, ThriftError, encode_struct
 
 TABLE = pa.table(
     {
@@ -56,27 +56,27 @@ class Recorded:
         pass
 
 
-def written_as(path: Path, options: dict[str, Any]) -> tuple[Source, Group, Recorded]:
+def written_as(path: Path, options: dict[str, Any]) -> tuple[ParquetFileReader, RowGroup, Recorded]:
     pq.write_table(TABLE, path / "x", max_rows_per_page=7, write_batch_size=1, **options)
     file = Recorded((path / "x").read_bytes())
-    group = Source(file, len(file.content)).footer().groups[0]
-    return Source(file, len(file.content)), group, file  # one that has not read anything yet
+    group = ParquetFileReader(file, len(file.content)).footer().groups[0]
+    return ParquetFileReader(file, len(file.content)), group, file  # one that has not read anything yet
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Source, Group, Recorded]]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[ParquetFileReader, RowGroup, Recorded]]:
     return [written_as(tmp_path_factory.mktemp("files"), options) for options in OPTIONS]
 
 
 @given(st.sampled_from(range(len(OPTIONS))), st.sets(st.integers(0, 49), min_size=1))
 def test_chosen_rows_of_every_column(
-    files: list[tuple[Source, Group, Recorded]], number: int, chosen: set[int]
+    files: list[tuple[ParquetFileReader, RowGroup, Recorded]], number: int, chosen: set[int]
 ) -> None:
     source, group, _ = files[number]
     rows = np.array(sorted(chosen), np.int64)
     chunks = list(group.chunks.values())
     pages = source.pages(chunks)
-    selections = [Selection(chunk, own, rows) for chunk, own in zip(chunks, pages, strict=True)]
+    selections = [RowSelection(chunk, own, rows) for chunk, own in zip(chunks, pages, strict=True)]
     for name, found in zip(group.chunks, source.columns(selections), strict=True):
         wanted = TABLE[name].take(pa.array(rows)).combine_chunks()
         assert found.cast(wanted.type).equals(wanted), name
@@ -87,7 +87,7 @@ def test_only_the_pages_of_the_rows_are_read(tmp_path: Path) -> None:
     chunk = group.chunks["long"]
     (pages,) = source.pages([chunk])
     assert pages is not None
-    selection = Selection(chunk, pages, np.array([15], np.int64))
+    selection = RowSelection(chunk, pages, np.array([15], np.int64))
     file.parts.clear()
     source.columns([selection])
     assert file.parts == [pages.spans[2]]
@@ -99,7 +99,7 @@ def test_without_an_index_pages_are_found_by_their_headers(tmp_path: Path) -> No
     for chunk in group.chunks.values():
         (indexed,) = source.pages([chunk])
         assert indexed is not None
-        found = pages_within(chunk, memoryview(file.content)[chunk.start : chunk.end])
+        found = scan_page_headers(chunk, memoryview(file.content)[chunk.start : chunk.end])
         assert (found.starts.tolist(), found.spans) == (indexed.starts.tolist(), indexed.spans)
 
 
@@ -113,7 +113,7 @@ def test_the_dictionary_of_a_chunk(tmp_path: Path) -> None:
 
 def test_parts_that_are_close_are_read_together() -> None:
     file = Recorded(bytes(range(100)))
-    source = Source(file, 100, Access(gap=5, tail=10, at_once=1))
+    source = ParquetFileReader(file, 100, IoProfile(gap=5, tail=10, at_once=1))
     assert [bytes(part) for part in source.read([(50, 52), (0, 3), (8, 9), (1, 4)])] == [
         bytes([50, 51]),
         bytes([0, 1, 2]),
@@ -125,7 +125,7 @@ def test_parts_that_are_close_are_read_together() -> None:
 
 def test_elsewhere_parts_are_requested_at_once() -> None:
     file = Recorded(bytes(range(100)))
-    source = Source(file, 100, Access(gap=0, tail=10, at_once=4))
+    source = ParquetFileReader(file, 100, IoProfile(gap=0, tail=10, at_once=4))
     assert [bytes(part) for part in source.read([(50, 52), (0, 2)])] == [bytes([50, 51]), bytes([0, 1])]
     assert sorted(file.parts) == [(0, 2), (50, 52)]
 
@@ -133,7 +133,7 @@ def test_elsewhere_parts_are_requested_at_once() -> None:
 def test_a_footer_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {})
     file.parts.clear()
-    source = Source(file, len(file.content), Access(gap=0, tail=20, at_once=1))
+    source = ParquetFileReader(file, len(file.content), IoProfile(gap=0, tail=20, at_once=1))
     assert source.footer().groups[0] == group
     assert len(file.parts) == 2
 
@@ -141,25 +141,25 @@ def test_a_footer_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
 def test_what_was_read_with_the_footer_is_not_read_again(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {"write_page_index": True})
     file.parts.clear()
-    source = Source(file, len(file.content), Access(gap=0, tail=1 << 20, at_once=1))
+    source = ParquetFileReader(file, len(file.content), IoProfile(gap=0, tail=1 << 20, at_once=1))
     source.footer()
     chunk = group.chunks["long"]
     (pages,) = source.pages([chunk])
-    source.columns([Selection(chunk, pages, np.array([3], np.int64))])
+    source.columns([RowSelection(chunk, pages, np.array([3], np.int64))])
     assert file.parts == [(0, len(file.content))]
 
 
 def test_a_part_outside_the_file_is_refused() -> None:
     with pytest.raises(ThriftError, match="a part of the 10 bytes there are, found 5 to 11"):
-        Source(Recorded(bytes(10)), 10, LOCAL).read([(5, 11)])
+        ParquetFileReader(Recorded(bytes(10)), 10, LOCAL_IO).read([(5, 11)])
     with pytest.raises(ThriftError, match="20 bytes from byte 0 on, found 10"):
-        Source(Recorded(bytes(10)), 20, LOCAL).read([(0, 20)])
+        ParquetFileReader(Recorded(bytes(10)), 20, LOCAL_IO).read([(0, 20)])
 
 
 def test_headers_that_are_none_are_refused(tmp_path: Path) -> None:
     for header in ({}, {1: I32(0), 2: I32(1), 3: I32(1)}, {1: I32(0), 2: I32(1), 3: I32(-1), 5: {1: I32(1)}}):
         with pytest.raises(ThriftError, match="the header of a page"):
-            read_header(memoryview(written(header)))
+            read_page_header(memoryview(encode_struct(header)))
 
 
 def test_pages_with_too_few_values_are_refused(tmp_path: Path) -> None:
@@ -167,11 +167,11 @@ def test_pages_with_too_few_values_are_refused(tmp_path: Path) -> None:
     chunk = group.chunks["number"]
     data = memoryview(file.content)[chunk.start : chunk.end]
     with pytest.raises(ThriftError, match="pages with 50 values of column number"):
-        pages_within(chunk, data[: chunk.data - chunk.start])
+        scan_page_headers(chunk, data[: chunk.data - chunk.start])
 
 
 def test_a_page_that_is_no_dictionary_is_refused(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {"use_dictionary": False})
-    chunk: Chunk = group.chunks["text"]
+    chunk: ColumnChunk = group.chunks["text"]
     with pytest.raises(ThriftError, match="a dictionary page of column text"):
-        dictionary_values(chunk, memoryview(file.content)[chunk.start : chunk.end])
+        decode_dictionary_page(chunk, memoryview(file.content)[chunk.start : chunk.end])

@@ -15,10 +15,10 @@ from deltalake import DeltaTable, write_deltalake
 from tests.unit.lake.tables import samples_at, written
 from zenspark.errors import LakeError
 from zenspark.lake import delta_log as module
-from zenspark.lake.delta_log import Conflict, DeltaLog, checkpoint_files, commit_file
-from zenspark.lake.delta_table import Change, Table
-from zenspark.lake.specs import JOURNAL, SAMPLES
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.delta_log import CommitConflict, DeltaLog, checkpoint_paths, commit_path
+from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
+from zenspark.lake.storage_path import StoragePath
 
 
 def paths_by_deltalake(path: Path) -> list[str]:
@@ -38,13 +38,13 @@ def test_random_changes_of_several_writers_and_tools_leave_the_same_state(tmp_pa
         writer = rnd.choice(writers).refresh()
         match rnd.choices(["append", "compact", "foreign compact", "foreign append", "checkpoint"], [8, 2, 1, 1, 1])[0]:
             case "append":
-                writer.commit(Change(add=written(writer, "x", [{"key": f"k{step}"}]), marks={f"m{seed}": step}))
+                writer.commit(Transaction(add=written(writer, "x", [{"key": f"k{step}"}]), marks={f"m{seed}": step}))
                 rows += 1
             case "compact" if len(writer.files) > 1:
                 some = rnd.sample(writer.files, 2)
                 count = sum(file.rows for file in some)
                 added = written(writer, "y", [{"key": "k"}] * count)
-                writer.commit(Change(add=added, remove=some, rearranges=True))
+                writer.commit(Transaction(add=added, remove=some, rearranges=True))
             case "foreign compact":
                 DeltaTable(tmp_path / "t").optimize.compact()
             case "foreign append":
@@ -69,11 +69,11 @@ def test_a_log_that_was_cleaned_behind_a_follower_is_read_from_its_checkpoint(
     table.create()
     follower.refresh()
     for number in range(5):
-        table.commit(Change(add=written(table, "x", [{"key": "a"}]), marks={"m": number}))
+        table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), marks={"m": number}))
     table.checkpoint(force=True)
     for version in range(table.version + 1):
-        (tmp_path / "t" / commit_file(version)).unlink()
-    monkeypatch.setattr(module, "CHECKPOINT_LOOK_SECONDS", 0.0)
+        (tmp_path / "t" / commit_path(version)).unlink()
+    monkeypatch.setattr(module, "CHECKPOINT_RECHECK_SECONDS", 0.0)
     assert (follower.refresh().version, len(follower.files), follower.mark("m")) == (5, 5, 4)
     (tmp_path / "t" / "_delta_log" / "_last_checkpoint").unlink()
     assert samples_at(tmp_path / "t").version == 5
@@ -81,8 +81,8 @@ def test_a_log_that_was_cleaned_behind_a_follower_is_read_from_its_checkpoint(
     assert follower.foreign_changes(2) is None
     late = samples_at(tmp_path / "t")
     late._state = replace(late._state, version=2)
-    with pytest.raises(Conflict, match="the log behind version 2 was cleaned up"):
-        late.commit(Change(marks={"other": 1}))
+    with pytest.raises(CommitConflict, match="the log behind version 2 was cleaned up"):
+        late.commit(Transaction(marks={"other": 1}))
 
 
 def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
     def append(name: str) -> None:
         table = samples_at(tmp_path / "t")
         for number in range(10):
-            table.commit(Change(add=written(table, name, [{"key": name}]), marks={name: number}))
+            table.commit(Transaction(add=written(table, name, [{"key": name}]), marks={name: number}))
 
     threads = [threading.Thread(target=append, args=(f"w{number}",)) for number in range(4)]
     for thread in threads:
@@ -106,29 +106,29 @@ def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
 def test_a_commit_whose_answer_was_lost_is_found_to_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
-    create = Folder.create
+    create = StoragePath.create
 
-    def unheard(self: Folder, path: str, content: bytes) -> bool:
+    def unheard(self: StoragePath, path: str, content: bytes) -> bool:
         assert create(self, path, content)
         return False
 
-    monkeypatch.setattr(Folder, "create", unheard)
-    table.commit(Change(add=written(table, "x", [{"key": "a"}]), marks={"m": 1}))
+    monkeypatch.setattr(StoragePath, "create", unheard)
+    table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), marks={"m": 1}))
     assert (table.version, len(table.files)) == (1, 1)
 
 
 def test_endless_commits_of_others_end_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
-    monkeypatch.setattr(Folder, "create", lambda *_: False)
-    with pytest.raises(Conflict, match="100 commits of other writers came first"):
-        table.commit(Change(marks={"m": 1}))
+    monkeypatch.setattr(StoragePath, "create", lambda *_: False)
+    with pytest.raises(CommitConflict, match="100 commits of other writers came first"):
+        table.commit(Transaction(marks={"m": 1}))
 
 
 def test_a_commit_that_is_no_json_is_named(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
-    (tmp_path / "t" / commit_file(1)).write_text('{"add": ')
+    (tmp_path / "t" / commit_path(1)).write_text('{"add": ')
     with pytest.raises(LakeError, match=r"0001.json: expected a commit of a Delta log"):
         table.refresh()
 
@@ -140,14 +140,14 @@ def test_statistics_of_another_writer_may_be_missing(tmp_path: Path) -> None:
         "add": {"path": "day=2026-11-16/prefix=a/x.parquet", "partitionValues": {}, "size": 1, "dataChange": True}
     }
     broken = {"add": action["add"] | {"path": "y.parquet", "stats": '{"numRecords": 3, "minValues": {"offset": '}}
-    (tmp_path / "t" / commit_file(1)).write_text("\n".join(json.dumps(each) for each in (action, broken)))
+    (tmp_path / "t" / commit_path(1)).write_text("\n".join(json.dumps(each) for each in (action, broken)))
     files = table.refresh().files
     assert [(file.rows, file.least, file.partition) for file in files] == [(0, {}, {"day": None, "prefix": None})] * 2
 
 
 def test_names_of_checkpoints() -> None:
-    assert checkpoint_files(7, None) == ["_delta_log/00000000000000000007.checkpoint.parquet"]
-    assert checkpoint_files(7, 2)[1] == "_delta_log/00000000000000000007.checkpoint.0000000002.0000000002.parquet"
+    assert checkpoint_paths(7, None) == ["_delta_log/00000000000000000007.checkpoint.parquet"]
+    assert checkpoint_paths(7, 2)[1] == "_delta_log/00000000000000000007.checkpoint.0000000002.0000000002.parquet"
 
 
 def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_log_of_its_own_knows_nothing_of_shapes(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"x": [1]}))
-    log = DeltaLog(Folder.at(tmp_path / "t"), [], {"x": pa.int64()})
+    log = DeltaLog(StoragePath.at(tmp_path / "t"), [], {"x": pa.int64()})
     (file,) = log.refresh().files
     assert (file.rows, file.least, file.greatest) == (1, {"x": 1}, {"x": 1})
 
@@ -168,5 +168,5 @@ def test_a_log_of_its_own_knows_nothing_of_shapes(tmp_path: Path) -> None:
 def test_the_columns_of_a_journal_are_those_of_the_table(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.create()
-    assert table.schema.names == [*JOURNAL.names, "day", "prefix"]
-    assert isinstance(table, Table)
+    assert table.schema.names == [*JOURNAL_SCHEMA.names, "day", "prefix"]
+    assert isinstance(table, LakeTable)

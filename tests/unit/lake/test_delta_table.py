@@ -11,10 +11,16 @@ from deltalake.schema import PrimitiveType
 
 from tests.unit.lake.tables import samples_at, written
 from zenspark.errors import LakeError
-from zenspark.lake.delta_table import CHECKPOINT_COMMITS, VERSION_PROPERTY, Change, Table, difference
+from zenspark.lake.delta_table import (
+    COMMITS_PER_CHECKPOINT,
+    VERSION_PROPERTY,
+    LakeTable,
+    Transaction,
+    describe_difference,
+)
 from zenspark.lake.parquet_files import STATISTICS_CHARACTERS
-from zenspark.lake.specs import SAMPLES, Shape
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.specs import SAMPLES, TableSpec
+from zenspark.lake.storage_path import StoragePath
 
 LONG = "k" * (STATISTICS_CHARACTERS + 9)
 
@@ -25,7 +31,7 @@ def test_files_count_when_they_are_committed_with_what_the_log_says_of_them(tmp_
     rows = [{"key": LONG, "offset": 3, "recorder": "r", "received_at": at}, {"key": "b", "offset": 4, "recorder": "r"}]
     added = written(table, "one", rows)
     assert table.files == []
-    table.commit(Change(add=added, marks={"offset:r": 5, "query": 1}))
+    table.commit(Transaction(add=added, marks={"offset:r": 5, "query": 1}))
     for seen in (table, samples_at(tmp_path / "t")):
         (found,) = seen.files
         assert found.path.startswith("day=2026-11-16/prefix=a%3Ab/part-one-")
@@ -45,15 +51,15 @@ def test_a_table_that_is_not_there_is_empty_and_made_by_the_first_commit(tmp_pat
     assert not (tmp_path / "t").exists()
     with pytest.raises(LakeError, match="there is no table here"):
         table.delta()
-    table.commit(Change(marks={"m": 1}))
+    table.commit(Transaction(marks={"m": 1}))
     assert (table.exists, table.version, table.format) == (True, 1, "2")
 
 
 def test_files_come_and_go_in_one_transaction(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
-    table.commit(Change(add=written(table, "old", [{"key": "a", "offset": 0}])))
+    table.commit(Transaction(add=written(table, "old", [{"key": "a", "offset": 0}])))
     new = written(table, "new", [{"key": "a", "offset": 0}])
-    table.commit(Change(add=new, remove=table.files, rearranges=True))
+    table.commit(Transaction(add=new, remove=table.files, rearranges=True))
     assert [file.path for file in table.files] == [file.path for file in new]
     assert [str(each["operation"]) for each in table.delta().history()] == ["OPTIMIZE", "WRITE", "CREATE TABLE"]
 
@@ -61,29 +67,29 @@ def test_files_come_and_go_in_one_transaction(tmp_path: Path) -> None:
 def test_of_two_who_move_the_same_mark_one_fails_and_changes_nothing(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
-    one.commit(Change(marks={"mark": 1}))
+    one.commit(Transaction(marks={"mark": 1}))
     with pytest.raises(LakeError, match="another writer moved 'mark' at the same time"):
-        other.commit(Change(add=written(other, "one", [{"key": "a"}]), marks={"mark": 2}))
-    other.refresh().commit(Change(marks={"another": 1}))
+        other.commit(Transaction(add=written(other, "one", [{"key": "a"}]), marks={"mark": 2}))
+    other.refresh().commit(Transaction(marks={"another": 1}))
     assert (other.mark("mark"), other.files) == (1, [])
 
 
 def test_of_two_who_rewrite_the_same_file_one_fails(tmp_path: Path) -> None:
     one = samples_at(tmp_path / "t")
-    one.commit(Change(add=written(one, "old", [{"key": "a"}])))
+    one.commit(Transaction(add=written(one, "old", [{"key": "a"}])))
     other = samples_at(tmp_path / "t")
-    one.commit(Change(add=written(one, "x", [{"key": "a"}]), remove=one.files, rearranges=True))
+    one.commit(Transaction(add=written(one, "x", [{"key": "a"}]), remove=one.files, rearranges=True))
     with pytest.raises(LakeError, match=r"another writer removed day=.* at the same time \(OPTIMIZE"):
-        other.commit(Change(add=written(other, "y", [{"key": "a"}]), remove=other.files, rearranges=True))
+        other.commit(Transaction(add=written(other, "y", [{"key": "a"}]), remove=other.files, rearranges=True))
 
 
 def test_a_compaction_of_another_tool_that_began_before_ours_fails(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for name in ("a", "b", "c"):
-        table.commit(Change(add=written(table, name, [{"key": name}])))
+        table.commit(Transaction(add=written(table, name, [{"key": name}])))
     stale = [DeltaTable(tmp_path / "t") for _ in range(2)]
     together = written(table, "x", [{"key": name} for name in ("a", "b", "c")])
-    table.commit(Change(add=together, remove=table.files, rearranges=True))
+    table.commit(Transaction(add=together, remove=table.files, rearranges=True))
     with pytest.raises(DeltaError):
         stale[0].optimize.compact()
     with pytest.raises(DeltaError):
@@ -96,8 +102,8 @@ def test_appends_of_different_writers_do_not_disturb_each_other(tmp_path: Path) 
     samples_at(tmp_path / "t").create()
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     for number in range(3):
-        one.commit(Change(add=written(one, "one", [{"key": "a"}]), marks={"one": number}))
-        other.commit(Change(add=written(other, "other", [{"key": "a"}]), marks={"other": number}))
+        one.commit(Transaction(add=written(one, "one", [{"key": "a"}]), marks={"one": number}))
+        other.commit(Transaction(add=written(other, "other", [{"key": "a"}]), marks={"other": number}))
     assert len(one.refresh().files) == len(other.files) == 6
     assert DeltaTable(tmp_path / "t").to_pyarrow_dataset().count_rows() == 6
 
@@ -105,7 +111,7 @@ def test_appends_of_different_writers_do_not_disturb_each_other(tmp_path: Path) 
 def test_what_others_committed_is_seen_after_a_refresh(tmp_path: Path) -> None:
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     assert other.files == []
-    one.commit(Change(add=written(one, "one", [{"key": "a"}])))
+    one.commit(Transaction(add=written(one, "one", [{"key": "a"}])))
     assert other.files == []
     assert [file.path for file in other.refresh().files] == [file.path for file in one.files]
     assert other.version == one.version == 1
@@ -117,7 +123,7 @@ def test_a_table_of_another_version_is_refused_and_an_old_one_is_read_only(tmp_p
     table.delta().alter.set_table_properties({VERSION_PROPERTY: "1"}, raise_if_not_exists=False)
     old = samples_at(tmp_path / "t")
     with pytest.raises(LakeError, match="format version 1, which is read-only: `zenspark lake upgrade` makes it 2"):
-        old.commit(Change(marks={"m": 1}))
+        old.commit(Transaction(marks={"m": 1}))
     table.delta().alter.set_table_properties({VERSION_PROPERTY: "3"}, raise_if_not_exists=False)
     with pytest.raises(LakeError, match=r"t: its schema has version 3, and this zenspark reads version 2"):
         samples_at(tmp_path / "t")
@@ -132,15 +138,17 @@ def test_a_table_of_another_tool_is_refused(tmp_path: Path) -> None:
 def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
     with pytest.raises(LakeError, match=r"columns are not those of this version: x is missing"):
-        Table(Folder.at(tmp_path / "t"), Shape("samples", pa.schema([("x", pa.int64())]), SAMPLES.partitions))
+        LakeTable(
+            StoragePath.at(tmp_path / "t"), TableSpec("samples", pa.schema([("x", pa.int64())]), SAMPLES.partitions)
+        )
 
 
 def test_a_column_that_another_tool_added_does_no_harm(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
-    table.commit(Change(add=written(table, "one", [{"key": "a"}])))
+    table.commit(Transaction(add=written(table, "one", [{"key": "a"}])))
     delta = table.delta()
     delta.alter.add_columns([_field("note")])
-    table.refresh().commit(Change(add=written(table, "two", [{"key": "b"}])))
+    table.refresh().commit(Transaction(add=written(table, "two", [{"key": "b"}])))
     assert table.extra.names == ["note"]
     rows = DeltaTable(tmp_path / "t").to_pyarrow_dataset().to_table(columns=["key", "note"]).to_pylist()
     assert sorted((row["key"], row["note"]) for row in rows) == [("a", None), ("b", None)]
@@ -161,10 +169,10 @@ def test_a_table_whose_protocol_was_raised_is_refused(tmp_path: Path) -> None:
 def test_files_since_a_version_are_those_that_came_behind_it_and_count(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for name in ("a", "b", "c"):
-        table.commit(Change(add=written(table, name, [{"key": name}])))
+        table.commit(Transaction(add=written(table, name, [{"key": name}])))
     assert [_label(file.path) for file in table.files_since(1)] == ["b", "c"]
     assert table.files_since(table.version) == []
-    table.commit(Change(remove=table.files_since(2)))
+    table.commit(Transaction(remove=table.files_since(2)))
     assert [_label(file.path) for file in table.files_since(1)] == ["b"]
     again = samples_at(tmp_path / "t")
     assert [_label(file.path) for file in again.files_since(0)] == ["a", "b"]
@@ -177,7 +185,7 @@ def _label(path: str) -> str:
 def test_files_are_found_by_day_and_prefix(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for day in ("2026-11-14", "2026-11-15", "2026-11-16"):
-        table.commit(Change(add=written(table, day[-2:], [{"key": "a:b/x"}], day)))
+        table.commit(Transaction(add=written(table, day[-2:], [{"key": "a:b/x"}], day)))
     first, last = date(2026, 11, 15), date(2026, 11, 15)
     assert {_label(file.path) for file in table.prune(first, last, "a:b")} == {"15"}
     assert {_label(file.path) for file in table.prune(first, None, "a:b")} == {"15", "16"}
@@ -187,14 +195,14 @@ def test_files_are_found_by_day_and_prefix(tmp_path: Path) -> None:
 
 def test_the_log_is_summed_up_and_cleaned(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
-    table.commit(Change(add=written(table, "one", [{"key": "a"}])))
-    for number in range(CHECKPOINT_COMMITS - 3):  # version 0 made the table, version 1 added the file
-        table.commit(Change(marks={"mark": number}))
+    table.commit(Transaction(add=written(table, "one", [{"key": "a"}])))
+    for number in range(COMMITS_PER_CHECKPOINT - 3):  # version 0 made the table, version 1 added the file
+        table.commit(Transaction(marks={"mark": number}))
     assert not table.checkpoint()
-    table.commit(Change(marks={"mark": 98}))
+    table.commit(Transaction(marks={"mark": 98}))
     assert table.checkpoint()
-    table.commit(Change(marks={"mark": 99}))
-    for version in range(CHECKPOINT_COMMITS // 2):
+    table.commit(Transaction(marks={"mark": 99}))
+    for version in range(COMMITS_PER_CHECKPOINT // 2):
         (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
     again = samples_at(tmp_path / "t")
     assert (again.mark("mark"), len(again.files), again.version) == (99, 1, table.version)
@@ -211,23 +219,23 @@ def test_how_far_back_a_table_can_be_read_can_be_changed(tmp_path: Path) -> None
     assert (
         DeltaTable(tmp_path / "t").metadata().configuration["delta.logRetentionDuration"] == "interval 604800 seconds"
     )
-    table.commit(Change(marks={"m": 1}))
+    table.commit(Transaction(marks={"m": 1}))
 
 
 def test_rows_at_hand_are_written_without_spark(tmp_path: Path) -> None:
-    table = Table(Folder.at(tmp_path / "t"), Shape("t", pa.schema([("x", pa.int64())]), described=("x",)))
-    table.commit(Change(add=table.write(pa.table({"x": [3, 1]}), "rows")))
+    table = LakeTable(StoragePath.at(tmp_path / "t"), TableSpec("t", pa.schema([("x", pa.int64())]), described=("x",)))
+    table.commit(Transaction(add=table.write(pa.table({"x": [3, 1]}), "rows")))
     assert (table.files[0].least, table.files[0].greatest) == ({"x": 1}, {"x": 3})
     assert table.delta().to_pyarrow_dataset().to_table().to_pydict() == {"x": [3, 1]}
 
 
 def test_rows_that_another_tool_removed_are_told(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
-    table.commit(Change(add=written(table, "one", [{"key": "a"}, {"key": "b"}])))
+    table.commit(Transaction(add=written(table, "one", [{"key": "a"}, {"key": "b"}])))
     before = table.version
     table.delta().delete("key = 'a'")
     table.delta().optimize.compact()
-    table.commit(Change(marks={"m": 1}))
+    table.commit(Transaction(marks={"m": 1}))
     changes = table.foreign_changes(before)
     assert changes is not None
     (change,) = changes
@@ -245,4 +253,4 @@ def test_rows_that_another_tool_removed_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_difference_is_said_in_words(found: dict[str, str], said: str) -> None:
-    assert difference({"a": "int", "b": "text"}, found) == said
+    assert describe_difference({"a": "int", "b": "text"}, found) == said

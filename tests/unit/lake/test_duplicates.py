@@ -13,11 +13,11 @@ import pytest
 from tests.unit.lake.tables import samples_at
 from zenspark.arrow import SCHEMA
 from zenspark.journal import Journal, JournalWriter, Slice
-from zenspark.lake.delta_table import Change, Table
-from zenspark.lake.duplicates import find_duplicates, without
-from zenspark.lake.parquet_files import Files
-from zenspark.lake.partitioning import parted
-from zenspark.lake.specs import JOURNAL, SAMPLES
+from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.duplicates import drop_duplicates, find_duplicates
+from zenspark.lake.parquet_files import DataFileWriter
+from zenspark.lake.partitioning import split_by_partition
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 
 BEGAN = datetime(2026, 11, 16, 12, tzinfo=UTC)
 Row = dict[str, Any]
@@ -46,18 +46,18 @@ def record(path: Path, name: str, rows: list[Row]) -> Journal:
     return Journal(path / name)
 
 
-def land(table: Table, parts: list[Slice]) -> None:
+def land(table: LakeTable, parts: list[Slice]) -> None:
     dropped = find_duplicates(parts, table)
-    files = Files(table.folder, SAMPLES, "x")
+    files = DataFileWriter(table.folder, SAMPLES, "x")
     for part in parts:
         for batch in part.batches():
-            rows = without(pa.Table.from_batches([batch]), dropped)
+            rows = drop_duplicates(pa.Table.from_batches([batch]), dropped)
             if rows.num_rows:
-                words = pa.Table.from_batches(rows.to_batches()).cast(JOURNAL)
+                words = pa.Table.from_batches(rows.to_batches()).cast(JOURNAL_SCHEMA)
                 encoded = pa.table({n: _words(words[n]) for n in words.schema.names})
-                for partition, own in parted(encoded):
+                for partition, own in split_by_partition(encoded):
                     files.write(own, partition)
-    table.commit(Change(add=files.close()))
+    table.commit(Transaction(add=files.close()))
 
 
 def _words(column: pa.ChunkedArray) -> pa.ChunkedArray:

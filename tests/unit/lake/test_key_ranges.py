@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenspark.journal.block_codec import WORDS, spelled
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake import key_ranges
-from zenspark.lake.key_ranges import EVERYTHING, Range, Sorted, select, sort, write_sorted
-from zenspark.lake.parquet_files import File, Files
+from zenspark.lake.key_ranges import FULL_RANGE, KeyRange, SortedTable, select_range, sort_rows, write_sorted
+from zenspark.lake.parquet_files import DataFile, DataFileWriter
 from zenspark.lake.specs import GAPS, TRAFFIC
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.gaps import Gaps
 
 SCHEMA = GAPS.schema
@@ -28,8 +28,8 @@ def gaps(zids: list[str]) -> pa.Table:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Sorted:
-    return Sorted(Folder.at(tmp_path), GAPS, "source_zid")
+def table(tmp_path: Path) -> SortedTable:
+    return SortedTable(StoragePath.at(tmp_path), GAPS, "source_zid")
 
 
 def unreduced(rows: pa.Table) -> pa.Table:
@@ -44,84 +44,84 @@ def zids(rows: pa.Table) -> list[str]:
 @pytest.mark.parametrize(
     ("wanted", "least", "greatest", "meets"),
     [
-        (Range("b", "d"), "a", "b", True),
-        (Range("b", "d"), "a", "a", False),
-        (Range("b", "d"), "c", "z", True),
-        (Range("b", "d"), "d", "z", False),
-        (Range("b", "d"), None, None, True),
-        (Range("b", None), "a", None, True),
-        (Range(None, "d"), "e", "f", False),
-        (EVERYTHING, "a", "b", True),
+        (KeyRange("b", "d"), "a", "b", True),
+        (KeyRange("b", "d"), "a", "a", False),
+        (KeyRange("b", "d"), "c", "z", True),
+        (KeyRange("b", "d"), "d", "z", False),
+        (KeyRange("b", "d"), None, None, True),
+        (KeyRange("b", None), "a", None, True),
+        (KeyRange(None, "d"), "e", "f", False),
+        (FULL_RANGE, "a", "b", True),
     ],
 )
 def test_a_range_meets_files_that_can_have_its_rows(
-    wanted: Range, least: str | None, greatest: str | None, meets: bool
+    wanted: KeyRange, least: str | None, greatest: str | None, meets: bool
 ) -> None:
     assert wanted.meets(least, greatest) is meets
 
 
 def test_rows_of_a_range_are_chosen_from_dictionaries_and_times() -> None:
-    batch = gaps(["c", "a", "b", "c", "d"]).cast(spelled(SCHEMA, WORDS)).to_batches()[0]
-    assert zids(pa.Table.from_batches([select(batch, "source_zid", Range("b", "d"))])) == ["c", "b", "c"]
-    assert select(batch, "source_zid", EVERYTHING) is batch
+    batch = gaps(["c", "a", "b", "c", "d"]).cast(with_text_type(SCHEMA, DICTIONARY_TYPE)).to_batches()[0]
+    assert zids(pa.Table.from_batches([select_range(batch, "source_zid", KeyRange("b", "d"))])) == ["c", "b", "c"]
+    assert select_range(batch, "source_zid", FULL_RANGE) is batch
     minutes = pa.RecordBatch.from_pylist([{"minute": number} for number in range(5)], schema=TRAFFIC.schema)
     start, end = (datetime.fromtimestamp(number / 1_000_000, UTC) for number in (1, 3))
-    assert select(minutes, "minute", Range(start, end))["minute"].cast(pa.int64()).to_pylist() == [1, 2]
+    assert select_range(minutes, "minute", KeyRange(start, end))["minute"].cast(pa.int64()).to_pylist() == [1, 2]
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.integers(0, 3) | st.none())))
 def test_rows_are_sorted_by_columns_whether_they_are_dictionaries_or_not(given: list[tuple[str, int | None]]) -> None:
     rows = pa.Table.from_pylist([{"source_zid": zid, "source_eid": eid} for zid, eid in given], schema=SCHEMA)
-    for table in (rows, rows.cast(spelled(SCHEMA, WORDS))):
-        placed = sort(table, ["source_zid", "source_eid"]).cast(SCHEMA).to_pylist()
+    for table in (rows, rows.cast(with_text_type(SCHEMA, DICTIONARY_TYPE))):
+        placed = sort_rows(table, ["source_zid", "source_eid"]).cast(SCHEMA).to_pylist()
         assert [(row["source_zid"], row["source_eid"]) for row in placed] == sorted(
             given, key=lambda each: (each[0].encode(), 99 if each[1] is None else each[1])
         )
 
 
-def test_rows_are_written_in_order_and_equal_values_stay_in_one_file(table: Sorted) -> None:
+def test_rows_are_written_in_order_and_equal_values_stay_in_one_file(table: SortedTable) -> None:
     rows = gaps([zid for zid in "dbac" for _ in range(100)])
-    with patch.object(key_ranges, "FILE_BYTES", rows.nbytes // 8):
+    with patch.object(key_ranges, "TARGET_FILE_BYTES", rows.nbytes // 8):
         files = write_sorted(table, "test", rows, ("source_zid", "first_sn"), {})
     assert [(file.least["source_zid"], file.greatest["source_zid"], file.rows) for file in files] == [
         (zid, zid, 100) for zid in "abcd"
     ]
-    assert zids(table.read(files, Range("b", "d"), unreduced)) == ["b"] * 100 + ["c"] * 100
+    assert zids(table.read(files, KeyRange("b", "d"), unreduced)) == ["b"] * 100 + ["c"] * 100
     assert write_sorted(table, "test", rows[:0], ("source_zid",), {}) == []
 
 
-def test_a_range_of_nothing_is_read_as_no_rows(table: Sorted) -> None:
-    assert table.read([], EVERYTHING, unreduced).num_rows == 0
-    assert table.split([], Range("a", "b")) == [Range("a", "b")]
+def test_a_range_of_nothing_is_read_as_no_rows(table: SortedTable) -> None:
+    assert table.read([], FULL_RANGE, unreduced).num_rows == 0
+    assert table.split([], KeyRange("a", "b")) == [KeyRange("a", "b")]
 
 
-def written(table: Sorted, groups: list[list[str]]) -> File:
+def written(table: SortedTable, groups: list[list[str]]) -> DataFile:
     """A file with these row groups."""
-    files = Files(table.folder, table.shape, "test")
+    files = DataFileWriter(table.folder, table.shape, "test")
     for group in groups:
         files.write(gaps(group), {})
     return files.close()[0]
 
 
-def test_a_range_is_split_by_the_row_groups_that_have_its_rows(table: Sorted) -> None:
+def test_a_range_is_split_by_the_row_groups_that_have_its_rows(table: SortedTable) -> None:
     files = [written(table, [["a", "b"], ["c", "d"], ["e"]]), written(table, [["a"], ["d", "f"]])]
-    with patch.object(key_ranges, "FILE_BYTES", 1):
-        parts = table.split(files, EVERYTHING)
-        assert parts == [Range(None, "c"), Range("c", "d"), Range("d", "e"), Range("e", None)]
-        assert table.split(files, Range("b", "d")) == [Range("b", "c"), Range("c", "d")]
+    with patch.object(key_ranges, "TARGET_FILE_BYTES", 1):
+        parts = table.split(files, FULL_RANGE)
+        assert parts == [KeyRange(None, "c"), KeyRange("c", "d"), KeyRange("d", "e"), KeyRange("e", None)]
+        assert table.split(files, KeyRange("b", "d")) == [KeyRange("b", "c"), KeyRange("c", "d")]
     found = [zid for part in parts for zid in sorted(zids(table.read(files, part, unreduced)))]
     assert found == ["a", "a", "b", "c", "d", "d", "e", "f"]
-    with patch.object(key_ranges, "FILE_BYTES", 1 << 20):
-        assert table.split(files, EVERYTHING) == [EVERYTHING]
+    with patch.object(key_ranges, "TARGET_FILE_BYTES", 1 << 20):
+        assert table.split(files, FULL_RANGE) == [FULL_RANGE]
 
 
-def test_row_groups_of_other_values_are_not_read(table: Sorted) -> None:
+def test_row_groups_of_other_values_are_not_read(table: SortedTable) -> None:
     file = written(table, [["a"], ["b"], ["c"]])
-    with patch.object(key_ranges, "select", lambda rows, *_: rows):  # what comes through was not left out before
-        assert zids(table.read([file], Range("b", "c"), unreduced)) == ["b"]
+    with patch.object(key_ranges, "select_range", lambda rows, *_: rows):  # what comes through was not left out before
+        assert zids(table.read([file], KeyRange("b", "c"), unreduced)) == ["b"]
 
 
-def test_what_is_read_is_reduced_on_the_way(table: Sorted) -> None:
+def test_what_is_read_is_reduced_on_the_way(table: SortedTable) -> None:
     """The most rows that are there at once depend on what is left of them, not on how many files have them."""
     seen: list[int] = []
 
@@ -131,8 +131,8 @@ def test_what_is_read_is_reduced_on_the_way(table: Sorted) -> None:
         return Gaps().reduce(rows)
 
     files = [file for _ in range(50) for file in write_sorted(table, "x", repeated(20), Gaps.order, {})]
-    with patch.object(key_ranges, "REDUCE_ROWS", 30):
-        found = table.read(files, EVERYTHING, reduce)
+    with patch.object(key_ranges, "MIN_ROWS_TO_REDUCE", 30):
+        found = table.read(files, FULL_RANGE, reduce)
     assert sorted(found["first_sn"].to_pylist()) == list(range(20))
     assert found["count"].to_pylist() == [50] * 20
     assert max(seen) <= 2 * 20 + 20

@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.lake.tables import written
 from zenspark.errors import LakeError, UsageError
-from zenspark.lake.delta_table import Change
+from zenspark.lake.delta_table import Transaction
 from zenspark.lake.lake import Lake
-from zenspark.lake.offset_marks import marks
+from zenspark.lake.offset_marks import offset_app_versions
 
 
 def test_a_lake_that_is_not_there_is_not_made_by_reading_it(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_what_decides_is_in_latest_and_behind_it_in_samples(tmp_path: Path) -> N
     lake = Lake(tmp_path)
     samples, latest = lake.table("samples"), lake.state_table("latest")
     rows = [{"key": f"k{offset}", "recorder": "r", "offset": offset} for offset in range(4)]
-    samples.commit(Change(add=written(samples, "one", rows), marks=marks({"r": 4})))
-    latest.commit(Change(marks=marks({"r": 3})))
+    samples.commit(Transaction(add=written(samples, "one", rows), marks=offset_app_versions({"r": 4})))
+    latest.commit(Transaction(marks=offset_app_versions({"r": 3})))
     batches, offsets = lake.newest()
     assert [row["key"] for batch in batches for row in batch.to_pylist()] == ["k3"]
     assert offsets == lake.landed() == lake.snapshot("samples").offsets == {"r": 4}

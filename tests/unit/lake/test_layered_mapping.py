@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.lake import layered_mapping
-from zenspark.lake.layered_mapping import MAX_CHANGES, Layered
+from zenspark.lake.layered_mapping import MAX_CHANGES, LayeredMapping
 
 CHANGES = st.dictionaries(st.integers(0, 6), st.none() | st.text(max_size=2), max_size=4)
 
@@ -18,7 +18,7 @@ def test_every_version_is_as_a_dict_would_be(
 ) -> None:
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(layered_mapping, "MAX_CHANGES", most)
-        versions = [(Layered(base), dict(base))]
+        versions = [(LayeredMapping(base), dict(base))]
         for step in steps:
             before, known = versions[-1]
             after = {key: value for key, value in {**known, **step}.items() if value is not None}
@@ -30,19 +30,19 @@ def test_every_version_is_as_a_dict_would_be(
 
 
 def test_what_is_gone_is_not_there() -> None:
-    found = Layered({1: "a"}).changed({1: None})
+    found = LayeredMapping({1: "a"}).changed({1: None})
     assert 1 not in found
     with pytest.raises(KeyError):
         found[1]
 
 
 def test_keys_stay_in_their_order() -> None:
-    assert list(Layered({2: "a", 1: "b"}).changed({1: "c", 3: "d"})) == [2, 1, 3]
+    assert list(LayeredMapping({2: "a", 1: "b"}).changed({1: "c", 3: "d"})) == [2, 1, 3]
 
 
 def test_a_large_mapping_is_copied_once_in_many_changes() -> None:
     base = dict.fromkeys(range(10_000), "x")
-    found = Layered(base)
+    found = LayeredMapping(base)
     for number in range(MAX_CHANGES):
         found = found.changed({number: "y"})
     assert found._base is base

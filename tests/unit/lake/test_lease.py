@@ -10,30 +10,30 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from zenspark.lake.lease import STALE_SECONDS, Holder, Lease
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.lease import STALE_SECONDS, Lease, LeaseHolder
+from zenspark.lake.storage_path import StoragePath
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Folder:
-    return Folder.at(tmp_path)
+def lake(tmp_path: Path) -> StoragePath:
+    return StoragePath.at(tmp_path)
 
 
-def elsewhere(instance: str) -> Holder:
+def elsewhere(instance: str) -> LeaseHolder:
     """A process on another machine, of which nothing is known but its file."""
-    return msgspec.structs.replace(Holder.this_process(instance), machine="another", host="far", pid=7)
+    return msgspec.structs.replace(LeaseHolder.this_process(instance), machine="another", host="far", pid=7)
 
 
-def test_a_free_lease_is_taken_and_another_process_learns_who_has_it(lake: Folder) -> None:
-    assert Lease(lake, "landing-robot/1", Holder.this_process("one")).acquire(0.0) is None
-    held = Lease(lake, "landing-robot/1", Holder.this_process("two")).acquire(0.0)
+def test_a_free_lease_is_taken_and_another_process_learns_who_has_it(lake: StoragePath) -> None:
+    assert Lease(lake, "landing-robot/1", LeaseHolder.this_process("one")).acquire(0.0) is None
+    held = Lease(lake, "landing-robot/1", LeaseHolder.this_process("two")).acquire(0.0)
     assert held is not None
     assert held.instance == "one"
     assert str(held).startswith(f"pid {os.getpid()} on ")
 
 
-def test_a_lease_that_is_not_renewed_is_taken_and_one_that_is_renewed_is_not(lake: Folder) -> None:
-    first, second = Lease(lake, "m", elsewhere("one")), Lease(lake, "m", Holder.this_process("two"))
+def test_a_lease_that_is_not_renewed_is_taken_and_one_that_is_renewed_is_not(lake: StoragePath) -> None:
+    first, second = Lease(lake, "m", elsewhere("one")), Lease(lake, "m", LeaseHolder.this_process("two"))
     assert first.acquire(0.0) is None
     assert second.acquire(100.0) is not None
     assert first.renew()
@@ -43,28 +43,28 @@ def test_a_lease_that_is_not_renewed_is_taken_and_one_that_is_renewed_is_not(lak
     assert second.renew()
 
 
-def test_the_next_process_of_the_same_pipeline_takes_over_at_once(lake: Folder) -> None:
+def test_the_next_process_of_the_same_pipeline_takes_over_at_once(lake: StoragePath) -> None:
     assert Lease(lake, "m", elsewhere("one")).acquire(0.0) is None
-    assert Lease(lake, "m", Holder.this_process("one")).acquire(0.0) is None
+    assert Lease(lake, "m", LeaseHolder.this_process("one")).acquire(0.0) is None
 
 
-def test_a_holder_on_this_machine_whose_process_has_ended_has_lost_it(lake: Folder) -> None:
+def test_a_holder_on_this_machine_whose_process_has_ended_has_lost_it(lake: StoragePath) -> None:
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     process.wait()
-    gone = msgspec.structs.replace(Holder.this_process("one"), pid=process.pid)
+    gone = msgspec.structs.replace(LeaseHolder.this_process("one"), pid=process.pid)
     assert Lease(lake, "m", gone).acquire(0.0) is None
-    assert Lease(lake, "m", Holder.this_process("two")).acquire(0.0) is None
+    assert Lease(lake, "m", LeaseHolder.this_process("two")).acquire(0.0) is None
 
 
 def test_a_process_id_that_was_given_to_another_process_means_nothing() -> None:
-    here = Holder.this_process("one")
+    here = LeaseHolder.this_process("one")
     assert not here.is_gone()
     assert msgspec.structs.replace(here, process_started=here.process_started - 60).is_gone()
     assert not msgspec.structs.replace(here, machine="another", pid=1 << 30).is_gone()
 
 
-def test_only_the_holder_gives_it_back(lake: Folder) -> None:
-    first, second = Lease(lake, "m", Holder.this_process("one")), Lease(lake, "m", Holder.this_process("two"))
+def test_only_the_holder_gives_it_back(lake: StoragePath) -> None:
+    first, second = Lease(lake, "m", LeaseHolder.this_process("one")), Lease(lake, "m", LeaseHolder.this_process("two"))
     assert first.acquire(0.0) is None
     second.release()
     assert second.acquire(0.0) is not None
@@ -72,8 +72,8 @@ def test_only_the_holder_gives_it_back(lake: Folder) -> None:
     assert second.acquire(0.0) is None
 
 
-def test_a_file_that_is_no_lease_is_replaced(lake: Folder) -> None:
-    lease = Lease(lake, "m", Holder.this_process("one"))
+def test_a_file_that_is_no_lease_is_replaced(lake: StoragePath) -> None:
+    lease = Lease(lake, "m", LeaseHolder.this_process("one"))
     lake.write(lease.path, b"{")
     assert lease.acquire(0.0) is None
     assert lease.renew()

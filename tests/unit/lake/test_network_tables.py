@@ -34,8 +34,8 @@ def test_each_row_is_brought_in_once(tmp_path: Path) -> None:
 def test_many_small_files_become_one(tmp_path: Path) -> None:
     lake, journal = Lake(tmp_path / "lake"), Journal(tmp_path / "journal")
     lake.create()
-    for number in range(network_tables.MANY_FILES + 2):
+    for number in range(network_tables.MAX_SMALL_FILES + 2):
         observe(journal.path, f"a{number}")
         lake.observe([journal], "me")
     assert len(lake.table(SESSIONS).files) <= 2
-    assert lake.dataset(SESSIONS).count_rows() == network_tables.MANY_FILES + 2
+    assert lake.dataset(SESSIONS).count_rows() == network_tables.MAX_SMALL_FILES + 2

@@ -10,25 +10,25 @@ import pytest
 
 from tests.rows import samples
 from zenspark.arrow import SCHEMA
-from zenspark.journal.block_codec import WORDS, spelled
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake import parquet_files as files_module
 from zenspark.lake.parquet_files import (
-    CLUSTERED,
+    KEY_ORDER_SIZES,
     LARGE_PAYLOAD_BYTES,
-    File,
-    Files,
-    Sizes,
-    batches_of,
-    escaped,
-    grouped,
-    limits,
-    row_groups,
-    shrunk,
+    DataFile,
+    DataFileWriter,
+    RowGroupSizes,
+    compact_dictionaries,
+    escape_path_value,
+    group_batches,
+    read_batches,
+    read_min_max,
+    split_into_row_groups,
 )
-from zenspark.lake.specs import Shape
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.specs import TableSpec
+from zenspark.lake.storage_path import StoragePath
 
-SHAPE = Shape("s", SCHEMA, pa.schema([("part", pa.string())]), described=("key", "received_at"))
+SHAPE = TableSpec("s", SCHEMA, pa.schema([("part", pa.string())]), described=("key", "received_at"))
 
 
 def read(folder: Path, path: str) -> pa.Table:
@@ -36,10 +36,10 @@ def read(folder: Path, path: str) -> pa.Table:
 
 
 def test_rows_are_read_as_they_were_written_in_a_file_for_each_partition(tmp_path: Path) -> None:
-    files = Files(Folder.at(tmp_path), SHAPE, "batch")
+    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "batch")
     rows = pa.Table.from_batches([samples(0, 100)])
     files.write(rows[:50], {"part": "a/b"})
-    files.write(rows[50:60].cast(spelled(SCHEMA, WORDS)), {"part": "c"})
+    files.write(rows[50:60].cast(with_text_type(SCHEMA, DICTIONARY_TYPE)), {"part": "c"})
     files.write(rows[60:], {"part": "a/b"})
     one, other = files.close()
     assert one.path.startswith("part=a%2Fb/part-batch-")
@@ -51,17 +51,17 @@ def test_rows_are_read_as_they_were_written_in_a_file_for_each_partition(tmp_pat
 
 
 def test_a_file_is_read_with_texts_as_dictionaries(tmp_path: Path) -> None:
-    folder = Folder.at(tmp_path)
-    files = Files(folder, SHAPE, "batch")
+    folder = StoragePath.at(tmp_path)
+    files = DataFileWriter(folder, SHAPE, "batch")
     files.write(pa.Table.from_batches([samples(0, 9)]), {"part": "a"})
     (file,) = files.close()
-    (batch,) = batches_of(folder, file, SHAPE, ["kind", "source_sn"])
-    assert batch.schema.types == [WORDS, pa.int64()]
-    assert [found.num_columns for found in batches_of(folder, file, SHAPE)] == [len(SCHEMA)]
+    (batch,) = read_batches(folder, file, SHAPE, ["kind", "source_sn"])
+    assert batch.schema.types == [DICTIONARY_TYPE, pa.int64()]
+    assert [found.num_columns for found in read_batches(folder, file, SHAPE)] == [len(SCHEMA)]
 
 
 def test_no_more_files_stay_open_than_may_be(tmp_path: Path) -> None:
-    files = Files(Folder.at(tmp_path), SHAPE, "batch")
+    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "batch")
     rows = pa.Table.from_batches([samples(0, 1)])
     with patch.object(files_module, "MAX_OPEN_FILES", 3):
         for _ in range(2):
@@ -77,8 +77,10 @@ def test_no_more_files_stay_open_than_may_be(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("rows", "size", "expected"), [(10, 1 << 30, [12, 12, 6]), (1 << 30, 1, [4] * 7 + [2])])
 def test_rows_are_grouped_by_their_number_or_their_size(rows: int, size: int, expected: list[int]) -> None:
-    batches = [samples(start, min(start + 4, 30)).cast(spelled(SCHEMA, WORDS)) for start in range(0, 30, 4)]
-    found = list(grouped(batches, rows, size))
+    batches = [
+        samples(start, min(start + 4, 30)).cast(with_text_type(SCHEMA, DICTIONARY_TYPE)) for start in range(0, 30, 4)
+    ]
+    found = list(group_batches(batches, rows, size))
     assert [table.num_rows for table in found] == expected
     assert all(column.num_chunks == 1 for table in found for column in table.columns)
     assert pa.concat_tables(table.cast(SCHEMA) for table in found).equals(pa.Table.from_batches([samples(0, 30)]))
@@ -86,14 +88,14 @@ def test_rows_are_grouped_by_their_number_or_their_size(rows: int, size: int, ex
 
 @pytest.mark.parametrize("value", ["a", "x=y", "100%", "a:b", "[z]", "ü", "\\", "{c", "'q'", "a b", "\x01", "*"])
 def test_a_value_in_the_name_of_a_directory_is_found_again(value: str) -> None:
-    assert "/" not in escaped(value + "/")
-    assert unquote(escaped(value)) == value
+    assert "/" not in escape_path_value(value + "/")
+    assert unquote(escape_path_value(value)) == value
 
 
 def test_limits_of_a_column_without_values_are_unknown(tmp_path: Path) -> None:
     rows = pa.table({"x": pa.array([None, None, 5], pa.int64()), "y": pa.nulls(3, pa.int64())})
     pq.write_table(rows, tmp_path / "f", row_group_size=2)
-    assert limits(pq.read_metadata(tmp_path / "f"), ["x", "y"]) == ({"x": 5}, {"x": 5})
+    assert read_min_max(pq.read_metadata(tmp_path / "f"), ["x", "y"]) == ({"x": 5}, {"x": 5})
 
 
 def test_rows_with_large_payloads_are_in_row_groups_of_their_own_behind_the_others(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_rows_with_large_payloads_are_in_row_groups_of_their_own_behind_the_othe
     rows = pa.Table.from_batches([samples(0, 6)])
     payloads = pa.array([b"a", large, b"b", None, large, b"c"], pa.binary())
     rows = rows.set_column(rows.schema.get_field_index("payload"), rows.schema.field("payload"), payloads)
-    files = Files(Folder.at(tmp_path), SHAPE, "x")
+    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "x")
     files.write(rows, {"part": "a"})
     (file,) = files.close()
     found = pq.ParquetFile(tmp_path / file.path)
@@ -111,37 +113,44 @@ def test_rows_with_large_payloads_are_in_row_groups_of_their_own_behind_the_othe
 
 def test_how_many_rows_have_no_value_is_kept_in_the_log() -> None:
     types = {"x": pa.int64()}
-    written = File("p", 1, 3, {}, {"x": 1}, {"x": 2}, {"x": 1, "y": 2})
+    written = DataFile("p", 1, 3, {}, {"x": 1}, {"x": 2}, {"x": 1, "y": 2})
     assert written.nulls == {"x": 1, "y": 2}
-    assert File.logged("p", 1, {}, written.stats, types, 0).nulls == {"x": 1}
-    assert File.logged("p", 1, {}, None, types, 0).nulls == {}
-    assert File.logged("p", 1, {}, '{"nullCount": {"x": "many"}}', types, 0).nulls == {}
+    assert DataFile.logged("p", 1, {}, written.stats, types, 0).nulls == {"x": 1}
+    assert DataFile.logged("p", 1, {}, None, types, 0).nulls == {}
+    assert DataFile.logged("p", 1, {}, '{"nullCount": {"x": "many"}}', types, 0).nulls == {}
 
 
 def test_row_groups_end_at_a_number_of_rows_and_of_bytes() -> None:
     rows = pa.table({"payload": pa.array([b"xx"] * 7 + [b"y" * 9], pa.binary())})
-    sizes = Sizes(rows=3, small_bytes=4, large_bytes=4)
-    assert [group.num_rows for group in row_groups(rows, sizes)] == [2, 2, 2, 1, 1]
-    assert [group.num_rows for group in row_groups(rows, Sizes(rows=3))] == [3, 3, 2]
-    assert [group.num_rows for group in row_groups(pa.table({"x": [1, 2, 3, 4]}), Sizes(rows=3))] == [3, 1]
-    assert CLUSTERED.small_bytes < CLUSTERED.large_bytes
+    sizes = RowGroupSizes(rows=3, small_bytes=4, large_bytes=4)
+    assert [group.num_rows for group in split_into_row_groups(rows, sizes)] == [2, 2, 2, 1, 1]
+    assert [group.num_rows for group in split_into_row_groups(rows, RowGroupSizes(rows=3))] == [3, 3, 2]
+    assert [
+        group.num_rows for group in split_into_row_groups(pa.table({"x": [1, 2, 3, 4]}), RowGroupSizes(rows=3))
+    ] == [3, 1]
+    assert KEY_ORDER_SIZES.small_bytes < KEY_ORDER_SIZES.large_bytes
 
 
 def test_a_dictionary_has_only_what_its_rows_use() -> None:
     words = pa.DictionaryArray.from_arrays(pa.array([3, None, 1, 3], pa.int32()), pa.array(["a", "b", "c", "d"]))
     nothing = pa.DictionaryArray.from_arrays(pa.array([None] * 4, pa.int32()), pa.array(["secret", "other"]))
     rows = pa.table({"x": words, "n": nothing, "y": [1, 2, 3, 4]})
-    found = shrunk(rows)
+    found = compact_dictionaries(rows)
     assert found["x"].to_pylist() == ["d", None, "b", "d"]
     assert found["x"].chunk(0).dictionary.to_pylist() == ["b", "d"]
     assert found["n"].chunk(0).dictionary.to_pylist() == []
     assert found["n"].null_count == 4
-    assert shrunk(found).equals(found)
+    assert compact_dictionaries(found).equals(found)
 
 
 def test_a_file_tells_nothing_of_the_keys_of_another_partition(tmp_path: Path) -> None:
-    rows = pa.Table.from_batches([samples(0, 100)]).cast(spelled(SCHEMA, WORDS)).unify_dictionaries().combine_chunks()
-    files = Files(Folder.at(tmp_path), SHAPE, "x")
+    rows = (
+        pa.Table.from_batches([samples(0, 100)])
+        .cast(with_text_type(SCHEMA, DICTIONARY_TYPE))
+        .unify_dictionaries()
+        .combine_chunks()
+    )
+    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "x")
     files.write(rows[:1], {"part": "a"})
     (file,) = files.close()
     assert b"fleet/r3" not in (tmp_path / file.path).read_bytes()
@@ -149,7 +158,7 @@ def test_a_file_tells_nothing_of_the_keys_of_another_partition(tmp_path: Path) -
 
 
 def test_what_was_written_before_an_error_is_removed(tmp_path: Path) -> None:
-    files = Files(Folder.at(tmp_path), SHAPE, "x")
+    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "x")
     files.write(pa.Table.from_batches([samples(0, 1)]), {"part": "a"})
     files.discard()
     assert not list(tmp_path.glob("**/*.parquet"))
@@ -157,11 +166,11 @@ def test_what_was_written_before_an_error_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_writer_is_read_with_the_columns_of_the_table(tmp_path: Path) -> None:
-    folder = Folder.at(tmp_path)
+    folder = StoragePath.at(tmp_path)
     rows = pa.table({"key": pa.array(["a", "b"], pa.large_string()), "payload": [b"1", b"2"], "more": [1, 2]})
     pq.write_table(rows, tmp_path / "f.parquet")
-    (batch,) = batches_of(folder, File("f.parquet", 1, 2, {}), SHAPE)
-    assert batch.schema == spelled(SCHEMA, WORDS)
+    (batch,) = read_batches(folder, DataFile("f.parquet", 1, 2, {}), SHAPE)
+    assert batch.schema == with_text_type(SCHEMA, DICTIONARY_TYPE)
     assert batch.column("key").to_pylist() == ["a", "b"]
     assert batch.column("kind").null_count == 2
 
@@ -169,5 +178,5 @@ def test_a_file_of_another_writer_is_read_with_the_columns_of_the_table(tmp_path
 def test_a_greatest_time_in_milliseconds_may_have_been_cut() -> None:
     stats = '{"maxValues": {"t": "2026-11-16T00:00:00.001Z", "u": "2026-11-16T00:00:00.001002Z"}}'
     types = dict.fromkeys("tu", pa.timestamp("us", "UTC"))
-    greatest = File.logged("f", 1, {}, stats, types, 0).greatest
+    greatest = DataFile.logged("f", 1, {}, stats, types, 0).greatest
     assert (greatest["t"].microsecond, greatest["u"].microsecond) == (1999, 1002)

@@ -13,14 +13,14 @@ from zenspark.lake.parquet_footer import (
     INT96,
     OPTIONAL,
     TRAILER_BYTES,
+    ColumnStats,
     Footer,
-    Leaf,
-    Limits,
-    footer_size,
+    LeafColumn,
+    parse_footer_size,
     read_footer,
-    read_pages,
+    read_page_index,
 )
-from zenspark.lake.thrift import I32, ThriftError, written
+from zenspark.lake.thrift import I32, ThriftError, encode_struct
 
 TABLE = pa.table(
     {
@@ -40,7 +40,7 @@ TABLE = pa.table(
 def written_as(path: Path, table: pa.Table = TABLE, **options: Any) -> tuple[Footer, bytes]:  # noqa: ANN401
     pq.write_table(table, path / "x", **options)
     content = (path / "x").read_bytes()
-    length = footer_size(content[-TRAILER_BYTES:])
+    length = parse_footer_size(content[-TRAILER_BYTES:])
     return read_footer(content[-TRAILER_BYTES - length : -TRAILER_BYTES]), content
 
 
@@ -49,14 +49,14 @@ def test_flat_columns_with_their_statistics(tmp_path: Path) -> None:
     assert [group.rows for group in footer.groups] == [3, 1]
     assert [*footer.groups[0].chunks] == [*TABLE.column_names[:-2]]
     chunks = footer.groups[0].chunks
-    assert chunks["key"].limits == Limits(b"a", b"b", 1)
-    assert chunks["time"].limits == Limits(1, 3, 1)
-    assert chunks["milli"].limits == Limits(1000, 3000, 0)
-    assert chunks["nano"].limits == Limits(None, None, 0)
-    assert chunks["number"].limits == Limits(-2, 3, 0)
-    assert chunks["nothing"].limits == Limits(None, None, 3, True)
+    assert chunks["key"].limits == ColumnStats(b"a", b"b", 1)
+    assert chunks["time"].limits == ColumnStats(1, 3, 1)
+    assert chunks["milli"].limits == ColumnStats(1000, 3000, 0)
+    assert chunks["nano"].limits == ColumnStats(None, None, 0)
+    assert chunks["number"].limits == ColumnStats(-2, 3, 0)
+    assert chunks["nothing"].limits == ColumnStats(None, None, 3, True)
     assert (chunks["key"].leaf.is_text, chunks["binary"].leaf.is_text) == (True, False)
-    assert footer.groups[1].chunks["key"].limits == Limits(b"c", b"c", 0)
+    assert footer.groups[1].chunks["key"].limits == ColumnStats(b"c", b"c", 0)
 
 
 def test_what_is_not_told_is_not_known(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_is_not_told_is_not_known(tmp_path: Path) -> None:
     assert chunk.limits.least is None
     assert (chunk.offset_index, chunk.column_index) == (None, None)
     footer, _ = written_as(tmp_path, TABLE.select(["time"]), use_deprecated_int96_timestamps=True)
-    assert footer.groups[0].chunks["time"].leaf == Leaf("time", INT96, OPTIONAL)
+    assert footer.groups[0].chunks["time"].leaf == LeafColumn("time", INT96, OPTIONAL)
 
 
 def test_whether_all_values_are_in_the_dictionary(tmp_path: Path) -> None:
@@ -86,15 +86,15 @@ def test_pages_of_a_chunk(tmp_path: Path) -> None:
     assert chunk.offset_index is not None
     assert chunk.column_index is not None
     offsets, columns = content[slice(*chunk.offset_index)], content[slice(*chunk.column_index)]
-    pages = read_pages(chunk.leaf, offsets, columns)
+    pages = read_page_index(chunk.leaf, offsets, columns)
     assert pages.starts.tolist() == [0, 2, 4]
     assert [span[0] for span in pages.spans[1:]] == [span[1] for span in pages.spans[:-1]]
-    assert pages.limits == [Limits(1, 2, 0), Limits(None, None, 2, True), Limits(5, 5, 0)]
-    assert read_pages(chunk.leaf, offsets, None).limits is None
+    assert pages.limits == [ColumnStats(1, 2, 0), ColumnStats(None, None, 2, True), ColumnStats(5, 5, 0)]
+    assert read_page_index(chunk.leaf, offsets, None).limits is None
 
 
 def page_index(starts: list[int]) -> bytes:
-    return written({1: [{1: 4 + at, 2: I32(1), 3: start} for at, start in enumerate(starts)]})
+    return encode_struct({1: [{1: 4 + at, 2: I32(1), 3: start} for at, start in enumerate(starts)]})
 
 
 @pytest.mark.parametrize(
@@ -103,24 +103,24 @@ def page_index(starts: list[int]) -> bytes:
         (page_index([]), None),
         (page_index([1, 2]), None),
         (page_index([0, 2, 2]), None),
-        (page_index([0]), written({1: [], 2: [], 3: [], 4: I32(0)})),
-        (page_index([0]), written({1: [1], 2: [b""]})),
-        (written({1: [{1: 1}]}), None),
-        (written({2: 1}), None),
+        (page_index([0]), encode_struct({1: [], 2: [], 3: [], 4: I32(0)})),
+        (page_index([0]), encode_struct({1: [1], 2: [b""]})),
+        (encode_struct({1: [{1: 1}]}), None),
+        (encode_struct({2: 1}), None),
     ],
 )
 def test_an_index_that_is_wrong_is_refused(offsets: bytes, columns: bytes | None) -> None:
     with pytest.raises(ThriftError, match="page index of column x"):
-        read_pages(Leaf("x", INT64, OPTIONAL), offsets, columns)
+        read_page_index(LeafColumn("x", INT64, OPTIONAL), offsets, columns)
 
 
 def test_what_is_no_footer_is_refused() -> None:
     with pytest.raises(ThriftError, match="the last four bytes"):
-        footer_size(b"\x01\0\0\0PAR2")
+        parse_footer_size(b"\x01\0\0\0PAR2")
     with pytest.raises(ThriftError, match="the metadata"):
-        read_footer(written({1: I32(1)}))
+        read_footer(encode_struct({1: I32(1)}))
     with pytest.raises(ThriftError, match="the metadata"):
-        read_footer(written({2: [{4: b"schema"}], 4: [{1: [{1: 2}], 3: 1}]}))
+        read_footer(encode_struct({2: [{4: b"schema"}], 4: [{1: [{1: 2}], 3: 1}]}))
 
 
 def test_the_least_values_of_old_writers_count_for_numbers_only(tmp_path: Path) -> None:
@@ -132,16 +132,16 @@ def test_the_least_values_of_old_writers_count_for_numbers_only(tmp_path: Path) 
     ]
     schema: list[dict[int, Any]] = [{4: b"s", 5: I32(2)}]
     schema += [{1: I32(2), 3: I32(1), 4: b"n"}, {1: I32(6), 3: I32(1), 4: b"t", 6: I32(0)}]
-    chunks = read_footer(written({1: I32(1), 2: schema, 3: 1, 4: [{1: columns, 2: 9, 3: 1}]})).groups[0].chunks
-    assert chunks["n"].limits == Limits(1, 9)
-    assert chunks["t"].limits == Limits()
+    chunks = read_footer(encode_struct({1: I32(1), 2: schema, 3: 1, 4: [{1: columns, 2: 9, 3: 1}]})).groups[0].chunks
+    assert chunks["n"].limits == ColumnStats(1, 9)
+    assert chunks["t"].limits == ColumnStats()
 
 
 def test_a_row_group_whose_columns_differ_in_length_is_refused(tmp_path: Path) -> None:
     column = {2: 4, 3: {1: I32(2), 2: [I32(0)], 3: [b"n"], 4: I32(0), 5: 1, 6: 9, 7: 9, 9: 4}}
     schema: list[dict[int, Any]] = [{4: b"s", 5: I32(1)}, {1: I32(2), 3: I32(1), 4: b"n"}]
     with pytest.raises(ThriftError, match="2 values of each column in row group 0"):
-        read_footer(written({1: I32(1), 2: schema, 3: 1, 4: [{1: [column], 2: 9, 3: 2}]}))
+        read_footer(encode_struct({1: I32(1), 2: schema, 3: 1, 4: [{1: [column], 2: 9, 3: 2}]}))
 
 
 def a_footer(**fields: Any) -> bytes:  # noqa: ANN401
@@ -149,13 +149,15 @@ def a_footer(**fields: Any) -> bytes:  # noqa: ANN401
     metadata = {1: I32(6), 2: [I32(0)], 3: [b"key"], 4: I32(0), 5: 1, 7: 10, 9: 4, 12: {5: b"z", 6: b"a"}}
     metadata |= {int(name[1:]): value for name, value in fields.items()}
     leaf = {1: I32(6), 3: I32(OPTIONAL), 4: b"key", 6: I32(0)}
-    return written({1: I32(2), 2: [{4: b"schema", 5: I32(1)}, leaf], 3: 1, 4: [{1: [{3: metadata}], 2: 10, 3: 1}]})
+    return encode_struct(
+        {1: I32(2), 2: [{4: b"schema", 5: I32(1)}, leaf], 3: 1, 4: [{1: [{3: metadata}], 2: 10, 3: 1}]}
+    )
 
 
 @pytest.mark.parametrize(
     "fields", [{"f12": {5: 7, 6: 1}}, {"f4": b"x"}, {"f2": [b"x"]}, {"f9": b"x"}, {"f7": b"x"}, {"f11": b"x"}]
 )
 def test_metadata_of_another_type_is_damage(fields: dict[str, Any]) -> None:
-    assert read_footer(a_footer()).groups[0].chunks["key"].limits == Limits(b"a", b"z", None)
+    assert read_footer(a_footer()).groups[0].chunks["key"].limits == ColumnStats(b"a", b"z", None)
     with pytest.raises(ThriftError, match="expected the metadata of a Parquet file"):
         read_footer(a_footer(**fields))

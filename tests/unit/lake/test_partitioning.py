@@ -3,42 +3,52 @@
 import pyarrow as pa
 
 from tests.rows import sample
-from zenspark.journal.block_codec import WORDS, spelled
-from zenspark.lake.partitioning import LONGEST, MICROSECONDS_PER_DAY, parted, prefix_of, prefixes_of
-from zenspark.lake.specs import JOURNAL
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
+from zenspark.lake.partitioning import (
+    MAX_PREFIX_CHARACTERS,
+    MICROSECONDS_PER_DAY,
+    partition_prefix,
+    partition_prefixes,
+    split_by_partition,
+)
+from zenspark.lake.specs import JOURNAL_SCHEMA
 
-LONG = "x" * (LONGEST + 1)
+LONG = "x" * (MAX_PREFIX_CHARACTERS + 1)
 
 
 def rows(given: list[tuple[str, int]]) -> pa.Table:
     found = [
         sample(n) | {"key": key, "received_at": at, "offset": n, "recorder": "r"} for n, (key, at) in enumerate(given)
     ]
-    return pa.Table.from_pylist(found, schema=JOURNAL).cast(spelled(JOURNAL, WORDS)).combine_chunks()
+    return (
+        pa.Table.from_pylist(found, schema=JOURNAL_SCHEMA)
+        .cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE))
+        .combine_chunks()
+    )
 
 
 def test_a_prefix_is_the_first_chunk_as_far_as_it_fits_in_the_name_of_a_directory() -> None:
     keys = ["a/b/c", "a", "ü/1", f"{LONG}/k", f"{LONG}$*/k", "a$*/k", "__HIVE_DEFAULT_PARTITION__/k"]
-    expected = ["a", "a", "ü", LONG[:LONGEST], "*", "a$*", "*"]
-    assert [prefix_of(key) for key in keys] == expected
-    assert prefixes_of(pa.array(keys)).to_pylist() == expected
+    expected = ["a", "a", "ü", LONG[:MAX_PREFIX_CHARACTERS], "*", "a$*", "*"]
+    assert [partition_prefix(key) for key in keys] == expected
+    assert partition_prefixes(pa.array(keys)).to_pylist() == expected
 
 
 def test_rows_are_parted_by_day_and_prefix_and_stay_in_order() -> None:
     day = MICROSECONDS_PER_DAY
     given = rows([("b/1", day), ("a/1", day - 1), ("b/2", day + 5), ("a/2", 0), ("a/1", day), ("b/1", -1)])
-    found = [(part["day"], part["prefix"], own["offset"].to_pylist()) for part, own in parted(given)]
+    found = [(part["day"], part["prefix"], own["offset"].to_pylist()) for part, own in split_by_partition(given)]
     assert sorted(found) == [
         ("1969-12-31", "b", [5]),
         ("1970-01-01", "a", [1, 3]),
         ("1970-01-02", "a", [4]),
         ("1970-01-02", "b", [0, 2]),
     ]
-    whole = pa.concat_tables(own for _, own in parted(given)).sort_by("offset")
-    assert whole.cast(JOURNAL).equals(given.cast(JOURNAL))
+    whole = pa.concat_tables(own for _, own in split_by_partition(given)).sort_by("offset")
+    assert whole.cast(JOURNAL_SCHEMA).equals(given.cast(JOURNAL_SCHEMA))
 
 
 def test_rows_of_one_partition_are_not_touched() -> None:
     given = rows([("a/1", 1), ("a/2", 0)])
-    ((part, own),) = parted(given)
+    ((part, own),) = split_by_partition(given)
     assert (part, own.equals(given)) == ({"day": "1970-01-01", "prefix": "a"}, True)

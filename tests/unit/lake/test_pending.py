@@ -5,29 +5,29 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from zenspark.journal.block_codec import WORDS, spelled
-from zenspark.lake.parquet_files import File
-from zenspark.lake.pending import Extent
-from zenspark.lake.specs import JOURNAL
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.pending import OffsetRanges
+from zenspark.lake.specs import JOURNAL_SCHEMA
 
-EXTENT = Extent({"a": 5}, {"a": 8, "b": 3})
+EXTENT = OffsetRanges({"a": 5}, {"a": 8, "b": 3})
 
 
 def test_an_extent_without_rows_is_empty() -> None:
     assert not EXTENT.empty
-    assert Extent({"a": 8, "b": 3}, {"a": 8, "b": 3}).empty
-    assert Extent({}, {}).empty
-    assert Extent({"gone": 4}, {}).empty
+    assert OffsetRanges({"a": 8, "b": 3}, {"a": 8, "b": 3}).empty
+    assert OffsetRanges({}, {}).empty
+    assert OffsetRanges({"gone": 4}, {}).empty
 
 
 def test_a_backlog_is_limited_for_each_recorder() -> None:
-    assert EXTENT.limited(2) == Extent({"a": 5}, {"a": 7, "b": 2})
+    assert EXTENT.limited(2) == OffsetRanges({"a": 5}, {"a": 7, "b": 2})
     assert EXTENT.limited(100) == EXTENT
 
 
-def file(least: tuple[str, int] | None, greatest: tuple[str, int] | None) -> File:
+def file(least: tuple[str, int] | None, greatest: tuple[str, int] | None) -> DataFile:
     described = [dict(zip(("recorder", "offset"), each, strict=True)) if each else {} for each in (least, greatest)]
-    return File("f", 1, 1, {}, described[0], described[1])
+    return DataFile("f", 1, 1, {}, described[0], described[1])
 
 
 @pytest.mark.parametrize(
@@ -50,24 +50,26 @@ def test_files_that_can_have_its_rows(
 
 
 def test_a_file_without_statistics_of_offsets_may_hold_rows_of_its_recorder() -> None:
-    known, unknown = (File("f", 1, 1, {}, {"recorder": name}, {"recorder": name}) for name in ("a", "c"))
+    known, unknown = (DataFile("f", 1, 1, {}, {"recorder": name}, {"recorder": name}) for name in ("a", "c"))
     assert EXTENT.may_hold(known)
     assert not EXTENT.may_hold(unknown)
 
 
 def test_rows_are_chosen_one_by_one_whatever_is_beside_them() -> None:
     given = [("a", 4), ("a", 5), ("b", 0), ("a", 8), ("b", 3), (None, None), ("c", 1), ("a", None), (None, 6), ("a", 7)]
-    rows = pa.RecordBatch.from_pylist([{"recorder": name, "offset": at} for name, at in given], schema=JOURNAL)
-    found = EXTENT.rows_of(rows.cast(spelled(JOURNAL, WORDS))).cast(JOURNAL).to_pylist()
+    rows = pa.RecordBatch.from_pylist([{"recorder": name, "offset": at} for name, at in given], schema=JOURNAL_SCHEMA)
+    found = EXTENT.rows_of(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE))).cast(JOURNAL_SCHEMA).to_pylist()
     assert [(row["recorder"], row["offset"]) for row in found] == [("a", 5), ("b", 0), ("a", 7)]
 
 
 def test_rows_that_landed_late_belong_to_it_as_far_as_they_were_passed_over() -> None:
-    extent = Extent({"a": 10}, {"a": 12}, {"a": ((2, 4), (8, 11))})
+    extent = OffsetRanges({"a": 10}, {"a": 12}, {"a": ((2, 4), (8, 11))})
     assert not extent.empty
-    assert not Extent({"a": 12}, {"a": 12}, {"a": ((2, 4),)}).empty
-    rows = pa.RecordBatch.from_pylist([{"recorder": "a", "offset": at} for at in range(20)], schema=JOURNAL)
-    found = extent.rows_of(rows.cast(spelled(JOURNAL, WORDS)))
+    assert not OffsetRanges({"a": 12}, {"a": 12}, {"a": ((2, 4),)}).empty
+    rows = pa.RecordBatch.from_pylist([{"recorder": "a", "offset": at} for at in range(20)], schema=JOURNAL_SCHEMA)
+    found = extent.rows_of(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE)))
     assert found["offset"].to_pylist() == [2, 3, 8, 9, 10, 11]
     assert [at for at in range(20) if extent.may_hold(file(("a", at), ("a", at)))] == [2, 3, 8, 9, 10, 11]
-    assert extent.limited(1).rows_of(rows.cast(spelled(JOURNAL, WORDS)))["offset"].to_pylist() == [2, 3, 8, 9, 10]
+    assert extent.limited(1).rows_of(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE)))[
+        "offset"
+    ].to_pylist() == [2, 3, 8, 9, 10]

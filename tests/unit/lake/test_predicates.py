@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.key.match import intersects
-from zenspark.lake.parquet_files import File, limits
-from zenspark.lake.parquet_footer import Limits
+from zenspark.lake.parquet_files import DataFile, read_min_max
+from zenspark.lake.parquet_footer import ColumnStats
 from zenspark.lake.predicates import (
-    ALWAYS,
-    NEVER,
-    Flags,
-    Keys,
-    Times,
-    key_limits,
-    newest_time,
-    time_limits,
+    MAX_TIME_US,
+    MIN_TIME_US,
+    BoolMask,
+    KeyPredicate,
+    TimePredicate,
+    key_stats,
+    max_row_time,
+    time_stats,
 )
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -29,29 +29,29 @@ CHUNKS = st.sampled_from(["a", "ab", "b", "z", "é", "*", "a$*", "$*b", "**", "x
 NAMES = st.lists(CHUNKS, min_size=1, max_size=3).map("/".join).filter(lambda name: "**/**" not in name)
 
 
-def keys_of(question: str) -> Keys:
-    def matching(names: pa.Array) -> Flags:
+def keys_of(question: str) -> KeyPredicate:
+    def matching(names: pa.Array) -> BoolMask:
         return np.array([intersects(question, name) for name in names.to_pylist()], bool)
 
     chunks = question.split("/")
     literal = chunks[: next((at for at, chunk in enumerate(chunks) if "*" in chunk), len(chunks))]
-    return Keys(matching, "/".join(literal) or None, is_exact=len(literal) == len(chunks))
+    return KeyPredicate(matching, "/".join(literal) or None, is_exact=len(literal) == len(chunks))
 
 
 @given(NAMES, st.lists(NAMES, min_size=1, max_size=5))
 def test_statistics_never_rule_out_a_key_that_matches(question: str, names: list[str]) -> None:
     keys = keys_of(question)
-    file = File("x", 1, 1, {}, *_limits_of(names))
+    file = DataFile("x", 1, 1, {}, *_limits_of(names))
     if any(intersects(question, name) for name in names):
-        assert keys.may_be_within(Limits(min(names).encode(), max(names).encode()))
-        assert keys.may_be_within(key_limits(file))
+        assert keys.may_be_within(ColumnStats(min(names).encode(), max(names).encode()))
+        assert keys.may_be_within(key_stats(file))
 
 
 def _limits_of(names: list[str]) -> tuple[dict[str, object], dict[str, object]]:
     """As a writer tells them, long texts cut off."""
     sink = io.BytesIO()
     pq.write_table(pa.table({"key": names}), sink)
-    return limits(pq.read_metadata(sink), ["key"])
+    return read_min_max(pq.read_metadata(sink), ["key"])
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,18 @@ def _limits_of(names: list[str]) -> tuple[dict[str, object], dict[str, object]]:
     ],
 )
 def test_what_statistics_rule_out(question: str, least: str, greatest: str, expected: bool) -> None:
-    assert keys_of(question).may_be_within(Limits(least.encode(), greatest.encode())) is expected
+    assert keys_of(question).may_be_within(ColumnStats(least.encode(), greatest.encode())) is expected
 
 
 def test_without_statistics_nothing_is_ruled_out_but_nulls() -> None:
     for question in ("a", "a/*", "**"):
-        assert keys_of(question).may_be_within(Limits())
-        assert keys_of(question).may_be_within(Limits(b"a"))
-        assert not keys_of(question).may_be_within(Limits(is_null=True))
+        assert keys_of(question).may_be_within(ColumnStats())
+        assert keys_of(question).may_be_within(ColumnStats(b"a"))
+        assert not keys_of(question).may_be_within(ColumnStats(is_null=True))
 
 
 def test_a_text_that_was_cut_off_may_be_any_that_begins_so() -> None:
-    cut = Limits(b"a", b"b\xf4\x8f\xbf\xbf")
+    cut = ColumnStats(b"a", b"b\xf4\x8f\xbf\xbf")
     assert keys_of("b\U0010ffff\U0010ffff").may_be_within(cut)
     assert not keys_of("c").may_be_within(cut)
 
@@ -94,62 +94,62 @@ def test_a_text_that_was_cut_off_may_be_any_that_begins_so() -> None:
 @pytest.mark.parametrize(
     ("stamped", "received", "expected"),
     [
-        (Limits(5, 9, 0), Limits(0, 100), False),
-        (Limits(5, 9, 1), Limits(0, 100), True),
-        (Limits(5, 9), Limits(0, 100), True),
-        (Limits(5, 9), Limits(21, 100), False),
-        (Limits(5, 10, 0), Limits(21, 100), True),
-        (Limits(20, 30, 0), Limits(), True),
-        (Limits(is_null=True), Limits(0, 9), False),
-        (Limits(is_null=True), Limits(0, 10), True),
-        (Limits(), Limits(0, 9), True),
-        (Limits(is_null=True), Limits(is_null=True), False),
+        (ColumnStats(5, 9, 0), ColumnStats(0, 100), False),
+        (ColumnStats(5, 9, 1), ColumnStats(0, 100), True),
+        (ColumnStats(5, 9), ColumnStats(0, 100), True),
+        (ColumnStats(5, 9), ColumnStats(21, 100), False),
+        (ColumnStats(5, 10, 0), ColumnStats(21, 100), True),
+        (ColumnStats(20, 30, 0), ColumnStats(), True),
+        (ColumnStats(is_null=True), ColumnStats(0, 9), False),
+        (ColumnStats(is_null=True), ColumnStats(0, 10), True),
+        (ColumnStats(), ColumnStats(0, 9), True),
+        (ColumnStats(is_null=True), ColumnStats(is_null=True), False),
     ],
 )
-def test_whether_rows_may_count_in_a_range(stamped: Limits, received: Limits, expected: bool) -> None:
-    assert Times(10, 20).may_hold(stamped, received) is expected
+def test_whether_rows_may_count_in_a_range(stamped: ColumnStats, received: ColumnStats, expected: bool) -> None:
+    assert TimePredicate(10, 20).may_hold(stamped, received) is expected
 
 
 def test_a_range_without_an_instant_holds_nothing() -> None:
-    assert not Times(2, 1).may_hold(Limits(), Limits())
+    assert not TimePredicate(2, 1).may_hold(ColumnStats(), ColumnStats())
 
 
 def test_which_times_are_in_a_range() -> None:
     times = pa.array([0, 1, None, 2, 3], TIME)
-    assert Times(1, 2).contain(times).tolist() == [False, True, False, True, False]
-    assert Times().contain(times).tolist() == [True, True, False, True, True]
-    assert Times(1).contain(pa.array([0, 1], TIME)).tolist() == [False, True]
+    assert TimePredicate(1, 2).contain(times).tolist() == [False, True, False, True, False]
+    assert TimePredicate().contain(times).tolist() == [True, True, False, True, True]
+    assert TimePredicate(1).contain(pa.array([0, 1], TIME)).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
     ("stamped", "received", "expected"),
     [
-        (Limits(1, 5, 0), Limits(1, 9), 5),
-        (Limits(1, 5, 2), Limits(1, 9), 9),
-        (Limits(1, 12), Limits(1, 9), 12),
-        (Limits(is_null=True), Limits(1, 9), 9),
-        (Limits(), Limits(1, 9), ALWAYS),
-        (Limits(1, 5), Limits(), ALWAYS),
-        (Limits(is_null=True), Limits(is_null=True), NEVER),
+        (ColumnStats(1, 5, 0), ColumnStats(1, 9), 5),
+        (ColumnStats(1, 5, 2), ColumnStats(1, 9), 9),
+        (ColumnStats(1, 12), ColumnStats(1, 9), 12),
+        (ColumnStats(is_null=True), ColumnStats(1, 9), 9),
+        (ColumnStats(), ColumnStats(1, 9), MAX_TIME_US),
+        (ColumnStats(1, 5), ColumnStats(), MAX_TIME_US),
+        (ColumnStats(is_null=True), ColumnStats(is_null=True), MIN_TIME_US),
     ],
 )
-def test_no_row_is_newer(stamped: Limits, received: Limits, expected: int) -> None:
-    assert newest_time(stamped, received) == expected
+def test_no_row_is_newer(stamped: ColumnStats, received: ColumnStats, expected: int) -> None:
+    assert max_row_time(stamped, received) == expected
 
 
 def test_what_the_log_says_of_a_file() -> None:
     second = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     least = {"key": "a", "timestamp": second, "received_at": second.replace(tzinfo=None)}
-    file = File("x", 1, 5, {}, least, {**least, "key": "b"}, {"timestamp": 2, "other": 5})
-    assert key_limits(file) == Limits(b"a", b"b")
-    assert time_limits(file, "timestamp") == Limits(1_000_000, 1_000_999, 2)  # other tools cut times off
-    assert time_limits(file, "received_at") == Limits(1_000_000, 1_000_999)
-    assert time_limits(file, "other") == Limits(nulls=5, is_null=True)
-    assert key_limits(File("x", 1, 0, {})) == Limits()
-    assert time_limits(File("x", 1, 0, {}, nulls={"timestamp": 0}), "timestamp") == Limits(nulls=0)
+    file = DataFile("x", 1, 5, {}, least, {**least, "key": "b"}, {"timestamp": 2, "other": 5})
+    assert key_stats(file) == ColumnStats(b"a", b"b")
+    assert time_stats(file, "timestamp") == ColumnStats(1_000_000, 1_000_999, 2)  # other tools cut times off
+    assert time_stats(file, "received_at") == ColumnStats(1_000_000, 1_000_999)
+    assert time_stats(file, "other") == ColumnStats(nulls=5, is_null=True)
+    assert key_stats(DataFile("x", 1, 0, {})) == ColumnStats()
+    assert time_stats(DataFile("x", 1, 0, {}, nulls={"timestamp": 0}), "timestamp") == ColumnStats(nulls=0)
 
 
 def test_limits_of_another_type_rule_nothing_out() -> None:
-    assert Keys(lambda _: np.array([]), "a").may_be_within(Limits(1, 2))
-    assert Times(5, 6).may_meet(Limits(b"a", b"b"))
-    assert newest_time(Limits(b"a", b"b"), Limits()) == ALWAYS
+    assert KeyPredicate(lambda _: np.array([]), "a").may_be_within(ColumnStats(1, 2))
+    assert TimePredicate(5, 6).may_meet(ColumnStats(b"a", b"b"))
+    assert max_row_time(ColumnStats(b"a", b"b"), ColumnStats()) == MAX_TIME_US

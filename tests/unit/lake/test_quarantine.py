@@ -13,19 +13,19 @@ from tests.spark.poison import poison
 from tests.unit.spark.journaled import journal
 from zenspark.errors import CorruptJournal, OffsetOutOfRange, UsageError
 from zenspark.journal import Journal, Policy, Slice
-from zenspark.journal.block_codec import WORDS
+from zenspark.journal.block_codec import DICTIONARY_TYPE
 from zenspark.journal.format import ENTRY_SIZE, index_file
-from zenspark.lake.delta_table import Change
+from zenspark.lake.delta_table import Transaction
 from zenspark.lake.quarantine import (
-    ASIDE,
     LATE_TAG,
-    Quarantined,
+    QUARANTINED,
+    QuarantinedBlock,
     is_data_error,
-    parse_mark,
-    pieces,
+    parse_app_id,
     salvage,
+    split_into_blocks,
 )
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.lake import Lake
 
 
@@ -40,7 +40,7 @@ def part_of(path: Path, start: int, end: int) -> Slice:
 
 
 def borders(part: Slice) -> list[tuple[int, int, bool]]:
-    return [(piece.start, piece.end, entry is not None) for piece, entry in pieces(part)]
+    return [(piece.start, piece.end, entry is not None) for piece, entry in split_into_blocks(part)]
 
 
 def rows_in(lake: Lake) -> list[int]:
@@ -79,8 +79,8 @@ def test_a_part_is_cut_at_its_blocks_over_segments(tmp_path: Path) -> None:
         (300, 400, True),
         (400, 420, True),
     ]
-    for piece, _ in pieces(part_of(path, 150, 420)):
-        assert sum(batch.num_rows for batch in piece.batches(WORDS)) == piece.num_rows
+    for piece, _ in split_into_blocks(part_of(path, 150, 420)):
+        assert sum(batch.num_rows for batch in piece.batches(DICTIONARY_TYPE)) == piece.num_rows
 
 
 @pytest.mark.parametrize(("number", "expected"), [(0, (0, 100)), (2, (200, 300)), (4, (400, 500))])
@@ -105,7 +105,7 @@ def test_blocks_that_fail_are_put_aside_and_the_others_written(lake: Lake, tmp_p
     (item,) = aside
     assert (item.start, item.end, item.num_rows, item.has_bytes) == (200, 300, 100, True)
     assert lake.quarantine() == []  # it does not count before the transaction
-    table.commit(Change(add=files, marks={item.mark: ASIDE}))
+    table.commit(Transaction(add=files, marks={item.mark: QUARANTINED}))
     assert lake.quarantine() == [item]
 
 
@@ -114,7 +114,7 @@ def test_what_was_put_aside_lands_once_when_it_can_be_read(lake: Lake, tmp_path:
     restore = poison(path, 1)
     table = lake.table("samples")
     files, (item,) = salvage(lake.folder, table.folder, "x", part_of(path, 0, 300))
-    table.commit(Change(add=files, marks={item.mark: ASIDE}))
+    table.commit(Transaction(add=files, marks={item.mark: QUARANTINED}))
     assert lake.retry_quarantine() == 0
     assert lake.quarantine() == [item]
     restore()
@@ -135,7 +135,7 @@ def test_rows_land_from_the_bytes_aside_when_the_journal_is_gone(lake: Lake, tmp
         files, aside = salvage(lake.folder, table.folder, "x", part)
     assert files == []
     assert [(item.start, item.end) for item in aside] == [(150, 200), (200, 250)]
-    table.commit(Change(marks={item.mark: ASIDE for item in aside}))
+    table.commit(Transaction(marks={item.mark: QUARANTINED for item in aside}))
     for file in path.iterdir():
         if file.is_file():
             file.unlink()
@@ -147,11 +147,11 @@ def test_a_full_disk_is_no_reason_to_put_rows_aside(lake: Lake, tmp_path: Path) 
     path = Path(journal(tmp_path / "j", 100))
     (tmp_path / "file").write_text("in place of a directory")
     with pytest.raises(OSError, match="Not a directory"):
-        salvage(lake.folder, Folder.at(tmp_path / "file"), "x", part_of(path, 0, 100))
+        salvage(lake.folder, StoragePath.at(tmp_path / "file"), "x", part_of(path, 0, 100))
 
 
 def test_a_mark_names_the_rows_that_it_is_for() -> None:
-    item = Quarantined(
+    item = QuarantinedBlock(
         recorder="a:b-c", path="j", segment=0, start=5, end=9, reason="", version="1", time="", has_bytes=True
     )
-    assert parse_mark(item.mark) == ("a:b-c", 5, 9)
+    assert parse_app_id(item.mark) == ("a:b-c", 5, 9)

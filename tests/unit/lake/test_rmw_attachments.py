@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zenoh import ZBytes
 from zenoh.ext import Int64, z_deserialize, z_serialize
 
-from zenspark.lake.rmw_attachments import LAYOUTS, SEQUENCE_NUMBER_LIMIT, find_numbers
+from zenspark.lake.rmw_attachments import LAYOUTS, SEQUENCE_NUMBER_LIMIT, find_sequence_numbers
 
 A_TIME = 1_763_300_000_000_000_000
 GID = bytes(range(16))
@@ -28,7 +28,7 @@ def older(number: int, gid: bytes = GID, time: int = A_TIME) -> bytes:
 
 def found(attachments: list[bytes | None]) -> list[tuple[int, int, str]]:
     """Row, number and publisher of each attachment that has a number."""
-    numbered = find_numbers(pa.array(attachments, pa.binary()))
+    numbered = find_sequence_numbers(pa.array(attachments, pa.binary()))
     gids = [numbered.gids[each] for each in numbered.publisher.tolist()]
     return list(zip(numbered.places.tolist(), numbered.numbers.tolist(), gids, strict=True))
 
@@ -45,7 +45,7 @@ def test_both_layouts_are_found_among_others() -> None:
 
 def test_a_slice_of_a_column_is_read_where_it_begins() -> None:
     column = pa.array([current(1), None, b"abc", current(2), current(3)], pa.binary())
-    numbered = find_numbers(column[1:4])
+    numbered = find_sequence_numbers(column[1:4])
     assert (numbered.places.tolist(), numbered.numbers.tolist()) == ([2], [2])
 
 

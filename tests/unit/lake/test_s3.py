@@ -13,9 +13,9 @@ from tests.s3 import S3, serving
 from zenspark.cli import main
 from zenspark.errors import LakeError
 from zenspark.lake import s3
-from zenspark.lake.delta_table import Change, Table
+from zenspark.lake.delta_table import LakeTable, Transaction
 from zenspark.lake.specs import TRAFFIC
-from zenspark.lake.storage_path import Folder, Found
+from zenspark.lake.storage_path import FileInfo, StoragePath
 from zenspark.spark.lake import Lake
 
 
@@ -39,21 +39,21 @@ def reached(server: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
 def test_options_have_many_names_and_count_more_than_the_environment() -> None:
     environ = {"AWS_DEFAULT_REGION": "eu-1", "AWS_REGION": "eu-2", "AWS_ENDPOINT_URL": "https://other", "HOME": "/"}
     for name in ("endpoint", "AWS_ENDPOINT", "aws_endpoint_url", "endpoint_url_s3"):
-        assert s3.settled({name: "http://mine"}, environ) == {
+        assert s3.resolve_options({name: "http://mine"}, environ) == {
             "AWS_REGION": "eu-2",
             "AWS_ENDPOINT_URL": "http://mine",
             "AWS_ALLOW_HTTP": "true",
         }
-    assert s3.settled({"timeout": "3s", "token": "t"}, {}) == {"timeout": "3s", "AWS_SESSION_TOKEN": "t"}
-    assert s3.settled({}, {"AWS_ENDPOINT_URL": "https://mine"})["AWS_REGION"] == "us-east-1"
-    assert s3.settled({}, {"AWS_ACCESS_KEY_ID": ""}) == {}
+    assert s3.resolve_options({"timeout": "3s", "token": "t"}, {}) == {"timeout": "3s", "AWS_SESSION_TOKEN": "t"}
+    assert s3.resolve_options({}, {"AWS_ENDPOINT_URL": "https://mine"})["AWS_REGION"] == "us-east-1"
+    assert s3.resolve_options({}, {"AWS_ACCESS_KEY_ID": ""}) == {}
 
 
 def test_credentials_of_two_users_are_not_mixed() -> None:
     environ = {"AWS_ACCESS_KEY_ID": "one", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
-    assert s3.settled({}, environ) == environ
+    assert s3.resolve_options({}, environ) == environ
     own = {"AWS_ACCESS_KEY_ID": "two", "AWS_SECRET_ACCESS_KEY": "other"}
-    assert s3.settled(own, environ) == own
+    assert s3.resolve_options(own, environ) == own
 
 
 def test_arrow_is_told_the_same() -> None:
@@ -74,7 +74,7 @@ def test_arrow_is_told_the_same() -> None:
     ],
 )
 def test_what_is_wrong_is_one_sentence(text: str, said: str) -> None:
-    assert s3.reason(text, "b", "e") == said
+    assert s3.explain_error(text, "b", "e") == said
 
 
 # --- files and tables -------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_one_sentence(text: str, said: str) -> None:
 
 def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
     bucket = reached.bucket()
-    folder = Folder.at(f"s3://{bucket}/my lake/") / "table"
+    folder = StoragePath.at(f"s3://{bucket}/my lake/") / "table"
     assert not folder.exists()
     assert (folder.files(), folder.names(), folder.read("no/file")) == ([], [], None)
     folder.write("a/empty", b"")
@@ -93,7 +93,7 @@ def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
     with pickle.loads(pickle.dumps(folder)).open("a/b%20=ü/two.parquet") as source:
         assert source.read() == b"222"
     assert folder.read("a/one.txt") == b"11"
-    assert folder.files(suffix="t") == [Found("a/b%20=ü/two.parquet", 3), Found("a/one.txt", 2)]
+    assert folder.files(suffix="t") == [FileInfo("a/b%20=ü/two.parquet", 3), FileInfo("a/one.txt", 2)]
     assert folder.names("a") == ["b%20=ü", "empty", "one.txt"]
     folder.remove("a/one.txt")
     folder.remove("a/one.txt")
@@ -109,11 +109,11 @@ def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
 
 def test_of_two_that_commit_at_once_one_fails(server: S3) -> None:
     """Who says it by options needs no environment."""
-    folder = Folder.at(f"s3://{server.bucket()}/lake/traffic", server.options)
-    one, other = Table(folder, TRAFFIC), Table(folder, TRAFFIC)
-    one.commit(Change(marks={"turn": 1}))
+    folder = StoragePath.at(f"s3://{server.bucket()}/lake/traffic", server.options)
+    one, other = LakeTable(folder, TRAFFIC), LakeTable(folder, TRAFFIC)
+    one.commit(Transaction(marks={"turn": 1}))
     with pytest.raises(LakeError, match="another writer moved 'turn' at the same time"):
-        other.commit(Change(marks={"turn": 1}))
+        other.commit(Transaction(marks={"turn": 1}))
     assert other.refresh().mark("turn") == 1
 
 

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from zenspark.errors import LakeError
 from zenspark.key.match import intersects
 from zenspark.lake import scan
-from zenspark.lake.column_chunks import Readable
-from zenspark.lake.parquet_files import CLUSTERED, File, Files, limits
-from zenspark.lake.predicates import ALWAYS, NEVER, Flags, Keys, Times
-from zenspark.lake.scan import Newest, Scanner, Wanted
-from zenspark.lake.specs import JOURNAL, SAMPLES
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.column_chunks import RandomAccessFile
+from zenspark.lake.parquet_files import KEY_ORDER_SIZES, DataFile, DataFileWriter, read_min_max
+from zenspark.lake.predicates import MAX_TIME_US, MIN_TIME_US, BoolMask, KeyPredicate, TimePredicate
+from zenspark.lake.scan import NewestTimes, Scanner, ScanRequest
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
+from zenspark.lake.storage_path import StoragePath
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONG = "long/" + "x" * 70
@@ -104,38 +104,38 @@ class World:
     """Rows in files that many writers wrote."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    files: list[File] = field(default_factory=list)
+    files: list[DataFile] = field(default_factory=list)
 
     def write(self, root: str, rows: Sequence[dict[str, Any]], options: dict[str, Any], has_statistics: bool) -> None:
         """One file; another tool may have written it without a column."""
         name = f"{len(self.files)}.parquet"
         numbered = [{"offset": len(self.rows) + at, **each} for at, each in enumerate(rows)]
-        table = pa.Table.from_pylist(numbered, schema=JOURNAL)
+        table = pa.Table.from_pylist(numbered, schema=JOURNAL_SCHEMA)
         pq.write_table(table.drop_columns(["via", "attachment"]), f"{root}/{name}", **options)
         footer = pq.read_metadata(f"{root}/{name}")
         is_told = has_statistics and not options["use_deprecated_int96_timestamps"]
-        least, greatest = limits(footer, SAMPLES.described) if is_told else ({}, {})
-        self.files.append(File(name, Path(root, name).stat().st_size, len(rows), {}, least, greatest))
+        least, greatest = read_min_max(footer, SAMPLES.described) if is_told else ({}, {})
+        self.files.append(DataFile(name, Path(root, name).stat().st_size, len(rows), {}, least, greatest))
         self.rows += table.to_pylist()
 
 
 @st.composite
-def questions(draw: st.DrawFn) -> tuple[str, Times]:
+def questions(draw: st.DrawFn) -> tuple[str, TimePredicate]:
     start, end = draw(st.none() | st.integers(-1, 13)), draw(st.none() | st.integers(-1, 13))
-    times = Times(
-        NEVER if start is None else start * 1_000_000,
-        ALWAYS if end is None else end * 1_000_000,
+    times = TimePredicate(
+        MIN_TIME_US if start is None else start * 1_000_000,
+        MAX_TIME_US if end is None else end * 1_000_000,
     )
     return draw(st.sampled_from(QUESTIONS)), times
 
 
-def keys_of(question: str) -> Keys:
-    def matching(names: pa.Array) -> Flags:
+def keys_of(question: str) -> KeyPredicate:
+    def matching(names: pa.Array) -> BoolMask:
         return np.array([intersects(question, name) for name in names.to_pylist()], bool)
 
     chunks = question.split("/")
     literal = chunks[: next((at for at, chunk in enumerate(chunks) if "*" in chunk), len(chunks))]
-    return Keys(matching, "/".join(literal) or None, is_exact=len(literal) == len(chunks))
+    return KeyPredicate(matching, "/".join(literal) or None, is_exact=len(literal) == len(chunks))
 
 
 def moment(each: dict[str, Any]) -> int | None:
@@ -143,7 +143,7 @@ def moment(each: dict[str, Any]) -> int | None:
     return None if time is None else (time - EPOCH) // timedelta(microseconds=1)
 
 
-def naive(rows: Sequence[dict[str, Any]], question: str, times: Times) -> list[dict[str, Any]]:
+def naive(rows: Sequence[dict[str, Any]], question: str, times: TimePredicate) -> list[dict[str, Any]]:
     found = []
     for each in rows:
         time = moment(each)
@@ -173,25 +173,27 @@ def worlds(draw: st.DrawFn, root: str) -> World:
 
 
 @given(st.data(), questions())
-def test_a_scan_finds_what_a_filter_of_all_rows_finds(data: st.DataObject, asked: tuple[str, Times]) -> None:
+def test_a_scan_finds_what_a_filter_of_all_rows_finds(data: st.DataObject, asked: tuple[str, TimePredicate]) -> None:
     question, times = asked
     with TemporaryDirectory() as root:
         world = data.draw(worlds(root))
-        scanner = Scanner(Folder.at(root))
+        scanner = Scanner(StoragePath.at(root))
         for _ in range(2):  # the second time from what is kept of the files
-            found = told(list(scanner.rows(world.files, Wanted(keys_of(question), times))))
+            found = told(list(scanner.rows(world.files, ScanRequest(keys_of(question), times))))
             assert found == naive(world.rows, question, times)
 
 
 @given(st.data(), questions(), st.integers(1, 4))
 def test_the_newest_rows_are_among_those_that_a_limit_leaves(
-    data: st.DataObject, asked: tuple[str, Times], limit: int
+    data: st.DataObject, asked: tuple[str, TimePredicate], limit: int
 ) -> None:
     question, times = asked
     with TemporaryDirectory() as root:
         world = data.draw(worlds(root))
         keys = keys_of(question)
-        batches = Scanner(Folder.at(root)).newest(world.files, Wanted(keys, times), Newest(limit, is_one=keys.is_exact))
+        batches = Scanner(StoragePath.at(root)).newest(
+            world.files, ScanRequest(keys, times), NewestTimes(limit, is_one=keys.is_exact)
+        )
         found = told(list(batches))
         wanted = naive(world.rows, question, times)
         assert all(each in wanted for each in found)
@@ -207,7 +209,7 @@ def test_the_newest_rows_are_among_those_that_a_limit_leaves(
 class CountedFile:
     """A file that says how much of it is read."""
 
-    def __init__(self, folder: Counted, file: Readable) -> None:
+    def __init__(self, folder: Counted, file: RandomAccessFile) -> None:
         self._folder = folder
         self._file = file
 
@@ -224,7 +226,7 @@ class Counted:
     """A folder that says how much is read."""
 
     def __init__(self, path: Path, local: bool = True) -> None:
-        self._folder = Folder.at(path)
+        self._folder = StoragePath.at(path)
         self.address, self.local = str(path), local
         self.opened: list[str] = []
         self.bytes = self.requests = 0
@@ -237,9 +239,9 @@ class Counted:
 COLUMNS = ("key", "payload", "timestamp", "received_at", "offset")
 
 
-def landed(path: Path, rows: list[dict[str, Any]], sizes: Any = CLUSTERED) -> list[File]:  # noqa: ANN401
-    files = Files(Folder.at(path), SAMPLES, "test", sizes)
-    files.write(pa.Table.from_pylist(rows, schema=JOURNAL), {"day": "1970-01-01", "prefix": "a"})
+def landed(path: Path, rows: list[dict[str, Any]], sizes: Any = KEY_ORDER_SIZES) -> list[DataFile]:  # noqa: ANN401
+    files = DataFileWriter(StoragePath.at(path), SAMPLES, "test", sizes)
+    files.write(pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA), {"day": "1970-01-01", "prefix": "a"})
     return files.close()
 
 
@@ -247,10 +249,10 @@ def test_files_that_statistics_rule_out_are_not_opened(tmp_path: Path) -> None:
     files = [*landed(tmp_path, [row("a/1", 1)]), *landed(tmp_path, [row("a/2", 2)]), *landed(tmp_path, [row("b", 3)])]
     folder = Counted(tmp_path)
     scanner = Scanner(folder)
-    (found,) = scanner.rows(files, Wanted(keys_of("a/2"), Times()))
+    (found,) = scanner.rows(files, ScanRequest(keys_of("a/2"), TimePredicate()))
     assert found.column("offset").to_pylist() == [2]
     assert folder.opened == [files[1].path]
-    assert list(scanner.rows(files, Wanted(keys_of("**"), Times(start=4_000_000)))) == []
+    assert list(scanner.rows(files, ScanRequest(keys_of("**"), TimePredicate(start=4_000_000)))) == []
     assert len(folder.opened) == 1
 
 
@@ -261,7 +263,7 @@ def test_images_beside_a_small_key_are_not_read(tmp_path: Path) -> None:
     rows += [row("a/camera", 100 + at, payload=noise.bytes(len(image))) for at in range(50)]
     files = landed(tmp_path, rows)
     folder = Counted(tmp_path)
-    (found,) = Scanner(folder).rows(files, Wanted(keys_of("a/battery"), Times(), COLUMNS))
+    (found,) = Scanner(folder).rows(files, ScanRequest(keys_of("a/battery"), TimePredicate(), COLUMNS))
     assert found.num_rows == 100
     assert folder.bytes < len(image)
 
@@ -271,9 +273,9 @@ def test_without_a_key_in_the_dictionary_nothing_else_is_read(tmp_path: Path) ->
     files = landed(tmp_path, rows)
     folder = Counted(tmp_path)
     scanner = Scanner(folder)
-    assert list(scanner.rows(files, Wanted(keys_of("a/2"), Times()))) == []
+    assert list(scanner.rows(files, ScanRequest(keys_of("a/2"), TimePredicate()))) == []
     folder.bytes = folder.requests = 0
-    assert list(scanner.rows(files, Wanted(keys_of("a/2"), Times()))) == []
+    assert list(scanner.rows(files, ScanRequest(keys_of("a/2"), TimePredicate()))) == []
     assert folder.bytes == 0
 
 
@@ -281,7 +283,7 @@ def test_a_second_query_reads_no_footer(tmp_path: Path) -> None:
     files = landed(tmp_path, [row("a", 1)])
     folder = Counted(tmp_path)
     scanner = Scanner(folder)
-    wanted = Wanted(keys_of("a"), Times(), COLUMNS)
+    wanted = ScanRequest(keys_of("a"), TimePredicate(), COLUMNS)
     list(scanner.rows(files, wanted))
     first = folder.bytes
     folder.bytes = 0
@@ -294,17 +296,17 @@ def test_what_is_kept_of_files_is_bounded(tmp_path: Path) -> None:
     folder = Counted(tmp_path)
     scanner = Scanner(folder, cache_bytes=60_000)
     for file in files:
-        list(scanner.rows([file], Wanted(keys_of("**"), Times())))
+        list(scanner.rows([file], ScanRequest(keys_of("**"), TimePredicate())))
     assert scanner._cache._size <= 60_000
     folder.bytes = 0
-    list(scanner.rows(files[:1], Wanted(keys_of("**"), Times())))
+    list(scanner.rows(files[:1], ScanRequest(keys_of("**"), TimePredicate())))
     assert folder.bytes == files[0].size
 
 
 def test_few_rows_of_the_newest_files_are_enough_for_a_limit(tmp_path: Path) -> None:
     files = [file for at in range(0, 100, 10) for file in landed(tmp_path, [row("a", at + n) for n in range(10)])]
     folder = Counted(tmp_path)
-    (found,) = Scanner(folder).newest(files, Wanted(keys_of("a"), Times()), Newest(3, is_one=True))
+    (found,) = Scanner(folder).newest(files, ScanRequest(keys_of("a"), TimePredicate()), NewestTimes(3, is_one=True))
     assert found.column("offset").to_pylist() == [97, 98, 99]
     assert folder.opened == [files[-1].path]
 
@@ -312,28 +314,28 @@ def test_few_rows_of_the_newest_files_are_enough_for_a_limit(tmp_path: Path) -> 
 def test_rows_found_elsewhere_count_for_a_limit(tmp_path: Path) -> None:
     files = landed(tmp_path, [row("a", at) for at in range(10)])
     folder = Counted(tmp_path)
-    newest = Newest(1, is_one=True)
+    newest = NewestTimes(1, is_one=True)
     newest.add(["a"], [20_000_000])
-    assert list(Scanner(folder).newest(files, Wanted(keys_of("a"), Times()), newest)) == []
+    assert list(Scanner(folder).newest(files, ScanRequest(keys_of("a"), TimePredicate()), newest)) == []
     assert folder.opened == []
 
 
 def test_a_row_group_whose_keys_all_have_newer_rows_is_left_out(tmp_path: Path) -> None:
     old = landed(tmp_path, [row("a/1", 1), row("a/2", 2)])
     new = landed(tmp_path, [row("a/1", 11), row("a/2", 12)])
-    newest = Newest(1)
-    (found,) = Scanner(Counted(tmp_path)).newest([*old, *new], Wanted(keys_of("a/*"), Times()), newest)
+    newest = NewestTimes(1)
+    (found,) = Scanner(Counted(tmp_path)).newest([*old, *new], ScanRequest(keys_of("a/*"), TimePredicate()), newest)
     assert found.column("offset").to_pylist() == [11, 12]
 
 
 def test_large_payloads_come_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "PART_BYTES", 100_000)
+    monkeypatch.setattr(scan, "MAX_PAYLOAD_READ_BYTES", 100_000)
     noise = np.random.default_rng(0)
     rows = [row("a", at, payload=noise.bytes(20_000)) for at in range(64)]
-    table = pa.Table.from_pylist(rows, schema=JOURNAL)
+    table = pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA)
     pq.write_table(table, tmp_path / "x", write_page_index=True, write_batch_size=1, data_page_size=1)
-    file = File("x", (tmp_path / "x").stat().st_size, 64, {})
-    batches = list(Scanner(Folder.at(tmp_path)).rows([file], Wanted(keys_of("a"), Times())))
+    file = DataFile("x", (tmp_path / "x").stat().st_size, 64, {})
+    batches = list(Scanner(StoragePath.at(tmp_path)).rows([file], ScanRequest(keys_of("a"), TimePredicate())))
     assert len(batches) > 5
     assert [each["payload"] for each in told(batches)] == [each["payload"] for each in rows]
 
@@ -341,14 +343,14 @@ def test_large_payloads_come_in_parts(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_elsewhere_few_requests_are_made_and_files_are_read_ahead(tmp_path: Path) -> None:
     files = [file for at in range(20) for file in landed(tmp_path, [row(f"a/{at}", at), row("a/x", at)])]
     folder = Counted(tmp_path, local=False)
-    found = list(Scanner(folder).rows(files, Wanted(keys_of("a/*"), Times())))
+    found = list(Scanner(folder).rows(files, ScanRequest(keys_of("a/*"), TimePredicate())))
     assert [batch.column("offset").to_pylist() for batch in found] == [[at, at] for at in range(20)]
     assert folder.requests == len(files)  # files as small as these are read with their footers
 
 
 def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> None:
     files = [file for at in range(20) for file in landed(tmp_path, [row("a", at)])]
-    batches = Scanner(Counted(tmp_path, local=False)).rows(files, Wanted(keys_of("a"), Times()))
+    batches = Scanner(Counted(tmp_path, local=False)).rows(files, ScanRequest(keys_of("a"), TimePredicate()))
     next(batches)
     batches.close()  # type: ignore[attr-defined]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("zenspark-scan")]
@@ -358,9 +360,9 @@ def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> No
 
 
 def test_a_file_that_is_gone_is_for_the_caller(tmp_path: Path) -> None:
-    file = File("gone", 100, 1, {})
+    file = DataFile("gone", 100, 1, {})
     with pytest.raises(FileNotFoundError):
-        list(Scanner(Folder.at(tmp_path)).rows([file], Wanted(keys_of("a"), Times())))
+        list(Scanner(StoragePath.at(tmp_path)).rows([file], ScanRequest(keys_of("a"), TimePredicate())))
 
 
 @pytest.mark.parametrize(
@@ -369,7 +371,11 @@ def test_a_file_that_is_gone_is_for_the_caller(tmp_path: Path) -> None:
 def test_what_is_not_parquet_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(LakeError, match="/x: cannot be read: expected"):
-        list(Scanner(Folder.at(tmp_path)).rows([File("x", len(content), 1, {})], Wanted(keys_of("a"), Times())))
+        list(
+            Scanner(StoragePath.at(tmp_path)).rows(
+                [DataFile("x", len(content), 1, {})], ScanRequest(keys_of("a"), TimePredicate())
+            )
+        )
 
 
 def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
@@ -377,7 +383,7 @@ def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
     path = tmp_path / file.path
     path.write_bytes(path.read_bytes()[: file.size // 2])
     with pytest.raises(LakeError, match="cannot be read"):
-        list(Scanner(Folder.at(tmp_path)).rows([file], Wanted(keys_of("a"), Times())))
+        list(Scanner(StoragePath.at(tmp_path)).rows([file], ScanRequest(keys_of("a"), TimePredicate())))
 
 
 @settings(max_examples=50)
@@ -390,4 +396,4 @@ def test_damaged_files_are_read_or_named(data: st.DataObject) -> None:
             content[place] = data.draw(st.integers(0, 255))
         (Path(root) / file.path).write_bytes(content)
         with suppress(LakeError):
-            list(Scanner(Folder.at(root)).rows([file], Wanted(keys_of("a"), Times())))
+            list(Scanner(StoragePath.at(root)).rows([file], ScanRequest(keys_of("a"), TimePredicate())))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenspark.lake import sequence_gaps
-from zenspark.lake.sequence_gaps import WRAP, Range, Source, judge, unwrap
+from zenspark.lake.sequence_gaps import SN_MODULUS, MissingRange, SourceState, unwrap, update_gaps
 
 
 class Told:
@@ -19,15 +19,15 @@ class Told:
 
     def __init__(self, wraps: bool = True) -> None:
         self.wraps = wraps
-        self.source: Source | None = None
+        self.source: SourceState | None = None
         self.repeated: Counter[int] = Counter()
-        self.settled: list[Range] = []
+        self.settled: list[MissingRange] = []
         self._clock = 0
 
     def hear(self, numbers: list[int]) -> "Told":
         times = np.arange(self._clock, self._clock + len(numbers), dtype=np.int64)
         self._clock += len(numbers)
-        verdict = judge(self.source, np.array(numbers, np.int64), times, self.wraps)
+        verdict = update_gaps(self.source, np.array(numbers, np.int64), times, self.wraps)
         self.source = verdict.source
         for number, times in zip(verdict.repeated.numbers.tolist(), verdict.repeated.times.tolist(), strict=True):
             self.repeated[number] += times
@@ -57,15 +57,15 @@ def test_what_is_missing_and_repeated_depends_on_the_numbers_only(numbers: list[
     assert told.repeated == Counter({number: count - 1 for number, count in Counter(heard).items() if count > 1})
 
 
-@given(pieces, st.integers(0, WRAP - 1))
+@given(pieces, st.integers(0, SN_MODULUS - 1))
 def test_numbers_that_wrap_around_are_like_others(numbers: list[list[int]], start: int) -> None:
     plain, wrapped = Told(), Told()
     for piece in numbers:
         plain.hear(piece)
-        wrapped.hear([(number + start) % WRAP for number in piece])
+        wrapped.hear([(number + start) % SN_MODULUS for number in piece])
     assert [size(each) for each in wrapped.missing] == [size(each) for each in plain.missing]
-    shifted = {(number + start) % WRAP: count for number, count in plain.repeated.items()}
-    assert {number % WRAP: count for number, count in wrapped.repeated.items()} == shifted
+    shifted = {(number + start) % SN_MODULUS: count for number, count in plain.repeated.items()}
+    assert {number % SN_MODULUS: count for number, count in wrapped.repeated.items()} == shifted
 
 
 def size(gap: tuple[int, int]) -> int:
@@ -81,9 +81,9 @@ def test_numbers_that_do_not_wrap_are_taken_as_they_are(numbers: list[list[int]]
 
 
 def test_a_gap_is_noticed_when_the_later_of_its_neighbours_comes() -> None:
-    assert Told().hear([1, 2, 5]).source.open == (Range(3, 4, 2),)  # type: ignore[union-attr]
-    assert Told().hear([5, 2, 1]).source.open == (Range(3, 4, 1),)  # type: ignore[union-attr]
-    assert Told().hear([1, 2]).hear([9, 5]).source.open == (Range(3, 4, 3), Range(6, 8, 3))  # type: ignore[union-attr]
+    assert Told().hear([1, 2, 5]).source.open == (MissingRange(3, 4, 2),)  # type: ignore[union-attr]
+    assert Told().hear([5, 2, 1]).source.open == (MissingRange(3, 4, 1),)  # type: ignore[union-attr]
+    assert Told().hear([1, 2]).hear([9, 5]).source.open == (MissingRange(3, 4, 3), MissingRange(6, 8, 3))  # type: ignore[union-attr]
 
 
 def test_what_was_before_the_first_number_is_not_missed() -> None:
@@ -100,10 +100,10 @@ def test_a_late_number_splits_a_range() -> None:
 
 
 def test_old_ranges_are_settled_and_not_judged_again() -> None:
-    with patch.object(sequence_gaps, "OPEN", 2):
+    with patch.object(sequence_gaps, "MAX_OPEN_RANGES", 2):
         told = Told().hear([0, 2, 4, 6, 8])
         assert [(gap.first, gap.last) for gap in told.settled] == [(1, 1), (3, 3)]
-        told.hear([1, 3, 2, -5 % WRAP])
+        told.hear([1, 3, 2, -5 % SN_MODULUS])
         assert told.missing == [(1, 1), (3, 3), (5, 5), (7, 7)]
         assert told.repeated == Counter()
         told.hear([5])
@@ -112,7 +112,13 @@ def test_old_ranges_are_settled_and_not_judged_again() -> None:
 
 @pytest.mark.parametrize(
     ("reference", "number", "expected"),
-    [(0, WRAP - 1, -1), (WRAP - 1, 0, WRAP), (3 * WRAP, 5, 3 * WRAP + 5), (7, 7, 7), (0, WRAP // 2 - 1, WRAP // 2 - 1)],
+    [
+        (0, SN_MODULUS - 1, -1),
+        (SN_MODULUS - 1, 0, SN_MODULUS),
+        (3 * SN_MODULUS, 5, 3 * SN_MODULUS + 5),
+        (7, 7, 7),
+        (0, SN_MODULUS // 2 - 1, SN_MODULUS // 2 - 1),
+    ],
 )
 def test_a_number_is_the_nearest_of_its_kind(reference: int, number: int, expected: int) -> None:
     assert unwrap(reference, np.array([number], np.int64)).tolist() == [expected]
@@ -122,10 +128,10 @@ def test_numbers_that_come_again_have_no_object_each() -> None:
     """A source that starts anew, or a journal that is recorded twice, repeats as many numbers as there are rows."""
     count = 50_000
     numbers, times = np.tile(np.arange(count // 10), 10), np.arange(count)
-    known = Source(0, count, 0)
+    known = SourceState(0, count, 0)
     tracemalloc.start()
     try:
-        verdict = judge(known, numbers, times)
+        verdict = update_gaps(known, numbers, times)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenspark.lake.thrift import I32, MAX_DEPTH, ThriftError, read_struct, written
+from zenspark.lake.thrift import I32, MAX_DEPTH, ThriftError, encode_struct, read_struct
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 SIMPLE = NUMBERS | st.booleans() | st.binary(max_size=20) | st.integers(-(1 << 31), (1 << 31) - 1).map(I32)
@@ -26,13 +26,13 @@ VALUES = st.recursive(
 
 @given(structs(VALUES))
 def test_what_is_written_is_read(struct: dict[int, Any]) -> None:
-    content = written(struct)
+    content = encode_struct(struct)
     assert read_struct(b"x" + content + b"y", 1) == (struct, len(content) + 1)
 
 
 @given(structs(VALUES), st.data())
 def test_a_struct_without_its_end_is_refused(struct: dict[int, Any], data: st.DataObject) -> None:
-    content = written(struct)
+    content = encode_struct(struct)
     with pytest.raises(ThriftError):
         read_struct(content[: data.draw(st.integers(0, len(content) - 1))])
 
@@ -48,7 +48,7 @@ def test_any_bytes_are_a_struct_or_refused(content: bytes) -> None:
 
 def test_fields_as_the_specification_has_them() -> None:
     # field 1, 32 bits: zigzag of 1; field 2: -1; field 20 has its number behind its type
-    assert written({1: I32(1), 2: -1, 20: b"ab", 21: True, 22: None}) == b"\x15\x02\x16\x01\x08\x28\x02ab\x11\x00"
+    assert encode_struct({1: I32(1), 2: -1, 20: b"ab", 21: True, 22: None}) == b"\x15\x02\x16\x01\x08\x28\x02ab\x11\x00"
     assert read_struct(b"\x15\x02\x16\x01\x08\x28\x02ab\x12\x13\x07\x17" + bytes(8) + b"\x00")[0] == {
         1: 1,
         2: -1,
@@ -77,4 +77,4 @@ def test_what_is_wrong_is_said(content: bytes, problem: str) -> None:
 
 def test_only_what_thrift_has_is_written() -> None:
     with pytest.raises(TypeError, match="a value that Thrift has"):
-        written({1: 1.5})
+        encode_struct({1: 1.5})

@@ -6,15 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.unit.lake.tables import samples_at, written
-from zenspark.lake.delta_table import Change
+from zenspark.lake.delta_table import Transaction
 from zenspark.lake.vacuum import vacuum
 
 
 def test_vacuum_keeps_files_as_long_as_the_history_of_the_table(tmp_path: Path) -> None:
     """A history of seconds was rounded up to an hour: for so long disk use grew."""
     table = samples_at(tmp_path / "t")
-    table.commit(Change(add=written(table, "gone", [{"key": "a"}])))
-    table.commit(Change(add=written(table, "there", [{"key": "a"}]), remove=table.files))
+    table.commit(Transaction(add=written(table, "gone", [{"key": "a"}])))
+    table.commit(Transaction(add=written(table, "there", [{"key": "a"}]), remove=table.files))
     assert vacuum(table) == 0
     table.set_history(timedelta(0))
     assert vacuum(table) == 1
@@ -23,13 +23,13 @@ def test_vacuum_keeps_files_as_long_as_the_history_of_the_table(tmp_path: Path) 
 def test_vacuum_removes_what_went_and_with_full_what_never_came(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     assert vacuum(table, timedelta()) == 0
-    table.commit(Change(add=written(table, "gone", [{"key": "a"}])))
-    table.commit(Change(add=written(table, "there", [{"key": "a"}]), remove=table.files))
+    table.commit(Transaction(add=written(table, "gone", [{"key": "a"}])))
+    table.commit(Transaction(add=written(table, "there", [{"key": "a"}]), remove=table.files))
     orphan = written(table, "orphan", [{"key": "a"}])[0].path
     assert vacuum(table, timedelta(hours=1)) == 0
     assert vacuum(table, timedelta()) == 1
     assert table.folder.exists(orphan)
     assert vacuum(table, timedelta(), full=True)
     assert not table.folder.exists(orphan)
-    table.refresh().commit(Change(marks={"m": 1}))
+    table.refresh().commit(Transaction(marks={"m": 1}))
     assert [each.path for each in table.files if table.folder.exists(each.path)] == [each.path for each in table.files]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from zenspark.errors import UsageError
-from zenspark.lake.lake import STATE_SHAPES
-from zenspark.spark.lake import Lake, derivations
+from zenspark.lake.lake import STATE_TABLE_SPECS
+from zenspark.spark.lake import Lake, derived_table_specs
 
 
 def test_importing_it_loads_no_pyspark() -> None:
@@ -24,7 +24,7 @@ def test_it_is_pickled_by_its_address(tmp_path: Path) -> None:
 
 
 def test_every_derived_table_has_a_derivation() -> None:
-    assert derivations().keys() == STATE_SHAPES.keys()
+    assert derived_table_specs().keys() == STATE_TABLE_SPECS.keys()
 
 
 def test_only_derived_tables_can_be_rebuilt(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pyarrow as pa
 from tests.unit.storage.made import RECORDED
 from zenspark.arrow import SCHEMA
 from zenspark.journal import JournalWriter
-from zenspark.journal.block_codec import WORDS, spelled
-from zenspark.lake.delta_table import Change, Table
-from zenspark.lake.offset_marks import marks, offsets, recorders
-from zenspark.lake.parquet_files import ARRIVAL, File, Files, Sizes, batches_of
-from zenspark.lake.partitioning import parted
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
+from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
+from zenspark.lake.parquet_files import ARRIVAL_ORDER_SIZES, DataFile, DataFileWriter, RowGroupSizes, read_batches
+from zenspark.lake.partitioning import split_by_partition
 from zenspark.spark.lake import Lake
 
 
@@ -25,28 +25,30 @@ class Landed:
     def __init__(self, path: str | Path, options: Mapping[str, str] | None = None) -> None:
         self.lake = Lake(path, options)
 
-    def land(self, rows: pa.RecordBatch, sizes: Sizes = ARRIVAL) -> list[File]:
+    def land(self, rows: pa.RecordBatch, sizes: RowGroupSizes = ARRIVAL_ORDER_SIZES) -> list[DataFile]:
         """Bring rows into `samples`."""
         table = self.table("samples")
-        files = Files(table.folder, table.shape, "test", sizes)
-        for partition, own in parted(pa.Table.from_batches([rows]).cast(spelled(RECORDED, WORDS)).combine_chunks()):
+        files = DataFileWriter(table.folder, table.shape, "test", sizes)
+        for partition, own in split_by_partition(
+            pa.Table.from_batches([rows]).cast(with_text_type(RECORDED, DICTIONARY_TYPE)).combine_chunks()
+        ):
             files.write(own, partition)
         reached: dict[str, int] = {}
         for recorder, offset in zip(*(rows.column(name).to_pylist() for name in ("recorder", "offset")), strict=True):
             reached[recorder] = max(reached.get(recorder, 0), offset + 1)
         added = files.close()
-        table.commit(Change(add=added, marks=marks(reached)))
+        table.commit(Transaction(add=added, marks=offset_app_versions(reached)))
         return added
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> LakeTable:
         return self.lake.table(name)
 
     def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
         table = self.table("samples")
         batches = (
-            batch.cast(RECORDED) for file in table.files for batch in batches_of(table.folder, file, table.shape)
+            batch.cast(RECORDED) for file in table.files for batch in read_batches(table.folder, file, table.shape)
         )
-        return batches, offsets(table, recorders(table))
+        return batches, read_offsets(table, list_recorders(table))
 
 
 def append(writer: JournalWriter, rows: list[dict[str, Any]]) -> None:

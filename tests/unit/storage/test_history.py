@@ -19,14 +19,14 @@ from zenspark.errors import LakeError
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.retention import trim
 from zenspark.key.match import intersects
-from zenspark.lake.delta_table import Change
-from zenspark.lake.parquet_files import ARRIVAL, CLUSTERED, File, Files
-from zenspark.lake.scan import Scanner, Wanted
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.delta_table import Transaction
+from zenspark.lake.parquet_files import ARRIVAL_ORDER_SIZES, KEY_ORDER_SIZES, DataFile, DataFileWriter
+from zenspark.lake.scan import Scanner, ScanRequest
+from zenspark.lake.storage_path import StoragePath
 from zenspark.storage import history
-from zenspark.storage.history import Asked, History
-from zenspark.storage.inputs import Sources
-from zenspark.storage.key_scope import Scope
+from zenspark.storage.history import History, HistoryQuery
+from zenspark.storage.inputs import StorageInputs
+from zenspark.storage.key_scope import KeyScope
 from zenspark.types.time_range import TimeRange
 from zenspark.wire.messages import Del, Put
 
@@ -41,13 +41,13 @@ class Past:
         self.files = Landed(path / "lake")
         self.path = path / "journal"
 
-    def history(self, scope: Scope | None = None) -> History:
-        return History(scope or Scope(["**"]), Sources(self.files, [Journal(self.path)]))
+    def history(self, scope: KeyScope | None = None) -> History:
+        return History(scope or KeyScope(["**"]), StorageInputs(self.files, [Journal(self.path)]))
 
     def samples(
-        self, key: str, times: TimeRange = ALWAYS, limit: int | None = None, scope: Scope | None = None
+        self, key: str, times: TimeRange = ALWAYS, limit: int | None = None, scope: KeyScope | None = None
     ) -> list[Any]:
-        found = self.history(scope).samples(Asked(key, times, limit))
+        found = self.history(scope).samples(HistoryQuery(key, times, limit))
         return [(key, body.payload if isinstance(body, Put) else None) for key, body in found]
 
     def record(self, rows: list[dict[str, Any]], landed: int = 0) -> None:
@@ -95,7 +95,7 @@ def test_the_newest_of_each_key(past: Past, monkeypatch: pytest.MonkeyPatch) -> 
     past.record(rows, landed=3)
     assert past.samples("**", limit=1) == [("a", b"3"), ("b", b"3")]
     assert past.samples("*", limit=2) == [("a", b"2"), ("b", b"2"), ("a", b"3"), ("b", b"3")]
-    monkeypatch.setattr(history, "SORTED_ROWS", 2)
+    monkeypatch.setattr(history, "MAX_SORTED_ROWS", 2)
     assert past.samples("*", limit=2) == [("a", b"2"), ("b", b"2"), ("a", b"3"), ("b", b"3")]
 
 
@@ -114,13 +114,13 @@ def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.Mon
     for hour in range(5):
         past.record([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], landed=10)
     opened: list[str] = []
-    open_file = Folder.open
+    open_file = StoragePath.open
 
-    def counted(folder: Folder, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def counted(folder: StoragePath, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         opened.append(path)
         return open_file(folder, path)
 
-    monkeypatch.setattr(Folder, "open", counted)
+    monkeypatch.setattr(StoragePath, "open", counted)
     assert past.samples("a", limit=3) == [("a", b"47"), ("a", b"48"), ("a", b"49")]
     assert len(opened) == 1
     opened.clear()
@@ -141,7 +141,9 @@ def test_very_many_are_told_as_they_come(past: Past, monkeypatch: pytest.MonkeyP
 def test_a_sample_is_as_it_was(past: Past) -> None:
     stamped = row("a", b"{}", 2_209_000_000.0, encoding="application/json", attachment=b"x")
     past.record([stamped, row("a", None, received=2_209_000_001.0, attachment=b"y")])
-    found = list(History(Scope(["**"]), Sources(None, [Journal(past.path)])).samples(Asked("a", ALWAYS)))
+    found = list(
+        History(KeyScope(["**"]), StorageInputs(None, [Journal(past.path)])).samples(HistoryQuery("a", ALWAYS))
+    )
     (_, put), (_, deleted) = found
     assert isinstance(put, Put)
     assert put.timestamp is not None
@@ -153,7 +155,7 @@ def test_a_sample_is_as_it_was(past: Past) -> None:
 @pytest.mark.parametrize("landed", [0, 2])
 def test_with_a_prefix(past: Past, landed: int) -> None:
     past.record([row("a/1", b"1", 1), row("b", b"2", 2)], landed)
-    scope = Scope(["old/a/**"], "old")
+    scope = KeyScope(["old/a/**"], "old")
     assert past.samples("old/**", scope=scope) == [("old/a/1", b"1")]
     assert past.samples("old/a/1", scope=scope) == [("old/a/1", b"1")]
     assert past.samples("a/1", scope=scope) == []
@@ -166,9 +168,9 @@ def compact(past: Past, rows: list[dict[str, Any]]) -> None:
     """Put all files together, as compaction does, and remove them from disk, as a vacuum without mercy does."""
     table = past.files.table("samples")
     old = table.files
-    writer = Files(table.folder, table.shape, "compact")
+    writer = DataFileWriter(table.folder, table.shape, "compact")
     writer.write(pa.Table.from_batches([recorded(rows)]), {"day": "1970-01-01", "prefix": "a"})
-    table.commit(Change(add=writer.close(), remove=old, rearranges=True))
+    table.commit(Transaction(add=writer.close(), remove=old, rearranges=True))
     for file in old:
         table.folder.remove(file.path)
 
@@ -182,14 +184,14 @@ def test_files_removed_between_the_log_and_the_reading_are_looked_for_anew(
     asked = past.history()
     scan_rows = Scanner.rows
 
-    def overtaken(scanner: Scanner, files: list[File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def overtaken(scanner: Scanner, files: list[DataFile], wanted: ScanRequest) -> Iterator[pa.RecordBatch]:
         monkeypatch.setattr(Scanner, "rows", scan_rows)
         compact(past, rows)
         return scan_rows(scanner, files, wanted)
 
     monkeypatch.setattr(Scanner, "rows", overtaken)
-    assert [body for _, body in asked.samples(Asked("a", ALWAYS))] == [
-        body for _, body in past.history().samples(Asked("a", ALWAYS))
+    assert [body for _, body in asked.samples(HistoryQuery("a", ALWAYS))] == [
+        body for _, body in past.history().samples(HistoryQuery("a", ALWAYS))
     ]
     assert past.samples("a") == [("a", b"%d" % at) for at in range(4)]
 
@@ -206,12 +208,12 @@ def test_files_that_stay_away_are_named(past: Past) -> None:
 
 
 def test_after_an_answer_has_begun_it_is_not_begun_anew(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "SORTED_ROWS", 1)
+    monkeypatch.setattr(history, "MAX_SORTED_ROWS", 1)
     for at in (1, 2):
         past.record([row("a", b"%d" % (at + n), at + n) for n in range(2)], landed=2)
     files = past.files.table("samples").files
     past.files.table("samples").folder.remove(files[1].path)
-    answers = past.history().samples(Asked("a", ALWAYS))
+    answers = past.history().samples(HistoryQuery("a", ALWAYS))
     assert next(answers)[0] == "a"
     with pytest.raises(LakeError, match="removed while it was read"):
         list(answers)
@@ -222,17 +224,17 @@ def test_rows_trimmed_while_they_are_read_are_looked_for_anew(past: Past, monkey
     with JournalWriter(past.path, Policy(segment_bytes=1), recorder="r") as writer:
         for each in rows:
             append(writer, [each])
-    tail = Sources.tail
+    tail = StorageInputs.tail
 
-    def overtaken(sources: Sources, *given: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `tail` has them
-        monkeypatch.setattr(Sources, "tail", tail)
+    def overtaken(sources: StorageInputs, *given: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `tail` has them
+        monkeypatch.setattr(StorageInputs, "tail", tail)
         past.files.land(recorded(rows[:2]))
         trim(past.path, Policy(retain_bytes=1), 0)
         return tail(sources, *given)
 
-    monkeypatch.setattr(Sources, "tail", overtaken)
+    monkeypatch.setattr(StorageInputs, "tail", overtaken)
     assert past.samples("a") == [("a", b"0"), ("a", b"1"), ("a", b"2")]
-    monkeypatch.setattr(Sources, "tail", lambda *_: Journal(past.path).read(0, 1))
+    monkeypatch.setattr(StorageInputs, "tail", lambda *_: Journal(past.path).read(0, 1))
     with pytest.raises(LakeError, match="trimmed away"):
         past.samples("a")
 
@@ -250,9 +252,9 @@ def test_rows_of_another_tool_without_key_offset_or_times(past: Past) -> None:
         {"key": None, "kind": "PUT", "payload": b"4", "received_at": EPOCH},
         {"key": "a//b", "kind": "PUT", "payload": b"5", "received_at": EPOCH},
     ]
-    writer = Files(table.folder, table.shape, "foreign")
+    writer = DataFileWriter(table.folder, table.shape, "foreign")
     writer.write(pa.Table.from_pylist(foreign, schema=table.shape.columns), {"day": "1970-01-01", "prefix": "a"})
-    table.commit(Change(add=writer.close()))
+    table.commit(Transaction(add=writer.close()))
     assert past.samples("**") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
     assert past.samples("a/**", limit=2) == [("a", b"2"), ("a", b"3")]
     assert past.samples("a", limit=2) == [("a", b"2"), ("a", b"3")]
@@ -271,7 +273,7 @@ ROWS = st.builds(
 QUESTIONS = [*NAMES, "*", "b/*", "a/**", "x" * 70 + "/*", "q"]
 
 
-def expected(rows: list[dict[str, Any]], asked: Asked) -> list[tuple[str, bytes]]:
+def expected(rows: list[dict[str, Any]], asked: HistoryQuery) -> list[tuple[str, bytes]]:
     """What a storage without a lake would answer that looks at everything."""
 
     def second(each: dict[str, Any]) -> float:
@@ -309,7 +311,7 @@ def test_answers_are_those_of_a_search_of_all_rows(
 ) -> None:
     times = TimeRange(-math.inf if start is None else start, math.inf if end is None else end, start != 5, end != 5)
     rows = [each for batch, _ in batches for each in batch]
-    asked = Asked(question, times, limit)
+    asked = HistoryQuery(question, times, limit)
     with TemporaryDirectory() as root:
         past = Past(Path(root))
         landed = 0
@@ -318,7 +320,7 @@ def test_answers_are_those_of_a_search_of_all_rows(
                 first = writer.end
                 append(writer, batch)
                 if lands and first == landed:  # a landing leaves nothing out
-                    past.files.land(recorded(batch, first), CLUSTERED if first % 2 else ARRIVAL)
+                    past.files.land(recorded(batch, first), KEY_ORDER_SIZES if first % 2 else ARRIVAL_ORDER_SIZES)
                     landed = writer.end
         assert past.samples(question, times, limit) == expected(rows, asked)
 
@@ -332,10 +334,10 @@ def test_many_threads_ask_while_rows_land(past: Past) -> None:
 
     def ask() -> None:
         while not stopped.is_set():
-            found = [body.payload for _, body in asked.samples(Asked("a", ALWAYS)) if isinstance(body, Put)]
+            found = [body.payload for _, body in asked.samples(HistoryQuery("a", ALWAYS)) if isinstance(body, Put)]
             if found != [b"%d" % at for at in range(len(found))] or len(found) < 10:
                 wrong.append(found)
-            newest = [body.payload for _, body in asked.samples(Asked("a", ALWAYS, 1)) if isinstance(body, Put)]
+            newest = [body.payload for _, body in asked.samples(HistoryQuery("a", ALWAYS, 1)) if isinstance(body, Put)]
             if len(newest) != 1 or int(newest[0]) < 9:
                 wrong.append(newest)
 

@@ -13,32 +13,32 @@ from tests.unit.storage.tables import Landed, append
 from zenspark.errors import OffsetOutOfRange
 from zenspark.journal import Journal, JournalWriter, Policy
 from zenspark.journal.retention import trim
-from zenspark.lake.delta_table import Table
-from zenspark.lake.predicates import Flags, Keys, Times
-from zenspark.lake.scan import Newest, Wanted
-from zenspark.storage.inputs import Sources
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.predicates import BoolMask, KeyPredicate, TimePredicate
+from zenspark.lake.scan import NewestTimes, ScanRequest
+from zenspark.storage.inputs import StorageInputs
 
 DAY = 86_400.0
 
 
-def everything(names: pa.Array) -> Flags:
+def everything(names: pa.Array) -> BoolMask:
     return np.ones(len(names), bool)
 
 
-ALL = Wanted(Keys(everything), Times(), ("key", "payload"))
+ALL = ScanRequest(KeyPredicate(everything), TimePredicate(), ("key", "payload"))
 
 
 def test_without_a_lake_nothing_has_landed() -> None:
-    sources = Sources(None, [])
+    sources = StorageInputs(None, [])
     landed, past = sources.newest(), sources.past()
     assert (list(landed.batches), landed.offsets) == ([], {})
-    assert (list(past.rows(ALL)), list(past.newest(ALL, Newest(1))), past.offsets) == ([], [], {})
+    assert (list(past.rows(ALL)), list(past.newest(ALL, NewestTimes(1))), past.offsets) == ([], [], {})
     assert list(sources.tail({})) == []
 
 
 def test_a_lake_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
     lake = Landed(tmp_path)
-    sources = Sources(lake, [])
+    sources = StorageInputs(lake, [])
     assert list(sources.past().rows(ALL)) == []
     lake.land(recorded([row("a", b"1", 1)]))
     assert [batch.to_pylist() for batch in sources.past().rows(ALL)] == [[{"key": "a", "payload": b"1"}]]
@@ -47,7 +47,7 @@ def test_a_lake_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> No
 def test_rows_of_tables(tmp_path: Path) -> None:
     lake = Landed(tmp_path)
     lake.land(recorded([row("a", b"1", 1), row("b", b"2", 1), row("a", b"3", DAY)]))
-    sources = Sources(lake, [])
+    sources = StorageInputs(lake, [])
     assert sorted(each["payload"] for batch in sources.past().rows(ALL) for each in batch.to_pylist()) == [
         b"1",
         b"2",
@@ -63,7 +63,7 @@ def test_rows_of_tables(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
-    sources = Sources(None, [Journal(tmp_path / "j")])
+    sources = StorageInputs(None, [Journal(tmp_path / "j")])
     assert list(sources.tail({})) == []
     assert sources.ends() == {}
     with JournalWriter(tmp_path / "j", recorder="r") as writer:
@@ -82,7 +82,7 @@ class Overtaken(Landed):
         self.journal = journal
         self.is_due = False
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> LakeTable:
         found = super().table(name)
         if self.is_due:
             self.is_due = False
@@ -100,7 +100,7 @@ def segments(path: Path, count: int) -> None:
 def test_rows_that_landed_and_were_trimmed_meanwhile_are_not_missed(tmp_path: Path) -> None:
     segments(tmp_path / "j", 3)
     lake = Overtaken(tmp_path / "lake", tmp_path / "j")
-    sources = Sources(lake, [Journal(tmp_path / "j")])
+    sources = StorageInputs(lake, [Journal(tmp_path / "j")])
     lake.is_due = True
     past = sources.past()
     found = [each["payload"] for batch in past.rows(ALL) for each in batch.to_pylist()]
@@ -110,7 +110,7 @@ def test_rows_that_landed_and_were_trimmed_meanwhile_are_not_missed(tmp_path: Pa
 
 def test_rows_that_are_trimmed_while_they_are_read_are_said_to_be(tmp_path: Path) -> None:
     segments(tmp_path / "j", 3)
-    sources = Sources(None, [Journal(tmp_path / "j")])
+    sources = StorageInputs(None, [Journal(tmp_path / "j")])
     past = sources.past()
     trim(tmp_path / "j", Policy(retain_bytes=1), 0)
     with pytest.raises(OffsetOutOfRange):
@@ -123,11 +123,11 @@ def test_a_lake_on_s3_is_read_alike() -> None:
         lake = Landed(f"s3://{server.bucket()}/lake", server.options)
         for hour in range(3):
             lake.land(recorded([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], 10 * hour))
-        sources = Sources(lake, [])
+        sources = StorageInputs(lake, [])
         past = sources.past(prefix="a")
         found = [each["payload"] for batch in past.rows(ALL) for each in batch.to_pylist()]
         assert sorted(found, key=int) == [b"%d" % at for at in range(30)]
-        newest = [each["payload"] for batch in past.newest(ALL, Newest(2)) for each in batch.to_pylist()]
+        newest = [each["payload"] for batch in past.newest(ALL, NewestTimes(2)) for each in batch.to_pylist()]
         assert newest == [b"28", b"29"]
         lake.table("samples").folder.remove(past.files[0].path)
         with pytest.raises(FileNotFoundError):

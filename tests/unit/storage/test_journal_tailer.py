@@ -14,18 +14,18 @@ from zenspark.errors import LakeError
 from zenspark.journal import Journal, JournalError, JournalWriter, Policy
 from zenspark.journal.retention import trim
 from zenspark.storage import journal_tailer
-from zenspark.storage.inputs import Sources
-from zenspark.storage.journal_tailer import Following
-from zenspark.storage.key_scope import Scope
-from zenspark.storage.latest_store import Newest
+from zenspark.storage.inputs import StorageInputs
+from zenspark.storage.journal_tailer import JournalTailer
+from zenspark.storage.key_scope import KeyScope
+from zenspark.storage.latest_store import LatestValueStore
 
 
-def followed(lake: Landed | None, path: Path) -> tuple[Newest, Following]:
-    newest = Newest()
-    return newest, Following(newest, Scope(["**"]), Sources(lake, [Journal(path)]))
+def followed(lake: Landed | None, path: Path) -> tuple[LatestValueStore, JournalTailer]:
+    newest = LatestValueStore()
+    return newest, JournalTailer(newest, KeyScope(["**"]), StorageInputs(lake, [Journal(path)]))
 
 
-def value(newest: Newest, key: str) -> bytes | None:
+def value(newest: LatestValueStore, key: str) -> bytes | None:
     found = newest.find(key)
     return None if found is None else found.payload
 
@@ -83,7 +83,7 @@ def test_what_was_trimmed_before_it_was_taken_in_is_found_in_the_lake(tmp_path: 
 def test_a_lake_that_cannot_be_read_is_tried_again_and_the_journal_is_followed_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(journal_tailer, "REFILL_SECONDS", 0.01)
+    monkeypatch.setattr(journal_tailer, "LAKE_RETRY_SECONDS", 0.01)
     lake = Landed(tmp_path / "lake")
     rows = [row(key, b"1", 1) for key in "abcd"]
     with JournalWriter(tmp_path / "j", Policy(segment_bytes=1), recorder="r") as writer:
@@ -116,7 +116,7 @@ def test_it_gives_up_waiting(tmp_path: Path) -> None:
 
 
 def test_large_batches_are_taken_in_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_tailer, "ROWS", 3)
+    monkeypatch.setattr(journal_tailer, "MAX_BATCH_ROWS", 3)
     with JournalWriter(tmp_path / "j") as writer:
         append(writer, [row(f"k/{at}", b"", 1) for at in range(10)])
         newest, following_ = followed(None, tmp_path / "j")
@@ -128,7 +128,7 @@ def test_large_batches_are_taken_in_piece_by_piece(tmp_path: Path, monkeypatch: 
 def test_a_journal_that_cannot_be_read_is_tried_again(
     failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(journal_tailer, "REST", 0.01)
+    monkeypatch.setattr(journal_tailer, "RETRY_SECONDS", 0.01)
     newest, following_ = followed(None, tmp_path / "j")
     take = following_.step
     failures = [failure]
@@ -149,9 +149,9 @@ def test_a_journal_that_cannot_be_read_is_tried_again(
 
 
 def test_what_was_deleted_is_forgotten_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_tailer, "FORGET_EVERY", 0.0)
-    newest = Newest(lifespan=0.0)
-    following_ = Following(newest, Scope(["**"]), Sources(None, [Journal(tmp_path / "j")]))
+    monkeypatch.setattr(journal_tailer, "EXPIRE_INTERVAL_SECONDS", 0.0)
+    newest = LatestValueStore(lifespan=0.0)
+    following_ = JournalTailer(newest, KeyScope(["**"]), StorageInputs(None, [Journal(tmp_path / "j")]))
     with JournalWriter(tmp_path / "j") as writer:
         append(writer, [row("a", None, 1)])
         following_.start()

@@ -9,69 +9,69 @@ from tests.unit.storage.made import recorded, row
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.key.match import intersects
-from zenspark.storage.key_scope import Literal, Scope
+from zenspark.storage.key_scope import KeyScope, LiteralPrefix
 
 KEYS = ["a/1", "b/1", "a/2", "@/x", "**", "a/1"]
 
 
-def selected(scope: Scope, *options: object) -> list[tuple[str, int]]:
+def selected(scope: KeyScope, *options: object) -> list[tuple[str, int]]:
     keys, rows = scope.select(recorded([row(key, b"", 1) for key in KEYS]), *options)  # type: ignore[arg-type]
     return list(zip(keys.to_pylist(), rows.column("offset").to_pylist(), strict=True))
 
 
 def test_rows_of_matching_keys_and_of_wildcards_that_reach_them() -> None:
-    assert selected(Scope(["a/*"])) == [("a/1", 0), ("a/2", 2), ("**", 4), ("a/1", 5)]
-    assert selected(Scope(["**"])) == [("a/1", 0), ("b/1", 1), ("a/2", 2), ("**", 4), ("a/1", 5)]
-    assert selected(Scope(["@/**"])) == [("@/x", 3)]
+    assert selected(KeyScope(["a/*"])) == [("a/1", 0), ("a/2", 2), ("**", 4), ("a/1", 5)]
+    assert selected(KeyScope(["**"])) == [("a/1", 0), ("b/1", 1), ("a/2", 2), ("**", 4), ("a/1", 5)]
+    assert selected(KeyScope(["@/**"])) == [("@/x", 3)]
 
 
 def test_only_what_is_asked_for() -> None:
-    assert selected(Scope(["a/*"]), "a/1") == [("a/1", 0), ("**", 4), ("a/1", 5)]
-    assert selected(Scope(["a/*"]), "b/1") == [("**", 4)]
+    assert selected(KeyScope(["a/*"]), "a/1") == [("a/1", 0), ("**", 4), ("a/1", 5)]
+    assert selected(KeyScope(["a/*"]), "b/1") == [("**", 4)]
 
 
 def test_each_row_has_one_owner() -> None:
-    scope = Scope(["*/1", "a/*"])
+    scope = KeyScope(["*/1", "a/*"])
     assert selected(scope, None, 0) == [("a/1", 0), ("b/1", 1), ("**", 4), ("a/1", 5)]
     assert selected(scope, None, 1) == [("a/2", 2)]
     assert scope.owns(0, "a/1")
     assert not scope.owns(1, "a/1")
     assert scope.owns(1, "a/2")
-    assert Scope(["a/*"]).owns(0, "a/1")
+    assert KeyScope(["a/*"]).owns(0, "a/1")
 
 
 def test_keys_without_anything_special_all_match_everything() -> None:
     rows = recorded([row("a", b"", 1), row("b", b"", 1)])
-    keys, found = Scope(["**"]).select(rows)
+    keys, found = KeyScope(["**"]).select(rows)
     assert keys.to_pylist() == ["a", "b"]
     assert found is rows
 
 
 def test_a_prefix_is_put_before_the_keys_of_the_tables() -> None:
-    scope = Scope(["old/a/*"], "old")
+    scope = KeyScope(["old/a/*"], "old")
     assert selected(scope) == [("old/a/1", 0), ("old/a/2", 2), ("old/**", 4), ("old/a/1", 5)]
-    assert scope.literal("old/a/1", 0) == Literal("a/1", True)
-    assert scope.literal("**", 0) == Literal("a", False)
-    assert Scope(["old/**"], "old").literal("**", 0) is None
+    assert scope.literal("old/a/1", 0) == LiteralPrefix("a/1", True)
+    assert scope.literal("**", 0) == LiteralPrefix("a", False)
+    assert KeyScope(["old/**"], "old").literal("**", 0) is None
 
 
 def test_what_keys_begin_with() -> None:
-    scope = Scope(["**", "a/**", "a/b/c"])
-    assert scope.literal("a/b", 0) == Literal("a/b", True)
-    assert scope.literal("a/*/c", 0) == Literal("a", False)
+    scope = KeyScope(["**", "a/**", "a/b/c"])
+    assert scope.literal("a/b", 0) == LiteralPrefix("a/b", True)
+    assert scope.literal("a/*/c", 0) == LiteralPrefix("a", False)
     assert scope.literal("*/c", 0) is None
-    assert scope.literal("*/c", 1) == Literal("a", False)
-    assert scope.literal("a/b/**", 1) == Literal("a/b", False)
-    assert scope.literal("a/b/**", 2) == Literal("a/b/c", True)
+    assert scope.literal("*/c", 1) == LiteralPrefix("a", False)
+    assert scope.literal("a/b/**", 1) == LiteralPrefix("a/b", False)
+    assert scope.literal("a/b/**", 2) == LiteralPrefix("a/b/c", True)
 
 
 def test_what_is_no_key_is_not_selected() -> None:
     names = pa.array(["", "/a", "a/", "a//b", "a#", "a$b", "a/b", "a/***", "a/**"])
     for asked in ("**", "a/**", "a/*", "*/b"):
-        assert names.filter(pa.array(Scope(["**"]).matching(names, asked))).to_pylist() == ["a/b", "a/**"]
+        assert names.filter(pa.array(KeyScope(["**"]).matching(names, asked))).to_pylist() == ["a/b", "a/**"]
     table = recorded([row("a", b"", 1), row("b", b"", 1)])
     nameless = table.set_column(0, "key", pa.array(["a", None]))
-    keys, rows = Scope(["**"]).select(nameless)
+    keys, rows = KeyScope(["**"]).select(nameless)
     assert (keys.to_pylist(), rows.num_rows) == (["a"], 1)
 
 
@@ -81,7 +81,7 @@ KEY = st.lists(CHUNK, min_size=1, max_size=4).map("/".join).map(lambda text: str
 
 @given(st.lists(KEY, min_size=1, max_size=8), KEY, st.lists(KEY, min_size=1, max_size=3, unique=True))
 def test_names_match_as_key_expressions_do(names: list[str], asked: str, key_exprs: list[str]) -> None:
-    scope = Scope(key_exprs)
+    scope = KeyScope(key_exprs)
     for owner in range(len(key_exprs)):
         expected = [
             intersects(asked, name)
@@ -95,4 +95,4 @@ def test_names_match_as_key_expressions_do(names: list[str], asked: str, key_exp
 @pytest.mark.parametrize(("key", "prefix"), [("a/**", "b"), ("a/**", "a/**"), ("ab/**", "a"), ("a//b", None)])
 def test_what_does_not_fit_is_refused(key: str, prefix: str | None) -> None:
     with pytest.raises(UsageError):
-        Scope([key], prefix)
+        KeyScope([key], prefix)

@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from tests.unit.storage.made import recorded, row
 from zenspark.key.match import intersects
 from zenspark.storage import value_pages
-from zenspark.storage.latest_store import TIDY_EVERY, Newest
+from zenspark.storage.latest_store import BATCHES_PER_COMPACTION, LatestValueStore
 
 Rows = list[dict[str, Any]]
 
 
-def take_in(newest: Newest, rows: Rows, first: int = 0, recorder: str = "r") -> None:
+def take_in(newest: LatestValueStore, rows: Rows, first: int = 0, recorder: str = "r") -> None:
     batch = recorded(rows, first, recorder)
     newest.apply(batch.column("key").dictionary_encode(), batch)
 
 
-def values(newest: Newest) -> dict[str, bytes]:
+def values(newest: LatestValueStore) -> dict[str, bytes]:
     found = {key: newest.find(key) for key in newest.matching("**")}
     return {key: put.payload for key, put in found.items() if put is not None}
 
 
 def test_what_was_made_later_counts_not_what_came_later() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [row("a", b"1", 1), row("a", b"3", 3), row("b", b"1", 1), row("a", b"2", 2)])
     take_in(newest, [row("a", b"0", 0.5), row("b", b"2", 2)], first=4)
     assert values(newest) == {"a": b"3", "b": b"2"}
@@ -36,7 +36,7 @@ def test_what_was_made_later_counts_not_what_came_later() -> None:
 
 
 def test_a_value_comes_back_as_it_was_recorded() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(
         newest, [row("a", b"{}", 1.5, encoding="application/json;x", attachment=b"\x00"), row("b", b"", received=7)]
     )
@@ -52,7 +52,7 @@ def test_a_value_comes_back_as_it_was_recorded() -> None:
 
 
 def test_clock_readings_are_unsigned() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [row("a", b"2040", 2_209_000_000.0), row("a", b"2030", 1_900_000_000.0)])
     assert values(newest) == {"a": b"2040"}
     found = newest.find("a")
@@ -62,7 +62,7 @@ def test_clock_readings_are_unsigned() -> None:
 
 
 def test_of_equal_times_the_clock_decides_by_its_lowest_byte_then_who_was_last() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [row("a", b"low", 1, timestamp_id="1ff"), row("a", b"high", 1, timestamp_id="201")])
     take_in(newest, [row("a", b"higher", 1, timestamp_id="ff02")], first=2)
     assert values(newest) == {"a": b"low"}
@@ -71,7 +71,7 @@ def test_of_equal_times_the_clock_decides_by_its_lowest_byte_then_who_was_last()
 
 
 def test_a_deleted_key_stays_deleted_until_something_newer_comes() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [row("a", b"1", 1), row("a", None, 3)])
     assert len(newest) == 0
     take_in(newest, [row("a", b"2", 2)], first=2)
@@ -82,7 +82,7 @@ def test_a_deleted_key_stays_deleted_until_something_newer_comes() -> None:
 
 
 def test_a_del_without_stamp_deletes_what_came_before_even_if_its_clock_is_ahead() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [row("a", b"ahead", 9, received=5), row("a", None, received=5), row("b", b"ahead", 9, received=5)])
     take_in(newest, [row("b", None, received=6)], first=3)
     assert values(newest) == {}
@@ -91,7 +91,7 @@ def test_a_del_without_stamp_deletes_what_came_before_even_if_its_clock_is_ahead
 
 
 def test_rows_seen_before_change_nothing() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     rows = [row("a", None, received=5), row("a", b"6", 6), row("b", b"7", received=7), row("b", None, received=8)]
     take_in(newest, rows)
     before = values(newest)
@@ -101,14 +101,14 @@ def test_rows_seen_before_change_nothing() -> None:
 
 
 def test_unstamped_samples_of_several_recorders_are_ordered_by_when_they_came() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [row("a", b"second", received=2)], recorder="one")
     take_in(newest, [row("a", b"first", received=1)], recorder="two", first=7)
     assert values(newest) == {"a": b"second"}
 
 
 def test_wildcards_change_the_keys_that_are_there() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(
         newest,
         [row("a/1", b"1", 1), row("a/2", b"9", 9), row("b", b"1", 1), row("a/*", b"all", 5, encoding="text/plain")],
@@ -133,21 +133,21 @@ def test_rows_of_a_table_come_in_any_order() -> None:
         row("b", None, 3),
     ]
     for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 2, 0, 5, 1, 4]):
-        newest = Newest()
+        newest = LatestValueStore()
         for at in order:
             take_in(newest, [rows[at]], first=at)
         assert values(newest) == {"a/1": b"1"}
 
 
 def test_what_was_made_before_a_put_on_many_gets_its_value() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [row("a/*", b"all", 5), row("a/1", b"early", 4), row("a/2", b"late", 6)])
     take_in(newest, [row("a/3", b"early", 4)], first=3)
     assert values(newest) == {"a/1": b"all", "a/2": b"late", "a/3": b"all"}
 
 
 def test_a_star_in_a_verbatim_chunk_is_no_wildcard() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [row("@x$*/1", b"1", 1), row("@xy/1", b"2", 1)])
     assert newest.find("@x$*/1") is not None
     found = newest.find("@xy/1")
@@ -156,7 +156,7 @@ def test_a_star_in_a_verbatim_chunk_is_no_wildcard() -> None:
 
 
 def test_what_was_deleted_is_forgotten_after_its_lifespan() -> None:
-    newest = Newest(lifespan=60)
+    newest = LatestValueStore(lifespan=60)
     take_in(newest, [row("a", b"1", 1), row("a", None, 3), row("b/**", None, 3)])
     newest.forget()
     assert newest.matching("**") == ["a"]
@@ -167,7 +167,7 @@ def test_what_was_deleted_is_forgotten_after_its_lifespan() -> None:
 
 
 def test_a_key_that_comes_again_is_no_longer_among_the_deleted() -> None:
-    newest = Newest(lifespan=60)
+    newest = LatestValueStore(lifespan=60)
     take_in(newest, [row("a", b"1", 1), row("a", None, 2)])
     take_in(newest, [row("a", b"3", 3)], first=2)
     newest.forget(time.monotonic() + 61)
@@ -175,32 +175,32 @@ def test_a_key_that_comes_again_is_no_longer_among_the_deleted() -> None:
 
 
 def test_more_keys_than_there_was_room_for() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     for first in range(0, 10_000, 2_500):
         take_in(newest, [row(f"k/{at}", b"%d" % at, 1) for at in range(first, first + 2_500)], first)
     assert values(newest) == {f"k/{at}": b"%d" % at for at in range(10_000)}
 
 
 def test_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_pages, "WASTE", 0)
-    newest = Newest()
+    monkeypatch.setattr(value_pages, "MAX_DEAD_BYTES", 0)
+    newest = LatestValueStore()
     keep = [row(f"keep/{at}", b"x" * 1000, 1) for at in range(10)]
     go = [row(f"go/{at}", b"x" * 100_000, 1) for at in range(20)]
     take_in(newest, [*keep, *go])
     assert newest.nbytes > 2_000_000
-    for turn in range(TIDY_EVERY):
+    for turn in range(BATCHES_PER_COMPACTION):
         take_in(newest, [row(f"go/{at}", b"y", 2 + turn) for at in range(20)], 30 + 20 * turn)
     assert newest.nbytes < 200_000
     assert values(newest) == {f"keep/{at}": b"x" * 1000 for at in range(10)} | {f"go/{at}": b"y" for at in range(20)}
 
 
 def test_many_small_pages_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_pages, "MANY", 8)
-    newest = Newest()
-    for at in range(TIDY_EVERY):
+    monkeypatch.setattr(value_pages, "MAX_SMALL_PAGES", 8)
+    newest = LatestValueStore()
+    for at in range(BATCHES_PER_COMPACTION):
         take_in(newest, [row(f"k/{at}", b"%d" % at, 1), row("all/*", b"x", at)], 2 * at)
     assert len(newest._pages) <= 8
-    assert values(newest) == {f"k/{at}": b"%d" % at for at in range(TIDY_EVERY)}
+    assert values(newest) == {f"k/{at}": b"%d" % at for at in range(BATCHES_PER_COMPACTION)}
 
 
 # --- against a model that takes one row at a time -------------------------------------------------------------------
@@ -253,7 +253,7 @@ def samples(keys: list[str], stamped: st.SearchStrategy[bool]) -> st.SearchStrat
 
 
 def agree(batches: list[list[Made]]) -> None:
-    newest, model = Newest(), Model()
+    newest, model = LatestValueStore(), Model()
     first = 0
     for made in batches:
         rows = [
@@ -286,7 +286,7 @@ def test_wildcards_in_batches_give_what_single_rows_give(batches: list[list[Made
 
 
 def test_an_empty_batch_is_nothing() -> None:
-    newest = Newest()
+    newest = LatestValueStore()
     take_in(newest, [])
     assert newest.matching("**") == []
     assert isinstance(recorded([]), pa.RecordBatch)

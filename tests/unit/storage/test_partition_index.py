@@ -7,32 +7,32 @@ import pytest
 
 from tests.unit.storage.made import recorded, row
 from tests.unit.storage.tables import Landed
-from zenspark.lake.delta_table import Change, Table
-from zenspark.lake.parquet_files import File
+from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.parquet_files import DataFile
 from zenspark.storage.partition_index import PartitionIndex
 
 DAY = 86_400.0
 SECOND_DAY = date(1970, 1, 2)
 
 
-def partitions(files: list[File]) -> list[tuple[str | None, str | None]]:
+def partitions(files: list[DataFile]) -> list[tuple[str | None, str | None]]:
     return sorted((file.partition["day"], file.partition["prefix"]) for file in files)
 
 
-def logged(table: Table, day: str | None, prefix: str | None) -> None:
+def logged(table: LakeTable, day: str | None, prefix: str | None) -> None:
     """A file that is in the log only."""
     values = {"day": day, "prefix": prefix}
-    table.commit(Change(add=[File(f"{day}-{prefix}", 1, 1, values)]))
+    table.commit(Transaction(add=[DataFile(f"{day}-{prefix}", 1, 1, values)]))
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
+def table(tmp_path: Path) -> LakeTable:
     lake = Landed(tmp_path)
     lake.land(recorded([row(key, b"", second) for second in (1, DAY) for key in ("a/1", "b/1", "*/1", "a$*")]))
     return lake.table("samples")
 
 
-def test_files_by_day_and_prefix(table: Table) -> None:
+def test_files_by_day_and_prefix(table: LakeTable) -> None:
     index = PartitionIndex()
     days = ("1970-01-01", "1970-01-02")
     assert partitions(index.files(table)) == [(day, each) for day in days for each in ("*", "a", "a$*", "b")]
@@ -43,13 +43,13 @@ def test_files_by_day_and_prefix(table: Table) -> None:
     assert index.files(table, date(1970, 1, 3)) == []
 
 
-def test_it_follows_the_table(table: Table) -> None:
+def test_it_follows_the_table(table: LakeTable) -> None:
     index = PartitionIndex()
     assert index.files(table, SECOND_DAY, "new") == index.files(table, SECOND_DAY, "other")
     logged(table, "1970-01-02", "new")
     logged(table, "1970-02-02", "new")
     assert partitions(index.files(table, SECOND_DAY, "new"))[-2:] == [("1970-01-02", "new"), ("1970-02-02", "new")]
-    table.commit(Change(remove=[file for file in table.files if file.partition["prefix"] == "new"]))
+    table.commit(Transaction(remove=[file for file in table.files if file.partition["prefix"] == "new"]))
     assert index.files(table, SECOND_DAY, "new") == index.files(table, SECOND_DAY, "other")
 
 
@@ -76,13 +76,13 @@ def test_rows_without_a_partition_may_have_any_key_and_day(tmp_path: Path) -> No
     }
 
 
-def test_the_table_is_not_searched_for_every_query(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_not_searched_for_every_query(table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     index = PartitionIndex()
     index.files(table)
     asked: list[int] = []
     since = table.files_since
 
-    def files_since(version: int) -> list[File]:
+    def files_since(version: int) -> list[DataFile]:
         asked.append(version)
         return since(version)
 

@@ -64,7 +64,7 @@ def test_several_key_expressions_answer_each_key_once(session: Session, writer: 
 def test_many_keys_are_answered_aside(
     session: Session, writer: JournalWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queryable, "MANY", 3)
+    monkeypatch.setattr(queryable, "MAX_INLINE_REPLIES", 3)
     append(writer, [row(f"k/{at}", b"%d" % at, 1) for at in range(10)])
     with Storage(session, "**", None, [tmp_path / "j"]):
         assert got(session, "k/*") == [(f"k/{at}", str(at)) for at in range(10)]

@@ -8,12 +8,12 @@ import pytest
 
 from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError
-from zenspark.storage.settings import StorageSettings, storages_of
+from zenspark.storage.settings import StorageSettings, parse_storages
 
 
 def storages(manager: Any) -> list[StorageSettings]:  # noqa: ANN401 - JSON
     config = Config.from_json5(json.dumps({"plugins": {"storage_manager": manager}}))
-    return storages_of(config)[0]
+    return parse_storages(config)[0]
 
 
 def test_a_storage_as_in_a_file_of_zenohd() -> None:
@@ -63,7 +63,7 @@ def test_the_rest_of_the_configuration_stays() -> None:
     config = Config.from_json5(
         json.dumps({"mode": "router", "plugins": {"storage_manager": manager, "rest": {"port": 1}}})
     )
-    _, rest = storages_of(config)
+    _, rest = parse_storages(config)
     assert json.loads(rest.get_json("plugins")) == {"rest": {"port": 1}}
     assert rest.get_json("mode") == '"router"'
     assert "storage_manager" in config.get_json("plugins")
@@ -71,8 +71,8 @@ def test_the_rest_of_the_configuration_stays() -> None:
 
 def test_no_storages() -> None:
     config = Config.from_json5("{plugins: {rest: {}}}")
-    assert storages_of(config) == ([], config)
-    assert storages_of(Config())[0] == []
+    assert parse_storages(config) == ([], config)
+    assert parse_storages(Config())[0] == []
 
 
 VOLUME = {"id": "zenspark", "lake": "l"}

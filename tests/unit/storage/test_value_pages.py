@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.storage.made import recorded, row
 from zenspark.storage import value_pages
-from zenspark.storage.value_pages import NOWHERE, Pages, encoding_of
+from zenspark.storage.value_pages import NO_PAGE, ValuePages, parse_encoding
 from zenspark.wire.values import Encoding
 
 
@@ -14,16 +14,16 @@ def rows(*payloads: bytes) -> object:
 
 
 def test_rows_come_back() -> None:
-    kept = Pages()
+    kept = ValuePages()
     number = kept.add(rows(b"a", b"b"))
     assert kept[number].put(1, None).payload == b"b"
     assert kept.nbytes > 0
 
 
 def test_a_page_goes_with_its_last_reference_and_its_number_is_used_again() -> None:
-    kept = Pages()
+    kept = ValuePages()
     first, second = kept.add(rows(b"a", b"b")), kept.add(rows(b"c"))
-    kept.release(np.array([first, NOWHERE]))
+    kept.release(np.array([first, NO_PAGE]))
     assert len(kept) == 2
     kept.release(np.array([first]))
     assert len(kept) == 1
@@ -32,23 +32,23 @@ def test_a_page_goes_with_its_last_reference_and_its_number_is_used_again() -> N
 
 
 def test_nothing_is_worn_before_there_is_much_waste(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Pages()
+    kept = ValuePages()
     number = kept.add(rows(b"a" * 1000, b"b", b"c"))
     kept.release(np.array([number, number]))
     assert kept.worn() == []
-    monkeypatch.setattr(value_pages, "WASTE", 10)
+    monkeypatch.setattr(value_pages, "MAX_DEAD_BYTES", 10)
     assert kept.worn() == [number]
 
 
 def test_many_small_pages_are_worn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_pages, "MANY", 2)
-    kept = Pages()
+    monkeypatch.setattr(value_pages, "MAX_SMALL_PAGES", 2)
+    kept = ValuePages()
     numbers = [kept.add(rows(b"%d" % at)) for at in range(3)]
     assert kept.worn() == numbers
 
 
 def test_what_is_referred_to_moves_to_a_new_page() -> None:
-    kept = Pages()
+    kept = ValuePages()
     first, second = kept.add(rows(b"a", b"b"), references=3), kept.add(rows(b"c", b"d"), references=1)
     new, moved = kept.renew([first, second], np.array([0, 1, 0]), np.array([1, 0, 1]))
     assert [kept[new].put(int(at), None).payload for at in moved] == [b"b", b"c", b"b"]
@@ -58,5 +58,5 @@ def test_what_is_referred_to_moves_to_a_new_page() -> None:
 
 
 def test_encodings() -> None:
-    assert encoding_of(None) == Encoding.BYTES
-    assert str(encoding_of("application/json;x")) == "application/json;x"
+    assert parse_encoding(None) == Encoding.BYTES
+    assert str(parse_encoding("application/json;x")) == "application/json;x"

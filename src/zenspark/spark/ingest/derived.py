@@ -1,16 +1,16 @@
-"""Derived tables: what follows from `samples`, kept up to the moment.
+"""Derived tables: incremental aggregates of `samples` (`latest`, `gaps`, `traffic`).
 
-A derived table is two tables. Its *state*, `_state/<name>`, is zenspark's own; its *public* table, `<name>`, is for
-every reader, and written from the state (publication.py).
+A derived table is stored as two Delta tables. Its *state*, `_state/<name>`, is internal to zenspark; its *public*
+table, `<name>`, is for every reader and is written from the state (publication.py).
 
-The state has marks: up to which offset of every recorder it has taken rows in, and which version of `samples` that
-was. A *refresh* takes in what was committed since: one transaction adds what the new rows mean and moves the marks, so
-every row counts exactly once. It looks only at files that are newer than that version; of these, rows count by
-recorder and offset, since a file that another tool rearranged has old rows too. A backlog is taken in by steps of
-`STEP_ROWS`.
+The state has marks: the offset of every recorder up to which it includes rows, and the version of `samples` at that
+time. A *refresh* adds the rows committed since: one transaction adds their partial aggregates and moves the marks, so
+every row counts exactly once. A refresh reads only files that are newer than that version. Within these files it
+selects rows by recorder and offset, because a file that another tool rewrote contains old rows too. A backlog is
+refreshed in steps of `MAX_ROWS_PER_REFRESH` rows.
 
-`read` gives the table with everything in `samples`: what was not taken in yet is computed while reading. How often
-refreshes happen decides what reading costs, not what it gives.
+`read` returns the table with all rows of `samples`: pending rows are aggregated while reading. The refresh interval
+therefore determines the cost of reading, not its result.
 """
 
 from __future__ import annotations
@@ -27,226 +27,235 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from zenspark.lake.delta_table import Change, ForeignChange, Table
-from zenspark.lake.key_ranges import EVERYTHING, Range, Sorted, write_sorted
-from zenspark.lake.levels import MERGED_WILD, NEW, STATE, WILD, is_old, is_wild, part_of, plan_merge
-from zenspark.lake.offset_marks import marks, offsets, recorders
-from zenspark.lake.parquet_files import File, batches_of
-from zenspark.lake.pending import SAMPLES_VERSION, Extent, find_late, find_pending
-from zenspark.lake.quarantine import RETRIED
-from zenspark.lake.specs import Shape
-from zenspark.lake.storage_path import Folder
-from zenspark.spark.ingest.erasure import erase
-from zenspark.spark.ingest.partial_aggregates import (
-    Digestion,
-    Share,
-    iterate_digests,
-    read_digests,
-    share_files,
-    write_digests,
+from zenspark.lake.delta_table import ForeignCommit, LakeTable, Transaction
+from zenspark.lake.key_ranges import FULL_RANGE, KeyRange, SortedTable, write_sorted
+from zenspark.lake.levels import (
+    MERGED_WILDCARD_PART,
+    NEW_PART,
+    STATE_PART,
+    WILDCARD_PART,
+    has_wildcard_keys,
+    part_of,
+    plan_merge,
+    received_before,
 )
-from zenspark.spark.ingest.read_files import frame, frame_of_rows, rows_of, spark_schema
-from zenspark.spark.ingest.write_files import by_partition, on_workers, written
+from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
+from zenspark.lake.parquet_files import DataFile, read_batches
+from zenspark.lake.pending import SAMPLES_VERSION, OffsetRanges, find_late, find_pending
+from zenspark.lake.quarantine import RETRIED
+from zenspark.lake.specs import TableSpec
+from zenspark.lake.storage_path import StoragePath
+from zenspark.spark.ingest.erasure import remove_deleted
+from zenspark.spark.ingest.partial_aggregates import (
+    PartialAggregation,
+    TaskFiles,
+    iterate_partials,
+    read_partials,
+    split_into_tasks,
+    write_partials,
+)
+from zenspark.spark.ingest.read_files import dataframe, dataframe_of_rows, read_rows, spark_schema
+from zenspark.spark.ingest.write_files import run_on_executors, split_partition_columns, write_dataframe
 
 log = logging.getLogger("zenspark.spark")
 
 ERASED_VERSION = "erased-version"
-"""The version of `samples` up to which rows that other tools deleted are gone from a state that forgets them."""
+"""Mark: the version of `samples` up to which deletes by other tools have been applied to the state."""
 REBUILT = "rebuilt"
-"""How often a state was made anew, so that a public table made from an older one is replaced whole."""
+"""Mark: how often the state was rebuilt. A public table of an earlier rebuild is replaced as a whole."""
 REBUILDING = "rebuilding"
-"""1 while a state is made anew: then it is not published."""
+"""Mark: 1 while the state is being rebuilt; it is not published then."""
 
-REFRESHED = "refresh"
-"""The label of files that refreshes write,"""
-MERGED_LABEL = "merge"
-"""and of those that merges write."""
+REFRESH_LABEL = "refresh"
+"""Prefix of the names of files that a refresh writes."""
+MERGE_LABEL = "merge"
+"""Prefix of the names of files that a merge writes."""
 
-GRACE = timedelta(days=1)
-"""How long rows that hide others, such as DELETEs, are remembered for what may be delayed."""
-STEP_ROWS = 1 << 22
-"""Rows of a recorder taken in by one transaction: work that was done stays done, and a backlog must fit into memory.
-All of these may be of one source, and the task that judges its numbers needs some 130 bytes for each."""
-DRIVER_ROWS = 1 << 20
-"""Up to so many rows, a state is stepped in the driver: a query of Spark would cost more."""
-BYTES_PER_ROW = 16
-"""What a row takes in a file at least, for files without a count of their rows."""
+TOMBSTONE_TTL = timedelta(days=1)
+"""How long tombstones (DELETEs, rows with wildcards) are kept, so that delayed older samples stay hidden."""
+MAX_ROWS_PER_REFRESH = 1 << 22
+"""Rows of one recorder per refresh transaction: bounds the work lost in a crash and the memory of a backlog. All of
+these rows may belong to one source, and the task that checks its sequence numbers needs some 130 bytes per row."""
+MAX_DRIVER_ROWS = 1 << 20
+"""Up to this many rows the driver combines partial aggregates itself: a Spark query would cost more."""
+MIN_ROW_BYTES = 16
+"""Minimum size of a row in a file, to estimate the rows of files without a row count."""
 
 
-class Derivation(Digestion, Protocol):
-    """What makes one derived table out of samples."""
+class DerivedTableSpec(PartialAggregation, Protocol):
+    """Defines one derived table: how samples are aggregated, combined with the state, and published."""
 
-    public: Shape
-    digested: pa.Schema
-    """The columns of a digest; those of the state, unless `has_state`."""
-    has_state: bool
-    """Whether a digest means something only together with what was before."""
-    forgets: bool
-    """Whether rows that another tool deletes from `samples` count no longer, and merges leave out old rows."""
+    public: TableSpec
+    partial_schema: pa.Schema
+    """Columns of a partial aggregate; those of the state, unless `needs_state`."""
+    needs_state: bool
+    """Whether a partial aggregate must be combined with the previous state (STATE part) to be meaningful."""
+    propagates_deletes: bool
+    """Whether rows that another tool deletes from `samples` are removed from the state, and merges drop old rows."""
 
-    def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
-        """What digests mean for the state, in its columns and parts; its part STATE is replaced by the new one."""
+    def combine(self, partials: DataFrame, state: DataFrame) -> DataFrame:
+        """Combine partial aggregates with the state on executors; the result replaces the STATE part."""
 
-    def step_rows(self, digests: pa.Table, state: pa.Table) -> pa.Table:
-        """The same for few rows."""
+    def combine_rows(self, partials: pa.Table, state: pa.Table) -> pa.Table:
+        """Combine partial aggregates with the state in the driver, for few rows."""
 
     def reduce(self, rows: pa.Table) -> pa.Table:
-        """The same content in fewer rows of the state."""
+        """Merge rows of the state that belong together into fewer rows with the same content."""
 
-    def forget(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
-        """Leaves out reduced rows that are needed no longer; `limits` has for each recorder the time of the oldest."""
+    def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+        """Drop reduced rows received before `limits`, a time in microseconds per recorder, that are needed no longer."""
 
-    def resolve(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
-        """The rows of the public table, of reduced rows of the state and those of its parts with wildcards."""
+    def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+        """Compute the rows of the public table from reduced rows of the state and the rows with wildcards."""
 
-    def view(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
-        """The same by Spark, of rows that are not reduced; they are in these parts of the state at most."""
+    def to_public_dataframe(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
+        """Compute the public table with Spark from rows that are not reduced; `parts` lists the parts that can occur."""
 
 
-class Derived:
-    """One derived table beside the samples it follows from."""
+class DerivedTable:
+    """One derived table: its state and the `samples` table it is computed from."""
 
-    def __init__(self, derivation: Derivation, state: Table, samples: Table) -> None:
-        """`state` must have been opened first: so it is never ahead of `samples`."""
-        self.derivation = derivation
+    def __init__(self, definition: DerivedTableSpec, state: LakeTable, samples: LakeTable) -> None:
+        """Open `state` before `samples`, so that the state is never ahead of the samples."""
+        self.definition = definition
         self.state = state
         self.samples = samples
 
-    # --- taking in
+    # --- refresh
 
     def refresh(self, spark: SparkSession) -> bool:
-        """Takes in what was committed to `samples` since the last time; whether there was anything."""
-        changed = self._erase(spark)
-        while self._take_in(spark):
+        """Add the rows committed to `samples` since the last refresh. Returns whether the state changed."""
+        changed = self._propagate_deletes(spark)
+        while self._refresh_step(spark):
             changed = True
         return changed
 
-    def _take_in(self, spark: SparkSession) -> bool:
-        """Takes in one step; whether there was anything."""
+    def _refresh_step(self, spark: SparkSession) -> bool:
+        """Refresh by at most `MAX_ROWS_PER_REFRESH` rows per recorder. Returns whether anything was pending."""
         pending = self._pending()
         if pending.empty and not self.state.mark(REBUILDING):
             return False
-        step = pending.limited(STEP_ROWS)
-        shares = self._shares(step)
-        change = self._changed(spark, step, shares) if shares else Change()
-        moved = marks(step.end) | dict.fromkeys(find_late(self.state, self.samples), RETRIED)
+        step = pending.limited(MAX_ROWS_PER_REFRESH)
+        tasks = self._split_pending(step)
+        change = self._make_change(spark, step, tasks) if tasks else Transaction()
+        moved = offset_app_versions(step.end) | dict.fromkeys(find_late(self.state, self.samples), RETRIED)
         if step.end == pending.end:
             moved[SAMPLES_VERSION] = self.samples.version
             if self.state.mark(REBUILDING):
                 moved[REBUILDING] = 0
-        if self.derivation.forgets:
+        if self.definition.propagates_deletes:
             moved[ERASED_VERSION] = self.samples.version
         self.state.commit(replace(change, marks=moved))
         return True
 
-    def _changed(self, spark: SparkSession, extent: Extent, shares: Sequence[Share]) -> Change:
-        """What these rows change in the state."""
-        if not self.derivation.has_state:
-            write = partial(write_digests, self.derivation, self.state.folder, REFRESHED, self.samples.folder, extent)
-            return Change(add=[file for files in on_workers(spark, write, shares) for file in files])
-        if not _are_few(shares):
-            return Change(add=self._write(self._stepped(spark, extent, shares), REFRESHED), remove=self._in(STATE))
-        rows = self._stepped_rows(spark, extent, shares)
-        return Change() if rows is None else Change(add=self._write_rows(rows), remove=self._in(STATE))
+    def _make_change(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> Transaction:
+        """Aggregate pending rows and return the files to add to and remove from the state."""
+        if not self.definition.needs_state:
+            write = partial(write_partials, self.definition, self.state.folder, REFRESH_LABEL, self.samples.folder, extent)
+            return Transaction(add=[file for files in run_on_executors(spark, write, tasks) for file in files])
+        if not _fits_driver(tasks):
+            return Transaction(add=self._write(self._combine(spark, extent, tasks), REFRESH_LABEL), remove=self._files_in(STATE_PART))
+        rows = self._combine_rows(spark, extent, tasks)
+        return Transaction() if rows is None else Transaction(add=self._write_rows(rows), remove=self._files_in(STATE_PART))
 
-    def _stepped(self, spark: SparkSession, extent: Extent, shares: Sequence[Share]) -> DataFrame:
-        """The state with these rows taken in, by tasks."""
-        derivation, folder = self.derivation, self.samples.folder
+    def _combine(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> DataFrame:
+        """Aggregate pending rows and combine them with the STATE part, on executors."""
+        definition, folder = self.definition, self.samples.folder
 
-        def make_digests(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def make_partials(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in numbers:
                 for number in batch.column(0).to_pylist():
-                    for digest in iterate_digests(derivation, folder, extent, shares[number]):
-                        yield from digest.cast(derivation.digested).to_batches()
+                    for aggregated in iterate_partials(definition, folder, extent, tasks[number]):
+                        yield from aggregated.cast(definition.partial_schema).to_batches()
 
-        tasks = spark.range(0, len(shares), 1, len(shares))
-        digests = tasks.mapInArrow(make_digests, spark_schema(derivation.digested))
-        return derivation.step(digests, frame(spark, self.state, self._in(STATE)))
+        task_ids = spark.range(0, len(tasks), 1, len(tasks))
+        partials = task_ids.mapInArrow(make_partials, spark_schema(definition.partial_schema))
+        return definition.combine(partials, dataframe(spark, self.state, self._files_in(STATE_PART)))
 
-    def _stepped_rows(self, spark: SparkSession, extent: Extent, shares: Sequence[Share]) -> pa.Table | None:
-        """The same by the driver; None if these rows mean nothing."""
-        read = partial(read_digests, self.derivation, self.samples.folder, extent)
-        digests = [digest for found in on_workers(spark, read, shares) for digest in found]
-        if not digests:
+    def _combine_rows(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> pa.Table | None:
+        """Aggregate pending rows on executors and combine them in the driver; None if they contribute nothing."""
+        read = partial(read_partials, self.definition, self.samples.folder, extent)
+        partials = [aggregated for found in run_on_executors(spark, read, tasks) for aggregated in found]
+        if not partials:
             return None
         shape = self.state.shape
-        batches = [batch for file in self._in(STATE) for batch in rows_of(self.state.folder, file, shape)]
-        return self.derivation.step_rows(pa.concat_tables(digests), pa.Table.from_batches(batches, shape.schema))
+        batches = [batch for file in self._files_in(STATE_PART) for batch in read_rows(self.state.folder, file, shape)]
+        return self.definition.combine_rows(pa.concat_tables(partials), pa.Table.from_batches(batches, shape.schema))
 
     # --- reading
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The table as it is now, with everything that is in `samples`."""
+        """Return the table as of now, including rows of `samples` that are not refreshed yet."""
         stored, pending = self._stored(spark), self._pending()
         parts = {part_of(file) for file in self.state.files}
-        shares = [] if pending.empty else self._shares(pending)
-        if not shares:
-            return self.derivation.view(stored.unionByName(frame(spark, self.state, self._in(STATE))), parts)
-        if self.derivation.has_state and _are_few(shares):
-            rows = self._stepped_rows(spark, pending, shares)
-            state = frame(spark, self.state, self._in(STATE)) if rows is None else frame_of_rows(spark, rows)
+        tasks = [] if pending.empty else self._split_pending(pending)
+        if not tasks:
+            return self.definition.to_public_dataframe(stored.unionByName(dataframe(spark, self.state, self._files_in(STATE_PART))), parts)
+        if self.definition.needs_state and _fits_driver(tasks):
+            rows = self._combine_rows(spark, pending, tasks)
+            state = dataframe(spark, self.state, self._files_in(STATE_PART)) if rows is None else dataframe_of_rows(spark, rows)
         else:
-            state = self._stepped(spark, pending, shares)
-        return self.derivation.view(stored.unionByName(state), parts | {NEW, WILD})
+            state = self._combine(spark, pending, tasks)
+        return self.definition.to_public_dataframe(stored.unionByName(state), parts | {NEW_PART, WILDCARD_PART})
 
     def _stored(self, spark: SparkSession) -> DataFrame:
-        """What refreshes have stored and still counts, without the part STATE."""
+        """Read the state without the STATE part, and without rows that other tools deleted from `samples`."""
         changes = self._foreign_changes()
-        stored = frame(spark, self.state, self._not_state)
-        left = erase(spark, stored, self.samples, changes) if changes else None
+        stored = dataframe(spark, self.state, self._files_outside_state)
+        left = remove_deleted(spark, stored, self.samples, changes) if changes else None
         return stored if left is None else left
 
-    # --- keeping it small, and right
+    # --- merge, rebuild, propagation of deletes
 
     def merge(self, spark: SparkSession, published: int | None) -> bool:
-        """Merges files that refreshes left, if it is worth it; `published` is the version that the public table has."""
+        """Merge small files of the state if it is worthwhile; `published` is the state version of the public table."""
         unpublished = self.state.files if published is None else self.state.files_since(published)
         plan = plan_merge(self.state.files, unpublished)
         if plan is None:
             return False
         limits = self._find_limits(spark, plan.files) if plan.complete else None
-        exact = [file for file in plan.files if not is_wild(file)]
-        wild = read_wild(self.derivation, self._sorted, plan.files)
-        write = partial(merge_range, self.derivation, self._sorted, exact, wild, limits, plan.part)
-        ranges = self._sorted.split(exact, EVERYTHING)
-        added = [file for files in on_workers(spark, write, ranges) for file in files]
+        exact = [file for file in plan.files if not has_wildcard_keys(file)]
+        wild = read_wild(self.definition, self._sorted, plan.files)
+        write = partial(merge_range, self.definition, self._sorted, exact, wild, limits, plan.part)
+        ranges = self._sorted.split(exact, FULL_RANGE)
+        added = [file for files in run_on_executors(spark, write, ranges) for file in files]
         if limits is not None and wild.num_rows:
-            wild = wild.filter(pc.invert(is_old(wild, limits)))
-        part = {"part": WILD if plan.part == NEW else MERGED_WILD}
-        added += write_sorted(self._sorted, MERGED_LABEL, wild, self.derivation.order, part)
-        self.state.commit(Change(add=added, remove=plan.files, rearranges=True))
+            wild = wild.filter(pc.invert(received_before(wild, limits)))
+        part = {"part": WILDCARD_PART if plan.part == NEW_PART else MERGED_WILDCARD_PART}
+        added += write_sorted(self._sorted, MERGE_LABEL, wild, self.definition.order, part)
+        self.state.commit(Transaction(add=added, remove=plan.files, rearranges=True))
         return True
 
-    def _find_limits(self, spark: SparkSession, files: Sequence[File]) -> dict[str, int]:
-        """For each recorder the time before which rows are old: a `GRACE` before now, and before its newest row.
+    def _find_limits(self, spark: SparkSession, files: Sequence[DataFile]) -> dict[str, int]:
+        """Return per recorder the time before which rows are old: `TOMBSTONE_TTL` before now and before its newest row.
 
-        So a backlog that lands late is judged by the times it was recorded at.
+        A backlog that is ingested late is therefore measured by the times it was recorded at.
         """
-        if not self.derivation.forgets:
+        if not self.definition.propagates_deletes:
             return {}
-        find = partial(find_newest, self.state.folder, self.state.shape)
+        find = partial(find_newest_times, self.state.folder, self.state.shape)
         newest: dict[str, int] = {}
-        for found in on_workers(spark, find, files):
+        for found in run_on_executors(spark, find, files):
             newest |= {name: max(time, newest.get(name, 0)) for name, time in found.items()}
         now = int(time.time() * 1_000_000)
-        return {name: min(each, now) - GRACE // timedelta(microseconds=1) for name, each in newest.items()}
+        return {name: min(each, now) - TOMBSTONE_TTL // timedelta(microseconds=1) for name, each in newest.items()}
 
     def rebuild(self, spark: SparkSession) -> None:
-        """Makes the state anew from the rows that are in `samples` now, and forgets what followed from others."""
-        self._begin_rebuilding()
+        """Rebuild the state from the rows that are in `samples` now."""
+        self._start_rebuild()
         self.refresh(spark)
 
-    def _begin_rebuilding(self) -> None:
-        zero = marks(dict.fromkeys(offsets(self.state, recorders(self.samples)), 0))
+    def _start_rebuild(self) -> None:
+        zero = offset_app_versions(dict.fromkeys(read_offsets(self.state, list_recorders(self.samples)), 0))
         moved = {SAMPLES_VERSION: 0, ERASED_VERSION: self.samples.version, REBUILDING: 1, REBUILT: self._rebuilt + 1}
-        self.state.commit(Change(remove=self.state.files, marks=zero | moved))
+        self.state.commit(Transaction(remove=self.state.files, marks=zero | moved))
 
-    def _erase(self, spark: SparkSession) -> bool:
-        """Takes away what follows from rows that other tools deleted from `samples`; whether they deleted any."""
+    def _propagate_deletes(self, spark: SparkSession) -> bool:
+        """Remove from the state what other tools deleted from `samples`. Returns whether they deleted anything."""
         changes = self._foreign_changes()
         if changes is None:
             log.warning(
-                "%s: the log does not reach back to version %s; what other tools have deleted since then stays in %s"
+                "%s: Delta log no longer has version %s; rows deleted by other tools since then stay in %s"
                 " until it is rebuilt",
                 self.samples.folder.address,
                 self.state.mark(ERASED_VERSION),
@@ -255,20 +264,20 @@ class Derived:
         elif not changes:
             return False
         done = {ERASED_VERSION: self.samples.version}
-        left = erase(spark, frame(spark, self.state, self.state.files), self.samples, changes) if changes else None
+        left = remove_deleted(spark, dataframe(spark, self.state, self.state.files), self.samples, changes) if changes else None
         if left is None:
-            self.state.commit(Change(marks=done))
+            self.state.commit(Transaction(marks=done))
             return True
-        column = self.derivation.order[0]
+        column = self.definition.order[0]
         rows = left.repartitionByRange(column).sortWithinPartitions(column)
-        added = self._write(rows, MERGED_LABEL)
-        self.state.commit(Change(add=added, remove=self.state.files, marks=done | {REBUILT: self._rebuilt + 1}))
+        added = self._write(rows, MERGE_LABEL)
+        self.state.commit(Transaction(add=added, remove=self.state.files, marks=done | {REBUILT: self._rebuilt + 1}))
         return True
 
-    def _foreign_changes(self) -> list[ForeignChange] | None:
-        """What other tools deleted from `samples` since the last time; None if that cannot be found out any more."""
+    def _foreign_changes(self) -> list[ForeignCommit] | None:
+        """List deletes by other tools in `samples` since the last refresh; None if the log no longer goes back that far."""
         version = self.state.mark(ERASED_VERSION)
-        return [] if version is None or not self.derivation.forgets else self.samples.foreign_changes(version)
+        return [] if version is None or not self.definition.propagates_deletes else self.samples.foreign_changes(version)
 
     # --- files
 
@@ -276,69 +285,69 @@ class Derived:
     def _rebuilt(self) -> int:
         return self.state.mark(REBUILT) or 0
 
-    def _in(self, part: str) -> list[File]:
+    def _files_in(self, part: str) -> list[DataFile]:
         return [file for file in self.state.files if part_of(file) == part]
 
     @property
-    def _not_state(self) -> list[File]:
-        return [file for file in self.state.files if part_of(file) != STATE]
+    def _files_outside_state(self) -> list[DataFile]:
+        return [file for file in self.state.files if part_of(file) != STATE_PART]
 
-    def _pending(self) -> Extent:
+    def _pending(self) -> OffsetRanges:
         return find_pending(self.state, self.samples)
 
-    def _shares(self, extent: Extent) -> list[Share]:
-        """The files that can have these rows, for a task each."""
+    def _split_pending(self, extent: OffsetRanges) -> list[TaskFiles]:
+        """List the files that can contain these rows, split into tasks."""
         version = self.state.mark(SAMPLES_VERSION)
         files = self.samples.files if version is None else self.samples.files_since(version)
-        return share_files(file for file in files if extent.may_hold(file))
+        return split_into_tasks(file for file in files if extent.may_hold(file))
 
     @property
-    def _sorted(self) -> Sorted:
-        return Sorted(self.state.folder, self.state.shape, self.derivation.order[0])
+    def _sorted(self) -> SortedTable:
+        return SortedTable(self.state.folder, self.state.shape, self.definition.order[0])
 
-    def _write(self, rows: DataFrame, label: str) -> list[File]:
-        return written(rows.select(self.state.shape.schema.names), self.state, label)
+    def _write(self, rows: DataFrame, label: str) -> list[DataFile]:
+        return write_dataframe(rows.select(self.state.shape.schema.names), self.state, label)
 
-    def _write_rows(self, rows: pa.Table) -> list[File]:
-        order = self.derivation.order
-        parts = by_partition(rows, self.state.shape)
-        return [file for own, part in parts for file in write_sorted(self._sorted, REFRESHED, own, order, part)]
-
-
-def _are_few(shares: Sequence[Share]) -> bool:
-    """Whether the driver can take in the digests of these files."""
-    return sum(file.rows or file.size // BYTES_PER_ROW for share in shares for file in share) <= DRIVER_ROWS
+    def _write_rows(self, rows: pa.Table) -> list[DataFile]:
+        order = self.definition.order
+        parts = split_partition_columns(rows, self.state.shape)
+        return [file for own, part in parts for file in write_sorted(self._sorted, REFRESH_LABEL, own, order, part)]
 
 
-# --- what tasks do ----------------------------------------------------------------------------------------------------
+def _fits_driver(tasks: Sequence[TaskFiles]) -> bool:
+    """Whether the partial aggregates of these files are few enough to combine in the driver."""
+    return sum(file.rows or file.size // MIN_ROW_BYTES for task in tasks for file in task) <= MAX_DRIVER_ROWS
+
+
+# --- tasks on executors ----------------------------------------------------------------------------------------------------
 
 
 def merge_range(
-    derivation: Derivation,
-    state: Sorted,
-    files: Sequence[File],
+    definition: DerivedTableSpec,
+    state: SortedTable,
+    files: Sequence[DataFile],
     wild: pa.Table,
     limits: Mapping[str, int] | None,
     part: str,
-    wanted: Range,
-) -> list[File]:
-    """Writes the rows of a range in fewer rows into a part; with `limits`, without those that are needed no longer."""
-    rows = state.read(files, wanted, derivation.reduce)
+    wanted: KeyRange,
+) -> list[DataFile]:
+    """Write the reduced rows of a key range into a part; with `limits`, drop expired rows."""
+    rows = state.read(files, wanted, definition.reduce)
     if limits is not None:
-        rows = derivation.forget(rows, wild, limits)
-    return write_sorted(state, MERGED_LABEL, rows, derivation.order, {"part": part})
+        rows = definition.drop_expired(rows, wild, limits)
+    return write_sorted(state, MERGE_LABEL, rows, definition.order, {"part": part})
 
 
-def read_wild(derivation: Derivation, state: Sorted, files: Iterable[File]) -> pa.Table:
-    """The rows of parts with wildcards."""
-    wild = [file for file in files if is_wild(file)]
-    return state.read(wild, EVERYTHING, derivation.reduce).cast(state.shape.columns)
+def read_wild(definition: DerivedTableSpec, state: SortedTable, files: Iterable[DataFile]) -> pa.Table:
+    """Read the rows of the parts with wildcards."""
+    wild = [file for file in files if has_wildcard_keys(file)]
+    return state.read(wild, FULL_RANGE, definition.reduce).cast(state.shape.columns)
 
 
-def find_newest(folder: Folder, shape: Shape, file: File) -> dict[str, int]:
-    """For each recorder when the newest of its rows in a file was received."""
+def find_newest_times(folder: StoragePath, shape: TableSpec, file: DataFile) -> dict[str, int]:
+    """Return per recorder the reception time, in microseconds, of its newest row in a file."""
     found: dict[str, int] = {}
-    for batch in batches_of(folder, file, shape, ["recorder", "received_at"]):
+    for batch in read_batches(folder, file, shape, ["recorder", "received_at"]):
         rows = pa.table(
             {"recorder": batch["recorder"].cast(pa.string()), "time": batch["received_at"].cast(pa.int64())}
         )

@@ -1,8 +1,9 @@
-"""Erasure: rows that another tool deletes from `samples` vanish from `latest` too.
+"""Erasure: propagates deletes that other tools make in `samples` to `latest`.
 
-A DELETE, or an UPDATE, replaces files: the log has the partitions of those it removed. A row of the state that was in
-one of the removed files (where vacuum was faster, in one of these partitions), and is not in the partitions any more
-as it was, does not count. Its key falls back to the newest row that is still in `samples`, or that the state has.
+A DELETE or an UPDATE replaces files, and the Delta log lists the partitions of the removed files. A row of the state is
+removed if it was in one of the removed files (in one of their partitions, if vacuum has already removed the file) and
+is no longer in these partitions with the same content. Its key falls back to the newest row that is still in `samples`
+or in the state.
 """
 
 from __future__ import annotations
@@ -15,112 +16,112 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from zenspark.lake.delta_table import ForeignChange, Table
-from zenspark.lake.levels import NEW, WILD
-from zenspark.lake.parquet_files import File, batches_of
-from zenspark.lake.partitioning import EPOCH, MICROSECONDS_PER_DAY, prefix_of
-from zenspark.lake.specs import JOURNAL, SAMPLES
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.delta_table import ForeignCommit, LakeTable
+from zenspark.lake.levels import NEW_PART, WILDCARD_PART
+from zenspark.lake.parquet_files import DataFile, read_batches
+from zenspark.lake.partitioning import EPOCH, MICROSECONDS_PER_DAY, partition_prefix
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
+from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.functions import zenoh_key_match
-from zenspark.spark.ingest.latest import is_wild, newest
-from zenspark.spark.ingest.partial_aggregates import IDENTITY
-from zenspark.spark.ingest.read_files import frame, frame_of_rows
+from zenspark.spark.ingest.latest import has_wildcards, select_newest
+from zenspark.spark.ingest.partial_aggregates import IDENTITY_COLUMNS
+from zenspark.spark.ingest.read_files import dataframe, dataframe_of_rows
 
-CONTENT = [name for name in JOURNAL.names if name != "key"]
-"""What is compared of a row: the key of a PUT with wildcards is not that of the rows it gave its value to."""
+CONTENT_COLUMNS = [name for name in JOURNAL_SCHEMA.names if name != "key"]
+"""Columns compared to recognise a row. Without the key: a PUT with wildcards is stored under the keys it updated."""
 
 
-def erase(
-    spark: SparkSession, stored: DataFrame, samples: Table, changes: Collection[ForeignChange]
+def remove_deleted(
+    spark: SparkSession, stored: DataFrame, samples: LakeTable, changes: Collection[ForeignCommit]
 ) -> DataFrame | None:
-    """The rows of a state of `latest` without what was deleted from `samples`; None if they stay as they are."""
-    gone = _find_gone(spark, stored, samples, changes)
+    """Return the state of `latest` without rows deleted from `samples`; None if nothing changes."""
+    gone = _find_deleted(spark, stored, samples, changes)
     if not gone.num_rows:
         return None
-    lost = frame_of_rows(spark, gone).select("key", *IDENTITY)
-    left = stored.join(lost, ["key", *IDENTITY], "left_anti")
-    return left.unionByName(_fall_back(spark, samples, gone))
+    lost = dataframe_of_rows(spark, gone).select("key", *IDENTITY_COLUMNS)
+    left = stored.join(lost, ["key", *IDENTITY_COLUMNS], "left_anti")
+    return left.unionByName(_find_replacements(spark, samples, gone))
 
 
-def _find_gone(spark: SparkSession, stored: DataFrame, samples: Table, changes: Collection[ForeignChange]) -> pa.Table:
-    """Key, kind and identity of the rows that were in removed files, and are not in their partitions any more."""
+def _find_deleted(spark: SparkSession, stored: DataFrame, samples: LakeTable, changes: Collection[ForeignCommit]) -> pa.Table:
+    """Find key, kind and identity of rows that were in removed files and are no longer in their partitions."""
     places = {place or (None, None) for change in changes for place in change.partitions}
     days, prefixes = {place[0] for place in places}, {place[1] for place in places}
-    removed = _read_removed(spark, samples, [path for change in changes for path in change.removed])
-    met = stored if removed is None else stored.join(removed, [*IDENTITY], "left_semi")
-    met = met if None in days else met.where(_is_of(days))
-    live = frame(spark, samples, _files_of(samples, days, prefixes)).select(*IDENTITY, _content())
-    left = met.withColumn("_content", _content()).join(live, [*IDENTITY, "_content"], "left_anti")
-    found = left.select("key", "kind", *IDENTITY).toArrow()
-    return found.filter(pa.array([_is_in(key, prefixes) for key in found["key"].to_pylist()], pa.bool_()))
+    removed = _read_removed_identities(spark, samples, [path for change in changes for path in change.removed])
+    met = stored if removed is None else stored.join(removed, [*IDENTITY_COLUMNS], "left_semi")
+    met = met if None in days else met.where(_is_received_on(days))
+    live = dataframe(spark, samples, _files_in_partitions(samples, days, prefixes)).select(*IDENTITY_COLUMNS, _content_hash())
+    left = met.withColumn("_content_hash", _content_hash()).join(live, [*IDENTITY_COLUMNS, "_content_hash"], "left_anti")
+    found = left.select("key", "kind", *IDENTITY_COLUMNS).toArrow()
+    return found.filter(pa.array([_is_in_partition(key, prefixes) for key in found["key"].to_pylist()], pa.bool_()))
 
 
-def _read_removed(spark: SparkSession, samples: Table, paths: Sequence[str]) -> DataFrame | None:
-    """The identities of the rows of removed files; None if not all of these are on disk any more."""
+def _read_removed_identities(spark: SparkSession, samples: LakeTable, paths: Sequence[str]) -> DataFrame | None:
+    """Read the identities of the rows of removed files; None if vacuum has removed one of the files."""
     if not all(samples.folder.exists(path) for path in paths):
         return None
     tasks = spark.range(0, len(paths), 1, len(paths))
-    return tasks.mapInArrow(partial(_identities, samples.folder, paths), "recorder string, offset long")
+    return tasks.mapInArrow(partial(_read_identities, samples.folder, paths), "recorder string, offset long")
 
 
-def _identities(folder: Folder, paths: Sequence[str], numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Recorder and offset of the rows of files, by their numbers: what a task of Spark does."""
-    schema = pa.schema([JOURNAL.field(name) for name in IDENTITY])
+def _read_identities(folder: StoragePath, paths: Sequence[str], numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield recorder and offset of the rows of files, given by index; runs as a Spark task."""
+    schema = pa.schema([JOURNAL_SCHEMA.field(name) for name in IDENTITY_COLUMNS])
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            file = File(paths[number], 0, 0, {})
-            yield from (rows.cast(schema) for rows in batches_of(folder, file, SAMPLES, IDENTITY))
+            file = DataFile(paths[number], 0, 0, {})
+            yield from (rows.cast(schema) for rows in read_batches(folder, file, SAMPLES, IDENTITY_COLUMNS))
 
 
-def _files_of(samples: Table, days: Collection[str | None], prefixes: Collection[str | None]) -> list[File]:
-    """The files of these partitions, and of those with wildcards on the same days."""
+def _files_in_partitions(samples: LakeTable, days: Collection[str | None], prefixes: Collection[str | None]) -> list[DataFile]:
+    """List the files of these partitions, and of the partitions with wildcards on the same days."""
     if None in days:
         return samples.files
     spans = [(date.fromisoformat(day), date.fromisoformat(day)) for day in days if day]
-    if _are_any(prefixes):
+    if _has_wildcard_prefix(prefixes):
         return [file for span in spans for file in samples.prune(*span)]
     found = {file.path: file for span in spans for prefix in prefixes for file in samples.prune(*span, prefix=prefix)}
     return list(found.values())
 
 
-def _are_any(prefixes: Iterable[str | None]) -> bool:
-    """Whether a partition with one of these prefixes can have rows that concern keys of any other."""
+def _has_wildcard_prefix(prefixes: Iterable[str | None]) -> bool:
+    """Whether rows of a partition with one of these prefixes can apply to keys of other prefixes."""
     return any(prefix is None or "*" in prefix for prefix in prefixes)
 
 
-def _is_of(days: Collection[str | None]) -> Column:
+def _is_received_on(days: Collection[str | None]) -> Column:
     """Whether a row was received on one of these days."""
     numbers = [(date.fromisoformat(day) - EPOCH).days for day in days if day]
     return F.floor(F.unix_micros("received_at") / F.lit(MICROSECONDS_PER_DAY)).isin(numbers)
 
 
-def _is_in(key: str, prefixes: Collection[str | None]) -> bool:
-    """Whether the row that a key has may be in a partition with one of these prefixes."""
-    return prefix_of(key) in prefixes or _are_any(prefixes)
+def _is_in_partition(key: str, prefixes: Collection[str | None]) -> bool:
+    """Whether the current row of a key may be in a partition with one of these prefixes."""
+    return partition_prefix(key) in prefixes or _has_wildcard_prefix(prefixes)
 
 
-def _content() -> Column:
-    return F.xxhash64(*CONTENT).alias("_content")
+def _content_hash() -> Column:
+    return F.xxhash64(*CONTENT_COLUMNS).alias("_content_hash")
 
 
-def _fall_back(spark: SparkSession, samples: Table, gone: pa.Table) -> DataFrame:
-    """The rows of `samples` that count for keys which lost their newest row."""
+def _find_replacements(spark: SparkSession, samples: LakeTable, gone: pa.Table) -> DataFrame:
+    """Find the newest remaining rows of `samples` for keys that lost their newest row."""
     rows = gone.select(["key", "kind"]).to_pylist()
     deletes = sorted({row["key"] for row in rows if "*" in row["key"] and row["kind"] == "DELETE"})
-    keys = frame_of_rows(spark, gone.select(["key"])).distinct().withColumn("_lost", F.lit(True))
+    keys = dataframe_of_rows(spark, gone.select(["key"])).distinct().withColumn("_lost", F.lit(True))
     files = _files_of_keys(samples, {row["key"] for row in rows})
-    given = frame(spark, samples, files).select(JOURNAL.names).where(F.col("recorder").isNotNull())
-    # keys that a lost DELETE with wildcards had removed are there again
-    returned = reduce(Column.__or__, [zenoh_key_match("key", F.lit(each)) for each in deletes], F.lit(False))
-    wanted = F.col("_lost").isNotNull() | is_wild("key") | returned
-    found = newest(given.join(F.broadcast(keys), "key", "left").where(wanted).select(JOURNAL.names))
-    return found.withColumn("part", F.when(is_wild("key"), F.lit(WILD)).otherwise(F.lit(NEW)))
+    given = dataframe(spark, samples, files).select(JOURNAL_SCHEMA.names).where(F.col("recorder").isNotNull())
+    # keys that a deleted DELETE with wildcards had removed exist again
+    returned = reduce(Column.__or__, [zenoh_key_match("key", F.lit(expression)) for expression in deletes], F.lit(False))
+    wanted = F.col("_lost").isNotNull() | has_wildcards("key") | returned
+    found = select_newest(given.join(F.broadcast(keys), "key", "left").where(wanted).select(JOURNAL_SCHEMA.names))
+    return found.withColumn("part", F.when(has_wildcards("key"), F.lit(WILDCARD_PART)).otherwise(F.lit(NEW_PART)))
 
 
-def _files_of_keys(samples: Table, keys: Iterable[str]) -> list[File]:
-    """The files that can have rows of these keys, or rows with wildcards that include them."""
-    prefixes = {prefix_of(key) for key in keys}
-    if _are_any(prefixes):
+def _files_of_keys(samples: LakeTable, keys: Iterable[str]) -> list[DataFile]:
+    """List the files that can contain rows of these keys, or rows with wildcards that include them."""
+    prefixes = {partition_prefix(key) for key in keys}
+    if _has_wildcard_prefix(prefixes):
         return samples.files
     found = {file.path: file for prefix in prefixes for file in samples.prune(prefix=prefix)}
     return list(found.values())

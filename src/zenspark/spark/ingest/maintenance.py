@@ -1,16 +1,16 @@
-"""Keeping files of `samples` few, in the order of keys and not too old, and removing from disk what no longer counts.
+"""Maintenance of `samples`: compaction, retention, vacuum.
 
-*Compaction* puts small files of one day and prefix together and sorts their rows by key, so that the history of one
-key lies in few row groups. Files are in tiers by size, each `TIER_FACTOR` times the one below; a tier that has many
-files, or enough bytes for a large one, becomes one file of a higher tier, so that a row is rewritten once per tier at
-most, not once per compaction. When a day is over, what is still small in it is put together whatever its tier. Each
-group of files is a transaction of its own: what is done stays done.
+*Compaction* merges small files of one day and prefix and sorts their rows by key, so that the history of one key lies
+in few row groups. Files are in tiers by size, each `TIER_FACTOR` times the one below. A tier with many files, or with
+enough bytes for a large file, becomes one file of a higher tier, so that a row is rewritten at most once per tier, not
+once per compaction. When a day is over, its remaining small files are merged regardless of their tier. Each group of
+files is one transaction: completed work is kept.
 
-*Retention* (`expire`) takes away days by their age, and the oldest files by their bytes, of what the derived tables
-have taken in; with a rule for a key expression, the rows of its keys only, by rewriting the files that have them.
+*Retention* (`expire`) removes days by age, and the oldest files by total size, as far as the derived tables have been
+refreshed with them. A rule for a key expression removes only the rows of its keys, by rewriting files.
 
-*Vacuum* removes files from disk that are in no snapshot any more, after a time for those who still read them. All of
-this may happen while batches land: they only add files.
+*Vacuum* removes files that are in no snapshot any more from disk, after a delay for running readers. All of this may
+run while batches are ingested: they only add files.
 """
 
 from __future__ import annotations
@@ -28,52 +28,52 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenspark.key.match import intersects
-from zenspark.lake.delta_log import Partition
-from zenspark.lake.delta_table import Change, Table
-from zenspark.lake.offset_marks import is_behind, reaches
-from zenspark.lake.parquet_files import CLUSTERED, File, Files, batches_of, grouped
+from zenspark.lake.delta_log import PartitionKey
+from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.offset_marks import mask_rows_from, may_have_rows_from
+from zenspark.lake.parquet_files import KEY_ORDER_SIZES, DataFile, DataFileWriter, group_batches, read_batches
 from zenspark.lake.parquet_footer import Numbers
-from zenspark.lake.specs import Shape
-from zenspark.lake.storage_path import Folder
-from zenspark.spark.ingest.write_files import on_workers
+from zenspark.lake.specs import TableSpec
+from zenspark.lake.storage_path import StoragePath
+from zenspark.spark.ingest.write_files import run_on_executors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TARGET_FILE_BYTES = 128 << 20
-"""Bytes from which on a file is large enough."""
+"""Files of this size or more are not compacted."""
 MIN_TIER_BYTES = 64 << 10
-"""Bytes up to which files are all of the lowest tier."""
+"""Files up to this size are all in the lowest tier."""
 TIER_FACTOR = 8
 MIN_FILES_TO_COMPACT = 16
-"""So many files of a tier are put together,"""
+"""Number of files of a tier that triggers compaction."""
 MAX_GROUPS_PER_TASK = 256
-"""Groups of small files that one task puts together and one commit takes in."""
+"""Maximum number of groups of small files per task and commit."""
 MAX_GROUP_ROWS = 8_000_000
-"""Rows in a file at most: more make a task that fails late dear to repeat."""
+"""Maximum rows of a compacted file: repeating a failed task with more rows is expensive."""
 SORT_ROWS, SORT_BYTES = 1 << 22, 256 << 20
-"""Rows, and bytes in memory, that a task sorts at once; it never has more than twice these bytes."""
+"""Rows and bytes that a task sorts at once; it never holds more than twice these bytes in memory."""
 EXPIRED_TAG = "zenspark.expired"
-"""The tag of a file that says which retention rules have been applied to it."""
+"""Tag of a file: the retention rules that have been applied to it."""
 
-Group = list[File]
+Group = list[DataFile]
 
 
 # --- compaction -------------------------------------------------------------------------------------------------------
 
 
 def size_tier(size: int) -> int:
-    """The tier of a file of this size, 0 for the smallest."""
+    """Return the tier of a file size; 0 is the smallest."""
     return max(0, math.ceil(math.log(max(size, 1) / MIN_TIER_BYTES, TIER_FACTOR)))
 
 
-def compaction_groups(files: Iterable[File], is_over: bool) -> list[Group]:
-    """Which files of one partition to put together, each group into one; `is_over` if no more will come."""
+def compaction_groups(files: Iterable[DataFile], is_over: bool) -> list[Group]:
+    """Return groups of files of one partition to merge into one file each; `is_over` if no more files will come."""
     tiers: dict[int, Group] = defaultdict(list)
     for file in files:
         if file.size < TARGET_FILE_BYTES:
             tiers[0 if is_over else size_tier(file.size)].append(file)
-    return [group for tier in tiers.values() for group in _filled(tier) if _is_worth_it(group, is_over)]
+    return [group for tier in tiers.values() for group in _pack_groups(tier) if _is_worth_it(group, is_over)]
 
 
 def _is_worth_it(group: Group, is_over: bool) -> bool:
@@ -86,8 +86,8 @@ def _size(group: Group) -> int:
     return sum(file.size for file in group)
 
 
-def _filled(files: Group) -> list[Group]:
-    """The same files in the order they came in, in groups of about the target's size."""
+def _pack_groups(files: Group) -> list[Group]:
+    """Group files, in the order they were added, into groups of about the target size."""
     found: list[Group] = [[]]
     size = rows = 0
     for file in sorted(files, key=lambda each: (each.version, each.path)):
@@ -101,20 +101,20 @@ def _filled(files: Group) -> list[Group]:
 
 
 class Compaction:
-    """Compacts one table again and again, and looks only at partitions that have changed since the last time."""
+    """Compacts one table repeatedly, considering only partitions that changed since the last run."""
 
     def __init__(self) -> None:
-        self._seen: dict[Partition, tuple[int, bool]] = {}
-        """The files of each partition when there was nothing to do in it, and whether its day was over then."""
-        self._kept: Mapping[Partition, Mapping[str, File]] = {}
-        """The same files: while they are held here, no other object has the same id."""
+        self._seen: dict[PartitionKey, tuple[int, bool]] = {}
+        """Per partition: id of its file set when there was nothing to compact, and whether its day was over."""
+        self._kept: Mapping[PartitionKey, Mapping[str, DataFile]] = {}
+        """References to these file sets, so that no other object can get the same id."""
 
-    def groups(self, samples: Table, today: date) -> list[Group]:
-        """What is to be put together now."""
+    def groups(self, samples: LakeTable, today: date) -> list[Group]:
+        """Return the groups of files to compact now."""
         found: list[Group] = []
         seen = {}
         for key, files in samples.partitions.items():
-            day = files_day(key)
+            day = partition_day(key)
             mark = (id(files), day is not None and day < today)
             if self._seen.get(key) == mark:
                 seen[key] = mark
@@ -127,23 +127,23 @@ class Compaction:
         self._kept = samples.partitions
         return found
 
-    def run(self, spark: SparkSession, samples: Table, today: date) -> int:
-        """Put files together, as many tasks at once as there are cores; how many files fewer there are."""
-        work = shares(self.groups(samples, today))
-        write = partial(write_groups, samples.folder, extended(samples))
+    def run(self, spark: SparkSession, samples: LakeTable, today: date) -> int:
+        """Compact files, with as many concurrent tasks as cores. Returns by how many the number of files decreased."""
+        work = pack_tasks(self.groups(samples, today))
+        write = partial(compact_groups, samples.folder, with_extra_columns(samples))
         cores = spark.sparkContext.defaultParallelism
         fewer = 0
         for start in range(0, len(work), cores):
             some = work[start : start + cores]
-            for share, added in zip(some, on_workers(spark, write, some), strict=True):
+            for share, added in zip(some, run_on_executors(spark, write, some), strict=True):
                 removed = [file for group in share for file in group]
-                samples.commit(Change(add=added, remove=removed, rearranges=True))
+                samples.commit(Transaction(add=added, remove=removed, rearranges=True))
                 fewer += len(removed) - len(added)
         return fewer
 
 
-def shares(groups: Sequence[Group]) -> list[list[Group]]:
-    """Groups for one task and one commit each: one large, or many small ones, as there are with many prefixes."""
+def pack_tasks(groups: Sequence[Group]) -> list[list[Group]]:
+    """Pack groups into tasks with one commit each: one large group, or many small ones of many prefixes."""
     found: list[list[Group]] = []
     size = TARGET_FILE_BYTES
     for group in groups:
@@ -155,36 +155,36 @@ def shares(groups: Sequence[Group]) -> list[list[Group]]:
     return found
 
 
-def write_groups(folder: Folder, shape: Shape, share: Sequence[Group]) -> list[File]:
-    """Write the files of each group into one: what a task of Spark does."""
+def compact_groups(folder: StoragePath, shape: TableSpec, share: Sequence[Group]) -> list[DataFile]:
+    """Merge the files of each group into one; runs as a Spark task."""
     try:
-        return [file for group in share for file in write_together(folder, shape, group)]
+        return [file for group in share for file in compact_group(folder, shape, group)]
     finally:
-        pa.default_memory_pool().release_unused()  # the worker lives on, with tasks that need less
+        pa.default_memory_pool().release_unused()  # the worker process is reused by tasks that need less
 
 
-def files_day(key: Sequence[str | None]) -> date | None:
-    """The day of a partition of samples."""
+def partition_day(key: Sequence[str | None]) -> date | None:
+    """Return the day of a partition of samples."""
     return None if key[0] is None else date.fromisoformat(key[0])
 
 
-def extended(table: Table) -> Shape:
-    """The shape of a table with the columns that other tools added, so that rewriting its files keeps them."""
+def with_extra_columns(table: LakeTable) -> TableSpec:
+    """Return the schema of a table with columns that other tools added, so that rewriting its files keeps them."""
     return replace(table.shape, columns=pa.schema([*table.shape.columns, *table.extra]))
 
 
-def write_together(folder: Folder, shape: Shape, group: Group) -> list[File]:
-    """Write the rows of files of one partition into one, by key: what a task of Spark does.
+def compact_group(folder: StoragePath, shape: TableSpec, group: Group) -> list[DataFile]:
+    """Merge files of one partition into one, sorted by key; runs as a Spark task.
 
-    Rows are sorted in pieces of `SORT_ROWS` rows or `SORT_BYTES` bytes, and one piece is in memory at a time.
+    Rows are sorted in chunks of `SORT_ROWS` rows or `SORT_BYTES` bytes; one chunk is in memory at a time.
     """
-    files = Files(folder, shape, "compact", CLUSTERED)
+    files = DataFileWriter(folder, shape, "compact", KEY_ORDER_SIZES)
     partition = {name: str(value) for name, value in group[0].partition.items()}
-    batches = (batch for file in group for batch in batches_of(folder, file, shape))
+    batches = (batch for file in group for batch in read_batches(folder, file, shape))
     try:
-        for rows in grouped(batches, SORT_ROWS, SORT_BYTES):
+        for rows in group_batches(batches, SORT_ROWS, SORT_BYTES):
             files.write(rows, partition, key_order(rows["key"].chunk(0)))
-            del rows  # before the next piece is read
+            del rows  # before the next chunk is read
         return files.close()
     except BaseException:
         files.discard()
@@ -192,7 +192,7 @@ def write_together(folder: Folder, shape: Shape, group: Group) -> list[File]:
 
 
 def key_order(keys: pa.DictionaryArray) -> Numbers | None:
-    """The numbers of rows in the order of their keys, and in each key in their own; None if that is how they are."""
+    """Return row indices sorted by key, stable within a key; None if rows are sorted already."""
     rank = np.empty(len(keys.dictionary) + 1, np.int32)
     rank[pc.sort_indices(keys.dictionary).to_numpy()] = np.arange(len(keys.dictionary), dtype=np.int32)
     rank[-1] = -1  # rows without a key, which another tool may have inserted
@@ -205,8 +205,8 @@ def key_order(keys: pa.DictionaryArray) -> Numbers | None:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How long rows of some keys are kept; None is for ever."""
+class RetentionRule:
+    """Retention of the keys of an expression; None keeps them forever."""
 
     key_expr: str
     age: timedelta | None
@@ -214,106 +214,106 @@ class Rule:
 
 @dataclass(frozen=True)
 class Retention:
-    """What is kept of samples: the first rule that matches a key decides, or else `age`; and so many bytes in all."""
+    """Retention of samples: the first rule that matches a key decides, else `age`; `max_bytes` bounds the total size."""
 
     age: timedelta | None = None
     max_bytes: int | None = None
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RetentionRule, ...] = ()
 
     @cached_property
     def is_empty(self) -> bool:
         return self.age is None and self.max_bytes is None and all(rule.age is None for rule in self.rules)
 
     def age_of(self, key: str) -> timedelta | None:
-        """How long rows of a key are kept."""
+        """Return how long rows of a key are kept."""
         for rule in self.rules:
             if intersects(rule.key_expr, key):
                 return rule.age
         return self.age
 
-    def expired(self, day: date, now: datetime) -> Retention:
-        """The same with only what has expired by now for rows of a day: ages become zero, or none."""
+    def for_day(self, day: date, now: datetime) -> Retention:
+        """Return the retention that applies to a day: expired ages become zero, others None."""
         return replace(
             self,
-            age=_due(self.age, day, now),
-            rules=tuple(Rule(rule.key_expr, _due(rule.age, day, now)) for rule in self.rules),
+            age=_age_at(self.age, day, now),
+            rules=tuple(RetentionRule(rule.key_expr, _age_at(rule.age, day, now)) for rule in self.rules),
         )
 
     @property
-    def name(self) -> str:
-        """What it does to a file, as a word that a tag can keep."""
+    def tag(self) -> str:
+        """Text form of the rules for the tag of a file."""
         return ";".join(
             [*(f"{rule.key_expr}={rule.age is not None}" for rule in self.rules), str(self.age is not None)]
         )
 
 
-KEEPS_ALL = Retention()
+KEEP_ALL = Retention()
 
 
-def _due(age: timedelta | None, day: date, now: datetime) -> timedelta | None:
+def _age_at(age: timedelta | None, day: date, now: datetime) -> timedelta | None:
     return timedelta() if age is not None and day < (now.astimezone(UTC) - age).date() else None
 
 
 def expire(
     spark: SparkSession | None,
-    samples: Table,
+    samples: LakeTable,
     taken_in: Sequence[Mapping[str, int]],
     retention: Retention,
     now: datetime,
 ) -> int:
-    """Take away what has expired, as far as the derived tables have taken it in; how many files went or changed."""
+    """Remove expired rows that the derived tables include. Returns how many files were removed or rewritten."""
     if retention.is_empty:
         return 0
-    whole, partly = divided(samples.files, retention, now, partial(is_settled, samples, taken_in))
+    whole, partly = split_expired(samples.files, retention, now, partial(is_refreshed, samples, taken_in))
     if whole:
-        samples.commit(Change(remove=whole))
+        samples.commit(Transaction(remove=whole))
     for file, state in partly:
-        write = partial(write_kept, samples.folder, extended(samples), state)
-        added = on_workers(spark, write, [file])[0] if spark is not None else write(file)
-        samples.commit(Change(remove=[file], add=added))
+        write = partial(write_unexpired, samples.folder, with_extra_columns(samples), state)
+        added = run_on_executors(spark, write, [file])[0] if spark is not None else write(file)
+        samples.commit(Transaction(remove=[file], add=added))
     return len(whole) + len(partly)
 
 
-def is_settled(samples: Table, taken_in: Sequence[Mapping[str, int]], file: File) -> bool:
-    """Whether derived tables have taken in all rows of a file.
+def is_refreshed(samples: LakeTable, taken_in: Sequence[Mapping[str, int]], file: DataFile) -> bool:
+    """Whether the derived tables include all rows of a file.
 
-    Statistics do not say that of a file with rows of several recorders, which another tool has put together: its rows
-    are looked at.
+    The statistics of a file do not tell that if another tool wrote rows of several recorders into it; then its rows are
+    read.
     """
-    waiting = [offsets for offsets in taken_in if reaches(file, offsets)]
+    waiting = [offsets for offsets in taken_in if may_have_rows_from(file, offsets)]
     if not waiting or file.least.get("recorder") == file.greatest.get("recorder"):
         return not waiting
-    rows = list(batches_of(samples.folder, file, samples.shape, ["recorder", "offset"]))
-    return not any(pc.any(is_behind(batch, offsets)).as_py() for batch in rows for offsets in waiting)
+    rows = list(read_batches(samples.folder, file, samples.shape, ["recorder", "offset"]))
+    return not any(pc.any(mask_rows_from(batch, offsets)).as_py() for batch in rows for offsets in waiting)
 
 
-def divided(
-    files: Sequence[File], retention: Retention, now: datetime, is_free: Callable[[File], bool] = lambda _: True
-) -> tuple[Group, list[tuple[File, Retention]]]:
-    """Files that go as a whole, and files of which some keys may go, with what has expired of their day.
+def split_expired(
+    files: Sequence[DataFile], retention: Retention, now: datetime, is_free: Callable[[DataFile], bool] = lambda _: True
+) -> tuple[Group, list[tuple[DataFile, Retention]]]:
+    """Return files to remove as a whole, and files of which some keys may expire, with the retention of their day.
 
-    Only of those that are free to go, which is asked last.
+    Only files for which `is_free`, which is expensive, returns True.
     """
     size = sum(file.size for file in files)
     whole: Group = []
-    partly: list[tuple[File, Retention]] = []
+    partly: list[tuple[DataFile, Retention]] = []
     states: dict[str | None, Retention] = {}
-    for file in sorted(files, key=_newest):
+    for file in sorted(files, key=_expiry_order):
         day = file.partition["day"]
         if day is not None and day not in states:
-            states[day] = retention.expired(date.fromisoformat(day), now)
-        state = states.get(day, KEEPS_ALL)
+            states[day] = retention.for_day(date.fromisoformat(day), now)
+        state = states.get(day, KEEP_ALL)
         if _expires_whole(state) or (retention.max_bytes is not None and size > retention.max_bytes):
             if is_free(file):
                 whole.append(file)
                 size -= file.size
-        elif _expires_partly(state) and file.tags.get(EXPIRED_TAG) != state.name and is_free(file):
+        elif _expires_partly(state) and file.tags.get(EXPIRED_TAG) != state.tag and is_free(file):
             partly.append((file, state))
     return whole, partly
 
 
-def _newest(file: File) -> tuple[str, datetime, str]:
-    """Orders files by what they have last; one without statistics counts as the first of its day."""
+def _expiry_order(file: DataFile) -> tuple[str, datetime, str]:
+    """Sort key of files by newest row; a file without statistics is the first of its day."""
     return file.partition["day"] or "", file.greatest.get("received_at") or datetime.min.replace(tzinfo=UTC), file.path
 
 
@@ -325,11 +325,11 @@ def _expires_partly(state: Retention) -> bool:
     return state.age is not None or any(rule.age is not None for rule in state.rules)
 
 
-def write_kept(folder: Folder, shape: Shape, state: Retention, file: File) -> list[File]:
-    """Write the rows of a file that have not expired into another: what a task of Spark does."""
-    files = Files(folder, shape, "retain", CLUSTERED, {EXPIRED_TAG: state.name})
+def write_unexpired(folder: StoragePath, shape: TableSpec, state: Retention, file: DataFile) -> list[DataFile]:
+    """Rewrite a file without its expired rows; runs as a Spark task."""
+    files = DataFileWriter(folder, shape, "retain", KEY_ORDER_SIZES, {EXPIRED_TAG: state.tag})
     partition = {name: str(value) for name, value in file.partition.items()}
-    for batch in batches_of(folder, file, shape):
+    for batch in read_batches(folder, file, shape):
         keys = batch.column("key")
         kept = [key is None or state.age_of(key) is None for key in keys.dictionary.to_pylist()]
         mask = pc.fill_null(pa.array(kept, pa.bool_()).take(keys.indices), True)

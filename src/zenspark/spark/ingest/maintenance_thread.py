@@ -1,9 +1,9 @@
-"""Upkeep: what a lake needs beside the landing of samples, in threads of its own, so that rows do not wait for it.
+"""MaintenanceThread: refresh, compaction, retention and vacuum of a lake, beside ingestion.
 
-One thread refreshes: every few seconds the derived tables take in what landed, and what the recorders observed is
-brought in. Another one compacts: every few minutes small files become large ones, samples that are not kept any longer
-are removed, and then files that no longer count. Each of these is one transaction or several, and can be left undone
-at any point. Of several landings in one lake, one does it (lease.py).
+One thread refreshes: every few seconds it updates the derived tables with ingested rows and imports the network events
+of the recorders. Another thread compacts: every few minutes it merges small files, removes expired samples, and then
+vacuums files that no snapshot references. Each step is one or more transactions and can be interrupted at any point. Of
+several processes that ingest into one lake, one does this (lake/lease.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zenspark.lake.delta_table import DEFAULT_HISTORY
 from zenspark.lake.error_cause import error_cause
 from zenspark.lake.lease import LeaseKeeper
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.ingest.maintenance import Retention, Rule
+from zenspark.spark.ingest.maintenance import Retention, RetentionRule
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("zenspark.spark")
 
-END_SECONDS = 3.0
-"""What is under way may take so long to end by itself."""
-CANCEL_SECONDS = 0.1
-"""Between two tries to end the Spark jobs of a task: it may just have been between two of them."""
-PUBLISH_PAUSE = 10
-"""After a publication of the derived tables at least so many times its duration passes before the next one."""
-HANDOVER_SECONDS = 20.0
-"""So long at the end a landing waits for the process that maintains the tables to take in its rows, or to end."""
+JOIN_TIMEOUT_SECONDS = 3.0
+"""Time for the current task to finish before its Spark jobs are cancelled."""
+CANCEL_RETRY_SECONDS = 0.1
+"""Interval between cancellations of the Spark jobs of a task: it may have been between two jobs."""
+PUBLISH_PAUSE_FACTOR = 10
+"""Minimum pause before the next publication of the derived tables, as a multiple of the last duration."""
+HANDOVER_TIMEOUT_SECONDS = 20.0
+"""Time at the end to wait for the process that maintains the tables to refresh the last rows, or to end."""
 HANDOVER_POLL_SECONDS = 0.2
-FULL_VACUUM_ROUNDS = 60
-"""Every so many rounds all files are listed, to find those that were written and never committed."""
+FULL_VACUUM_INTERVAL_ROUNDS = 60
+"""Compaction rounds between full vacuums, which list all files to find files that were never committed."""
 
 
-class PeriodicTask:
-    """Does something again and again in a thread; what fails is tried again the next time."""
+class PeriodicSparkTask:
+    """Runs a task periodically in a thread; a failed task is retried in the next round."""
 
     def __init__(self, spark: SparkSession, name: str, interval: float, task: Callable[[], None]) -> None:
         self.problem: str | None = None
-        """What went wrong the last time, in one line."""
+        """Error of the last round in one line."""
         self._spark = spark
         self._name = name
         self._interval = interval
@@ -62,14 +62,14 @@ class PeriodicTask:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it, and the Spark jobs that it has under way: what they leave undone is made up for later."""
+        """End the thread and cancel its Spark jobs; the next run completes their work."""
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=END_SECONDS)
+            self._thread.join(timeout=JOIN_TIMEOUT_SECONDS)
         while self._thread.is_alive():
             self._is_cancelled = True
             self._spark.sparkContext.cancelJobGroup(self._group)
-            self._thread.join(timeout=CANCEL_SECONDS)
+            self._thread.join(timeout=CANCEL_RETRY_SECONDS)
         self._is_cancelled = False
 
     @property
@@ -81,19 +81,19 @@ class PeriodicTask:
             self._spark.sparkContext.setJobGroup(self._group, f"{self._name} of a lake", interruptOnCancel=True)
             while not self._stopping.wait(self._interval):
                 self.run_once()
-        except Exception as error:  # Java is gone, and the landing with it
-            self._note(error)
+        except Exception as error:  # Java has ended, and the ingest query with it
+            self._record_problem(error)
 
     def run_once(self) -> None:
-        """Do it now, in this thread."""
+        """Run the task once in the calling thread."""
         try:
             self._task()
-        except Exception as error:  # whatever it is, rows land, and the next round tries again
-            self._note(error)
+        except Exception as error:  # ingestion continues, and the next round retries
+            self._record_problem(error)
         else:
             self.problem = None
 
-    def _note(self, error: Exception) -> None:
+    def _record_problem(self, error: Exception) -> None:
         if self._is_cancelled:
             return
         problem = f"{self._name}: {error_cause(error)}"
@@ -102,8 +102,8 @@ class PeriodicTask:
         self.problem = problem
 
 
-class Upkeep:
-    """Does what is due in a lake, from `start` until `stop`."""
+class MaintenanceThread:
+    """Runs the periodic maintenance of a lake, from `start` until `stop`."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Upkeep:
         config: MaintenanceConfig,
         leases: LeaseKeeper,
     ) -> None:
-        """`reader` is the name under which the journals know how far the lake has come."""
+        """`reader` is the name under which the journals store the offsets of the lake."""
         self._spark = spark
         self._lake = lake
         self._journals = journals
@@ -124,13 +124,13 @@ class Upkeep:
         self._rounds = 0
         self._publish_at = 0.0
         self._tasks = [
-            PeriodicTask(spark, "refresh", config.refresh_interval, partial(self._explained, self._refresh)),
-            PeriodicTask(spark, "compaction", config.compact_interval, partial(self._explained, self._compact)),
+            PeriodicSparkTask(spark, "refresh", config.refresh_interval, partial(self._with_path_check, self._refresh)),
+            PeriodicSparkTask(spark, "compaction", config.compact_interval, partial(self._with_path_check, self._compact)),
         ]
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, if anything."""
+        """Error of the last round of a task, if any."""
         return next((task.problem for task in self._tasks if task.problem), None)
 
     def start(self) -> None:
@@ -138,25 +138,25 @@ class Upkeep:
             task.start()
 
     def stop(self) -> None:
-        """End what is under way."""
+        """Stop both threads."""
         for task in self._tasks:
             task.stop()
 
     def finish(self) -> None:
-        """Bring in what was observed last, refresh the tables and publish them, for the last time.
+        """Import the last network events, refresh the tables and publish them, for the last time.
 
-        While another process maintains the tables it does that; if it is ending, too, it may have done so before the
-        last rows landed. So it is waited for, or its work taken over.
+        While another process maintains the tables, that process does it. If it is ending as well, it may have refreshed
+        before the last rows were ingested. So this waits until its work is complete, or takes over.
         """
-        deadline = time.monotonic() + HANDOVER_SECONDS
-        with contextlib.suppress(OSError, ZError):  # the refresh says what is wrong
+        deadline = time.monotonic() + HANDOVER_TIMEOUT_SECONDS
+        with contextlib.suppress(OSError, ZError):  # the refresh reports the error
             while not (self._leases.maintain_now() or self._lake.is_refreshed()) and time.monotonic() < deadline:
                 time.sleep(HANDOVER_POLL_SECONDS)
         self._publish_at = 0.0
         self._tasks[0].run_once()
 
-    def _explained(self, task: Callable[[], None]) -> None:
-        """Do something; if it fails because of the place, say what is wrong with that."""
+    def _with_path_check(self, task: Callable[[], None]) -> None:
+        """Run a task; if it fails and the storage path check fails as well, raise the error of the check."""
         try:
             task()
         except Exception:
@@ -169,30 +169,30 @@ class Upkeep:
             self._lake.refresh(self._spark)
             if time.monotonic() >= self._publish_at:
                 cost = self._lake.publish(self._spark).seconds
-                self._publish_at = time.monotonic() + cost * PUBLISH_PAUSE
+                self._publish_at = time.monotonic() + cost * PUBLISH_PAUSE_FACTOR
 
     def _compact(self) -> None:
         if not self._leases.maintains:
             return
         self._lake.compact(self._spark)
-        self._lake.expire(retention_of(self._config), self._spark)
+        self._lake.expire(make_retention(self._config), self._spark)
         history = timedelta(seconds=self._config.history)
         self._lake.set_history(history)
         self._lake.vacuum()
-        if self._rounds % FULL_VACUUM_ROUNDS == 0:  # what is not committed yet may belong to a batch under way
+        if self._rounds % FULL_VACUUM_INTERVAL_ROUNDS == 0:  # uncommitted files may belong to the current batch
             self._lake.vacuum(max(history, DEFAULT_HISTORY), full=True)
         self._lake.checkpoint()
         self._rounds += 1
 
 
-def retention_of(config: MaintenanceConfig) -> Retention:
-    """What is kept of samples: rules in the order in which they were given, a bare prefix for all keys below it."""
-    rules = tuple(Rule(key_expression(name), _age(seconds)) for name, seconds in config.retain.items())
+def make_retention(config: MaintenanceConfig) -> Retention:
+    """Make the retention of samples from the configuration: rules in their order, a bare prefix for all keys below it."""
+    rules = tuple(RetentionRule(to_key_expr(name), _age(seconds)) for name, seconds in config.retain.items())
     return Retention(_age(config.retain_age), config.retain_bytes, rules)
 
 
-def key_expression(name: str) -> str:
-    """A key expression as it is; a prefix, such as `fleet` or `fleet/ant/`, means the keys below it."""
+def to_key_expr(name: str) -> str:
+    """Return a key expression unchanged; a prefix such as `fleet` or `fleet/ant/` becomes the keys below it."""
     return name if "*" in name else f"{name.rstrip('/')}/**"
 
 

@@ -1,8 +1,8 @@
-"""Digests: what some samples mean for a derived table, computed by tasks of Spark with Arrow.
+"""Partial aggregates of samples for a derived table, computed with Arrow by Spark tasks.
 
-A digest is much smaller than the samples it is made from: the newest row of each key, sums per minute, the sequence
-numbers of each source. Samples are chosen row by row, by recorder and offset, whatever file they are in: another tool
-may have put rows of several recorders into one file, and rows of no recorder beside them.
+A partial aggregate is much smaller than the samples it is made from: the newest row of each key, sums per minute, the
+sequence numbers of each source. Samples are selected row by row, by recorder and offset, because another tool may have
+written rows of several recorders, or rows without a recorder, into one file.
 """
 
 from __future__ import annotations
@@ -12,39 +12,46 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from zenspark.lake.key_ranges import sort
-from zenspark.lake.parquet_files import CLUSTERED, ROWS, File, Files, batches_of, grouped
-from zenspark.lake.pending import Extent
-from zenspark.lake.specs import JOURNAL, SAMPLES, Shape
-from zenspark.lake.storage_path import Folder
-from zenspark.spark.ingest.write_files import by_partition
+from zenspark.lake.key_ranges import sort_rows
+from zenspark.lake.parquet_files import (
+    BUFFER_ROWS,
+    KEY_ORDER_SIZES,
+    DataFile,
+    DataFileWriter,
+    group_batches,
+    read_batches,
+)
+from zenspark.lake.pending import OffsetRanges
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES, TableSpec
+from zenspark.lake.storage_path import StoragePath
+from zenspark.spark.ingest.write_files import split_partition_columns
 
-IDENTITY = ("recorder", "offset")
-"""The columns that name a sample; both are null in rows that another tool inserted."""
+IDENTITY_COLUMNS = ("recorder", "offset")
+"""Columns that identify a sample; both are null in rows that another tool inserted."""
 
-Share = list[File]
+TaskFiles = list[DataFile]
 """The files that one task reads."""
 
 
-class Digestion(Protocol):
-    """How a derived table makes digests."""
+class PartialAggregation(Protocol):
+    """Computes the partial aggregates of a derived table."""
 
-    state: Shape
+    state: TableSpec
     order: tuple[str, ...]
-    """Columns that its rows are ordered by."""
+    """Columns that rows of the state are sorted by."""
     columns: tuple[str, ...]
-    """Columns of `samples` that it reads."""
+    """Columns of `samples` that the aggregation reads."""
 
-    def digest(self, rows: pa.Table) -> pa.Table:
-        """What some samples mean; their texts are dictionaries, and their columns in one piece."""
+    def aggregate_rows(self, rows: pa.Table) -> pa.Table:
+        """Aggregate samples; text columns are dictionary-encoded and every column is a single chunk."""
 
 
-def share_files(files: Iterable[File]) -> list[Share]:
-    """Splits files into shares of about `ROWS` rows, one for each task."""
-    found: list[Share] = []
-    rows = ROWS
+def split_into_tasks(files: Iterable[DataFile]) -> list[TaskFiles]:
+    """Split files into groups of about `BUFFER_ROWS` rows, one group per task."""
+    found: list[TaskFiles] = []
+    rows = BUFFER_ROWS
     for file in files:
-        if rows >= ROWS:
+        if rows >= BUFFER_ROWS:
             found.append([])
             rows = 0
         found[-1].append(file)
@@ -52,29 +59,29 @@ def share_files(files: Iterable[File]) -> list[Share]:
     return found
 
 
-def read_digests(digestion: Digestion, samples: Folder, extent: Extent, share: Share) -> list[pa.Table]:
-    """Makes the digests of a share: what a task of Spark does."""
-    return list(iterate_digests(digestion, samples, extent, share))
+def read_partials(aggregation: PartialAggregation, samples: StoragePath, extent: OffsetRanges, task_files: TaskFiles) -> list[pa.Table]:
+    """Compute the partial aggregates of some files; runs as a Spark task."""
+    return list(iterate_partials(aggregation, samples, extent, task_files))
 
 
-def iterate_digests(digestion: Digestion, samples: Folder, extent: Extent, share: Share) -> Iterator[pa.Table]:
-    """The same, one at a time."""
-    columns = [name for name in JOURNAL.names if name in digestion.columns or name in IDENTITY]
-    found = (extent.rows_of(batch) for file in share for batch in batches_of(samples, file, SAMPLES, columns))
-    for rows in grouped(batch for batch in found if batch.num_rows):
-        digest = digestion.digest(rows)
-        if digest.num_rows:
-            yield digest
+def iterate_partials(aggregation: PartialAggregation, samples: StoragePath, extent: OffsetRanges, task_files: TaskFiles) -> Iterator[pa.Table]:
+    """Yield the partial aggregates of some files one at a time, to bound memory."""
+    columns = [name for name in JOURNAL_SCHEMA.names if name in aggregation.columns or name in IDENTITY_COLUMNS]
+    found = (extent.rows_of(batch) for file in task_files for batch in read_batches(samples, file, SAMPLES, columns))
+    for rows in group_batches(batch for batch in found if batch.num_rows):
+        aggregated = aggregation.aggregate_rows(rows)
+        if aggregated.num_rows:
+            yield aggregated
 
 
-def write_digests(
-    digestion: Digestion, folder: Folder, label: str, samples: Folder, extent: Extent, share: Share
-) -> list[File]:
-    """Writes the digests of a share into files of the table, by part: what a task of Spark does."""
-    files = Files(folder, digestion.state, label, CLUSTERED)
-    for digest in iterate_digests(digestion, samples, extent, share):
-        for own, partition in by_partition(digest, digestion.state):
-            # in order, so that who reads some of the rows can leave out others
-            files.write(sort(own, digestion.order), partition)
+def write_partials(
+    aggregation: PartialAggregation, folder: StoragePath, label: str, samples: StoragePath, extent: OffsetRanges, task_files: TaskFiles
+) -> list[DataFile]:
+    """Write the partial aggregates of some files into the state, by part; runs as a Spark task."""
+    files = DataFileWriter(folder, aggregation.state, label, KEY_ORDER_SIZES)
+    for aggregated in iterate_partials(aggregation, samples, extent, task_files):
+        for rows, partition in split_partition_columns(aggregated, aggregation.state):
+            # sorted, so that readers can skip row groups
+            files.write(sort_rows(rows, aggregation.order), partition)
         files.end_group()
     return files.close()

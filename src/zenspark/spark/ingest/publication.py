@@ -1,13 +1,13 @@
-"""Publication: the public table of a derived table, made from its state, right for every reader as of its last commit.
+"""Publication: writes the public table of a derived table from its state.
 
 The public table has the documented columns and one row per key, range or minute, sorted by one column (`key`,
-`source_zid`, `minute`) over all files, with statistics, so that readers leave out files and row groups. Its marks are
-those of the state it was made from: up to which offset of every recorder it is right.
+`source_zid`, `minute`) over all files, with statistics, so that readers skip files and row groups. Its marks are those
+of the state it was made from: the offset of every recorder up to which it is complete.
 
-Its files are *segments*: each has the rows from its least value up to before that of the next. A publication finds out
-which segments have values that refreshes have touched since the last one, and writes the rows of these anew; all others
-stay as they are. All files that go and come are one transaction. Files that another tool put in the place of others are
-segments as well: where they overlap, or have no statistics, they count as one.
+Its files are *segments*: each has the rows from its least value up to the least value of the next (exclusive). A
+publication finds the segments with values that refreshes have changed since the last one and rewrites their rows; all
+other files stay. All added and removed files are one transaction. Files written by other tools are segments as well:
+files that overlap, or have no statistics, count as one segment.
 """
 
 from __future__ import annotations
@@ -22,110 +22,110 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from zenspark.lake.delta_table import Change, Table
-from zenspark.lake.key_ranges import Range, Sorted, Value, write_sorted
-from zenspark.lake.levels import is_new, is_wild
-from zenspark.lake.offset_marks import marks, offsets, recorders
-from zenspark.lake.parquet_files import File, batches_of
-from zenspark.spark.ingest.derived import REBUILDING, REBUILT, Derivation, read_wild
+from zenspark.lake.delta_table import LakeTable, Transaction
+from zenspark.lake.key_ranges import KeyRange, SortedTable, SortKey, write_sorted
+from zenspark.lake.levels import has_wildcard_keys, is_new
+from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
+from zenspark.lake.parquet_files import DataFile, read_batches
+from zenspark.spark.ingest.derived import REBUILDING, REBUILT, DerivedTableSpec, read_wild
 from zenspark.spark.ingest.latest import literal_prefix
-from zenspark.spark.ingest.write_files import on_workers
+from zenspark.spark.ingest.write_files import run_on_executors
 
 STATE_VERSION = "state-version"
-"""The mark of a public table: the version of the state it was made from."""
-LABEL = "publish"
-"""What the names of its files begin with."""
-SMALL_BYTES = 256 << 10
-"""A smaller segment is written anew together with a neighbour that changed."""
-LAST = chr(0x10FFFF)
-"""Behind all characters that keys have."""
+"""Mark of a public table: the version of the state it was made from."""
+PUBLISH_LABEL = "publish"
+"""Prefix of the names of its files."""
+SMALL_SEGMENT_BYTES = 256 << 10
+"""A smaller segment is rewritten together with an adjacent segment that changed."""
+MAX_CHARACTER = chr(0x10FFFF)
+"""Greater than every character of a key."""
 
 
-class Published(NamedTuple):
-    """What a publication cost."""
+class PublishResult(NamedTuple):
+    """Duration and number of rows of a publication."""
 
     seconds: float
     rows: int
 
 
 class Segment(NamedTuple):
-    """Files with the rows from a value up to before that of the next segment; the first begins before everything."""
+    """Files with the rows from `start` up to the start of the next segment (exclusive); the first has no lower bound."""
 
-    start: Value | None
-    files: list[File]
+    start: SortKey | None
+    files: list[DataFile]
 
 
-class Run(NamedTuple):
-    """Neighbouring segments that are written anew."""
+class SegmentRun(NamedTuple):
+    """Adjacent segments that are rewritten together."""
 
-    range: Range
-    files: list[File]
+    range: KeyRange
+    files: list[DataFile]
 
 
 class Publication:
-    """The public table of one derived table, beside its state."""
+    """Publishes the state of one derived table to its public table."""
 
-    def __init__(self, derivation: Derivation, public: Table, state: Table) -> None:
-        self.derivation = derivation
+    def __init__(self, definition: DerivedTableSpec, public: LakeTable, state: LakeTable) -> None:
+        self.definition = definition
         self.public = public
         self.state = state
-        self._column = derivation.order[0]
+        self._column = definition.order[0]
 
-    def publish(self, spark: SparkSession) -> Published:
-        """Brings the public table up to the state, in one transaction; nothing is committed if nothing changed."""
+    def publish(self, spark: SparkSession) -> PublishResult:
+        """Update the public table to the state in one transaction; commits nothing if nothing changed."""
         started = time.monotonic()
         is_ready = self.state.exists and not self.state.mark(REBUILDING)
         if not is_ready or self.public.mark(STATE_VERSION) == self.state.version:
-            return Published(time.monotonic() - started, 0)
+            return PublishResult(time.monotonic() - started, 0)
         runs = self._find_runs(spark)
         added = self._write(spark, runs)
-        moved = marks(offsets(self.state, recorders(self.state))) | {REBUILT: self.state.mark(REBUILT) or 0}
+        moved = offset_app_versions(read_offsets(self.state, list_recorders(self.state))) | {REBUILT: self.state.mark(REBUILT) or 0}
         if runs or any(self.public.mark(name) != value for name, value in moved.items()):
             removed = [file for run in runs for file in run.files]
-            self.public.commit(Change(add=added, remove=removed, marks=moved | {STATE_VERSION: self.state.version}))
-        return Published(time.monotonic() - started, sum(file.rows for file in added))
+            self.public.commit(Transaction(add=added, remove=removed, marks=moved | {STATE_VERSION: self.state.version}))
+        return PublishResult(time.monotonic() - started, sum(file.rows for file in added))
 
-    def _find_runs(self, spark: SparkSession) -> list[Run]:
-        """What has to be written anew."""
+    def _find_runs(self, spark: SparkSession) -> list[SegmentRun]:
+        """Find the segments to rewrite."""
         version = self.public.mark(STATE_VERSION)
         if version is None or self.public.mark(REBUILT) != (self.state.mark(REBUILT) or 0):
-            return [Run(Range(), self.public.files)]
+            return [SegmentRun(KeyRange(), self.public.files)]
         touched = [file for file in self.state.files_since(version) if is_new(file)]
         if not touched:
             return []
         segments = find_segments(self.public.files, self._column)
         if len(segments) == 1:
-            return [Run(Range(), segments[0].files)]
+            return [SegmentRun(KeyRange(), segments[0].files)]
         find = partial(find_touched, self._sorted_state, [segment.start for segment in segments])
-        places = {place for found in on_workers(spark, find, touched) for place in found}
-        return join_runs(segments, places)
+        indices = {index for found in run_on_executors(spark, find, touched) for index in found}
+        return merge_adjacent(segments, indices)
 
-    def _write(self, spark: SparkSession, runs: Sequence[Run]) -> list[File]:
-        """Writes the rows of these runs, a task for each range that fits into memory."""
-        state, public = self._sorted_state, Sorted(self.public.folder, self.public.shape, self._column)
-        exact = [file for file in self.state.files if not is_wild(file)]
+    def _write(self, spark: SparkSession, runs: Sequence[SegmentRun]) -> list[DataFile]:
+        """Write the rows of these runs, one task per range that fits into memory."""
+        state, public = self._sorted_state, SortedTable(self.public.folder, self.public.shape, self._column)
+        exact = [file for file in self.state.files if not has_wildcard_keys(file)]
         ranges = [part for run in runs for part in state.split(exact, run.range)]
-        write = partial(publish_range, self.derivation, state, public, exact, self._read_wild() if runs else None)
-        return [file for files in on_workers(spark, write, ranges) for file in files]
+        write = partial(publish_range, self.definition, state, public, exact, self._read_wild() if runs else None)
+        return [file for files in run_on_executors(spark, write, ranges) for file in files]
 
     def _read_wild(self) -> pa.Table:
-        return read_wild(self.derivation, self._sorted_state, self.state.files)
+        return read_wild(self.definition, self._sorted_state, self.state.files)
 
     @property
-    def _sorted_state(self) -> Sorted:
-        return Sorted(self.state.folder, self.state.shape, self._column)
+    def _sorted_state(self) -> SortedTable:
+        return SortedTable(self.state.folder, self.state.shape, self._column)
 
 
-# --- which segments ---------------------------------------------------------------------------------------------------
+# --- segments --------------------------------------------------------------------------------------------------------
 
 
-def find_segments(files: Iterable[File], column: str) -> list[Segment]:
-    """The segments of a table, by the statistics of its files; at least one."""
+def find_segments(files: Iterable[DataFile], column: str) -> list[Segment]:
+    """Return the segments of a table, by the statistics of its files; at least one."""
     limits = [(file.least.get(column), file.greatest.get(column), file) for file in files]
     if any(least is None or greatest is None for least, greatest, _ in limits):
         return [Segment(None, [file for *_, file in limits])]
     found: list[Segment] = []
-    end: Value = None
+    end: SortKey = None
     for least, greatest, file in sorted(limits, key=lambda each: each[:2]):
         if not found:
             found.append(Segment(None, []))
@@ -136,66 +136,66 @@ def find_segments(files: Iterable[File], column: str) -> list[Segment]:
     return found or [Segment(None, [])]
 
 
-def find_touched(state: Sorted, starts: Sequence[Value | None], file: File) -> set[int]:
-    """The places of segments, which begin at `starts`, that have values of a new file of a state."""
-    batches = batches_of(state.folder, file, state.shape, [state.column])
-    values = pc.unique(pa.chunked_array([_plain(batch.column(0)) for batch in batches]))
-    if is_wild(file):
+def find_touched(state: SortedTable, starts: Sequence[SortKey | None], file: DataFile) -> set[int]:
+    """Return the indices of segments, given by their `starts`, that contain values of a new file of the state."""
+    batches = read_batches(state.folder, file, state.shape, [state.column])
+    values = pc.unique(pa.chunked_array([_decode_dictionary(batch.column(0)) for batch in batches]))
+    if has_wildcard_keys(file):
         spans = [literal_prefix(key) for key in values.to_pylist()]
-        return {place for first in spans for place in range(_place(starts, first), _place(starts, first + LAST) + 1)}
+        return {index for first in spans for index in range(_segment_index(starts, first), _segment_index(starts, first + MAX_CHARACTER) + 1)}
     ordered = values.take(pc.sort_indices(values))
-    return {place for place in range(len(starts)) if _has_any(ordered, starts, place)}
+    return {index for index in range(len(starts)) if _has_value_in(ordered, starts, index)}
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _decode_dictionary(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _has_any(values: pa.Array, starts: Sequence[Value | None], place: int) -> bool:
-    """Whether one of the values, in order, is in a segment."""
+def _has_value_in(values: pa.Array, starts: Sequence[SortKey | None], index: int) -> bool:
+    """Whether one of the sorted values is in a segment."""
     first = 0
-    if starts[place] is not None:
-        first = bisect_left(range(len(values)), starts[place], key=lambda at: values[at].as_py())
+    if starts[index] is not None:
+        first = bisect_left(range(len(values)), starts[index], key=lambda at: values[at].as_py())
     if first == len(values):
         return False
-    return place + 1 == len(starts) or bool(values[first].as_py() < starts[place + 1])
+    return index + 1 == len(starts) or bool(values[first].as_py() < starts[index + 1])
 
 
-def _place(starts: Sequence[Value | None], value: Value) -> int:
-    """The segment that a value is in."""
-    return bisect_right(range(1, len(starts)), value, key=lambda place: starts[place])
+def _segment_index(starts: Sequence[SortKey | None], value: SortKey) -> int:
+    """Return the index of the segment that contains a value."""
+    return bisect_right(range(1, len(starts)), value, key=lambda index: starts[index])
 
 
-def join_runs(segments: Sequence[Segment], touched: Iterable[int]) -> list[Run]:
-    """Touched segments, and small ones beside them, as runs."""
+def merge_adjacent(segments: Sequence[Segment], touched: Iterable[int]) -> list[SegmentRun]:
+    """Merge changed segments, and small ones next to them, into runs of adjacent segments."""
     found: list[tuple[int, int]] = []
-    for place in sorted(_with_small(segments, set(touched))):
-        if found and place == found[-1][1] + 1:
-            found[-1] = (found[-1][0], place)
+    for index in sorted(_add_small_neighbours(segments, set(touched))):
+        if found and index == found[-1][1] + 1:
+            found[-1] = (found[-1][0], index)
         else:
-            found.append((place, place))
-    return [_run(segments, first, last) for first, last in found]
+            found.append((index, index))
+    return [_make_run(segments, first, last) for first, last in found]
 
 
-def _with_small(segments: Sequence[Segment], touched: set[int]) -> set[int]:
-    """Adds to touched segments the small ones that stand next to them."""
-    small = {at for at, segment in enumerate(segments) if sum(file.size for file in segment.files) < SMALL_BYTES}
-    beside = {place + step for place in touched for step in (-1, 1)}
-    return touched | (beside & small)
+def _add_small_neighbours(segments: Sequence[Segment], touched: set[int]) -> set[int]:
+    """Add the small segments that are adjacent to changed ones."""
+    small = {at for at, segment in enumerate(segments) if sum(file.size for file in segment.files) < SMALL_SEGMENT_BYTES}
+    adjacent = {index + step for index in touched for step in (-1, 1)}
+    return touched | (adjacent & small)
 
 
-def _run(segments: Sequence[Segment], first: int, last: int) -> Run:
+def _make_run(segments: Sequence[Segment], first: int, last: int) -> SegmentRun:
     end = segments[last + 1].start if last + 1 < len(segments) else None
     files = [file for segment in segments[first : last + 1] for file in segment.files]
-    return Run(Range(segments[first].start, end), files)
+    return SegmentRun(KeyRange(segments[first].start, end), files)
 
 
-# --- what tasks do ----------------------------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------------------------------------
 
 
 def publish_range(
-    derivation: Derivation, state: Sorted, public: Sorted, files: Sequence[File], wild: pa.Table, wanted: Range
-) -> list[File]:
-    """Writes the public rows of a range of the state."""
-    rows = derivation.resolve(state.read(files, wanted, derivation.reduce), wild)
-    return write_sorted(public, LABEL, rows, derivation.order, {})
+    definition: DerivedTableSpec, state: SortedTable, public: SortedTable, files: Sequence[DataFile], wild: pa.Table, wanted: KeyRange
+) -> list[DataFile]:
+    """Write the public rows of a range of the state; runs as a Spark task."""
+    rows = definition.to_public_rows(state.read(files, wanted, definition.reduce), wild)
+    return write_sorted(public, PUBLISH_LABEL, rows, definition.order, {})

@@ -1,7 +1,7 @@
-"""`traffic`: per prefix and minute of reception, how many samples and bytes arrived, and their latency.
+"""`traffic`: samples, bytes and latency per key prefix and minute of reception.
 
-Latency is `received_at` less `timestamp`, in microseconds, of the samples that have a stamp; it is negative where the
-publisher's clock runs ahead. The state has sums, some for each refresh; the public table has them added up.
+Latency is `received_at` minus `timestamp`, in microseconds, of the samples that have a timestamp; it is negative where
+the publisher's clock is ahead. The state has partial sums of each refresh; the public table has their totals.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from zenspark.lake.levels import NEW
-from zenspark.lake.partitioning import prefixes_of
+from zenspark.lake.levels import NEW_PART
+from zenspark.lake.partitioning import partition_prefixes
 from zenspark.lake.specs import TRAFFIC, TRAFFIC_STATE
 
 MICROSECONDS_PER_MINUTE = 60_000_000
@@ -27,24 +27,24 @@ SUMS = {
     "latency_min": "min",
     "latency_max": "max",
 }
-"""How the columns of the state are added up."""
+"""Aggregate function of each column of the state."""
 
 
 class Traffic:
-    """Makes `traffic` out of samples."""
+    """Defines the derived table `traffic`."""
 
     state = TRAFFIC_STATE
     public = TRAFFIC
     order: tuple[str, ...] = ("minute", "prefix")
     columns: tuple[str, ...] = ("key", "payload", "timestamp", "received_at")
-    digested = TRAFFIC_STATE.schema
-    has_state = False
-    forgets = False
+    partial_schema = TRAFFIC_STATE.schema
+    needs_state = False
+    propagates_deletes = False
 
-    def digest(self, rows: pa.Table) -> pa.Table:
-        """Sums of some samples."""
+    def aggregate_rows(self, rows: pa.Table) -> pa.Table:
+        """Sum up samples per prefix and minute."""
         keys = rows["key"].chunk(0)
-        prefixes = prefixes_of(keys.dictionary).dictionary_encode()
+        prefixes = partition_prefixes(keys.dictionary).dictionary_encode()
         received = rows["received_at"].chunk(0).cast(pa.int64())
         latency = pc.subtract(received, rows["timestamp"].chunk(0).cast(pa.int64()))
         minutes = received.to_numpy() // MICROSECONDS_PER_MINUTE * MICROSECONDS_PER_MINUTE
@@ -54,7 +54,7 @@ class Traffic:
                 "minute": pa.array(minutes),
                 "bytes": pc.fill_null(pc.binary_length(rows["payload"].chunk(0)), 0).cast(pa.int64()),
                 "latency": latency,
-                "sum": latency.cast(pa.float64()),  # stamps that are years off do not overflow it
+                "sum": latency.cast(pa.float64()),  # float: timestamps that are years off do not overflow it
             }
         )
         wanted = [
@@ -70,27 +70,27 @@ class Traffic:
             prefixes.dictionary.take(found["prefix"]),
             found["minute"],
             *(found[f"{name}_{what}"] for name, what in wanted),
-            pa.repeat(NEW, found.num_rows),
+            pa.repeat(NEW_PART, found.num_rows),
         ]
         return pa.table(columns, names=TRAFFIC_STATE.schema.names).cast(TRAFFIC_STATE.schema)
 
-    def step(self, digests: DataFrame, state: DataFrame) -> DataFrame:
-        return digests
+    def combine(self, partials: DataFrame, state: DataFrame) -> DataFrame:
+        return partials
 
-    def step_rows(self, digests: pa.Table, state: pa.Table) -> pa.Table:
-        return digests
+    def combine_rows(self, partials: pa.Table, state: pa.Table) -> pa.Table:
+        return partials
 
     def reduce(self, rows: pa.Table) -> pa.Table:
-        """One row per prefix and minute."""
+        """Merge rows into one per prefix and minute."""
         found = rows.cast(TRAFFIC_STATE.columns).group_by(["prefix", "minute"]).aggregate(list(SUMS.items()))
         names = [*("prefix", "minute"), *(f"{name}_{how}" for name, how in SUMS.items())]
         return found.select(names).rename_columns(TRAFFIC_STATE.columns.names).cast(TRAFFIC_STATE.columns)
 
-    def forget(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
+    def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
         return rows
 
-    def resolve(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
-        """The rows of the public table."""
+    def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
+        """Return the rows of the public table."""
         stamped = pc.if_else(pc.greater(rows["stamped"], 0), rows["stamped"].cast(pa.float64()), None)
         columns = {
             "messages_per_second": pc.divide(rows["messages"].cast(pa.float64()), SECONDS_PER_MINUTE),
@@ -102,7 +102,7 @@ class Traffic:
         same = {name: rows[name] for name in ("prefix", "minute", "messages", "bytes")}
         return pa.table(same | columns).select(TRAFFIC.schema.names).cast(TRAFFIC.schema)
 
-    def view(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
+    def to_public_dataframe(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
         sums = [getattr(F, how)(name).alias(name) for name, how in SUMS.items()]
         return (
             stored.groupBy("prefix", "minute")

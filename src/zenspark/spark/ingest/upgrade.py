@@ -1,14 +1,14 @@
-"""Makes a lake of format version 1 one of version 2, in place; started again after a crash, it goes on.
+"""Upgrade of a lake from format version 1 to version 2, in place; restartable after a crash.
 
-What changed with version 2:
+Changes of version 2:
 
-- files lay below `batch=…/`, which some readers take for a partition column that the table does not have: each is given
-  its place in the layout of every Delta writer, and one commit per table changes the paths. On a local disk that is
-  a second name for the same file, elsewhere a copy;
-- `latest`, `gaps` and `traffic` were internal state: their tables move to `_state`, and public ones take their place
-  with the next refresh.
+- Files were below `batch=…/`, which some readers take for a partition column that the table does not have. Each file
+  gets the path of the standard Delta layout, and one commit per table changes the paths. On a local disk this is a hard
+  link, elsewhere a copy.
+- `latest`, `gaps` and `traffic` were internal state: their tables move to `_state`, and the next refresh writes public
+  ones in their place.
 
-`samples` comes last. Until then the lake is one of version 1, and can be read as such.
+`samples` is upgraded last. Until then the lake has version 1, and can be read as such.
 """
 
 from __future__ import annotations
@@ -19,89 +19,89 @@ from dataclasses import dataclass
 from deltalake.exceptions import DeltaError
 
 from zenspark.errors import LakeError
-from zenspark.lake.delta_table import VERSION_PROPERTY, Change, Table, one_line
-from zenspark.lake.lake import SHAPES, STATE, STATE_SHAPES, Lake
-from zenspark.lake.parquet_files import File, escaped
-from zenspark.lake.specs import VERSION
+from zenspark.lake.delta_table import VERSION_PROPERTY, LakeTable, Transaction, to_one_line
+from zenspark.lake.lake import STATE_DIRECTORY, STATE_TABLE_SPECS, TABLE_SPECS, Lake
+from zenspark.lake.parquet_files import DataFile, escape_path_value
+from zenspark.lake.specs import FORMAT_VERSION
 
-LEFTOVERS = ("_recorders", "_attempt.json", "_unused.json")
-"""What version 1 kept beside the files of a table."""
+V1_LEFTOVERS = ("_recorders", "_attempt.json", "_unused.json")
+"""Files of version 1 in the directory of a table that version 2 does not use."""
 
 
 @dataclass(frozen=True)
-class Upgraded:
-    """What an upgrade did."""
+class UpgradeResult:
+    """Result of an upgrade."""
 
     files: int
-    """Files that were given another place."""
+    """Number of files with a new path."""
     tables: Sequence[str]
-    """Tables that have the new format now."""
+    """Upgraded tables."""
 
 
-def upgrade(lake: Lake) -> Upgraded:
-    """Upgrade a lake; nothing is done to one that has the present format."""
+def upgrade(lake: Lake) -> UpgradeResult:
+    """Upgrade a lake; does nothing if it has the current format."""
     lake.check()
-    if lake.version == VERSION:
-        return Upgraded(0, [])
+    if lake.version == FORMAT_VERSION:
+        return UpgradeResult(0, [])
     moved = 0
-    for name in STATE_SHAPES:
+    for name in STATE_TABLE_SPECS:
         _move_state(lake, name)
-    others = [name for name in SHAPES if name not in STATE_SHAPES and name != "samples"]
+    others = [name for name in TABLE_SPECS if name not in STATE_TABLE_SPECS and name != "samples"]
     for name in [*others, "samples"]:
         table = lake.table(name)
-        if table.exists and table.format != VERSION:
-            moved += _lay_out(table)
-            _mark(table)
+        if table.exists and table.format != FORMAT_VERSION:
+            moved += _move_files(table)
+            _set_version(table)
     lake.reopen()
     lake.create()
-    return Upgraded(moved, list(SHAPES))
+    return UpgradeResult(moved, list(TABLE_SPECS))
 
 
 def _move_state(lake: Lake, name: str) -> None:
-    """Give an internal table its place; where that is a copy, the old one goes when all of it is there."""
-    old, new = lake.folder / name, lake.folder / f"{STATE}/{name}"
+    """Move an internal table to `_state`; where this is a copy, the original is removed after it is complete."""
+    old, new = lake.folder / name, lake.folder / f"{STATE_DIRECTORY}/{name}"
     if old.exists("_delta_log"):
         if lake.folder.local:
-            lake.folder.move(name, f"{STATE}/{name}")
+            lake.folder.move(name, f"{STATE_DIRECTORY}/{name}")
         else:
             for found in old.files():
                 old.copy(found.path, new, found.path)
             old.remove("")
     table = lake.internal_table(name)
-    if table.exists and table.format != VERSION:
-        _mark(table)
+    if table.exists and table.format != FORMAT_VERSION:
+        _set_version(table)
 
 
-def _lay_out(table: Table) -> int:
-    """Give the files of a table their places, in one commit; how many have a new one."""
+def _move_files(table: LakeTable) -> int:
+    """Change the paths of the files of a table in one commit. Returns how many changed."""
     pairs = [(file, _new_path(file)) for file in table.files]
-    added = [_at(file, path) for file, path in pairs if path != file.path]
+    added = [_with_path(file, path) for file, path in pairs if path != file.path]
     removed = [file for file, path in pairs if path != file.path]
     for old, new in zip(removed, added, strict=True):
         table.folder.link(old.path, new.path)
     if removed:
-        table.commit(Change(add=added, remove=removed, rearranges=True), any_format=True)
-    for name in LEFTOVERS:
+        table.commit(Transaction(add=added, remove=removed, rearranges=True), any_format=True)
+    for name in V1_LEFTOVERS:
         table.folder.remove(name)
     return len(removed)
 
 
-def _new_path(file: File) -> str:
+def _new_path(file: DataFile) -> str:
     name = file.path.rsplit("/", 1)[-1]
     if not file.path.startswith("batch="):
         return file.path
     return "/".join(
-        [*(f"{column}={escaped(str(value))}" for column, value in file.partition.items()), f"part-v1-{name}"]
+        [*(f"{column}={escape_path_value(str(value))}" for column, value in file.partition.items()), f"part-v1-{name}"]
     )
 
 
-def _at(file: File, path: str) -> File:
-    return File.logged(path, file.size, file.partition, file.stats, file.types, file.version, file.tags)
+def _with_path(file: DataFile, path: str) -> DataFile:
+    return DataFile.logged(path, file.size, file.partition, file.stats, file.types, file.version, file.tags)
 
 
-def _mark(table: Table) -> None:
-    """Write the present version into a table."""
+def _set_version(table: LakeTable) -> None:
+    """Set the format version property of a table."""
     try:
-        table.delta().alter.set_table_properties({VERSION_PROPERTY: VERSION}, raise_if_not_exists=False)
+        table.delta().alter.set_table_properties({VERSION_PROPERTY: FORMAT_VERSION}, raise_if_not_exists=False)
     except (OSError, DeltaError) as error:
-        raise LakeError(table.folder.address, one_line(error)) from error
+        raise LakeError(table.folder.address, to_one_line(error)) from error

@@ -1,7 +1,7 @@
-"""How tasks of Spark write files of a table: rows that Spark has, or rows that the tasks read themselves.
+"""Writes files of a table by Spark tasks: rows of a DataFrame, or rows that the tasks read themselves.
 
-Everything goes from Arrow to Parquet in Python (files.py): Java's rows would cost ten times as much, and to reach other
-places than a local disk Spark needs jars and the right to rename.
+Rows go from Arrow to Parquet in Python (lake/parquet_files.py): Java's rows would cost ten times as much, and to write
+to anything but a local disk Spark needs additional jars and the right to rename.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenspark.lake.delta_table import Table
-from zenspark.lake.parquet_files import File, Files, grouped
-from zenspark.lake.specs import Shape
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.delta_table import LakeTable
+from zenspark.lake.parquet_files import DataFile, DataFileWriter, group_batches
+from zenspark.lake.specs import TableSpec
+from zenspark.lake.storage_path import StoragePath
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,40 +26,40 @@ Work = TypeVar("Work")
 Result = TypeVar("Result")
 
 
-def written(rows: DataFrame, table: Table, label: str) -> list[File]:
-    """Write what Spark has into new files of a table, one per task and partition; which files these are."""
-    write_share = partial(write_batches, table.folder, table.shape, label)
-    told = rows.mapInArrow(write_share, "files binary").collect()
-    return [file for row in told for file in pickle.loads(row.files)]
+def write_dataframe(rows: DataFrame, table: LakeTable, label: str) -> list[DataFile]:
+    """Write a DataFrame into new files of a table, one per task and partition. Returns the files."""
+    write_task = partial(write_batches, table.folder, table.shape, label)
+    results = rows.mapInArrow(write_task, "files binary").collect()
+    return [file for row in results for file in pickle.loads(row.files)]
 
 
 def write_batches(
-    folder: Folder, shape: Shape, label: str, batches: Iterator[pa.RecordBatch]
+    folder: StoragePath, shape: TableSpec, label: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write what one task has into files, by partition; what they are."""
-    files = Files(folder, shape, label)
-    for rows in grouped(batches):
-        for own, partition in by_partition(rows, shape):
-            files.write(own, partition)
+    """Write the rows of one task into files by partition. Yields the pickled list of files."""
+    files = DataFileWriter(folder, shape, label)
+    for rows in group_batches(batches):
+        for selected, partition in split_partition_columns(rows, shape):
+            files.write(selected, partition)
         files.end_group()
     yield pa.record_batch({"files": [pickle.dumps(files.close())]})
 
 
-def by_partition(rows: pa.Table, shape: Shape) -> Iterator[tuple[pa.Table, dict[str, str]]]:
-    """Rows without the columns of their partition, and which that is."""
+def split_partition_columns(rows: pa.Table, shape: TableSpec) -> Iterator[tuple[pa.Table, dict[str, str]]]:
+    """Yield the rows of each partition without the partition columns, and the partition values."""
     names = shape.partitions.names
     if not names:
         yield rows, {}
         return
     for partition in rows.select(names).group_by(names).aggregate([]).to_pylist():
-        own = rows
+        selected = rows
         for name, value in partition.items():
-            own = own.filter(pc.equal(own[name], value))
-        yield own.drop_columns(names), partition
+            selected = selected.filter(pc.equal(selected[name], value))
+        yield selected.drop_columns(names), partition
 
 
-def on_workers(spark: SparkSession, function: Callable[[Work], Result], work: Sequence[Work]) -> list[Result]:
-    """What a function makes of each of these, a task of Spark for each."""
+def run_on_executors(spark: SparkSession, function: Callable[[Work], Result], work: Sequence[Work]) -> list[Result]:
+    """Apply a function to each item of `work` on executors, one Spark task per item. Returns the results in order."""
     if not work:
         return []
     return spark.sparkContext.parallelize(work, len(work)).map(function).collect()

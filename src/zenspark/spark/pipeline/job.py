@@ -1,9 +1,9 @@
-"""Job: everything between a Zenoh network and tables: a process that records and answers, and one per lake that lands.
+"""Job: the pipeline from a Zenoh network to tables: one process that records and replies, one ingest process per lake.
 
-A session, recorders and storages run here and start at once. The landing of each lake runs in a process of its own,
-which drives Spark and may fail, hang or be killed: it is started again, and recording goes on meanwhile. To end, first
-nothing more is recorded, then everything recorded lands. What is cut off in between is in the journals, and lands the
-next time.
+The session, recorders and storages run in this process and start at once. Ingestion into each lake runs in a child
+process, which drives Spark and may fail, hang or be killed: it is restarted, and recording continues meanwhile. To end,
+recording stops first, then everything recorded is ingested. Rows that are not ingested stay in the journals and are
+ingested at the next start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zenspark.config.config import Config
 from zenspark.errors import JournalError, ZError
 from zenspark.journal import Journal, Policy
 from zenspark.lake.reader_name import reader_name
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.settings import IngestSettings, IngestTask
 from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.ingest.supervisor import IngestSupervisor
@@ -28,21 +28,21 @@ from zenspark.spark.pipeline.backlog import Backlog, measure_backlog
 from zenspark.spark.pipeline.rotating_log import RotatingLog
 from zenspark.spark.pipeline.status import JobStatus, Losses, RateMeter
 from zenspark.spark.pipeline.status_documents import StatusQueryable
-from zenspark.storage.manager import Storages
+from zenspark.storage.manager import StorageManager
 from zenspark.storage.settings import StorageSettings
 
 RATE_SAMPLE_SECONDS = 1.0
-"""Between two looks at counts, for rates."""
+"""Interval between samples of the counters, for rates."""
 SETTLE_POLL_SECONDS = 0.1
-"""Between two looks at whether rows have landed."""
+"""Interval between checks whether rows are ingested."""
 REATTACH_SECONDS = 600.0
-"""Between two notes in the journals that a lake still needs their rows, though landing may be failing for days."""
+"""Interval at which readers are re-attached to journals, so that they do not expire while ingestion fails for days."""
 LOG_PATH = "_logs/landing.log"
-"""Below the first journal of a lake: a place on this machine, whatever is wrong with the lake."""
+"""Log file below the first journal of a lake: a local path, whatever is wrong with the lake."""
 
 
 class JobEnded(ZError):
-    """The job cannot go on: recording has ended, and why."""
+    """Recording has ended with an error, so the job cannot continue."""
 
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(what, problem)
@@ -54,97 +54,94 @@ class JobEnded(ZError):
 
 
 class Job:
-    """One node with its storages, and the landings of their lakes."""
+    """One node with its storages, and the ingest processes of their lakes."""
 
     def __init__(self, config: Config, storages: Sequence[StorageSettings], policy: Policy | None = None) -> None:
         self.session = open_session(config)
-        self.storages = Storages(self.session, storages, policy)
-        self.landings: dict[str, IngestSupervisor] = {}
-        """By the place of their lake."""
+        self.storages = StorageManager(self.session, storages, policy)
+        self.supervisors: dict[str, IngestSupervisor] = {}
+        """Ingest supervisors by lake path."""
         self._space = StatusQueryable(self.session, self.status)
         self._recorded = RateMeter()
-        self._landed = RateMeter()
+        self._ingested = RateMeter()
         self._closing = threading.Event()
-        self._watch = threading.Thread(target=self._watch_counts, name="zenspark-watch", daemon=True)
+        self._counts_thread = threading.Thread(target=self._sample_counts, name="zenspark-counts", daemon=True)
 
-    # --- life
+    # --- lifecycle
 
     def record(self) -> None:
-        """Record and answer from now on."""
+        """Start to record and to reply to queries."""
         self.storages.start()
         self._attach()
         self._space.start()
-        self._watch.start()
+        self._counts_thread.start()
 
-    def land(self, settings: Mapping[str, IngestSettings]) -> None:
-        """Start the processes that land what is recorded and that do not run yet, with settings for each lake.
-
-        Returns at once.
-        """
+    def ingest(self, settings: Mapping[str, IngestSettings]) -> None:
+        """Start the ingest processes that do not run yet, with settings for each lake; returns at once."""
         instance = uuid4().hex
         for lake, journals in self._journals().items():
-            if lake in self.landings:
+            if lake in self.supervisors:
                 continue
             task = IngestTask(
                 lake=lake, journals=tuple(str(path) for path in journals), instance=instance, settings=settings[lake]
             )
-            self.landings[lake] = IngestSupervisor(task, RotatingLog(self._log_file(journals[0])))
-            self.landings[lake].start()
+            self.supervisors[lake] = IngestSupervisor(task, RotatingLog(self._log_file(journals[0])))
+            self.supervisors[lake].start()
 
     def _log_file(self, journal: Path) -> Path:
-        """Of one lake; a second one that is filled from the same journal has another."""
-        taken = {landing.status().log for landing in self.landings.values()}
+        """Return an unused log path; two lakes filled from the same journal have different ones."""
+        taken = {supervisor.status().log for supervisor in self.supervisors.values()}
         names = [LOG_PATH, *(LOG_PATH.replace(".log", f"-{number}.log") for number in range(2, len(taken) + 2))]
         return next(journal / name for name in names if str(journal / name) not in taken)
 
     def check(self) -> None:
-        """JobEnded if recording has ended; landing that fails goes on by itself."""
+        """Raise JobEnded if recording has ended; failed ingestion is retried and raises nothing."""
         for recorder in self.storages.recorders.values():
             if not recorder.is_running:
                 raise JobEnded("recording", recorder.status().error or "the session was closed")
 
     def settle(self, timeout: float) -> bool:
-        """Wait until everything recorded by now has landed; whether that was in so many seconds."""
+        """Wait until everything recorded so far is ingested. Returns False after `timeout` seconds."""
         target = {path: recorder.status().offset for path, recorder in self.storages.recorders.items()}
         deadline = time.monotonic() + timeout
-        while not self._has_landed(target):
+        while not self._has_ingested(target):
             if time.monotonic() >= deadline:
                 return False
             time.sleep(SETTLE_POLL_SECONDS)
         return True
 
-    def _has_landed(self, target: Mapping[Path, int]) -> bool:
+    def _has_ingested(self, target: Mapping[Path, int]) -> bool:
         return all(
-            self._landed_in(Journal(path), lake) >= target.get(path, 0)
+            self._end_offset(Journal(path), lake) >= target.get(path, 0)
             for lake, journals in self._journals().items()
             for path in journals
         )
 
     def drain(self, timeout: float) -> bool:
-        """Record no more, and land everything that was recorded; whether that was done in so many seconds."""
+        """Stop recording and ingest everything recorded. Returns whether it finished within `timeout` seconds."""
         self.storages.stop_recording()
         deadline = time.monotonic() + timeout
-        for lake, landing in self.landings.items():
-            is_needed = self._backlog([lake]).rows or landing.status().state is IngestState.LANDING
+        for lake, supervisor in self.supervisors.items():
+            is_needed = self._backlog([lake]).rows or supervisor.status().state is IngestState.INGESTING
             if is_needed:
-                landing.drain(max(0.0, deadline - time.monotonic()))
+                supervisor.drain(max(0.0, deadline - time.monotonic()))
         return not self.status().waiting.rows
 
     def close(self) -> None:
-        """End all of it; what has not landed does so the next time."""
+        """End everything; rows that are not ingested stay in the journals."""
         self._closing.set()
-        for landing in self.landings.values():
-            landing.stop()
+        for supervisor in self.supervisors.values():
+            supervisor.stop()
         self._space.close()
         self.storages.close()
         self.session.close()
-        if self._watch.is_alive():
-            self._watch.join()
+        if self._counts_thread.is_alive():
+            self._counts_thread.join()
 
     # --- journals
 
     def _journals(self) -> dict[str, list[Path]]:
-        """Of each lake the journals that land there."""
+        """Return the journals of each lake."""
         found: dict[str, list[Path]] = {}
         for each in self.storages.settings:
             if each.lake is not None and each.record and each.journal not in found.setdefault(each.lake, []):
@@ -152,40 +149,40 @@ class Job:
         return {lake: journals for lake, journals in found.items() if journals}
 
     def _attach(self) -> None:
-        """Have journals keep what has not landed, also while no landing is there to say so."""
+        """Attach a reader per lake to its journals, so that they keep rows that are not ingested yet."""
         for lake, journals in self._journals().items():
-            reader = reader_name(Folder.at(lake).address)
+            reader = reader_name(StoragePath.at(lake).address)
             for path in journals:
                 journal = Journal(path)
                 known = journal.committed(reader)
                 journal.commit(reader, journal.earliest() if known is None else known)
 
     def _backlog(self, lakes: Iterable[str]) -> Backlog:
-        """What has not landed in these lakes, by the journals and by how far the landings have come."""
+        """Measure the rows of the journals that are not ingested into these lakes yet."""
         known = self._journals()
         found = [(journal, lake) for lake in lakes for journal in map(Journal, known[lake])]
-        return measure_backlog(((journal, self._landed_in(journal, lake)) for journal, lake in found), time.time())
+        return measure_backlog(((journal, self._end_offset(journal, lake)) for journal, lake in found), time.time())
 
-    def _landed_in(self, journal: Journal, lake: str) -> int:
-        """Up to where a journal has landed: as the landing reported, or another process noted in the journal."""
-        landing = self.landings.get(lake)
+    def _end_offset(self, journal: Journal, lake: str) -> int:
+        """Return the end offset of ingested rows: reported by the ingest process, or committed in the journal."""
+        supervisor = self.supervisors.get(lake)
         try:
-            noted = journal.committed(reader_name(Folder.at(lake).address)) or 0
-            return noted if landing is None else max(noted, landing.status().reached.get(journal.recorder, 0))
+            committed = journal.committed(reader_name(StoragePath.at(lake).address)) or 0
+            return committed if supervisor is None else max(committed, supervisor.status().reached.get(journal.recorder, 0))
         except JournalError:
             return 0
 
-    # --- how it is doing
+    # --- status
 
     def status(self) -> JobStatus:
-        """How it is doing now."""
+        """Return the current status."""
         recorded = [recorder.status() for recorder in self.storages.recorders.values()]
-        landings = tuple(landing.status() for landing in self.landings.values())
+        landings = tuple(supervisor.status() for supervisor in self.supervisors.values())
         return JobStatus(
             recorded=sum(each.rows for each in recorded),
             recorded_rate=self._recorded.rate(),
             landed=sum(each.rows for each in landings),
-            landed_rate=self._landed.rate(),
+            landed_rate=self._ingested.rate(),
             waiting=self._backlog(self._journals()),
             bytes=sum(each.bytes for each in landings),
             keys=sum(len(storage.newest) for storage in self.storages.storages.values()),
@@ -204,14 +201,14 @@ class Job:
                 found[reason] = found.get(reason, 0) + count
         return found
 
-    def _watch_counts(self) -> None:
-        """Note counts for rates, and now and then that journals are still needed."""
+    def _sample_counts(self) -> None:
+        """Sample the counters for rates, and re-attach the readers of the journals periodically."""
         attached = time.monotonic()
         while not self._closing.wait(RATE_SAMPLE_SECONDS):
             now = time.monotonic()
             self._recorded.add(now, sum(each.status().rows for each in self.storages.recorders.values()))
-            self._landed.add(now, sum(landing.status().rows for landing in self.landings.values()))
+            self._ingested.add(now, sum(supervisor.status().rows for supervisor in self.supervisors.values()))
             if now - attached >= REATTACH_SECONDS:
                 attached = now
-                with contextlib.suppress(JournalError):  # a full disk; there is time until the next
+                with contextlib.suppress(JournalError):  # a full disk; retried at the next interval
                     self._attach()

@@ -1,8 +1,8 @@
-"""A recorder inside a stream: it subscribes where the options say and writes the journal that the stream reads.
+"""StreamRecorder: the recorder of a stream that subscribes itself and writes the journal it reads.
 
-It lives in the one process of a query that is asked for offsets. Spark may end that process without a word, so nothing
-here relies on being stopped: the lock on the journal goes with the process, and a query that is started again at that
-moment waits for it.
+It runs in the one process of a query that determines offsets. Spark may kill that process without notice, so nothing
+here relies on being stopped: the lock on the journal is released with the process, and a query that is restarted at
+that moment waits for it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import time
 from zenspark.api.session import Session
 from zenspark.errors import JournalError, JournalLocked
 from zenspark.journal import Journal, JournalWriter, Recorder
-from zenspark.spark.connect import opened
+from zenspark.spark.connect import connect_session
 from zenspark.spark.options import StreamOptions
-from zenspark.spark.source.backfill import backfill, since_of
+from zenspark.spark.source.backfill import backfill, missing_time_range
 
-PATIENCE = 10.0
-"""Seconds to wait for the process of an earlier run to let go of the journal."""
+LOCK_TIMEOUT_SECONDS = 10.0
+"""Timeout for the process of an earlier run to release the lock of the journal."""
 
 
-class Recording:
-    """Records from when it is made until it is stopped, or the process ends."""
+class StreamRecorder:
+    """Records from construction until `stop`, or until the process ends."""
 
     def __init__(self, options: StreamOptions) -> None:
         (path,) = options.journal
-        self._writer = writer_of(path)
+        self._writer = open_writer(path)
         self._session: Session | None = None
         try:
-            since = None if options.backfill == "false" else since_of(Journal(path), options.backfill)
-            self._session = opened(options)
+            since = None if options.backfill == "false" else missing_time_range(Journal(path), options.backfill)
+            self._session = connect_session(options)
             self._recorder = Recorder(self._session, options.subscribe, self._writer)
             self._recorder.start()
             if since is not None:
@@ -41,13 +41,13 @@ class Recording:
         atexit.register(self.stop)
 
     def check(self) -> None:
-        """Raises if the recorder has ended because of an error."""
+        """Raise JournalError if the recorder has ended."""
         status = self._recorder.status()
         if status.state == "stopped":
             raise JournalError(str(self._writer.path), f"recording has ended: {status.error or 'it was stopped'}")
 
     def stop(self) -> None:
-        """Writes what was received, and ends."""
+        """Write the received samples and end."""
         atexit.unregister(self.stop)
         self._recorder.stop()
         self._close()
@@ -58,9 +58,9 @@ class Recording:
         self._writer.close()
 
 
-def writer_of(path: str) -> JournalWriter:
-    """The writer of the journal, as soon as nobody else writes it."""
-    deadline = time.monotonic() + PATIENCE
+def open_writer(path: str) -> JournalWriter:
+    """Open the writer of the journal; waits for the lock of another process."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while True:
         try:
             return JournalWriter(path)

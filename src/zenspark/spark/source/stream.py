@@ -1,12 +1,12 @@
-"""The stream source: at least once from the journal on, and exactly once with a checkpoint; best effort before.
+"""Stream source: at least once from the journal on, exactly once with a checkpoint; best effort before the journal.
 
-An offset is a dictionary from recorder to row: between the same two offsets are the same rows, in any process, for as
-long as the journal keeps them. One entry more, `@reader`, is a number that a new query draws and its checkpoint keeps:
-the journals know the query by it, whatever its other options become.
+An offset is a dictionary from recorder to row number: the same two offsets denote the same rows in any process, as long
+as the journal keeps them. One additional entry, `@reader`, is a random number that a new query draws and its checkpoint
+keeps: it identifies the query to the journals, whatever its other options become.
 
-Spark builds the reader in several processes. One of them lives as long as the query and asks where it is; only there a
-recorder runs, if the stream records by itself. Others are built to be sent to workers, which read slices of journals
-and need nothing else.
+Spark creates the reader in several processes. One of them lives as long as the query and determines offsets; only there
+a recorder runs, if the stream records itself. Others are created to be sent to workers, which only read slices of
+journals.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from pyspark.sql.streaming.datasource import (
 
 from zenspark.journal.format import SAMPLES, read_schema
 from zenspark.spark.options import READER_ENTRY, StreamOptions
-from zenspark.spark.source.journal_set import Journals, Places
+from zenspark.spark.source.journal_set import JournalSet, RecorderOffsets
 
 if TYPE_CHECKING:
-    from zenspark.spark.source.recorder import Recording
+    from zenspark.spark.source.recorder import StreamRecorder
 
 
 SLICES = pa.schema(
@@ -47,117 +47,119 @@ SLICES = pa.schema(
         ("segment", pa.int64()),
     ]
 )
-"""Parts of journals as rows: the fields of `zenspark.journal.Slice`."""
+"""Schema of journal slices as rows: the fields of `zenspark.journal.Slice`."""
 READER_BITS = 52
-"""Bits of the number that stands for a reader in offsets: any tool that reads JSON keeps it exactly."""
+"""Bits of the reader id in offsets: every JSON parser represents it exactly."""
 
 
 def schema_of(options: StreamOptions) -> pa.Schema:
-    """The columns of the rows; a journal that will be recorded need not exist yet."""
+    """Return the columns of the rows; a journal that the stream records need not exist yet."""
     if options.slices:
         return SLICES
-    return read_schema(SAMPLES) if options.subscribe else Journals(options.journal).schema
+    return read_schema(SAMPLES) if options.subscribe else JournalSet(options.journal).schema
 
 
 class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads one or several journals as they grow."""
+    """Reads one or several journals as they grow; see the module for offsets and processes."""
 
     def __init__(self, options: StreamOptions) -> None:
         self.options = options
-        self._target: Places | None = None
-        """Up to where to read, if the query is to end by itself."""
+        self._target: RecorderOffsets | None = None
+        """End of an availableNow query."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options, "_target": None}
 
     @cached_property
-    def recording(self) -> Recording | None:
-        """Writes the journal, if this stream does; exists only where offsets are asked for."""
+    def recording(self) -> StreamRecorder | None:
+        """The recorder of the journal, if this stream records; only in the process that determines offsets."""
         if not self.options.subscribe:
             return None
-        from zenspark.spark.source.recorder import Recording  # here, so that no worker that only reads loads a recorder
+        from zenspark.spark.source.recorder import (
+            StreamRecorder,  # imported here: workers that only read need no recorder
+        )
 
-        return Recording(self.options)
+        return StreamRecorder(self.options)
 
     @cached_property
-    def journals(self) -> Journals:
+    def journals(self) -> JournalSet:
         if self.recording is not None:
             self.recording.check()
-        return Journals(self.options.journal)
+        return JournalSet(self.options.journal)
 
     @cached_property
-    def _drawn(self) -> int:
-        """Stands for a new query, which asks for its initial offset more than once."""
+    def _new_reader_id(self) -> int:
+        """Reader id of a new query; cached, because Spark requests the initial offset more than once."""
         return secrets.randbits(READER_BITS)
 
     def reader_of(self, offset: Mapping[str, int]) -> str:
-        """The name under which the journals know the query that has this offset in its checkpoint.
+        """Return the reader name under which the journals store the progress of the query with this offset.
 
-        Tuning a query does not change it. Checkpoints of before there was an entry for it share one per journal.
+        Tuning a query does not change it. Old checkpoints without a reader id share one name per journal.
         """
         if self.options.reader is not None:
             return self.options.reader
         if READER_ENTRY in offset:
-            return _spelled(offset[READER_ENTRY])
+            return _reader_name(offset[READER_ENTRY])
         read = msgspec.json.encode([sorted(self.options.journal), sorted(self.options.subscribe)])
         return f"spark-{hashlib.sha256(read).hexdigest()[:16]}"
 
-    # --- where it is
+    # --- offsets
 
-    def initialOffset(self) -> Places:
-        """Where a new query begins. From now on the journals keep what it has not read."""
+    def initialOffset(self) -> RecorderOffsets:
+        """Return the start of a new query, and attach it to the journals, which keep unread rows from now on."""
         options = self.options
-        places = self.journals.places(options.starting_offsets, options.starting_timestamp)
-        start = self.journals.kept(places, options.fail_on_data_loss)
+        places = self.journals.resolve_offsets(options.starting_offsets, options.starting_timestamp)
+        start = self.journals.available_offsets(places, options.fail_on_data_loss)
         if options.reader is None:
-            start[READER_ENTRY] = self._drawn
+            start[READER_ENTRY] = self._new_reader_id
         self.commit(start)
         return start
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What bounds a batch: of rows and bytes Spark takes one, and the other is applied with it."""
+        """Return the limit of a batch: Spark accepts one of rows and bytes, the other is applied with it."""
         if self.options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.options.max_offsets_per_trigger)
         if self.options.max_bytes_per_trigger is not None:
             return ReadMaxBytes(self.options.max_bytes_per_trigger)
         return ReadAllAvailable()
 
-    def latestOffset(self, start: Places, limit: ReadLimit) -> Places:
-        """The end of the next batch."""
+    def latestOffset(self, start: RecorderOffsets, limit: ReadLimit) -> RecorderOffsets:
+        """Return the end of the next batch."""
         if self.recording is not None:
             self.recording.check()
         named = {READER_ENTRY: start[READER_ENTRY]} if READER_ENTRY in start else {}
-        begun = self._begun(start)
-        end = self._end(begun, limit)
-        if self._target is not None and end == begun:
-            # Spark tells of a batch when it plans the next one, and there is none: what it begins with is done.
+        begin = self._available_start(start)
+        end = self._end(begin, limit)
+        if self._target is not None and end == begin:
+            # Spark commits a batch when it plans the next one, and there is none: commit the last one here.
             self.commit(end | named)
         return end | named
 
-    def _end(self, start: Places, limit: ReadLimit) -> Places:
-        there = self._target or self.journals.latest()
-        # a target that was set before the journal lost rows may lie behind the start
-        end = {name: max(offset, there.get(name, offset)) for name, offset in start.items()}
+    def _end(self, start: RecorderOffsets, limit: ReadLimit) -> RecorderOffsets:
+        target = self._target or self.journals.latest()
+        # a target set before the journal lost rows may be before the start
+        end = {name: max(offset, target.get(name, offset)) for name, offset in start.items()}
         match limit:
             case ReadMaxRows():
-                end, most = limited(start, end, limit.max_rows), self.options.max_bytes_per_trigger
-                return end if most is None else self.journals.bounded(start, end, most)
+                end, most = limit_rows(start, end, limit.max_rows), self.options.max_bytes_per_trigger
+                return end if most is None else self.journals.limit_bytes(start, end, most)
             case ReadMaxBytes():
-                return self.journals.bounded(start, end, limit.max_bytes)
+                return self.journals.limit_bytes(start, end, limit.max_bytes)
             case ReadMinRows() if sum(end.values()) - sum(start.values()) < limit.min_rows and self._target is None:
                 return start
             case _:
                 return end
 
-    def _begun(self, start: Mapping[str, int]) -> Places:
-        """A start with all recorders of now: one that joined is read from its beginning."""
+    def _available_start(self, start: Mapping[str, int]) -> RecorderOffsets:
+        """Return the start with all current recorders: a new one is read from its beginning."""
         places = {name: offset for name, offset in start.items() if name != READER_ENTRY}
-        kept = self.journals.kept(places, self.options.fail_on_data_loss)
+        kept = self.journals.available_offsets(places, self.options.fail_on_data_loss)
         known = self.journals.by_recorder
         return {name: kept[name] if name in kept else journal.earliest() for name, journal in known.items()}
 
-    def reportLatestOffset(self) -> Places:
-        """For the progress of the query: how far it could be."""
+    def reportLatestOffset(self) -> RecorderOffsets:
+        """Return the latest offsets, for the progress of the query."""
         return self.journals.latest()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -165,44 +167,44 @@ class ZenohStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- rows
 
-    def partitions(self, start: Places, end: Places) -> list[InputPartition]:
-        """The parts of one batch, for a task each; where they are the rows themselves, one task has them all."""
+    def partitions(self, start: RecorderOffsets, end: RecorderOffsets) -> list[InputPartition]:
+        """Return the slices of one batch, one per task; with option slices, one task returns all of them as rows."""
         options = self.options
-        begun = {name: offset for name, offset in self._begun(start).items() if name in end}
-        parts = self.journals.slices(begun, end, options.min_partitions, options.parallelism)
+        begin = {name: offset for name, offset in self._available_start(start).items() if name in end}
+        parts = self.journals.slices(begin, end, options.min_partitions, options.parallelism)
         if options.slices:
             return [InputPartition(parts)] if parts else []
         return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part, or a row for each part."""
+        """Yield the rows of one slice, or with option slices a row for each slice."""
         if self.options.slices:
             rows = [msgspec.structs.asdict(part) for part in partition.value]
             return iter([pa.RecordBatch.from_pylist(rows, schema=SLICES)])
         batches: Iterator[pa.RecordBatch] = partition.value.batches()
         return batches
 
-    def commit(self, end: Places) -> None:
-        """Notes in the journals what is done, so that they may be trimmed up to there."""
+    def commit(self, end: RecorderOffsets) -> None:
+        """Commit the offsets to the journals, so that they can be trimmed."""
         reader = self.reader_of(end)
         for name, journal in self.journals.by_recorder.items():
             if name in end:
                 journal.commit(reader, end[name])
-                if READER_ENTRY in end and reader != _spelled(end[READER_ENTRY]):
-                    journal.forget(_spelled(end[READER_ENTRY]))  # the query was given a name since
+                if READER_ENTRY in end and reader != _reader_name(end[READER_ENTRY]):
+                    journal.forget(_reader_name(end[READER_ENTRY]))  # option reader was set since
 
     def stop(self) -> None:
-        """Ends the recorder, if there is one."""
+        """Stop the recorder, if there is one."""
         if "recording" in self.__dict__ and self.recording is not None:
             self.recording.stop()
 
 
-def _spelled(reader: int) -> str:
+def _reader_name(reader: int) -> str:
     return f"spark-{reader:013x}"
 
 
-def limited(start: Places, end: Places, most: int) -> Places:
-    """An end with at most so many rows behind the start, from each recorder in proportion to what it has."""
+def limit_rows(start: RecorderOffsets, end: RecorderOffsets, most: int) -> RecorderOffsets:
+    """Limit the end to `most` rows behind the start, from each recorder in proportion to its backlog."""
     rows = {name: offset - start[name] for name, offset in end.items()}
     total = sum(rows.values())
     if total <= most:

@@ -19,14 +19,14 @@ from tests.lake_tables import assert_published, put_in
 from tests.rows import EPOCH
 from tests.unit.spark.ingest.workers import no_spark
 from zenspark.lake import levels
-from zenspark.lake.delta_table import Change
-from zenspark.lake.offset_marks import recorders
-from zenspark.lake.parquet_files import File
-from zenspark.lake.pending import SAMPLES_VERSION, Extent
-from zenspark.lake.quarantine import ASIDE, RETRIED, Quarantined
-from zenspark.lake.specs import JOURNAL, SAMPLES
+from zenspark.lake.delta_table import Transaction
+from zenspark.lake.offset_marks import list_recorders
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.pending import SAMPLES_VERSION, OffsetRanges
+from zenspark.lake.quarantine import QUARANTINED, RETRIED, QuarantinedBlock
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 from zenspark.spark.ingest import derived
-from zenspark.spark.ingest.derived import DRIVER_ROWS, ERASED_VERSION, GRACE, REBUILT, Derived, _are_few
+from zenspark.spark.ingest.derived import MAX_DRIVER_ROWS, ERASED_VERSION, TOMBSTONE_TTL, REBUILT, DerivedTable, _fits_driver
 from zenspark.spark.ingest.publication import STATE_VERSION
 from zenspark.spark.lake import Lake
 
@@ -70,13 +70,13 @@ def test_it_looks_only_at_files_that_are_newer(lake: Lake, spark: SparkSession) 
     refresh(lake, spark)
     put_in(lake, numbered([{}] * 5, 10, "r"))
     looked: list[str] = []
-    may_hold = Extent.may_hold
+    may_hold = OffsetRanges.may_hold
 
-    def noting(extent: Extent, file: File) -> bool:
+    def noting(extent: OffsetRanges, file: DataFile) -> bool:
         looked.append(file.path)
         return may_hold(extent, file)
 
-    with patch.object(Extent, "may_hold", noting):
+    with patch.object(OffsetRanges, "may_hold", noting):
         refresh(lake, spark)
     assert len(looked) == 1
     assert messages(lake) == 15
@@ -86,7 +86,7 @@ def test_a_backlog_is_taken_in_by_steps_and_what_was_done_stays_done(lake: Lake,
     rows = RandomSamples(1).batch(100)
     put_in(lake, rows[:60])
     put_in(lake, rows[60:])
-    with patch.object(derived, "STEP_ROWS", 7):
+    with patch.object(derived, "MAX_ROWS_PER_REFRESH", 7):
         for name in ("latest", "gaps", "traffic"):
             of = lake.derived(name)
             assert of._take_in(spark)
@@ -100,16 +100,16 @@ def test_a_backlog_is_taken_in_by_steps_and_what_was_done_stays_done(lake: Lake,
 def aside(start: int, end: int) -> str:
     """The mark of rows in quarantine."""
     said: dict[str, object] = {"path": "", "segment": 0, "reason": "", "version": "", "time": "", "has_bytes": False}
-    return Quarantined(recorder="r", start=start, end=end, **said).mark  # type: ignore[arg-type]
+    return QuarantinedBlock(recorder="r", start=start, end=end, **said).mark  # type: ignore[arg-type]
 
 
 def test_rows_that_leave_quarantine_count_once_and_the_others_too(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([{"key": f"k/{at}"} for at in range(20)], 0, "r")
-    put_in(lake, rows[:5] + rows[8:12], {aside(5, 8): ASIDE})
+    put_in(lake, rows[:5] + rows[8:12], {aside(5, 8): QUARANTINED})
     lake.refresh(spark)
     lake.publish(spark)
     assert_published(lake, rows[:5] + rows[8:12])
-    put_in(lake, rows[12:15] + rows[18:], {aside(15, 18): ASIDE})
+    put_in(lake, rows[12:15] + rows[18:], {aside(15, 18): QUARANTINED})
     put_in(lake, rows[5:8], {aside(5, 8): RETRIED}, reached=False)
     put_in(lake, rows[15:18], {aside(15, 18): RETRIED}, reached=False)  # before the others were taken in
     lake.table("samples").delta().optimize.compact()
@@ -161,7 +161,7 @@ def test_a_column_that_another_tool_added_does_no_harm(lake: Lake, spark: SparkS
 
 def test_a_merge_leaves_the_content_as_it_is(lake: Lake, spark: SparkSession) -> None:
     samples = RandomSamples(2)
-    with patch.object(levels, "FEW_FILES", 4):
+    with patch.object(levels, "MIN_FILES_TO_MERGE", 4):
         for _ in range(6):
             put_in(lake, samples.batch(20))
             lake.refresh(spark)
@@ -179,7 +179,7 @@ def test_a_merge_leaves_the_content_as_it_is(lake: Lake, spark: SparkSession) ->
 def test_what_is_not_published_is_not_merged(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}], 0, "r"))
     refresh(lake, spark)
-    with patch.object(levels, "FEW_FILES", 1):
+    with patch.object(levels, "MIN_FILES_TO_MERGE", 1):
         assert not lake.derived("traffic").merge(spark, None)
         assert not lake.derived("traffic").merge(spark, 0)
         lake.publication("traffic").publish(spark)
@@ -191,7 +191,7 @@ def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -
     put_in(lake, rows[:1])
     lake.refresh(spark)
     samples = lake.table("samples")
-    samples.commit(Change(remove=samples.files))  # as retention does
+    samples.commit(Transaction(remove=samples.files))  # as retention does
     put_in(lake, rows[1:])
     lake.refresh(spark)
     lake.publish(spark)
@@ -204,7 +204,7 @@ def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -
 
 
 def test_deletes_are_forgotten_a_day_later_by_a_merge_of_everything(lake: Lake, spark: SparkSession) -> None:
-    assert GRACE.days == 1
+    assert TOMBSTONE_TTL.days == 1
 
     def delete(key: str, at: int) -> Row:
         return {"key": key, "kind": "DELETE", "payload": None, "received_at": at, "timestamp_ntp64": 5}
@@ -215,7 +215,7 @@ def test_deletes_are_forgotten_a_day_later_by_a_merge_of_everything(lake: Lake, 
     put_in(lake, rows + numbered([delete("behind", EPOCH - 9 * A_DAY)], 0, "backlog"))
     lake.refresh(spark)
     lake.publish(spark)
-    with patch.object(levels, "FEW_FILES", 1):
+    with patch.object(levels, "MIN_FILES_TO_MERGE", 1):
         lake.refresh(spark)
     batches, _ = lake.newest()
     assert sorted(key for batch in batches for key in batch["key"].to_pylist()) == ["behind", "late"]
@@ -225,7 +225,7 @@ def test_marks_of_a_state_are_no_recorders(lake: Lake, spark: SparkSession) -> N
     put_in(lake, numbered([{}], 0, "r"))
     lake.refresh(spark)
     lake.publish(spark)
-    assert recorders(lake.state_table("latest")) == recorders(lake.table("latest")) == ["r"]
+    assert list_recorders(lake.state_table("latest")) == list_recorders(lake.table("latest")) == ["r"]
     assert lake.state_table("latest").mark(ERASED_VERSION) == lake.table("samples").version
     assert lake.state_table("traffic").mark(ERASED_VERSION) is None
 
@@ -237,14 +237,14 @@ def test_what_decides_the_newest_sample_is_there_without_spark(lake: Lake, spark
     batches, offsets = lake.newest()
     found = [row for batch in batches for row in batch.to_pylist()]
     assert sorted((row["key"], row["offset"]) for row in found) == [("a", 0), ("b", 1), ("b", 2)]
-    assert all(list(row) == JOURNAL.names for row in found)
+    assert all(list(row) == JOURNAL_SCHEMA.names for row in found)
     assert offsets == {"r": 3}
 
 
 def test_the_driver_takes_in_few_rows_itself() -> None:
-    assert _are_few([[File("f", 1 << 40, DRIVER_ROWS, {})]])
-    assert not _are_few([[File("f", 1, DRIVER_ROWS, {})], [File("g", 1, 1, {})]])
-    assert not _are_few([[File("f", 1 << 40, 0, {})]])  # without a count of its rows
+    assert _fits_driver([[DataFile("f", 1 << 40, MAX_DRIVER_ROWS, {})]])
+    assert not _fits_driver([[DataFile("f", 1, MAX_DRIVER_ROWS, {})], [DataFile("g", 1, 1, {})]])
+    assert not _fits_driver([[DataFile("f", 1 << 40, 0, {})]])  # without a count of its rows
 
 
 def test_a_state_is_opened_before_samples(lake: Lake) -> None:
@@ -253,5 +253,5 @@ def test_a_state_is_opened_before_samples(lake: Lake) -> None:
         patch.object(Lake, "_table", lambda self, place, shape: opened.append(place)),
         patch.object(Lake, "version", "2"),
     ):
-        assert isinstance(lake.derived("latest"), Derived)
+        assert isinstance(lake.derived("latest"), DerivedTable)
     assert opened == ["_state/latest", "samples"]

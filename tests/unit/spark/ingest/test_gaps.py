@@ -5,9 +5,9 @@ import pyarrow as pa
 from zenoh.ext import Int64, z_serialize
 
 from zenspark.arrow import UTC
-from zenspark.journal.block_codec import WORDS, spelled
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
 from zenspark.lake.specs import GAPS, GAPS_STATE
-from zenspark.spark.ingest.gaps import NUMBERS, SILENCE, Gaps, numbers_by_source
+from zenspark.spark.ingest.gaps import NUMBERS_SCHEMA, SOURCE_RESET_AFTER, Gaps, group_by_source
 
 ROWS = pa.schema(
     [
@@ -25,17 +25,17 @@ A_TIME = 1_763_300_000_000_000_000
 
 
 def rows(zid: str, numbers: list[int], time: int = 0) -> pa.Table:
-    """A digest of samples with these numbers, one after the other."""
+    """A aggregated of samples with these numbers, one after the other."""
     given = [(None, zid, 1, number, time + offset, "r", offset) for offset, number in enumerate(numbers)]
     found = pa.Table.from_pylist([dict(zip(ROWS.names, row, strict=True)) for row in given], schema=ROWS)
-    return Gaps().digest(found.cast(spelled(ROWS, WORDS)))
+    return Gaps().aggregate_rows(found.cast(with_text_type(ROWS, DICTIONARY_TYPE)))
 
 
 EMPTY = GAPS_STATE.schema.empty_table()
 
 
-def judge(digests: pa.Table, state: pa.Table) -> pa.Table:
-    return Gaps().step_rows(digests, state)
+def judge(partials: pa.Table, state: pa.Table) -> pa.Table:
+    return Gaps().combine_rows(partials, state)
 
 
 def state_in(told: pa.Table) -> pa.Table:
@@ -63,12 +63,12 @@ def test_sources_are_told_apart_and_remembered() -> None:
         ("b", "REPEATED", 7, 7, 1, "new"),
         ("b", "SOURCE", 5, 7, 3, "state"),
     ]
-    assert plain(judge(NUMBERS.empty_table(), state_in(second))) == plain(state_in(second))
+    assert plain(judge(NUMBERS_SCHEMA.empty_table(), state_in(second))) == plain(state_in(second))
 
 
 def test_a_source_that_is_silent_for_long_is_forgotten_but_not_what_it_lost() -> None:
     first = judge(rows("a", [1, 3]), EMPTY)
-    later = int(SILENCE.total_seconds() * 1_000_000) + 10
+    later = int(SOURCE_RESET_AFTER.total_seconds() * 1_000_000) + 10
     assert plain(judge(rows("b", [1], later), state_in(first))) == [
         ("a", "MISSING", 2, 2, 1, "new"),
         ("b", "SOURCE", 1, 1, 1, "state"),
@@ -76,7 +76,7 @@ def test_a_source_that_is_silent_for_long_is_forgotten_but_not_what_it_lost() ->
 
 
 def test_nothing_is_told_of_nothing() -> None:
-    assert judge(NUMBERS.empty_table(), EMPTY).num_rows == 0
+    assert judge(NUMBERS_SCHEMA.empty_table(), EMPTY).num_rows == 0
 
 
 def test_a_digest_has_the_numbers_of_each_source_and_recorder_apart() -> None:
@@ -88,37 +88,37 @@ def test_a_digest_has_the_numbers_of_each_source_and_recorder_apart() -> None:
     ]
     given = [(None, *row) for row in [*numbered, ("a", 1, 8, 54, "s", 0), (None, None, None, 55, "s", 1)]]
     found = pa.Table.from_pylist([dict(zip(ROWS.names, row, strict=True)) for row in given], schema=ROWS)
-    digest = Gaps().digest(found.cast(spelled(ROWS, WORDS)))
-    assert digest.schema == NUMBERS
+    aggregated = Gaps().aggregate_rows(found.cast(with_text_type(ROWS, DICTIONARY_TYPE)))
+    assert aggregated.schema == NUMBERS_SCHEMA
     names = ("source_zid", "source_eid", "recorder")
     numbers = [
-        [np.frombuffer(row[name], np.int64).tolist() for name in NUMBERS.names[3:]] for row in digest.to_pylist()
+        [np.frombuffer(row[name], np.int64).tolist() for name in NUMBERS_SCHEMA.names[3:]] for row in aggregated.to_pylist()
     ]
-    told = zip([tuple(row[name] for name in names) for row in digest.to_pylist()], numbers, strict=True)
+    told = zip([tuple(row[name] for name in names) for row in aggregated.to_pylist()], numbers, strict=True)
     assert sorted(told) == [
         (("a", 1, "r"), [[5, 6], [50, 52], [0, 2]]),
         (("a", 1, "s"), [[8], [54], [0]]),
         (("a", 2, "r"), [[6], [53], [3]]),
         (("b", 1, "r"), [[7], [51], [1]]),
     ]
-    assert Gaps().digest(found[5:].cast(spelled(ROWS, WORDS))).num_rows == 0
+    assert Gaps().aggregate_rows(found[5:].cast(with_text_type(ROWS, DICTIONARY_TYPE))).num_rows == 0
 
 
 def test_numbers_are_judged_in_the_order_of_offsets_whatever_file_they_were_in() -> None:
     one, other = rows("a", [1, 9, 3]), rows("a", [1, 9, 3])
     late = one.set_column(5, "offsets", pa.array([np.array([3, 5, 4]).tobytes()], pa.binary()))
-    (found,) = numbers_by_source(pa.concat_tables([late, other]))
+    (found,) = group_by_source(pa.concat_tables([late, other]))
     assert found[1].tolist() == [1, 9, 3, 1, 3, 9]
 
 
 def attached(*given: tuple[bytes | None, int | None]) -> pa.Table:
-    """A digest of samples with these attachments and numbers of SourceInfo."""
+    """A aggregated of samples with these attachments and numbers of SourceInfo."""
     rows = [
         (attachment, None if number is None else "a", None if number is None else 1, number, offset, "r", offset)
         for offset, (attachment, number) in enumerate(given)
     ]
     found = pa.Table.from_pylist([dict(zip(ROWS.names, row, strict=True)) for row in rows], schema=ROWS)
-    return Gaps().digest(found.cast(spelled(ROWS, WORDS)))
+    return Gaps().aggregate_rows(found.cast(with_text_type(ROWS, DICTIONARY_TYPE)))
 
 
 def rmw(number: int, gid: bytes = bytes(16)) -> bytes:
@@ -126,10 +126,10 @@ def rmw(number: int, gid: bytes = bytes(16)) -> bytes:
 
 
 def test_a_sample_without_source_info_has_the_number_of_its_attachment() -> None:
-    digest = attached(
+    aggregated = attached(
         (rmw(7), None), (b"note", None), (rmw(2**33), None), (rmw(9), 5), (None, 6), (rmw(1, b"g" * 16), None)
     )
-    told = [(row["source_zid"], row["source_eid"], row["numbers"]) for row in digest.to_pylist()]
+    told = [(row["source_zid"], row["source_eid"], row["numbers"]) for row in aggregated.to_pylist()]
     assert sorted((zid, eid, np.frombuffer(numbers, np.int64).tolist()) for zid, eid, numbers in told) == [
         ("00" * 16, None, [7, 2**33]),
         ("67" * 16, None, [1]),
@@ -146,7 +146,7 @@ def test_numbers_of_attachments_do_not_wrap_around() -> None:
     after = judge(attached((rmw(2**32 + 1), None), (rmw(2**32 + 1), None)), state_in(before))
     assert ("00" * 16, "MISSING", 2**32, 2**32, 1, "state") in plain(after)
     assert ("00" * 16, "REPEATED", 2**32 + 1, 2**32 + 1, 1, "new") in plain(after)
-    published = Gaps().resolve(Gaps().reduce(after.drop_columns("part")), after[:0])
+    published = Gaps().to_public_rows(Gaps().reduce(after.drop_columns("part")), after[:0])
     assert {(row["kind"], row["first_sn"]) for row in published.to_pylist()} == {
         ("MISSING", 2**32),
         ("REPEATED", 2**32 + 1),
@@ -155,7 +155,7 @@ def test_numbers_of_attachments_do_not_wrap_around() -> None:
 
 def test_the_public_table_has_numbers_as_they_were_on_the_wire_and_no_state() -> None:
     told = judge(rows("a", [2**32 - 2, 1, 1]), EMPTY).drop_columns("part")
-    found = Gaps().resolve(Gaps().reduce(told), told[:0])
+    found = Gaps().to_public_rows(Gaps().reduce(told), told[:0])
     assert found.schema == GAPS.schema
     assert [
         (row["kind"], row["first_sn"], row["last_sn"], row["count"]) for row in found.sort_by("kind").to_pylist()
@@ -163,4 +163,4 @@ def test_the_public_table_has_numbers_as_they_were_on_the_wire_and_no_state() ->
         ("MISSING", 2**32 - 1, 0, 2),
         ("REPEATED", 1, 1, 1),
     ]
-    assert set(Gaps().forget(told, told[:0], {})["kind"].to_pylist()) == {"MISSING", "REPEATED", "SOURCE"}
+    assert set(Gaps().drop_expired(told, told[:0], {})["kind"].to_pylist()) == {"MISSING", "REPEATED", "SOURCE"}

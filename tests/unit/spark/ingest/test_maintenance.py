@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.lake.tables import file, samples_at, written
-from zenspark.lake.delta_table import Change
-from zenspark.lake.parquet_files import File
+from zenspark.lake.delta_table import Transaction
+from zenspark.lake.parquet_files import DataFile
 from zenspark.lake.specs import SAMPLES
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import maintenance
 from zenspark.spark.ingest.maintenance import (
     EXPIRED_TAG,
@@ -26,15 +26,15 @@ from zenspark.spark.ingest.maintenance import (
     TIER_FACTOR,
     Compaction,
     Retention,
-    Rule,
+    RetentionRule,
     compaction_groups,
-    divided,
+    split_expired,
     expire,
-    extended,
+    with_extra_columns,
     key_order,
-    shares,
+    pack_tasks,
     size_tier,
-    write_together,
+    compact_group,
 )
 
 TODAY = date(2026, 11, 16)
@@ -76,9 +76,9 @@ def test_files_of_any_size_become_large_ones_on_their_own_day(size: int) -> None
 def test_many_small_groups_are_for_one_task_and_large_ones_each_for_their_own() -> None:
     small = [[file(f"s{number}", 10), file(f"t{number}", 10)] for number in range(600)]
     large = [[file(f"l{number}", TARGET_FILE_BYTES // 2), file(f"m{number}", 10)] for number in range(3)]
-    assert [len(share) for share in shares(small)] == [256, 256, 88]
-    assert [len(share) for share in shares(large)] == [1, 1, 1]
-    assert shares([]) == []
+    assert [len(share) for share in pack_tasks(small)] == [256, 256, 88]
+    assert [len(share) for share in pack_tasks(large)] == [1, 1, 1]
+    assert pack_tasks([]) == []
 
 
 def test_when_a_day_is_over_everything_small_in_it_is_put_together() -> None:
@@ -89,7 +89,7 @@ def test_when_a_day_is_over_everything_small_in_it_is_put_together() -> None:
 
 def test_a_row_is_rewritten_once_per_tier() -> None:
     """Simulated: files of one second each for a day; how often each byte is written again."""
-    live: list[File] = []
+    live: list[DataFile] = []
     rewritten = 0
     for second in range(6_000):
         live.append(file(f"{second:05}", 100_000))
@@ -105,7 +105,7 @@ def test_a_row_is_rewritten_once_per_tier() -> None:
 def test_partitions_that_have_not_changed_are_not_looked_at_again(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     for _ in range(2):
-        table.commit(Change(add=written(table, "x", [{"key": "a"}])))
+        table.commit(Transaction(add=written(table, "x", [{"key": "a"}])))
     compaction = Compaction()
     assert compaction.groups(table, TODAY) == []
     assert len(compaction._seen) == 1
@@ -117,11 +117,11 @@ def test_files_put_together_are_in_the_order_of_keys_and_keep_the_columns_of_oth
     table = samples_at(tmp_path / "t")
     one = written(table, "a", [{"key": "b", "offset": 1}, {"key": "a", "offset": 2}])
     two = written(table, "b", [{"key": "b", "offset": 3}, {"key": "a", "offset": 4}])
-    table.commit(Change(add=[*one, *two]))
-    (added,) = write_together(table.folder, extended(table), table.files)
+    table.commit(Transaction(add=[*one, *two]))
+    (added,) = compact_group(table.folder, with_extra_columns(table), table.files)
     rows = pq.ParquetFile(tmp_path / "t" / added.path).read()
     assert (rows["key"].to_pylist(), rows["offset"].to_pylist()) == (["a", "a", "b", "b"], [2, 4, 1, 3])
-    table.commit(Change(add=[added], remove=table.files, rearranges=True))
+    table.commit(Transaction(add=[added], remove=table.files, rearranges=True))
     assert table.delta().to_pyarrow_dataset().count_rows() == 4
 
 
@@ -129,10 +129,10 @@ PIECE_BYTES = 16 << 20
 FILE_ROWS, PAYLOAD_BYTES = 4_000, 1_000
 
 
-def compaction_peak(path: Path, files: list[File]) -> int:
+def compaction_peak(path: Path, files: list[DataFile]) -> int:
     """The most bytes that Arrow has at once in this process, which compacts files in pieces of `PIECE_BYTES`."""
     with patch.object(maintenance, "SORT_BYTES", PIECE_BYTES):
-        write_together(Folder.at(path), SAMPLES, files)
+        compact_group(StoragePath.at(path), SAMPLES, files)
     return int(pa.default_memory_pool().max_memory())
 
 
@@ -165,17 +165,17 @@ def test_rows_without_a_key_come_first() -> None:
 
 def test_days_expire_by_age_and_the_oldest_by_size() -> None:
     files = [file(day, 10, day) for day in ("2026-11-14", YESTERDAY, "2026-11-16")]
-    assert divided(files, Retention(), NOW) == ([], [])
-    assert divided(files, Retention(age=DAY), NOW) == (files[:1], [])
-    assert divided(files, Retention(max_bytes=20), NOW) == (files[:1], [])
-    assert divided(files, Retention(max_bytes=19), NOW) == (files[:2], [])
-    assert divided(files, Retention(age=DAY, max_bytes=10), NOW) == (files[:2], [])
+    assert split_expired(files, Retention(), NOW) == ([], [])
+    assert split_expired(files, Retention(age=DAY), NOW) == (files[:1], [])
+    assert split_expired(files, Retention(max_bytes=20), NOW) == (files[:1], [])
+    assert split_expired(files, Retention(max_bytes=19), NOW) == (files[:2], [])
+    assert split_expired(files, Retention(age=DAY, max_bytes=10), NOW) == (files[:2], [])
 
 
 def test_bytes_are_kept_file_by_file_the_newest_of_a_day_longest() -> None:
     times = [datetime(2026, 11, 16, hour, tzinfo=UTC) for hour in (3, 1, 2)]
     files = [file(f"at{at.hour}", 10, received_at=at) for at in times]
-    whole, partly = divided(files, Retention(max_bytes=15), NOW)
+    whole, partly = split_expired(files, Retention(max_bytes=15), NOW)
     assert ([each.path for each in whole], partly) == (["at1", "at2"], [])
 
 
@@ -183,9 +183,9 @@ def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     keys = ["fleet/a/pose", "fleet/a/camera", "fleet/b/log", "fleet/b/camera"]
     rows: list[dict[str, object]] = [{"key": key, "recorder": "r", "offset": number} for number, key in enumerate(keys)]
-    table.commit(Change(add=written(table, "old", rows, "2026-11-01"), marks={"offset:r": 4}))
-    table.commit(Change(add=written(table, "new", rows, "2026-11-15")))
-    retention = Retention(age=timedelta(days=60), rules=(Rule("fleet/*/pose", None), Rule("**/camera", 7 * DAY)))
+    table.commit(Transaction(add=written(table, "old", rows, "2026-11-01"), marks={"offset:r": 4}))
+    table.commit(Transaction(add=written(table, "new", rows, "2026-11-15")))
+    retention = Retention(age=timedelta(days=60), rules=(RetentionRule("fleet/*/pose", None), RetentionRule("**/camera", 7 * DAY)))
     assert expire(None, table, [{"r": 4}], retention, NOW) == 1
     found = table.delta().to_pyarrow_dataset().to_table(columns=["key", "day"]).to_pylist()
     old = sorted(row["key"] for row in found if row["day"] == date(2026, 11, 1))
@@ -199,7 +199,7 @@ def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
 
 def test_what_the_derived_tables_have_not_taken_in_stays(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
-    table.commit(Change(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}], "2026-01-01")))
+    table.commit(Transaction(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}], "2026-01-01")))
     assert expire(None, table, [{"r": 0}], Retention(age=DAY), NOW) == 0
     assert expire(None, table, [{"r": 1}], Retention(age=DAY), NOW) == 1
     assert table.files == []
@@ -210,7 +210,7 @@ def test_rows_of_several_recorders_that_another_tool_put_together_expire(tmp_pat
     table = samples_at(tmp_path / "t")
     for recorder, offset in (("a", 3), ("b", 100)):
         row = {"key": "k", "recorder": recorder, "offset": offset}
-        table.commit(Change(add=written(table, recorder, [row], "2026-01-01")))
+        table.commit(Transaction(add=written(table, recorder, [row], "2026-01-01")))
     table.delta().optimize.compact()
     assert len(table.refresh().files) == 1
     assert expire(None, table, [{"a": 4, "b": 100}], Retention(age=DAY), NOW) == 0
@@ -219,5 +219,5 @@ def test_rows_of_several_recorders_that_another_tool_put_together_expire(tmp_pat
 
 
 def test_nothing_to_expire_looks_at_nothing() -> None:
-    assert Retention(rules=(Rule("**", None),)).is_empty
+    assert Retention(rules=(RetentionRule("**", None),)).is_empty
     assert not Retention(max_bytes=1).is_empty

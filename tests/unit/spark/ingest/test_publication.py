@@ -18,11 +18,11 @@ from tests.lake_samples import KEYS, RandomSamples, numbered
 from tests.lake_tables import PUBLIC, assert_published, published, put_in
 from tests.unit.spark.ingest.workers import no_spark
 from zenspark.lake import key_ranges, levels
-from zenspark.lake.delta_table import Change
-from zenspark.lake.key_ranges import Range
-from zenspark.lake.parquet_files import File
+from zenspark.lake.delta_table import Transaction
+from zenspark.lake.key_ranges import KeyRange
+from zenspark.lake.parquet_files import DataFile
 from zenspark.spark.ingest import publication
-from zenspark.spark.ingest.publication import Segment, find_segments, join_runs
+from zenspark.spark.ingest.publication import Segment, find_segments, merge_adjacent
 from zenspark.spark.lake import Lake
 
 
@@ -37,11 +37,11 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def named(name: str, least: object = None, greatest: object = None, size: int = publication.SMALL_BYTES) -> File:
-    return File(name, size, 1, {}, {"key": least} if least else {}, {"key": greatest} if greatest else {})
+def named(name: str, least: object = None, greatest: object = None, size: int = publication.SMALL_SEGMENT_BYTES) -> DataFile:
+    return DataFile(name, size, 1, {}, {"key": least} if least else {}, {"key": greatest} if greatest else {})
 
 
-def segments(*files: File) -> list[tuple[object, list[str]]]:
+def segments(*files: DataFile) -> list[tuple[object, list[str]]]:
     return [(start, [file.path for file in own]) for start, own in find_segments(files, "key")]
 
 
@@ -69,22 +69,22 @@ def test_a_table_without_files_is_one_segment() -> None:
     assert segments() == [(None, [])]
 
 
-def runs(touched: set[int], sizes: list[int]) -> list[tuple[Range, list[str]]]:
+def runs(touched: set[int], sizes: list[int]) -> list[tuple[KeyRange, list[str]]]:
     found = [
-        Segment(None if at == 0 else f"k{at}", [named(str(at), size=size * publication.SMALL_BYTES)])
+        Segment(None if at == 0 else f"k{at}", [named(str(at), size=size * publication.SMALL_SEGMENT_BYTES)])
         for at, size in enumerate(sizes)
     ]
-    return [(run.range, [file.path for file in run.files]) for run in join_runs(found, touched)]
+    return [(run.range, [file.path for file in run.files]) for run in merge_adjacent(found, touched)]
 
 
 def test_touched_segments_that_are_neighbours_are_one_run() -> None:
-    assert runs({0, 1, 3}, [1, 1, 1, 1, 1]) == [(Range(None, "k2"), ["0", "1"]), (Range("k3", "k4"), ["3"])]
-    assert runs({4}, [1, 1, 1, 1, 1]) == [(Range("k4", None), ["4"])]
+    assert runs({0, 1, 3}, [1, 1, 1, 1, 1]) == [(KeyRange(None, "k2"), ["0", "1"]), (KeyRange("k3", "k4"), ["3"])]
+    assert runs({4}, [1, 1, 1, 1, 1]) == [(KeyRange("k4", None), ["4"])]
     assert runs(set(), [1, 1]) == []
 
 
 def test_small_segments_beside_a_touched_one_are_written_with_it() -> None:
-    assert runs({1}, [0, 1, 0, 0]) == [(Range(None, "k3"), ["0", "1", "2"])]
+    assert runs({1}, [0, 1, 0, 0]) == [(KeyRange(None, "k3"), ["0", "1", "2"])]
 
 
 # --- publications -----------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def bring(lake: Lake, spark: SparkSession, rows: list[Row]) -> int:
 
 
 def test_only_files_whose_keys_changed_are_written_anew(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "FILE_BYTES", 2000), patch.object(publication, "SMALL_BYTES", 0):
+    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000), patch.object(publication, "SMALL_SEGMENT_BYTES", 0):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         before = paths(lake)
@@ -125,7 +125,7 @@ def test_only_files_whose_keys_changed_are_written_anew(lake: Lake, spark: Spark
 
 
 def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "FILE_BYTES", 2000), patch.object(publication, "SMALL_BYTES", 0):
+    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000), patch.object(publication, "SMALL_SEGMENT_BYTES", 0):
         rows = numbered([put("a", 1, received_at=number * 60_000_000) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         before = paths(lake, "traffic")
@@ -134,7 +134,7 @@ def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSessi
 
 
 def test_one_key_is_found_by_statistics(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "FILE_BYTES", 2000):
+    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000):
         bring(lake, spark, numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r"))
     limits = sorted((file.least["key"], file.greatest["key"]) for file in lake.table("latest").files)
     assert len(limits) > 5
@@ -167,7 +167,7 @@ def test_marks_say_up_to_which_offsets_it_is_right(lake: Lake, spark: SparkSessi
 
 
 def test_another_tool_may_read_and_rearrange_it(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "FILE_BYTES", 2000):
+    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         for name in PUBLIC:
@@ -200,11 +200,11 @@ def test_a_state_that_is_being_made_anew_is_not_published(lake: Lake, spark: Spa
 
 
 def test_after_a_rebuild_keys_that_are_gone_are_in_no_file(lake: Lake, spark: SparkSession) -> None:
-    with patch.object(key_ranges, "FILE_BYTES", 2000), patch.object(publication, "SMALL_BYTES", 0):
+    with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000), patch.object(publication, "SMALL_SEGMENT_BYTES", 0):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         samples = lake.table("samples")
-        samples.commit(Change(remove=samples.files))
+        samples.commit(Transaction(remove=samples.files))
         put_in(lake, later := numbered([put("k/000", 2)], 100, "r"))
         for name in PUBLIC:
             lake.rebuild(spark, name)
@@ -221,10 +221,10 @@ def test_times_of_the_log_can_be_compared_with_those_of_rows(lake: Lake, spark: 
 def test_it_equals_a_model_whatever_happens_before(lake: Lake, spark: SparkSession, seed: int) -> None:
     samples, dice = RandomSamples(seed), random.Random(-seed)
     with (
-        patch.object(key_ranges, "FILE_BYTES", dice.choice([1500, 4000, 32 << 20])),
-        patch.object(publication, "SMALL_BYTES", dice.choice([0, 3000])),
-        patch.object(levels, "FEW_FILES", dice.choice([1, 2, 5])),
-        patch.object(levels, "MANY_FILES", dice.choice([4, 256])),
+        patch.object(key_ranges, "TARGET_FILE_BYTES", dice.choice([1500, 4000, 32 << 20])),
+        patch.object(publication, "SMALL_SEGMENT_BYTES", dice.choice([0, 3000])),
+        patch.object(levels, "MIN_FILES_TO_MERGE", dice.choice([1, 2, 5])),
+        patch.object(levels, "MAX_NEW_FILES", dice.choice([4, 256])),
     ):
         for _ in range(dice.randrange(2, 12)):
             put_in(lake, samples.batch(dice.randrange(1, 60)))

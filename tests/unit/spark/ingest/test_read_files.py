@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from tests.unit.lake.tables import file, samples_at, written
-from zenspark.lake.network_tables import SHAPES
-from zenspark.lake.specs import JOURNAL, SAMPLES
-from zenspark.spark.ingest.read_files import branches, reading, shared, spark_columns, spark_schema, write_file_log
+from zenspark.lake.network_tables import NETWORK_TABLE_SPECS
+from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
+from zenspark.spark.ingest.read_files import group_by_first_partition, make_file_reader, split_by_size, spark_columns, spark_schema, write_file_log
 
 
 def test_columns_have_the_types_that_spark_gives_them() -> None:
@@ -20,32 +20,32 @@ def test_columns_have_the_types_that_spark_gives_them() -> None:
     assert list(types) == SAMPLES.schema.names
     assert {types[name] for name in ("offset", "timestamp_ntp64", "source_sn")} == {"bigint"}
     assert (types["received_at"], types["payload"], types["day"]) == ("timestamp", "binary", "date")
-    assert all(field.nullable for field in spark_schema(JOURNAL))
+    assert all(field.nullable for field in spark_schema(JOURNAL_SCHEMA))
 
 
 def test_each_day_is_a_branch_but_the_oldest_are_one() -> None:
     days = [datetime.date(2026, 1, 1) + datetime.timedelta(days=number) for number in range(40)]
     files = [file(f"{day}/{name}", day=str(day)) for day in reversed(days) for name in "ab"]
-    found = branches(SAMPLES, files)
+    found = group_by_first_partition(SAMPLES, files)
     assert [value for value, _ in found] == [*(str(day) for day in days[8:]), None]
     assert [len(own) for _, own in found] == [2] * 32 + [16]
-    assert [value for value, _ in branches(SAMPLES, files[:2])] == ["2026-02-09"]
-    assert branches(SHAPES["sessions"], files) == [(None, files)]
+    assert [value for value, _ in group_by_first_partition(SAMPLES, files[:2])] == ["2026-02-09"]
+    assert group_by_first_partition(NETWORK_TABLE_SPECS["sessions"], files) == [(None, files)]
 
 
 def test_tasks_have_about_as_much_to_read_each() -> None:
     files = [file(name, size=10) for name in "abcdef"]
-    assert [len(share) for share in shared(files, 2)] == [4, 2]
-    assert [len(share) for share in shared(files, 100)] == [1] * 6
+    assert [len(share) for share in split_by_size(files, 2)] == [4, 2]
+    assert [len(share) for share in split_by_size(files, 100)] == [1] * 6
     large = [file(name, size=200 << 20) for name in "ab"]
-    assert [len(share) for share in shared(large, 1)] == [1, 1]
+    assert [len(share) for share in split_by_size(large, 1)] == [1, 1]
 
 
 def test_a_task_gives_the_rows_of_its_files_with_their_partitions(tmp_path: Path) -> None:
     table = samples_at(tmp_path)
     rows: list[dict[str, object]] = [{"key": "a:b/1", "offset": 1}, {"key": "a:b/2", "offset": 2}]
     files = [*written(table, "one", rows[:1]), *written(table, "two", rows[1:])]
-    read = reading(table.folder, SAMPLES, [[], files])
+    read = make_file_reader(table.folder, SAMPLES, [[], files])
     found = pa.Table.from_batches(read(iter([pa.record_batch({"id": [0, 1]})])))
     assert found.schema == SAMPLES.schema
     day = datetime.date(2026, 11, 16)

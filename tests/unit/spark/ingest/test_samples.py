@@ -19,44 +19,44 @@ from tests.unit.spark.journaled import journal
 from zenspark.errors import CorruptJournal, LakeError
 from zenspark.journal import Journal, Slice
 from zenspark.lake import quarantine
-from zenspark.lake.parquet_files import File
-from zenspark.lake.quarantine import Salvaged
-from zenspark.lake.specs import JOURNAL
-from zenspark.lake.storage_path import Folder
+from zenspark.lake.parquet_files import DataFile
+from zenspark.lake.quarantine import SalvageResult
+from zenspark.lake.specs import JOURNAL_SCHEMA
+from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import samples as samples_module
 from zenspark.spark.ingest.samples import (
-    SYSTEMATIC_BLOCKS,
-    Failure,
-    Samples,
-    Span,
-    Written,
-    attempt,
-    write_part,
+    MIN_SYSTEMATIC_BLOCKS,
+    TaskFailure,
+    SamplesWriter,
+    OffsetSpan,
+    WrittenFiles,
+    run_task,
+    write_slice,
 )
 from zenspark.spark.lake import Lake
 
 
 def test_spans_of_several_parts_are_one() -> None:
-    assert Span(5, 10, 5) | Span(0, 5, 5) | Span(12, 13, 1) == Span(0, 13, 11)
+    assert OffsetSpan(5, 10, 5) | OffsetSpan(0, 5, 5) | OffsetSpan(12, 13, 1) == OffsetSpan(0, 13, 11)
 
 
 def test_a_part_is_written_as_it_is_in_the_journal(tmp_path: Path) -> None:
     (part,) = Journal(journal(tmp_path / "j", 1000)).slices(5, 995, 1)
-    ((file,), aside) = write_part(Folder.at(tmp_path), "label", {}, part)
+    ((file,), aside) = write_slice(StoragePath.at(tmp_path), "label", {}, part)
     assert (file.rows, file.partition, aside) == (990, {"day": "2023-11-14", "prefix": "fleet"}, [])
     rows = [sample(number) | {"recorder": "robot", "offset": number} for number in range(5, 995)]
-    assert pq.ParquetFile(tmp_path / file.path).read().equals(pa.Table.from_pylist(rows, schema=JOURNAL))
+    assert pq.ParquetFile(tmp_path / file.path).read().equals(pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA))
 
 
 def test_an_error_of_a_task_is_its_result(tmp_path: Path) -> None:
     part = Slice("j", "robot", "samples", 0, 1, 0)
 
-    def fail(error: Exception) -> Failure:
-        def write(_: Slice) -> Salvaged:
+    def fail(error: Exception) -> TaskFailure:
+        def write(_: Slice) -> SalvageResult:
             raise error
 
-        found = attempt(write, part)
-        assert isinstance(found, Failure)
+        found = run_task(write, part)
+        assert isinstance(found, TaskFailure)
         return found
 
     full = fail(OSError(errno.ENOSPC, "No space left on device"))
@@ -65,15 +65,15 @@ def test_an_error_of_a_task_is_its_result(tmp_path: Path) -> None:
     assert fail(CorruptJournal("j", 0, "a block")).is_data
     assert fail(pa.ArrowInvalid("no")).is_data
     assert not fail(MemoryError()).is_data
-    assert attempt(lambda _: Salvaged([], []), part) == Salvaged([], [])
+    assert run_task(lambda _: SalvageResult([], []), part) == SalvageResult([], [])
 
 
 def test_rows_that_another_recorder_has_brought_in_are_left_out(tmp_path: Path) -> None:
     (part,) = Journal(journal(tmp_path / "j", 10)).slices(0, 10, 1)
-    ((file,), _) = write_part(Folder.at(tmp_path), "label", {"robot": np.array([0, 3])}, part)
+    ((file,), _) = write_slice(StoragePath.at(tmp_path), "label", {"robot": np.array([0, 3])}, part)
     assert pq.ParquetFile(tmp_path / file.path).read()["offset"].to_pylist() == [1, 2, 4, 5, 6, 7, 8, 9]
     everything = {"robot": np.arange(10)}
-    assert write_part(Folder.at(tmp_path), "label", everything, part).files == []
+    assert write_slice(StoragePath.at(tmp_path), "label", everything, part).files == []
 
 
 # --- what a batch does about tasks that fail --------------------------------------------------------------------------
@@ -86,13 +86,13 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def landing_in(lake: Lake) -> Samples:
-    samples = Samples(lake.folder, lake.table("samples"))
+def landing_in(lake: Lake) -> SamplesWriter:
+    samples = SamplesWriter(lake.folder, lake.table("samples"))
     samples.claim(["robot"])
     return samples
 
 
-def written(lake: Lake, path: str) -> Written:
+def written(lake: Lake, path: str) -> WrittenFiles:
     source = Journal(path)
     return landing_in(lake)._written(NO_SPARK, source.slices(0, source.latest(), 2), 0)
 
@@ -108,23 +108,23 @@ def test_a_poisoned_block_is_put_aside_and_the_rest_is_written(lake: Lake, tmp_p
 def test_whole_blocks_of_which_none_can_be_landed_are_not_put_aside(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = journal(tmp_path / "j", 100 * SYSTEMATIC_BLOCKS)
+    path = journal(tmp_path / "j", 100 * MIN_SYSTEMATIC_BLOCKS)
 
     def fail(*_: object) -> NoReturn:
         raise TypeError("write() takes 1 argument")
 
     monkeypatch.setattr(quarantine, "parted", fail)
-    with pytest.raises(LakeError, match=f"none of {SYSTEMATIC_BLOCKS} blocks can be landed: TypeError: write"):
+    with pytest.raises(LakeError, match=f"none of {MIN_SYSTEMATIC_BLOCKS} blocks can be landed: TypeError: write"):
         written(lake, path)
     assert lake.folder.files("_quarantine") == []
 
 
 def test_blocks_that_are_all_damaged_are_put_aside(lake: Lake, tmp_path: Path) -> None:
-    path = journal(tmp_path / "j", 100 * SYSTEMATIC_BLOCKS)
-    for number in range(SYSTEMATIC_BLOCKS):
+    path = journal(tmp_path / "j", 100 * MIN_SYSTEMATIC_BLOCKS)
+    for number in range(MIN_SYSTEMATIC_BLOCKS):
         poison(Path(path), number)
     found = written(lake, path)
-    assert (found.files, len(found.aside)) == ([], SYSTEMATIC_BLOCKS)
+    assert (found.files, len(found.aside)) == ([], MIN_SYSTEMATIC_BLOCKS)
 
 
 def test_a_disk_that_is_full_fails_the_batch_and_leaves_nothing(
@@ -133,7 +133,7 @@ def test_a_disk_that_is_full_fails_the_batch_and_leaves_nothing(
     path = journal(tmp_path / "j", 1000)
     usual, calls = quarantine.write_rows, itertools.count()
 
-    def write(*given: Any) -> list[File]:  # noqa: ANN401 - passed on
+    def write(*given: Any) -> list[DataFile]:  # noqa: ANN401 - passed on
         if next(calls):
             raise OSError(errno.ENOSPC, "No space left on device")
         return usual(*given)

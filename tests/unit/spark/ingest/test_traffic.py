@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from zenspark.journal.block_codec import WORDS, spelled
-from zenspark.lake.levels import NEW
-from zenspark.lake.specs import JOURNAL, TRAFFIC, TRAFFIC_STATE
+from zenspark.journal.block_codec import DICTIONARY_TYPE, with_text_type
+from zenspark.lake.levels import NEW_PART
+from zenspark.lake.specs import JOURNAL_SCHEMA, TRAFFIC, TRAFFIC_STATE
 from zenspark.spark.ingest.traffic import MICROSECONDS_PER_MINUTE, Traffic
 
 NAMES = ("key", "payload", "received_at", "timestamp")
@@ -20,21 +20,21 @@ def test_a_digest_sums_up_per_prefix_and_minute() -> None:
     given = [("a/1", b"123", 10, 4), ("a/2", None, minute - 1, None), ("b", b"1", 5, 7), ("a/1", b"12", minute, minute)]
     rows = pa.table(
         [
-            pa.array(column, JOURNAL.field(name).type)
+            pa.array(column, JOURNAL_SCHEMA.field(name).type)
             for name, column in zip(NAMES, zip(*given, strict=True), strict=True)
         ],
         names=NAMES,
     )
-    digest = Traffic().digest(rows.cast(spelled(rows.schema, WORDS)))
-    assert digest.schema == TRAFFIC_STATE.schema
+    aggregated = Traffic().aggregate_rows(rows.cast(with_text_type(rows.schema, DICTIONARY_TYPE)))
+    assert aggregated.schema == TRAFFIC_STATE.schema
     told = [
         tuple(row.values())
-        for row in digest.cast(TRAFFIC_STATE.schema.set(1, pa.field("minute", pa.int64()))).to_pylist()
+        for row in aggregated.cast(TRAFFIC_STATE.schema.set(1, pa.field("minute", pa.int64()))).to_pylist()
     ]
     assert sorted(told) == [
-        ("a", 0, 2, 3, 1, 6.0, 6, 6, NEW),
-        ("a", minute, 1, 2, 1, 0.0, 0, 0, NEW),
-        ("b", 0, 1, 1, 1, -2.0, -2, -2, NEW),
+        ("a", 0, 2, 3, 1, 6.0, 6, 6, NEW_PART),
+        ("a", minute, 1, 2, 1, 0.0, 0, 0, NEW_PART),
+        ("b", 0, 1, 1, 1, -2.0, -2, -2, NEW_PART),
     ]
 
 
@@ -49,7 +49,7 @@ def test_sums_of_a_minute_are_added_up_and_published() -> None:
     )
     reduced = Traffic().reduce(rows)
     assert reduced.schema == TRAFFIC_STATE.columns
-    found = Traffic().resolve(reduced, reduced[:0])
+    found = Traffic().to_public_rows(reduced, reduced[:0])
     assert found.schema == TRAFFIC.schema
     assert [tuple(row.values())[2:] for row in found.sort_by("prefix").to_pylist()] == [
         (120, 600, 2.0, 10.0, 3, 5.0, 7),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from zenspark.errors import LakeError
-from zenspark.lake.delta_table import Change
+from zenspark.lake.delta_table import Transaction
 from zenspark.spark.ingest import upgrade as module
 from zenspark.spark.ingest.upgrade import upgrade
 from zenspark.spark.lake import Lake
@@ -44,7 +44,7 @@ def test_an_old_lake_is_read_and_not_written(old: Lake, expected: list[tuple[str
     assert {key for batch in batches for key in batch.column("key").to_pylist()} >= {"fleet/a/pose", "other/x"}
     assert offsets == old.landed()
     with pytest.raises(LakeError, match="zenspark lake upgrade"):
-        old.table("samples").commit(Change(marks={"x": 1}))
+        old.table("samples").commit(Transaction(marks={"x": 1}))
 
 
 def test_an_upgraded_lake_has_the_same_rows_for_every_reader(old: Lake, expected: list[tuple[str, int, str]]) -> None:
@@ -59,7 +59,7 @@ def test_an_upgraded_lake_has_the_same_rows_for_every_reader(old: Lake, expected
         assert samples(lake.dataset("samples").to_table()) == expected
         assert lake.landed() == {"robot": 60, "rover": 60}
         assert lake.state_table("latest").marks == {"offset:robot": 60, "offset:rover": 60}
-        lake.table("samples").commit(Change(marks={"x": 1}))
+        lake.table("samples").commit(Transaction(marks={"x": 1}))
     assert {file.path.split("/")[0][:4] for file in old.table("samples").files} == {"day="}
     assert upgrade(old).files == 0
 

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from zenspark.lake.network_tables import SHAPES
-from zenspark.lake.parquet_files import batches_of
+from zenspark.lake.network_tables import NETWORK_TABLE_SPECS
+from zenspark.lake.parquet_files import read_batches
 from zenspark.lake.specs import LATEST_STATE
-from zenspark.lake.storage_path import Folder
-from zenspark.spark.ingest.write_files import by_partition, write_batches
+from zenspark.lake.storage_path import StoragePath
+from zenspark.spark.ingest.write_files import split_partition_columns, write_batches
 
 
 def test_a_task_writes_a_file_for_each_partition_and_tells_of_them(tmp_path: Path) -> None:
-    folder = Folder.at(tmp_path)
+    folder = StoragePath.at(tmp_path)
     rows = [{"key": f"k{number}", "offset": number, "part": "wild" if number % 3 else "new"} for number in range(6)]
     batches = [pa.RecordBatch.from_pylist(rows[start : start + 2], schema=LATEST_STATE.schema) for start in (0, 2, 4)]
     (told,) = write_batches(folder, LATEST_STATE, "one", iter(batches))
     files = {file.partition["part"]: file for file in pickle.loads(told["files"][0].as_py())}
     assert {part: file.rows for part, file in files.items()} == {"new": 2, "wild": 4}
     assert (files["wild"].least, files["wild"].greatest) == ({"key": "k1"}, {"key": "k5"})
-    found = pa.Table.from_batches(batches_of(folder, files["wild"], LATEST_STATE))
+    found = pa.Table.from_batches(read_batches(folder, files["wild"], LATEST_STATE))
     assert found["offset"].to_pylist() == [1, 2, 4, 5]
     (told,) = write_batches(folder, LATEST_STATE, "two", iter([]))
     assert pickle.loads(told["files"][0].as_py()) == []
@@ -30,4 +30,4 @@ def test_a_task_writes_a_file_for_each_partition_and_tells_of_them(tmp_path: Pat
 
 def test_rows_of_a_table_without_partitions_stay_together() -> None:
     rows = pa.table({"x": [1, 2]})
-    assert [(own.equals(rows), part) for own, part in by_partition(rows, SHAPES["sessions"])] == [(True, {})]
+    assert [(own.equals(rows), part) for own, part in split_partition_columns(rows, NETWORK_TABLE_SPECS["sessions"])] == [(True, {})]

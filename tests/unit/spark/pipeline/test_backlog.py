@@ -10,25 +10,25 @@ from tests.rows import EPOCH
 from tests.unit.spark.journaled import journal
 from zenspark.errors import OffsetOutOfRange
 from zenspark.journal import Journal
-from zenspark.spark.pipeline.backlog import Backlog, backlog_of
+from zenspark.spark.pipeline.backlog import Backlog, measure_backlog
 
 NOW = EPOCH / 1e6 + 10
 
 
 def test_rows_behind_an_offset_are_counted_and_as_old_as_the_oldest_block(tmp_path: Path) -> None:
     one, other = Journal(journal(tmp_path / "a", 300)), Journal(journal(tmp_path / "b", 200, name="b"))
-    found = backlog_of([(one, 150), (other, 200)], NOW)
+    found = measure_backlog([(one, 150), (other, 200)], NOW)
     assert found.rows == 150
     assert found.seconds == pytest.approx(9.9)  # row 100 begins the block of row 150
-    assert backlog_of([(one, 300), (other, 200)], NOW) == Backlog(0, 0.0)
+    assert measure_backlog([(one, 300), (other, 200)], NOW) == Backlog(0, 0.0)
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_age(tmp_path: Path) -> None:
-    assert backlog_of([(Journal(journal(tmp_path / "a", 10)), 0)], EPOCH / 1e6 - 3600) == Backlog(10, 0.0)
+    assert measure_backlog([(Journal(journal(tmp_path / "a", 10)), 0)], EPOCH / 1e6 - 3600) == Backlog(10, 0.0)
 
 
 def test_a_journal_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
-    assert backlog_of([(Journal(tmp_path / "none"), 0)], NOW) == Backlog()
+    assert measure_backlog([(Journal(tmp_path / "none"), 0)], NOW) == Backlog()
 
 
 def test_when_a_row_was_received_is_that_of_its_block(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from pyspark.sql.datasource import (
 
 from tests.rows import EPOCH, samples
 from zenspark.journal.format import SAMPLES, read_schema
-from zenspark.spark.source.pushdown import Bounds, Pushed, applied, taken
+from zenspark.spark.source.pushdown import ScanRange, PushedFilter, make_row_filter, translate_filter
 
 COLUMNS = read_schema(SAMPLES).names
-push = partial(taken, columns=COLUMNS)
+push = partial(translate_filter, columns=COLUMNS)
 
 
 def batch(rows: int = 100) -> pa.RecordBatch:
@@ -35,7 +35,7 @@ def batch(rows: int = 100) -> pa.RecordBatch:
 def left(*filters: Filter) -> list[int]:
     """The numbers of the rows that pass, of those that are all applied here."""
     pushed = [push(each) for each in filters]
-    rows: list[int] = applied([each for each in pushed if each is not None])(batch()).column("offset").to_pylist()
+    rows: list[int] = make_row_filter([each for each in pushed if each is not None])(batch()).column("offset").to_pylist()
     assert None not in pushed
     return rows
 
@@ -78,22 +78,22 @@ def test_what_spark_has_to_apply(given: Filter) -> None:
     assert push(given) is None
 
 
-def bounds(*filters: Filter) -> Bounds:
-    return Bounds.of([each for each in map(push, filters) if isinstance(each, Pushed)])
+def bounds(*filters: Filter) -> ScanRange:
+    return ScanRange.of([each for each in map(push, filters) if isinstance(each, PushedFilter)])
 
 
 def test_bounds_of_offsets() -> None:
-    assert bounds(GreaterThan(("offset",), 5), LessThanOrEqual(("offset",), 9)) == Bounds(start=6, end=10)
-    assert bounds(GreaterThanOrEqual(("offset",), 5), LessThan(("offset",), 9), LessThan(("offset",), 8)) == Bounds(
+    assert bounds(GreaterThan(("offset",), 5), LessThanOrEqual(("offset",), 9)) == ScanRange(start=6, end=10)
+    assert bounds(GreaterThanOrEqual(("offset",), 5), LessThan(("offset",), 9), LessThan(("offset",), 8)) == ScanRange(
         5, 8
     )
-    assert bounds(EqualTo(("offset",), 7), IsNotNull(("offset",))) == Bounds(7, 8)
+    assert bounds(EqualTo(("offset",), 7), IsNotNull(("offset",))) == ScanRange(7, 8)
 
 
 def test_bounds_of_times_and_recorders() -> None:
     later = datetime.fromtimestamp(EPOCH / 1e6 + 1, UTC)
     found = bounds(GreaterThan(("received_at",), MOMENT), GreaterThanOrEqual(("received_at",), later))
-    assert found == Bounds(since=EPOCH + 1_000_000)
-    assert bounds(LessThan(("received_at",), MOMENT)) == Bounds()  # clocks may go back: later rows may be older
+    assert found == ScanRange(since=EPOCH + 1_000_000)
+    assert bounds(LessThan(("received_at",), MOMENT)) == ScanRange()  # clocks may go back: later rows may be older
     found = bounds(In(("recorder",), ("a", "b")), EqualTo(("recorder",), "b"))
-    assert found == Bounds(recorders=frozenset({"b"}))
+    assert found == ScanRange(recorders=frozenset({"b"}))
