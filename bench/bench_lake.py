@@ -37,8 +37,8 @@ from zenspark.arrow import SCHEMA, UTC
 from zenspark.journal import Journal, JournalWriter
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.engine import spark_session
-from zenspark.spark.ingest.samples import Samples
-from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.ingest.samples import SamplesWriter
+from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 from zenspark.spark.source.stream import SLICES
 
@@ -136,9 +136,9 @@ class Place:
         path = next(self._lakes)
         parts = Journal(self.journal).slices(0, self.rows, TASKS)
         given = self.spark.createDataFrame(pa.Table.from_pylist([asdict(part) for part in parts], schema=SLICES))
-        target = Samples(Lake(path).folder, Lake(path).table("samples"))
+        target = SamplesWriter(Lake(path).folder, Lake(path).table("samples"))
         began = time.perf_counter()
-        landed = target.land(given, 0)
+        landed = target.commit_batch(given, 0)
         seconds = time.perf_counter() - began
         assert landed is not None
         assert landed.rows == self.rows
@@ -162,7 +162,7 @@ class Place:
     def tables(self) -> float:
         """Rows per second from the journal into all tables."""
         path = next(self._lakes)
-        landing = Landing(self.spark, [self.journal], Lake(path), trigger=None, options={"minPartitions": str(TASKS)})
+        landing = IngestQuery(self.spark, [self.journal], Lake(path), trigger=None, options={"minPartitions": str(TASKS)})
         began = time.perf_counter()
         landing.start()
         assert landing.wait(PATIENCE)
@@ -200,7 +200,7 @@ def batches(spark: SparkSession, path: Path) -> Iterator[Result]:
     lake = Lake(path / "lake")
     seconds: list[float] = []
     with JournalWriter(path / "journal", recorder="bench") as writer:
-        landing = Landing(
+        landing = IngestQuery(
             spark, [path / "journal"], lake, trigger="0 seconds", maintenance=MaintenanceConfig(compact_interval=10.0)
         )
         landing.start()

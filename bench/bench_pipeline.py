@@ -76,8 +76,8 @@ def role_up(locator: str, lake: str, count: int, master: str) -> None:
     storage = StorageSettings(name="up", key_exprs=("**",), lake=lake, journal=Path(lake, "_journal"))
     with closing(Job(config, [storage])) as job:
         job.record()
-        job.land({lake: IngestSettings(master=master)})
-        while not job.landings[lake].is_spark_there:
+        job.ingest({lake: IngestSettings(master=master)})
+        while not job.supervisors[lake].has_spark_started:
             time.sleep(LOOK_AGAIN)
         tell(ready=True)
         target = 0
@@ -92,7 +92,7 @@ def watched(job: Job, target: int) -> dict[str, object]:
     while steps[-1][1] < target:
         time.sleep(LOOK_AGAIN)
         job.check()
-        now, landed = time.time(), sum(landing.status().rows for landing in job.landings.values())
+        now, landed = time.time(), sum(landing.status().rows for landing in job.supervisors.values())
         if landed > steps[-1][1]:
             steps.append((now, landed))
         if not recorded and sum(each.status().rows for each in job.storages.recorders.values()) >= target:

@@ -94,7 +94,7 @@ class Node:
             assert not isinstance(message, Push) or face is not speaker, "sent back"
             assert encode(message)
             if isinstance(message, Push | Request | Response):
-                assert face.resolve_own(message.wire_expr) is not None, "a number that stands for nothing"
+                assert face.resolve_outgoing(message.wire_expr) is not None, "a number that stands for nothing"
             self.finished[face] += isinstance(message, ResponseFinal)
 
     def settle(self) -> None:

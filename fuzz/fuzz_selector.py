@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from fuzz.harness import run
-from zenspark.api.ext.publisher_cache import Cache
+from zenspark.api.ext.publisher_cache import PublisherCache
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.types.selector import Parameters, Selector
@@ -62,7 +62,7 @@ def check_times(text: str) -> None:
 
 def check_cache(parameters: Parameters) -> None:
     """Any parameters leave some of what there is, in its order, or are refused."""
-    cache = Cache(KeyExpr("a"), len(BODIES), lambda: NOW)
+    cache = PublisherCache(KeyExpr("a"), len(BODIES), lambda: NOW)
     for body in BODIES:
         cache.add(body)
     try:

@@ -35,7 +35,7 @@ class Node:
             case Send(batch):
                 self._write([batch], now)
             case JoinDue():
-                self._write([*self.group.outbox.take(), self.group.announcement(now)], now)
+                self._write([*self.group.outbox.pop_all(), self.group.make_join(now)], now)
             case MemberEvent(member, PushRun(columns, start, stop)):
                 for row in range(start, stop):
                     self.messages.append((member.identity.zid.value, columns.push(row)))
@@ -47,7 +47,7 @@ class Node:
     def _write(self, batches: Sequence[bytes | bytearray | memoryview], now: float) -> None:
         for batch in batches:
             self.said.append((self.address, bytes(batch[2:])))
-        self.group.sent(now)
+        self.group.note_sent(now)
 
     def tick(self, now: float) -> None:
         self.handle(self.group.handle_timeout(now), now)
@@ -56,11 +56,11 @@ class Node:
         self, message: NetworkMessage, now: float, reliable: bool = True, priority: Priority = Priority.DATA
     ) -> None:
         self.group.outbox.append(priority, reliable, encode(message))
-        self._write([*self.group.outbox.take()], now)
+        self._write([*self.group.outbox.pop_all()], now)
 
     def leave(self, now: float) -> Closed:
         closed = self.group.close()
-        self._write([closed.farewell], now)
+        self._write([closed.close_batch], now)
         return closed
 
     def receive(self, sender: str, datagram: bytes, now: float) -> None:

@@ -37,7 +37,7 @@ def rows(pushes: PushRun) -> list[Event]:
 def written(connection: Connection) -> bytes:
     """What an open connection has to write."""
     assert connection.outbox is not None
-    return b"".join(connection.outbox.take())
+    return b"".join(connection.outbox.pop_all())
 
 
 def shuttle(source: Connection, target: Connection, cut: int = 0, now: float = 0.0) -> list[Event]:
@@ -58,10 +58,10 @@ def shake_hands(alice: Connection, bob: Connection, cut: int = 0) -> list[Event]
             case Send(batch):
                 moving += [(other, answer) for answer in feed(target, batch, cut)]
             case SessionRequested():
-                moving += [(target, answer) for answer in other.admit()]
+                moving += [(target, answer) for answer in other.accept()]
             case PeerIdentified():
                 pass
-            case Closed(farewell=farewell) if farewell:
+            case Closed(close_batch=farewell) if farewell:
                 found.append(event)
                 moving += [(other, answer) for answer in feed(target, farewell, cut)]
             case _:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.net.ends import free_group
-from zenspark.net.links.interfaces import interface_named
+from zenspark.net.links.interfaces import find_interface
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 IMPORT = "import zenspark as zenoh\n"
@@ -158,7 +158,7 @@ def connect(endpoint: str) -> tuple[str, ...]:
 @pytest.fixture
 def scouting() -> tuple[str, ...]:
     """Finding each other by multicast, where nobody else looks."""
-    options = {"address": free_group(), "interface": interface_named("127.0.0.1").name}
+    options = {"address": free_group(), "interface": find_interface("127.0.0.1").name}
     return tuple(word for key, value in options.items() for word in ("--cfg", f"scouting/multicast/{key}:'{value}'"))
 
 

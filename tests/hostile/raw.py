@@ -94,7 +94,7 @@ class RawPeer:
         return bytes(out + self._frame(waiting)) if waiting else bytes(out)
 
     def _frame(self, messages: list[NetworkMessage]) -> bytes:
-        terms = self._connection.terms
+        terms = self._connection.parameters
         assert terms is not None
         frame = Frame(reliable=True, sn=self._sn, msgs=tuple(messages))
         self._sn = (self._sn + 1) & terms.sn_mask

@@ -105,7 +105,7 @@ def ended(target: RouterProcess, peer: RawPeer) -> str:
     return "".join(lines)
 
 
-def is_asked(peer: RawPeer) -> bool:
+def should_reply(peer: RawPeer) -> bool:
     return peer.read(0.02) and any(isinstance(message, Request) for message in peer.received)
 
 

@@ -48,7 +48,7 @@ def test_a_request_with_a_timeout_beyond_all_bounds_does_not_end_the_loop(timeou
             assert [reply.ok is not None for reply in honest.get("c", timeout=PATIENCE)] == [True]
 
 
-def is_asked(peer: RawPeer) -> bool:
+def should_reply(peer: RawPeer) -> bool:
     peer.read(0.02)
     return any(isinstance(message, Request) for message in peer.received)
 

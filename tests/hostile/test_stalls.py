@@ -21,8 +21,8 @@ from tests.hostile.routers import router
 from tests.unit.api.sessions import config
 from tests.unit.net.nodes import QUICK, TestNode, nodes
 from tests.waiting import PATIENCE, until
-from zenspark.net.io.driver import Driver
-from zenspark.net.node.node import Limits
+from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.node.node import NodeLimits
 from zenspark.wire.messages import Declare, Interest, KeepAlive
 from zenspark.wire.values import InterestMode, WhatAmI, WireExpr
 
@@ -30,7 +30,7 @@ zenoh = pytest.importorskip("zenoh")
 
 
 def test_nothing_keeps_a_session_that_is_gone() -> None:
-    node = TestNode(0xA1, WhatAmI.ROUTER, Limits(accept_timeout=1000.0, patience=QUICK))
+    node = TestNode(0xA1, WhatAmI.ROUTER, NodeLimits(accept_timeout=1000.0, writer=QUICK))
     with nodes(node):
         locator = str(node.place())
         with RawPeer(locator, zid=0xB1):
@@ -40,7 +40,7 @@ def test_nothing_keeps_a_session_that_is_gone() -> None:
         until(lambda: is_freed(driver))
 
 
-def is_freed(driver: weakref.ref[Driver]) -> bool:
+def is_freed(driver: weakref.ref[ConnectionDriver]) -> bool:
     gc.collect()
     return driver() is None
 
@@ -52,8 +52,8 @@ def test_a_lease_without_end_is_not_believed(seconds: int) -> None:
         node.wait_for(0xB1)
         (driver,) = node.drivers.values()
         assert driver.connection.next_timeout() <= node.loop.now() + 3600
-        assert driver.connection.terms is not None
-        assert driver.connection.terms.peer_lease == 3600
+        assert driver.connection.parameters is not None
+        assert driver.connection.parameters.peer_lease == 3600
 
 
 STOPPED_SECONDS = 13.0

@@ -19,7 +19,7 @@ from zenspark.api.ext import (
     declare_advanced_publisher,
     declare_advanced_subscriber,
 )
-from zenspark.api.ext.advanced import Recovering
+from zenspark.api.ext.advanced.subscriber import SampleRecovery
 from zenspark.api.open import open
 from zenspark.api.session import Session
 from zenspark.types.sample import Sample
@@ -135,13 +135,13 @@ def test_we_recover_what_was_lost(
     beside: tuple[Session, Reference], recovery: RecoveryConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, other = beside
-    on_sample = Recovering.on_sample
+    on_sample = SampleRecovery.on_sample
 
-    def hear(self: Recovering, sample: Sample) -> None:
+    def hear(self: SampleRecovery, sample: Sample) -> None:
         if sample.payload.to_string() not in ("lost", "last"):
             on_sample(self, sample)
 
-    monkeypatch.setattr(Recovering, "on_sample", hear)
+    monkeypatch.setattr(SampleRecovery, "on_sample", hear)
     subscriber = declare_advanced_subscriber(session, KEY, recovery=recovery)
     found = subscriber.detect_publishers(history=True)
     other.tell(f"advanced_pub {KEY}")

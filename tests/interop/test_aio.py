@@ -138,5 +138,5 @@ async def test_cancelling_the_task_that_asks_ends_the_query(session: aio.Session
         (await queryable.recv()).drop()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert not session._sync._runtime._gatherings
+        assert not session._sync._runtime.queries._collectors
     assert await told(other, "peers")

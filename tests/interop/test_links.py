@@ -187,7 +187,7 @@ def test_we_connect(protocol: str, certificates: dict[str, str], tmp_path: Path)
             talk.say(answer)
             opened = opening.receive(talk.hear())
             assert isinstance(opened, Opened)
-            assert str(opened.terms.peer.zid) == zid
+            assert str(opened.parameters.peer.zid) == zid
             assert link.dst == there
             assert link.auth_identifier == ("listening.example" if protocol == "tls" else None)
 
@@ -205,8 +205,8 @@ def test_they_connect(protocol: str, certificates: dict[str, str], tmp_path: Pat
             talk.say(ack)
             opened = accepting.receive(talk.hear())
             assert isinstance(opened, Opened)
-            talk.say(accepting.ack(opened.terms))
-            assert node.line() == f"open {opened.terms.peer.zid}"
+            talk.say(accepting.ack(opened.parameters))
+            assert node.line() == f"open {opened.parameters.peer.zid}"
             assert link.src == listener.locator.text
             assert link.auth_identifier == ("connecting.example" if protocol == "tls" else None)
 

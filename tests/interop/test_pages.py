@@ -215,7 +215,7 @@ def test_a_request_with_the_node_id_third_is_understood_between_routers() -> Non
         start(zenoh, "router", [places[2]], [places[1]]),
         asking(Ends(places[0], places[2]), lambda query: query.reply("q/a", "yes"), zenoh, zenoh) as querier,
     ):
-        for pump in middle._runtime.node.pumps:
+        for pump in middle._runtime.node.link_drivers:
             pump.say = partial(write_down, pump.say, said)
         assert texts(querier.get("q/a", timeout=PATIENCE)) == ["yes"]
     ((node_id, written),) = said
@@ -261,5 +261,5 @@ def test_network_messages_have_timestamps(ends: Ends) -> None:
             with querier.declare_publisher("k") as publisher:
                 until(lambda: publisher.matching_status.matching)
             push = messages.Push(wire_expr=wire.WireExpr(0, "k"), timestamp=stamp.to_wire(), body=messages.Del())
-            querier._runtime.node.say(push)
+            querier._runtime.node.send_local(push)
             assert found.recv(PATIENCE).timestamp == stamp

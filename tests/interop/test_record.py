@@ -191,7 +191,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.is_full = False
-        self._real = segment._write
+        self._real = segment._write_all
 
     def write(self, file: int, data: memoryview) -> None:
         if self.is_full:
@@ -246,7 +246,7 @@ def _all(path: Path) -> Iterator[Any]:
 
 def test_a_full_disk_loses_what_is_counted_and_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk()
-    monkeypatch.setattr(segment, "_write", disk.write)
+    monkeypatch.setattr(segment, "_write_all", disk.write)
     record_through_outage(
         tmp_path / "j", lambda: setattr(disk, "is_full", True), lambda: setattr(disk, "is_full", False)
     )

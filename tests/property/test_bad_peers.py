@@ -27,7 +27,7 @@ from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.messages import Close, Declare, DeclareKeyexpr, Fragment, Frame, InitAck, KeepAlive, TransportMessage
 from zenspark.wire.values import BoundExpr, WhatAmI, ZenohId
 
-LIMITS = NodeLimits(accept_timeout=0.3, patience=QUICK, message_size=1 << 20)
+LIMITS = NodeLimits(accept_timeout=0.3, writer=QUICK, message_size=1 << 20)
 
 
 class World:
@@ -209,8 +209,8 @@ def frame(content: bytes, sn: int) -> bytes:
 
 
 def first_sn(peer: Bad) -> int:
-    assert peer.opening.terms is not None
-    return peer.opening.terms.initial_sn
+    assert peer.opening.parameters is not None
+    return peer.opening.parameters.initial_sn
 
 
 ATTACKS: dict[str, Callable[[Bad], bytes]] = {

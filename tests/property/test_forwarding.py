@@ -81,7 +81,7 @@ class Run(msgspec.Struct, frozen=True):
 class Refusing:
     """A guard that keeps what has no payload."""
 
-    def admit(self, message: Any, reliable: bool, now: float) -> Any:  # noqa: ANN401
+    def intercept(self, message: Any, reliable: bool, now: float) -> Any:  # noqa: ANN401
         return None if isinstance(message, Push) and isinstance(message.body, Del) else message
 
 
@@ -90,7 +90,7 @@ class World:
 
     def __init__(self, stamps: bool, drops: bool, guarded: str | None, links: dict[str, Link]) -> None:
         stamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW, drops) if stamps else None
-        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(stamping=stamping))
+        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(timestamping=stamping))
         self.local = self.router.add_local()
         self.heard: list[tuple[Push, bool]] = []
         group = self.router.add_group()
@@ -128,7 +128,7 @@ class World:
     def receive(self, face: Face, message: NetworkMessage, reliable: bool) -> None:
         """One message, as an object."""
         for target, said in self.router.receive(face, message, 1.0):
-            passed = said if target.egress is None else target.egress.admit(said, reliable, 1.0)
+            passed = said if target.egress is None else target.egress.intercept(said, reliable, 1.0)
             if target is self.local:
                 if isinstance(said, Push):
                     self.heard.append((replace(said, wire_expr=WireExpr(0, "local")), reliable))
@@ -172,12 +172,12 @@ class InColumns(World):
                 self.receive(face, message, cursor.reliable)
 
     def hear(self, face: Face, columns: Columns) -> None:
-        courses = self.forwarding.courses(face, columns, 0, len(columns))
+        courses = self.forwarding.plans(face, columns, 0, len(columns))
         if courses is None:
             for row in range(len(columns)):
                 self.receive(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
             return
-        pushes = PushRun(columns, 0, len(columns), stamped_by=None if self.router.stamping is None else OWN)
+        pushes = PushRun(columns, 0, len(columns), timestamped_by=None if self.router.timestamping is None else OWN)
         for row in range(len(columns)):
             if courses[columns.shape[row]].is_local:
                 self.heard.append(local_row(pushes, row))
@@ -185,7 +185,7 @@ class InColumns(World):
             relay = Relay(columns, 0, len(columns), bytes(share.lanes), share.heads, OWN.to_bytes())
             while relay.lane >= 0:
                 try:
-                    self.outboxes[target].relay(relay)
+                    self.outboxes[target].append_forwarded(relay)
                 except LimitExceeded:
                     continue
 
@@ -221,7 +221,7 @@ def arrived(written: Sequence[bytes], link: Link) -> list[tuple[Push, bool]]:
             cursor = Cursor(decompress(batch[2:], link.batch_size), Framing.BATCH)
         else:
             cursor = Cursor(batch, Framing.STREAM, link.batch_size - 2)
-        for event in hearing.walk(cursor):
+        for event in hearing.events(cursor):
             if isinstance(event, PushRun):
                 columns = event.columns
                 for row in range(event.start, event.stop):
@@ -350,7 +350,7 @@ def test_in_columns_everything_arrives_as_one_by_one(
     for name, link in agreed.items():
         one, other = (world.outboxes[world.faces[name]] for world in worlds)
         assert one.next_sns == other.next_sns
-        written, same = ([bytes(batch) for batch in outbox.take()] for outbox in (one, other))
+        written, same = ([bytes(batch) for batch in outbox.pop_all()] for outbox in (one, other))
         if stamps:
             expected, own = unstamped(arrived(written, link))
             found, also = unstamped(arrived(same, link))

@@ -12,9 +12,9 @@ import pytest
 
 from zenspark.capture.conversation import Conversation, Event, Ignored
 from zenspark.capture.direction import Said, Side
-from zenspark.cli.decode import Line, to_fields
+from zenspark.cli.decode import DecodeLine, to_fields
 from zenspark.cli.encode import to_bytes
-from zenspark.cli.formatting import title
+from zenspark.cli.formatting import format_title
 from zenspark.errors import UsageError
 from zenspark.wire.messages import Del, Err, Push, Put, Reply, Response
 
@@ -34,7 +34,7 @@ def test_the_vectors_are_all_here() -> None:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
 def test_decodes(vector: dict[str, Any]) -> None:
-    assert to_fields(Line(vector["layer"], vector["hex"])) == vector["fields"]
+    assert to_fields(DecodeLine(vector["layer"], vector["hex"])) == vector["fields"]
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
@@ -184,7 +184,7 @@ def followed(name: str) -> tuple[Conversation, list[Event]]:
 
 
 def described(said: Said) -> str:
-    words = [str(said.side), title(said.message), said.key or ""]
+    words = [str(said.side), format_title(said.message), said.key or ""]
     body = said.message.body if isinstance(said.message, Push | Response) else None
     match body.body if isinstance(body, Reply) else body:
         case Put(payload=payload) | Err(payload=payload):

@@ -23,7 +23,7 @@ from zenspark.aio.send_readiness import SendReadiness, SendTarget, async_in_thre
 from zenspark.api import session as api
 from zenspark.api.open import SessionOpener
 from zenspark.config.config import Config
-from zenspark.engine.runtime import TimestampCallback
+from zenspark.engine.timestamping import TimestampCallback
 from zenspark.key import KeyExpr
 from zenspark.net.loop.executor import start_callback_thread
 from zenspark.types.enums import CongestionControl

@@ -166,8 +166,8 @@ class SessionInfo:
         return ZenohId.from_wire(self._runtime.node.identity.zid)
 
     def locators(self) -> list[str]:
-        """Return the addresses at which other nodes reach this node, such as "tcp/192.0.2.1:7447"; not in eclipse-zenoh."""
-        return self._runtime.node.places
+        """Return the addresses of this node, such as "tcp/192.0.2.1:7447"; not in eclipse-zenoh."""
+        return self._runtime.node.advertised_addresses
 
     def _zids(self, role: wire.WhatAmI) -> list[ZenohId]:
         return [ZenohId.from_wire(face.zid) for face in self._runtime.node.neighbourhood if face.whatami is role]
@@ -204,7 +204,9 @@ class SessionInfo:
         return [LinkCounters.from_totals(totals) for totals in self._runtime.node.counters.totals]
 
     def refusals(self) -> dict[str, int]:
-        """Return how often each limit was the reason to refuse a request of a neighbour (docs/security.md); not in eclipse-zenoh.
+        """Return how often each limit was the reason to refuse something; not in eclipse-zenoh.
+
+        The limits are described in docs/security.md.
 
         Returns:
             The counts, by the name of the limit.
@@ -217,10 +219,10 @@ class SessionInfo:
             return {limit.value: count for limit, count in self._runtime.node.router.refusals.counts.items()}
 
     def declarations(self) -> list[Declaration]:
-        """Return the subscribers, queryables and tokens of other nodes, as far as they were announced here; not in eclipse-zenoh.
+        """Return what other nodes declared, as far as it was announced here; not in eclipse-zenoh.
 
         Returns:
-            Kind, key expression and node of each.
+            Kind, key expression and node of each subscriber, queryable and token.
         """
         tables = self._runtime.node.router.tables
         with self._runtime.lock:

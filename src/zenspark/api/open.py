@@ -69,8 +69,8 @@ class SessionLifecycle:
         try:
             self._runtime.close()
             if not in_loop:  # the loop itself cannot wait: it has to do the writing
-                for pump in node.pumps:
-                    pump.drain()
+                for pump in node.link_drivers:
+                    pump.flush_and_wait()
         finally:
             node.close()
             self._reach.close()
@@ -161,15 +161,15 @@ def _node(settings: Settings) -> Node:
     limits = NodeLimits(
         open_timeout=unicast.open_timeout / 1000,
         accept_timeout=unicast.accept_timeout / 1000,
-        callers=settings.limits.for_callers(unicast.accept_pending, unicast.max_sessions),
+        inbound=settings.limits.for_callers(unicast.accept_pending, unicast.max_sessions),
         message_size=settings.transport.link.rx.max_message_size,
         session_reassembly=settings.limits.reassembly.session(settings.transport.link.rx.max_message_size),
         total_reassembly=settings.limits.reassembly.total(settings.transport.link.rx.max_message_size),
         keep_alives=settings.transport.link.tx.keep_alive,
-        patience=WriterSettings(
-            drop_after=congestion.drop.wait_before_drop / 1e6,
-            block=congestion.block.wait_before_close / 1e6,
-            flow=queue.batching.time_limit / 1000,
+        writer=WriterSettings(
+            drop_wait=congestion.drop.wait_before_drop / 1e6,
+            block_wait=congestion.block.wait_before_close / 1e6,
+            batch_fill_wait=queue.batching.time_limit / 1000,
             max_backlog=queue.max_backlog,
         ),
     )

@@ -170,7 +170,7 @@ class TemplateCache:
         if self.size >= MAX_CACHED_TEMPLATES:
             self._templates.clear()
             self.size = 0
-        known = self._templates.setdefault((via, pushes.stamped_by), {})
+        known = self._templates.setdefault((via, pushes.timestamped_by), {})
         found = []
         for index in range(pushes.columns.shape_count):
             meta, _, _, *others = pushes.columns.signature(index)  # without both parts of the key
@@ -282,7 +282,7 @@ def _payload_column(
 ) -> tuple[pa.Array, int, PayloadArena | None]:
     """The payloads, their bytes, and where they lie with others, if they do."""
     columns = pushes.columns
-    if pushes.is_lasting and all_put:
+    if pushes.owns_buffer and all_put:
         return _zero_copy_payload(columns), len(columns.data), None
     spans = columns.payloads()
     if pool is None or not all_put:

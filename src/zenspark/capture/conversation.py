@@ -188,7 +188,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self.speakers = {side: Speaker(side) for side in Side}
-        self.terms: SessionParameters | None = None
+        self.parameters: SessionParameters | None = None
         """What both sides agreed on, if the handshake was recorded."""
         self._syn: InitSyn | None = None
         self._last = Side.S2C
@@ -299,9 +299,9 @@ class Conversation:
             case InitSyn() as syn:
                 self._syn = syn
             case InitAck() as ack:
-                self.terms = agreed(self._syn, ack)
+                self.parameters = agreed(self._syn, ack)
             case OpenSyn(initial_sn=sn) | OpenAck(initial_sn=sn):
-                speaker.direction.switch(None if self.terms is None else rules_of(self.terms, sn))
+                speaker.direction.switch(None if self.parameters is None else rules_of(self.parameters, sn))
             case Close():
                 speaker.closed_at = said.end
                 speaker.direction.stopped = True

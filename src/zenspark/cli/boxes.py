@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from zenspark.capture import byte_stream
-from zenspark.cli.formatting import counted, spelled
+from zenspark.cli.formatting import pluralize, format_value
 from zenspark.cli.screen import Screen
 from zenspark.errors import DecodeError, UsageError
 from zenspark.transport.framing import LengthPrefix
@@ -23,7 +23,7 @@ from zenspark.wire.trace import MAX_TRANSPORT_ID, Row, Trace, box, trace
 
 MIN_NETWORK_ID = 0x19
 
-NARROW = 100
+NARROW_COLUMNS = 100
 """Below so many columns only half as many bytes of a field are shown."""
 
 
@@ -33,13 +33,13 @@ def run(data: bytes, layer: str | None, as_json: bool) -> int:
         raise UsageError("there are no bytes in HEX")
     remark = ""
     if layer is None:
-        layer, remark = layer_of(data)
+        layer, remark = detect_layer(data)
     show = show_fields if as_json else show_boxes
     show(data, layer, remark)
     return 0
 
 
-def layer_of(data: bytes) -> tuple[str, str]:
+def detect_layer(data: bytes) -> tuple[str, str]:
     """What these bytes must be, and a remark if that is not what they look like."""
     number = data[0] & 0x1F
     layer = "network" if number >= MIN_NETWORK_ID else "transport"
@@ -88,11 +88,11 @@ def draw_stream(screen: Screen, data: bytes) -> None:
     layer = "bare" if manner.framing is LengthPrefix.U32 else "transport"
     for batch, messages in found:
         width = manner.framing.width
-        size = f"{counted(len(batch.sent), 'byte')} behind a {manner.framing} length"
+        size = f"{pluralize(len(batch.sent), 'byte')} behind a {manner.framing} length"
         screen.print(Text.assemble(("batch", "bold"), f" at byte {batch.start - width}: {size}"))
         if batch.packed:
             unpacked = bytes(batch.content)
-            screen.print(f"compressed; unpacked, and counted from 0, it has {counted(len(unpacked), 'byte')}")
+            screen.print(f"compressed; unpacked, and counted from 0, it has {pluralize(len(unpacked), 'byte')}")
             draw(screen, trace(layer, unpacked)[0], unpacked)
         elif messages:
             begin, end = batch.place(0, len(batch.content))
@@ -101,7 +101,7 @@ def draw_stream(screen: Screen, data: bytes) -> None:
 
 def draw(screen: Screen, traces: list[Trace], data: bytes) -> None:
     """Print messages with everything inside them."""
-    shown = 12 if screen.width >= NARROW else 6
+    shown = 12 if screen.width >= NARROW_COLUMNS else 6
     for found in traces:
         screen.print(_tree(found, data, shown))
 
@@ -114,7 +114,7 @@ def _tree(found: Trace, data: bytes, shown: int) -> Tree:
 
 
 def _heading(found: Trace) -> Text:
-    size = counted(found.end - found.start, "byte")
+    size = pluralize(found.end - found.start, "byte")
     text = Text.assemble((found.cls.NAME, "bold cyan"), f" at byte {found.start}, {size}")
     if found.message is None:
         text.append(", broken", "bold red")
@@ -145,7 +145,7 @@ def _meaning(row: Row) -> str:
     if isinstance(row.value, Message):
         return f"{row.value.NAME}, below"
     if isinstance(row.value, tuple) and row.value and isinstance(row.value[0], Message):
-        return f"{counted(len(row.value), 'message')}, below"
+        return f"{pluralize(len(row.value), 'message')}, below"
     if row.value is None:
         return ""
-    return "yes" if row.value is True else spelled(row.value)
+    return "yes" if row.value is True else format_value(row.value)

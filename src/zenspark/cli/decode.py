@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
     if given.layer and not given.hex:
         parser.error("--layer goes with HEX")
     if given.jsonl is not None:
-        jsonl.run(given.jsonl, answer)
+        jsonl.run(given.jsonl, decode_line)
         return 0
     # What draws is imported only here: lines must not wait for it.
     if given.hex:
@@ -62,7 +62,7 @@ def run(arguments: list[str]) -> int:
 # -- many --------------------------------------------------------------------------------------------------------
 
 
-class Line(msgspec.Struct):
+class DecodeLine(msgspec.Struct):
     """A line to decode."""
 
     layer: str
@@ -71,10 +71,10 @@ class Line(msgspec.Struct):
     compression: bool | None = None
 
 
-_line = msgspec.json.Decoder(Line)
+_line = msgspec.json.Decoder(DecodeLine)
 
 
-def answer(text: bytes) -> dict[str, Any]:
+def decode_line(text: bytes) -> dict[str, Any]:
     """The answer to one line."""
     try:
         line = _line.decode(text)
@@ -85,7 +85,7 @@ def answer(text: bytes) -> dict[str, Any]:
         return {"error": {"message": str(error), "offset": None}}
 
 
-def to_fields(line: Line) -> json_fields.Fields:
+def to_fields(line: DecodeLine) -> json_fields.Fields:
     """The fields of one message, or of a stream."""
     decode = json_fields.DECODERS.get(line.layer)
     if decode is not None:

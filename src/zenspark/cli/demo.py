@@ -11,21 +11,21 @@ from typing import Any, Self
 from rich.table import Table
 
 from zenspark.api.open import open as open_session
-from zenspark.cli.fleet import ROBOTS, VISIT
+from zenspark.cli.fleet import ROBOTS, VISIT_TICKS
 from zenspark.cli.screen import Screen
 from zenspark.config.config import Config
 from zenspark.errors import LakeError, UsageError
-from zenspark.spark.ingest.supervisor import LandingSupervisor
+from zenspark.spark.ingest.supervisor import IngestSupervisor
 from zenspark.spark.pipeline.job import Job
 from zenspark.types.sample import Sample
 
-ENOUGH = 6 * VISIT[1]
+MIN_DEMO_ROWS = 6 * VISIT_TICKS[1]
 """Rows after which there is something to see: four robots make fewer until the visitor is gone."""
 SAMPLES = "select key, payload, encoding, timestamp from samples order by received_at desc, offset desc limit 5"
 LATEST = "select key, payload, encoding, timestamp from latest order by key limit 12"
 TRAFFIC = "select prefix, minute, messages, bytes, latency_avg_us from traffic order by minute limit 12"
 READABLE = ("application/json", "text/plain")
-ASK_SECONDS = 300.0
+SQL_TIMEOUT_SECONDS = 300.0
 """A query may take so long on a busy machine."""
 HISTORY = "now(-10m)"
 """Since when the past is asked for."""
@@ -64,7 +64,7 @@ class Demo:
         if self._was_shown:
             return
         self._was_shown = True
-        for landing in self._job.landings.values():
+        for landing in self._job.supervisors.values():
             try:
                 self._show_tables(landing)
             except LakeError as error:
@@ -74,21 +74,21 @@ class Demo:
 
     # -- tables
 
-    def _show_tables(self, landing: LandingSupervisor) -> None:
-        count = landing.ask("select count(*) as rows from samples", ASK_SECONDS)["rows"][0].as_py()
+    def _show_tables(self, landing: IngestSupervisor) -> None:
+        count = landing.ask("select count(*) as rows from samples", SQL_TIMEOUT_SECONDS)["rows"][0].as_py()
         for title, query in (
             (f"samples: every message, as it was published ({count} rows)", SAMPLES),
             ("latest: the newest of each key", LATEST),
             ("traffic: per prefix and minute", TRAFFIC),
         ):
-            self._show(title, landing.ask(query, ASK_SECONDS).to_pylist())
+            self._show(title, landing.ask(query, SQL_TIMEOUT_SECONDS).to_pylist())
 
     def _show(self, title: str, rows: list[dict[str, Any]]) -> None:
         table = Table(box=None, pad_edge=False, header_style="cyan")
         for name in rows[0] if rows else []:
             table.add_column(name, no_wrap=True, overflow="ellipsis")
         for row in rows:
-            table.add_row(*(_shown(row, name) for name in row))
+            table.add_row(*(_format_cell(row, name) for name in row))
         self._screen.write(["", self._screen.styled(title, "bold")])
         self._screen.print(table)
 
@@ -123,7 +123,7 @@ class Demo:
     def _show_next(self) -> None:
         styled = self._screen.styled
         lines = ["", styled("Try next, from another terminal, while this runs:", "bold")]
-        for lake in self._job.landings:
+        for lake in self._job.supervisors:
             query = "select key, count(*) from samples group by key order by key"
             lines.append(f'  {sys.argv[0]} sql --lake {lake} "{query}"')
         script = SCRIPT.format(endpoint=self._endpoint)
@@ -136,7 +136,7 @@ class Demo:
         sys.stdout.flush()
 
 
-def _shown(row: dict[str, Any], name: str) -> str:
+def _format_cell(row: dict[str, Any], name: str) -> str:
     """A cell as people read it."""
     value = row[name]
     match value:

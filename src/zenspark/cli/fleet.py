@@ -23,12 +23,12 @@ from zenspark.types.ids import SourceInfo
 from zenspark.types.query import Query
 
 ROBOTS = ("ant", "bee", "cat")
-HERTZ = 20
-CAMERA_EVERY = 10
-BATTERY_EVERY = 20
-VISIT = (20, 80)
+TICKS_PER_SECOND = 20
+CAMERA_INTERVAL_TICKS = 10
+BATTERY_INTERVAL_TICKS = 20
+VISIT_TICKS = (20, 80)
 """From which to which tick a visitor is there, whose key is deleted afterwards."""
-PICTURE = 4096
+PICTURE_BYTES = 4096
 
 
 class Robot:
@@ -43,13 +43,13 @@ class Robot:
 
     def tick(self, number: int) -> None:
         """Publish what is due."""
-        angle = number / HERTZ / self._radius
+        angle = number / TICKS_PER_SECOND / self._radius
         pose = {"x": round(self._radius * math.cos(angle), 3), "y": round(self._radius * math.sin(angle), 3)}
         self._put("pose", json.dumps(pose).encode(), Encoding.APPLICATION_JSON, json.dumps({"tick": number}).encode())
-        if number % CAMERA_EVERY == 0:
-            self._put("camera", self._random.randbytes(PICTURE), Encoding.IMAGE_JPEG)
-        if number % BATTERY_EVERY == 0:
-            level = z_serialize(Float32(100 - number / HERTZ / 60)).to_bytes()
+        if number % CAMERA_INTERVAL_TICKS == 0:
+            self._put("camera", self._random.randbytes(PICTURE_BYTES), Encoding.IMAGE_JPEG)
+        if number % BATTERY_INTERVAL_TICKS == 0:
+            level = z_serialize(Float32(100 - number / TICKS_PER_SECOND / 60)).to_bytes()
             self._put("battery", level, Encoding.ZENOH_SERIALIZED)
 
     def _put(self, what: str, payload: bytes, encoding: Encoding, attachment: bytes | None = None) -> None:
@@ -79,16 +79,16 @@ def drive(endpoint: str, ends: threading.Event) -> None:
         for number in _ticks(ends):
             for robot in robots:
                 robot.tick(number)
-            if VISIT[0] <= number < VISIT[1]:
+            if VISIT_TICKS[0] <= number < VISIT_TICKS[1]:
                 visitor.tick(number)
-            elif number == VISIT[1]:
+            elif number == VISIT_TICKS[1]:
                 session.delete("fleet/visitor/**", timestamp=session.new_timestamp())
         asked.undeclare()
 
 
 def _ticks(ends: threading.Event) -> Iterator[int]:
     number = 0
-    while not ends.wait(1 / HERTZ):
+    while not ends.wait(1 / TICKS_PER_SECOND):
         yield number
         number += 1
 

@@ -35,7 +35,7 @@ Ask a lake: its tables are samples, latest, gaps, traffic, sessions and declarat
 The functions are zenoh_key_match, zenoh_intersects, zenoh_includes, zenoh_decode_payload and zenoh_ntp64_to_timestamp.
 Bytes are shown as text where they are text, and as hexadecimal numbers otherwise."""
 
-MOST_ROWS = 1000
+MAX_TABLE_ROWS = 1000
 """A table of more is nothing to look at; csv and json have no such limit."""
 
 Line = tuple[object, ...]
@@ -50,9 +50,9 @@ def run(arguments: list[str]) -> int:
     logging.getLogger("SQLQueryContextLogger").disabled = True  # what Spark finds wrong is said below, in one line
     spark = spark_session(given.master, "zenspark sql")
     try:
-        with one_line():
-            answer = asked(spark, lake, given.query)
-            FORMATS[given.format](answer.columns, rows_of(answer))
+        with errors_as_one_line():
+            answer = run_query(spark, lake, given.query)
+            FORMATS[given.format](answer.columns, iterate_rows(answer))
     finally:
         spark.stop()
     return 0
@@ -68,7 +68,7 @@ def _parser() -> Parser:
     return parser
 
 
-def asked(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
+def run_query(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
     """The answer to a query; only the tables it may mean are looked at."""
     register(spark)
     for name in lake.tables():
@@ -78,15 +78,15 @@ def asked(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
 
 
 @contextmanager
-def one_line() -> Iterator[None]:
+def errors_as_one_line() -> Iterator[None]:
     """Says what Spark finds wrong with a query in one line."""
     try:
         yield
     except PySparkException as error:
-        raise UsageError(problem_of(error)) from None
+        raise UsageError(format_error(error)) from None
 
 
-def problem_of(error: PySparkException) -> str:
+def format_error(error: PySparkException) -> str:
     """What is wrong, in one line, with the nearest name there is for one that there is not."""
     parameters = error.getMessageParameters() or {}
     condition = error.getCondition() or ""
@@ -110,7 +110,7 @@ def problem_of(error: PySparkException) -> str:
     return f"the query {kind}{position}: {text[:500]}"
 
 
-def rows_of(answer: DataFrame) -> Iterator[Line]:
+def iterate_rows(answer: DataFrame) -> Iterator[Line]:
     """The rows one after the other, without having all of them at once."""
     for row in answer.toLocalIterator():
         yield tuple(row)
@@ -119,7 +119,7 @@ def rows_of(answer: DataFrame) -> Iterator[Line]:
 # --- formats ----------------------------------------------------------------------------------------------------------
 
 
-def shown(value: object) -> str:
+def format_cell(value: object) -> str:
     """A value as a reader wants to see it."""
     match value:
         case None:
@@ -141,12 +141,12 @@ def _bytes(value: bytes) -> str:
     return text if text.isprintable() else value.hex()
 
 
-def as_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
     """For eyes."""
     left = iter(rows)
     table = Table(*columns)
-    for row in islice(left, MOST_ROWS):
-        table.add_row(*map(shown, row))
+    for row in islice(left, MAX_TABLE_ROWS):
+        table.add_row(*map(format_cell, row))
     count = table.row_count
     more = next(left, None) is not None
     screen = Screen()
@@ -156,25 +156,25 @@ def as_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
     )
 
 
-def as_csv(columns: Sequence[str], rows: Iterable[Line]) -> None:
+def print_csv(columns: Sequence[str], rows: Iterable[Line]) -> None:
     """For other programs, with a line of names first."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([shown(value) for value in row] for row in rows)
+    writer.writerows([format_cell(value) for value in row] for row in rows)
 
 
-def as_json(columns: Sequence[str], rows: Iterable[Line]) -> None:
+def print_json(columns: Sequence[str], rows: Iterable[Line]) -> None:
     """One object per line."""
     for row in rows:
         print(json.dumps(dict(zip(columns, map(_plain, row), strict=True)), ensure_ascii=False))
 
 
 def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, bool | int | float | str) else shown(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else format_cell(value)
 
 
 FORMATS: dict[str, Callable[[Sequence[str], Iterable[Line]], None]] = {
-    "table": as_table,
-    "csv": as_csv,
-    "json": as_json,
+    "table": print_table,
+    "csv": print_csv,
+    "json": print_json,
 }

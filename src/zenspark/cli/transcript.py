@@ -15,8 +15,8 @@ from rich.text import Text
 from zenspark.capture.conversation import Conversation, Event, Ignored, Speaker, Truncated
 from zenspark.capture.direction import Broken, Lost, Said, Side
 from zenspark.cli import FAILED
-from zenspark.cli.formatting import counted, details, printable, title
-from zenspark.cli.screen import Screen, wrapped
+from zenspark.cli.formatting import pluralize, details, printable, format_title
+from zenspark.cli.screen import Screen, wrap_text
 from zenspark.transport.handshake import SessionParameters
 from zenspark.wire import json_fields
 
@@ -64,7 +64,7 @@ def _problem(conversation: Conversation, event: Event) -> Iterator[str]:
             yield f"{event.side}: {event.why}"
         case Truncated():
             end = conversation.speakers[event.side].direction.total
-            missing = counted(event.missing, "more byte")
+            missing = pluralize(event.missing, "more byte")
             begin = f"(the batch begins at byte {event.position})"
             yield f"{event.side} ends in the middle of a batch at byte {end}: expected {missing} {begin}"
 
@@ -96,7 +96,7 @@ def fields_of_event(event: Event) -> json_fields.Fields:
         case Ignored():
             shown |= {"offset": event.start, "ignored": event.size}
         case Truncated():
-            message = f"{counted(event.missing, 'more byte')} expected in the batch at {event.position}"
+            message = f"{pluralize(event.missing, 'more byte')} expected in the batch at {event.position}"
             shown["error"] = {"message": message, "offset": event.position}
         case Broken():
             shown["error"] = {"message": event.why, "offset": event.start}
@@ -112,7 +112,7 @@ def show(screen: Screen, conversation: Conversation, events: Sequence[Event]) ->
     """Print who spoke, what was said, and whether every byte was understood."""
     told = [event for event in events if isinstance(event, Said | Lost)]
     screen.print(*_heading(screen, conversation, told), "")
-    rows = [row(number, event) for number, event in enumerate(told, 1)]
+    rows = [make_row(number, event) for number, event in enumerate(told, 1)]
     if rows:
         screen.write(_table(screen, rows))
     screen.print("", _summary(conversation, events))
@@ -125,12 +125,12 @@ def _heading(screen: Screen, conversation: Conversation, told: Sequence[Said | L
     for side, speaker in conversation.speakers.items():
         who = "unknown" if speaker.identity is None else f"{speaker.identity.whatami.text} {speaker.identity.zid}"
         yield Text.assemble((f"{ARROWS[side]} {side}", COLOURS[side]), f"  {who}")
-    if conversation.terms is not None:
-        yield f"agreed: {', '.join(_agreed(conversation.terms))}"
+    if conversation.parameters is not None:
+        yield f"agreed: {', '.join(_format_parameters(conversation.parameters))}"
     yield from _remarks(conversation, told)
 
 
-def _agreed(terms: SessionParameters) -> Iterator[str]:
+def _format_parameters(terms: SessionParameters) -> Iterator[str]:
     yield f"batches of up to {terms.batch_size} bytes"
     yield f"sequence numbers of {terms.sn_mask.bit_length()} bits"
     yield from ["qos"] * terms.qos + ["low latency"] * terms.low_latency + ["compression"] * terms.compression
@@ -151,13 +151,13 @@ def _remarks(conversation: Conversation, told: Sequence[Said | Lost]) -> Iterato
 # -- the table ---------------------------------------------------------------------------------------------------
 
 
-def row(number: int, event: Said | Lost) -> Row:
+def make_row(number: int, event: Said | Lost) -> Row:
     """The cells of one event."""
     head = Cell(str(number)), Cell(ARROWS[event.side], COLOURS[event.side]), Cell(str(event.start))
     if isinstance(event, Lost):
         return (*head, Cell("lost", "red"), Cell(""), Cell(event.why, "red"))
     key = Cell(printable(event.key or ""), "" if event.resolved else "red")
-    return (*head, Cell(title(event.message), "bold"), key, Cell(", ".join(_details(event))))
+    return (*head, Cell(format_title(event.message), "bold"), key, Cell(", ".join(_details(event))))
 
 
 def _details(said: Said) -> Iterator[str]:
@@ -193,7 +193,7 @@ def _widths(rows: Sequence[Row], room: int) -> list[int]:
 
 def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
     """A row on as many lines as its longest cell needs."""
-    columns = [wrapped(cell.text, width) for cell, width in zip(cells, widths, strict=True)]
+    columns = [wrap_text(cell.text, width) for cell, width in zip(cells, widths, strict=True)]
     for parts in zip_longest(*columns, fillvalue=""):
         line = []
         for name, part, width, cell in zip(COLUMNS, parts, widths, cells, strict=True):
@@ -207,17 +207,17 @@ def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
 
 
 def _summary(conversation: Conversation, events: Sequence[Event]) -> str:
-    said = counted(sum(isinstance(event, Said) for event in events), "message")
+    said = pluralize(sum(isinstance(event, Said) for event in events), "message")
     ignored = {event.side: event.size for event in events if isinstance(event, Ignored)}
-    sides = (_followed(speaker, ignored.get(side, 0)) for side, speaker in conversation.speakers.items())
+    sides = (_format_coverage(speaker, ignored.get(side, 0)) for side, speaker in conversation.speakers.items())
     return f"{said}; {'; '.join(sides)}"
 
 
-def _followed(speaker: Speaker, ignored: int) -> str:
+def _format_coverage(speaker: Speaker, ignored: int) -> str:
     direction = speaker.direction
     if not direction.total:
         return f"{speaker.side}: no bytes"
     if direction.followed + ignored < direction.total:
-        return f"{speaker.side}: {direction.followed} of {counted(direction.total, 'byte')} followed"
+        return f"{speaker.side}: {direction.followed} of {pluralize(direction.total, 'byte')} followed"
     after = f" ({ignored} after CLOSE ignored)" if ignored else ""
-    return f"{speaker.side}: all {counted(direction.total, 'byte')} followed{after}"
+    return f"{speaker.side}: all {pluralize(direction.total, 'byte')} followed{after}"

@@ -1,17 +1,17 @@
-"""Room: which receivers of a session have none left, which links are not read because of that, and who waits for it.
+"""Receive backpressure: tracks full receivers, the links paused because of them, and local senders that wait.
 
-A receiver that is full answers no when something is delivered. What came from a neighbour is slowed down by not
-reading that link until the receiver has room again. What this session published, asked or answered itself is slowed
-down by making that thread wait, as eclipse-zenoh does; but never without end, because the thread that waits may be the
-very one that is to receive, now or later. When nothing was taken for a while it goes on, and what comes on top is
-kept up to a limit and then dropped with a warning.
+A sink that is full returns False from `push`. Traffic of a neighbour is slowed down by pausing reads from its link
+until the sink has drained. Publications, queries and replies within this session are slowed down by blocking the
+sending thread, as eclipse-zenoh does; but never without a limit, because that thread may be the very one that consumes the
+sink, now or later. After `STALL_TIMEOUT_SECONDS` without any item consumed the sink counts as stalled: senders no
+longer wait, and further items are queued up to a limit and then dropped, with a warning.
 
-Replies come over the same links as publications. So while this session waits for replies, receivers may borrow: links
-are read although somebody is full, up to a limit. Otherwise a callback that asks something would wait for a reply
-behind what it has not received yet. A receiver of replies borrows only for other questions than its own. The same goes
-for a callback that waits for room on a link: its peer may be waiting for us to read.
+Replies arrive on the same links as publications. So while this session has pending queries, a full sink gets read
+credit: its links are read on, up to a limit. Otherwise a callback that queries would wait for a reply queued behind
+samples it has not received yet. A sink of replies gets credit only for queries other than its own. A callback that
+waits for buffer space on a link has the same effect: its peer may be waiting for this node to read.
 
-All of this is guarded by the node's lock, except that nobody waits with it.
+All of this is guarded by the node's lock, except that no thread waits with the lock held.
 """
 
 from __future__ import annotations
@@ -31,51 +31,51 @@ from zenspark.router.face import Face
 logger = logging.getLogger("zenspark")
 
 BoundedSink: TypeAlias = Channel | CallbackRunner
-"""The receivers that may be full."""
+"""The sinks with a capacity."""
 
 STALL_TIMEOUT_SECONDS = 1.0
-"""Seconds in which nothing is taken, after which nobody waits for that any more."""
+"""Seconds without any item consumed after which a full sink counts as stalled."""
 MAX_BACKLOG_FACTOR = 64
-"""How many times what it has room for a receiver may hold where the alternative is that nothing goes on."""
+"""How many times its capacity a sink may hold while its links are read on credit or it is stalled."""
 MAX_EXCESS_ITEMS = 1 << 14
-"""How many items more than it has room for a receiver may hold at most: a query that waits takes about 1 kB."""
+"""How many items beyond its capacity a sink may hold at most: a waiting query takes about 1 kB."""
 READ_CREDIT_BYTES = 1 << 25
-"""Bytes that are read at most from a link for somebody who is full."""
+"""Bytes read at most from one link for a full sink."""
 RECHECK_SECONDS = 0.01
-"""Seconds between looks at whether anything was taken: only much room is announced."""
+"""Seconds between checks of a backlog that is waited for: a sink notifies only when it is half empty."""
 
 
 class ReceiveBackpressure:
-    """The room that the receivers of one session have."""
+    """The receive backpressure of one session."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._full: dict[BoundedSink, set[LinkDriver]] = {}
-        """Who has no room, and the links that are not read for that."""
+        """The links paused for each full sink."""
         self._credits: dict[BoundedSink, dict[LinkDriver, int]] = {}
-        """Who borrows, and how much each link had brought before."""
+        """The bytes each link had received when a sink got read credit for it."""
         self._pending_queries = 0
-        node.on_block = self._blocked
+        node.on_block = self._on_block
 
-    # -- what comes from neighbours
+    # -- receiving from neighbours
 
-    def on_full(self, sink: DeliverySink[Any], face: Face, own_questions: int = 0) -> None:
-        """A receiver is full of what a neighbour said; `own_queries` are those whose replies it receives."""
+    def on_full(self, sink: DeliverySink[Any], face: Face, own_queries: int = 0) -> None:
+        """Pause the link of a neighbour, or grant read credit; `own_queries` are those whose replies the sink gets."""
         driver = self._node.driver(face)
         if driver is None or not isinstance(sink, Channel | CallbackRunner):
             return
-        if self._pending_queries > own_questions and self._grant_credit(sink, driver):
+        if self._pending_queries > own_queries and self._grant_credit(sink, driver):
             return
         self._full.setdefault(sink, set()).add(driver)
         driver.pause(sink)
 
     def _grant_credit(self, sink: BoundedSink, driver: LinkDriver) -> bool:
-        """Whether a link may be read although a receiver is full."""
-        before = self._credits.setdefault(sink, {}).setdefault(driver, driver.received)
-        return not _is_over_backlog_limit(sink) and driver.received - before < READ_CREDIT_BYTES
+        """Return whether a link may be read although a sink is full."""
+        start = self._credits.setdefault(sink, {}).setdefault(driver, driver.received)
+        return not _is_over_backlog_limit(sink) and driver.received - start < READ_CREDIT_BYTES
 
     def on_drained(self, sink: BoundedSink) -> None:
-        """A receiver has room again, or is gone."""
+        """Resume the links paused for a sink that has drained or was removed."""
         with self._node.lock:
             for driver in self._full.pop(sink, ()):
                 driver.resume(sink)
@@ -84,49 +84,49 @@ class ReceiveBackpressure:
             self._node.wake()
 
     def remove(self, sink: DeliverySink[Any]) -> None:
-        """Nothing more is delivered there."""
+        """Resume the links paused for a sink to which nothing more is delivered."""
         if isinstance(sink, Channel | CallbackRunner) and (sink in self._full or sink in self._credits):
             self.on_drained(sink)
 
     def query_started(self) -> None:
-        """A question is in flight, or something else for which links must be read."""
+        """Grant read credit to all full sinks: a query is pending, or a callback waits for a link."""
         self._pending_queries += 1
         for sink, drivers in self._full.items():
-            for driver in [one for one in drivers if self._grant_credit(sink, one)]:
+            for driver in [driver for driver in drivers if self._grant_credit(sink, driver)]:
                 drivers.discard(driver)
                 driver.resume(sink)
 
     def query_finished(self) -> None:
-        """It is over."""
+        """Grant no more read credit because of a query that has finished."""
         self._pending_queries -= 1
 
-    def _blocked(self, waits: bool) -> None:
-        """A callback begins or ends to wait for room on a link."""
+    def _on_block(self, is_blocked: bool) -> None:
+        """Grant read credit while a callback waits for buffer space on a link."""
         with self._node.lock:
-            if waits:
+            if is_blocked:
                 self.query_started()
             else:
                 self.query_finished()
 
-    # -- what this session says to itself
+    # -- delivery within this session
 
     def should_drop(self, sink: DeliverySink[Any]) -> bool:
-        """Whether a receiver is to get no more, because nobody takes what it has."""
+        """Return whether items for a sink are dropped: it is stalled, and over the backlog limit."""
         return isinstance(sink, Channel | CallbackRunner) and sink.is_stalled and _is_over_backlog_limit(sink)
 
     def wait(self, sinks: Iterable[DeliverySink[Any]]) -> None:
-        """Wait until each of these has got rid of something; never with the lock."""
-        is_busy = nonblocking.on or self._node.loop.is_loop_internal
+        """Wait until an item of each sink is consumed, or it is stalled; never with the lock held."""
+        must_not_wait = nonblocking.on or self._node.loop.is_loop_internal
         for sink in sinks:
             if not isinstance(sink, Channel | CallbackRunner) or sink.is_stalled:
                 continue
-            if not (is_busy or sink.is_consumed_by_this_thread):
+            if not (must_not_wait or sink.is_consumed_by_this_thread):
                 self._wait(sink)
             elif _is_over_backlog_limit(sink):
                 self._mark_stalled(sink)
 
     def _wait(self, sink: BoundedSink) -> None:
-        # All may have been taken since it was full: then there is nothing left that could become less.
+        # All items may have been consumed since the sink was full: then there is none left to wait for.
         limit, deadline = max(sink.backlog, sink.capacity, 1), time.monotonic() + STALL_TIMEOUT_SECONDS
         while sink.backlog >= limit and not self._node.is_closed:
             self._node.wait(lambda: sink.backlog < limit, RECHECK_SECONDS)
@@ -135,11 +135,15 @@ class ReceiveBackpressure:
                 return
 
     def _mark_stalled(self, sink: BoundedSink) -> None:
-        """Wait for somebody no more, until they receive again."""
+        """Wait for a sink no more until it has drained."""
         sink.is_stalled = True
-        logger.warning("nobody receives what this session says to itself: it goes on, and drops what becomes too much")
+        logger.warning(
+            "local receiver of session %s is stalled: %d items queued (capacity %d); further items may be dropped",
+            self._node.identity.zid,
+            sink.backlog,
+            sink.capacity,
+        )
 
 
 def _is_over_backlog_limit(sink: BoundedSink) -> bool:
-    """Whether it holds so much more than it has room for that nothing is a reason for more."""
     return sink.backlog >= min(sink.capacity * MAX_BACKLOG_FACTOR, sink.capacity + MAX_EXCESS_ITEMS)

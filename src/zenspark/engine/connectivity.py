@@ -1,9 +1,9 @@
-"""Reaching the network as configured: where a session listens, whom it connects to, how it finds others.
+"""Connectivity: listens, connects and scouts as configured, and decides what `open` waits for.
 
-What `open` waits for is what zenohd waits for. A client needs somebody: an endpoint of its list, or whoever answers
-its question. A peer or router goes on without, and tries again in the background; it only gives those it is to
-connect to a moment, `scouting/delay`, so that who publishes at once is heard, and another one to tell what they have
-declared, so that who asks at once is answered.
+It waits for what zenohd waits for. A client needs a session: with an endpoint of its list, or with a node that replies
+to its SCOUT. A peer or router returns without one, and retries in the background; it only waits up to `scouting/delay`
+for the endpoints to connect to, so that a publication right after `open` reaches them, and for their initial
+declarations, so that a query right after `open` is answered.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from zenspark.wire.values import Roles, WhatAmI
 logger = logging.getLogger("zenspark.api")
 
 HANDSHAKE_GRACE_SECONDS = 2.0
-"""Seconds more for those who have answered, but not said all they have to say at first: this machine may be busy."""
+"""Extra seconds for nodes that accepted the link to finish handshake and initial declarations: they may be busy."""
 
 SCOUT_SETTLE_SECONDS = 0.05
-"""Seconds in which everybody who is near answers the same question: who publishes at once is heard by all of them."""
+"""Seconds in which all nodes of a local network reply to one SCOUT: a publication right after `open` reaches them."""
 
 
 class Connectivity:
-    """How one session is joined to the network."""
+    """The listeners, connectors and scouting of one session."""
 
     def __init__(self, node: Node, settings: Settings) -> None:
         self._node = node
@@ -52,7 +52,7 @@ class Connectivity:
         self._discovery = Discovery(node, self._endpoint, self._is_client)
 
     def start(self) -> None:
-        """Listen, connect and look for others; an error if that must succeed and does not."""
+        """Listen, connect and scout; raises an error if something fails that must succeed."""
         self._listen()
         self._discover()
         if self._is_client:
@@ -61,22 +61,23 @@ class Connectivity:
             self._connect_others()
             if self._settings.open.return_conditions.declares:
                 self._node.wait(
-                    lambda: self._node.is_told, max(self._settings.scouting.delay / 1000, HANDSHAKE_GRACE_SECONDS)
+                    lambda: self._node.initial_declarations_received,
+                    max(self._settings.scouting.delay / 1000, HANDSHAKE_GRACE_SECONDS),
                 )
 
-    def end(self) -> None:
-        """Connect to nobody any more; before the node is closed."""
+    def stop_connecting(self) -> None:
+        """Stop all connectors, before the node is closed."""
         for connector in self._connectors:
             connector.stop(0.0)
 
-    def release(self) -> None:
-        """Look for nobody and answer nobody any more; when the node is closed."""
+    def close(self) -> None:
+        """Stop scouting and replying to SCOUT, after the node is closed."""
         self._discovery.close()
 
     # -- endpoints
 
     def _endpoint(self, text: str) -> Endpoint:
-        """An endpoint, with what is configured for links of its kind."""
+        """Parse an endpoint, with the configured options of its protocol as defaults."""
         links = self._settings.transport.link
         endpoint = Endpoint.parse(text)
         if links.protocols is not None and endpoint.protocol not in links.protocols:
@@ -97,7 +98,7 @@ class Connectivity:
                 binder.start()
 
     def _bind(self, binder: ListenerRetry) -> None:
-        """Wait as long as it tries; an error if it gives up and that is not to be passed over."""
+        """Listen, with the retries of its policy; raises LinkError if that fails and `exit_on_failure` is set."""
         try:
             binder.run()
         except LinkError as error:
@@ -109,31 +110,31 @@ class Connectivity:
 
     def _connect_client(self) -> None:
         settings = self._settings
-        endpoints = [self._endpoint(one) for group in settings.connect.endpoints for one in _locators(group)]
+        endpoints = [self._endpoint(text) for group in settings.connect.endpoints for text in _locators(group)]
         if endpoints:
-            self._await(self._connector(endpoints))
+            self._wait_for(self._connector(endpoints))
             return
         if not settings.scouting.multicast.enabled:
             raise UsageError("a client needs connect/endpoints or scouting/multicast")
         if not self._node.wait(lambda: bool(self._node.drivers), settings.scouting.timeout / 1000):
-            raise ZError(f"nobody was found within {settings.scouting.timeout / 1000:g} s")
+            raise ZError(f"no node replied to SCOUT within {settings.scouting.timeout / 1000:g} s")
 
     def _connect_others(self) -> None:
         settings = self._settings
         for group in settings.connect.endpoints:
             for endpoints in _alternatives(group):
-                connector = self._connector([self._endpoint(one) for one in endpoints])
+                connector = self._connector([self._endpoint(text) for text in endpoints])
                 if settings.connect.timeout_ms == 0 or connector.policy.exit_on_failure:
-                    self._await(connector)
+                    self._wait_for(connector)
         if settings.open.return_conditions.connect_scouted and self._connectors:
-            wanted = self._connectors
-            self._node.wait(lambda: all(one.is_open or one.is_over for one in wanted), settings.scouting.delay / 1000)
-            self._node.wait(lambda: not any(one.is_answered for one in wanted), HANDSHAKE_GRACE_SECONDS)
+            connectors, delay = self._connectors, settings.scouting.delay / 1000
+            self._node.wait(lambda: all(connector.is_open or connector.is_over for connector in connectors), delay)
+            self._node.wait(lambda: not any(connector.is_answered for connector in connectors), HANDSHAKE_GRACE_SECONDS)
         elif settings.open.return_conditions.connect_scouted and settings.scouting.multicast.enabled:
-            self._await_found(settings.scouting.delay / 1000)
+            self._wait_for_scouted(settings.scouting.delay / 1000)
 
-    def _await_found(self, delay: float) -> None:
-        """Wait for the first who is found, then for those whose answers come right behind it."""
+    def _wait_for_scouted(self, delay: float) -> None:
+        """Wait for the first scouted node, then for those whose HELLO follows within `SCOUT_SETTLE_SECONDS`."""
         if self._node.wait(lambda: bool(self._node.drivers), delay):
             self._node.wait(lambda: False, SCOUT_SETTLE_SECONDS)
             self._node.wait(lambda: not self._discovery.is_trying, delay)
@@ -149,24 +150,24 @@ class Connectivity:
         connector.start()
         return connector
 
-    def _await(self, connector: Connector) -> None:
-        """Wait as long as it tries; an error if it gives up and that is not to be passed over."""
+    def _wait_for(self, connector: Connector) -> None:
+        """Wait for a connection, with the retries of its policy; raises if that fails and `exit_on_failure` is set."""
         if not connector.wait_open(None) and connector.policy.exit_on_failure:
             raise connector.error or ZError("no connection")
 
-    # -- finding others
+    # -- scouting
 
     def _discover(self) -> None:
         multicast, gossip = self._settings.scouting.multicast, self._settings.scouting.gossip
         if gossip.enabled and not self._is_client:
-            self._discovery.gossip(_autoconnect(gossip))
+            self._discovery.gossip(_autoconnect_policy(gossip))
         if not multicast.enabled:
             return
         where = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
         if multicast.listen and not self._is_client:
             self._discovery.respond(where)
         if not (self._is_client and self._settings.connect.endpoints):
-            self._discovery.scout(where, _autoconnect(multicast))
+            self._discovery.scout(where, _autoconnect_policy(multicast))
 
 
 def _retry_policy(configured: ConnectSettings | ListenSettings) -> RetryPolicy:
@@ -180,17 +181,17 @@ def _retry_policy(configured: ConnectSettings | ListenSettings) -> RetryPolicy:
 
 
 def parse_roles(names: Iterable[str]) -> Roles:
-    """The roles of a list of their names."""
+    """Return the set of roles with these names."""
     return Roles(sum({WhatAmI[name.upper()].bit for name in names}))
 
 
-def _autoconnect(found: MulticastScoutingSettings | GossipSettings) -> AutoconnectPolicy:
-    strategy = found.autoconnect_strategy
+def _autoconnect_policy(settings: MulticastScoutingSettings | GossipSettings) -> AutoconnectPolicy:
+    strategy = settings.autoconnect_strategy
     if not isinstance(strategy, StrategyByTarget):
         strategy = StrategyByTarget(strategy, strategy)
     greater = [("router", strategy.to_router), ("peer", strategy.to_peer)]
     return AutoconnectPolicy(
-        parse_roles(found.autoconnect), parse_roles(name for name, how in greater if how == "greater-zid")
+        parse_roles(settings.autoconnect), parse_roles(name for name, how in greater if how == "greater-zid")
     )
 
 
@@ -199,18 +200,18 @@ def _locators(group: str | EndpointGroup) -> tuple[str, ...]:
 
 
 def _alternatives(group: str | EndpointGroup) -> list[tuple[str, ...]]:
-    """The endpoints to connect to, each with others that would do as well."""
+    """Return the groups of endpoints to connect to: one connection for each group."""
     if isinstance(group, EndpointGroup) and group.strategy == "oneOf":
         return [group.locators]
-    return [(one,) for one in _locators(group)]
+    return [(locator,) for locator in _locators(group)]
 
 
 def _options(section: msgspec.Struct, known: frozenset[str]) -> dict[str, str]:
-    """What is configured for links of one kind, as options of an endpoint."""
-    found = {name: value for name, value in msgspec.structs.asdict(section).items() if name in known}
+    """Return the configured values of a section, as options of an endpoint."""
+    values = {name: value for name, value in msgspec.structs.asdict(section).items() if name in known}
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in found.items()
+        for name, value in values.items()
         if value is not None
     }
 

@@ -1,23 +1,24 @@
-"""Questions between this session and a neighbour, past the router.
+"""Direct queries: the fast path of REQUEST and RESPONSE between this session and a neighbour, without the router.
 
-The router passes a question on in copies, remembers who waits for which, and does the same with every answer. Where a
-question of this session goes to neighbours, or a neighbour's to this session alone, there is nothing to decide on the
-way. So the session gives the question a number on that link itself, and takes the answers by it. Whatever somebody may
-want to change or to see on the way goes through the router: a namespace, interceptors, clock readings of each hop, a
-limited number of answers, and everything that goes to more than one side.
+The router forwards a query in one copy per target, keeps the pending request ids, and maps the ids of all replies back.
+Where a query of this session goes to neighbours only, or a neighbour's query to this session only, there is nothing to
+route. So the session allocates the request id on that link itself, and receives the replies by it. The router is used
+whenever something may inspect or change the messages: a namespace, interceptors, timestamp stacks, a reply budget, and
+every query with both local and remote targets.
 
 All of this is guarded by the node's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 
 from zenspark.engine.backpressure import ReceiveBackpressure
 from zenspark.engine.namespace import Namespace
+from zenspark.engine.queryables import LocalQueryables
 from zenspark.engine.reply_collector import ReplyCollector, make_reply
 from zenspark.key import KeyExpr
 from zenspark.net.io.counters import DropReason
@@ -39,46 +40,47 @@ from zenspark.wire.declare import replace
 
 
 class DirectTarget(msgspec.Struct, eq=False, frozen=True):
-    """A neighbour that a question goes to, and the bytes of the question before and behind its number."""
+    """A neighbour that a query is sent to, and the encoded REQUEST before and after its request id."""
 
     face: Face
-    pump: LinkDriver
-    vocabulary: int
+    driver: LinkDriver
+    key_mapping_version: int
     header: bytes
-    rest: bytes
+    tail: bytes
 
 
 class DirectRoute(msgspec.Struct, eq=False, frozen=True):
-    """Where a question goes, as long as the routes are the same."""
+    """The targets of a query, valid as long as `version` is current."""
 
     version: tuple[int, int]
-    ends: Sequence[DirectTarget]
+    """Of the router's routes, and of the queryables of this session."""
+    targets: Sequence[DirectTarget]
 
 
 class QueryRequest(msgspec.Struct, eq=False):
-    """What a query asks for, and how."""
+    """One query of this session, as its querier or `get` specified it."""
 
     key_expr: KeyExpr
-    query: messages.Query
+    body: messages.Query
     target: wire.QueryTarget
     qos: wire.QoS
     timeout: float
-    """Seconds; infinite if the querier waits for all RESPONSE_FINALs, however long that takes."""
+    """Seconds; infinite if the querier waits for every RESPONSE_FINAL without a limit."""
     mode: ConsolidationMode
-    """How replies are merged that prefer nothing, or whose preference does not count."""
+    """The consolidation of replies that prefer none, or whose preference is ignored."""
     any_key: bool
     destination: Locality = Locality.ANY
     budget: int = 0
-    """How many RESPONSEs the querier accepts; 0 for any number."""
+    """How many RESPONSEs the querier accepts; 0 for no limit."""
     timestamp: wire.Timestamp | None = None
     stack: wire.TimestampStack | None = None
-    way: DirectRoute | None = None
-    """The way it went the last time."""
+    route: DirectRoute | None = None
+    """The cached route of a query that a querier repeats."""
 
-    def request(self, number: int, expr: wire.WireExpr) -> messages.Request:
-        """The message that asks it."""
+    def request(self, request_id: int, expr: wire.WireExpr) -> messages.Request:
+        """Return the REQUEST message of this query."""
         return messages.Request(
-            request_id=number,
+            request_id=request_id,
             wire_expr=expr,
             qos=self.qos,
             timestamp=self.timestamp,
@@ -86,84 +88,94 @@ class QueryRequest(msgspec.Struct, eq=False):
             budget=self.budget,
             timeout_ms=None if self.timeout == INFINITY else int(self.timeout * 1000),
             ts_stack=self.stack,
-            body=self.query,
+            body=self.body,
         )
 
 
 class RequestTemplate(msgspec.Struct, eq=False, frozen=True):
-    """A question of a neighbour that only this session is asked."""
+    """A neighbour's REQUEST whose only target is this session; repetitions of it are recognised by identity."""
 
     face: Face
-    vocabulary: int
+    key_mapping_version: int
     version: int
     request: messages.Request
-    pump: LinkDriver
+    driver: LinkDriver
     key_expr: KeyExpr
 
-    def is_like(self, face: Face, request: messages.Request, version: int) -> bool:
-        """Whether another question goes the same way: who repeats one repeats the very objects in it."""
-        like = self.request
+    def matches(self, face: Face, request: messages.Request, version: int) -> bool:
+        """Return whether a request has the same route: the decoder reuses the objects of a repeated message."""
+        previous = self.request
         return (
             face is self.face
-            and request.wire_expr is like.wire_expr
-            and request.target is like.target
-            and request.node_id == like.node_id
+            and request.wire_expr is previous.wire_expr
+            and request.target is previous.target
+            and request.node_id == previous.node_id
             and version == self.version
-            and face.vocabulary == self.vocabulary
+            and face.key_mapping_version == self.key_mapping_version
         )
 
 
 class ReplyTemplate(msgspec.Struct, eq=False, frozen=True):
-    """What answers with values have in common, and what that means."""
+    """The fields that consecutive RESPONSEs with a value share, and the sample header made from them."""
 
     face: Face
-    vocabulary: int
+    key_mapping_version: int
     expr: wire.WireExpr
     responder: wire.EntityId | None
     encoding: wire.Encoding
     qos: wire.QoS
-    head: SampleHeader
+    header: SampleHeader
     replier: EntityGlobalId | None
 
-    def is_like(self, face: Face, response: messages.Response, put: messages.Put, qos: wire.QoS) -> bool:
-        """Whether another answer has the same in common: who repeats one repeats the very objects in it."""
+    def matches(self, face: Face, response: messages.Response, put: messages.Put, qos: wire.QoS) -> bool:
+        """Return whether a response has the same fields: the decoder reuses the objects of a repeated message."""
         return (
             response.wire_expr is self.expr
             and put.encoding is self.encoding
             and response.responder is self.responder
             and qos is self.qos
             and face is self.face
-            and face.vocabulary == self.vocabulary
+            and face.key_mapping_version == self.key_mapping_version
         )
 
 
 class ResponseTemplate(msgspec.Struct, eq=False, frozen=True):
-    """The bytes of an answer before and behind its number, up to its payload, and what they depend on."""
+    """An encoded RESPONSE before and after its request id, up to its payload, and the fields it was made from."""
 
     key: str
     responder: wire.EntityId | None
     qos: wire.QoS
     encoding: wire.Encoding
     header: bytes
-    rest: bytes
+    tail: bytes
 
 
 class DirectReplyHandle:
-    """A question of a neighbour that queryables of this session answer."""
+    """Sends the replies to one query of a neighbour straight to its link."""
 
-    __slots__ = ("_direct", "_face", "_final_qos", "_is_over", "_number", "_pump", "_qos", "_timer", "key_expr")
+    __slots__ = (
+        "_direct",
+        "_driver",
+        "_face",
+        "_final_qos",
+        "_is_finished",
+        "_qos",
+        "_request_id",
+        "_timer",
+        "key_expr",
+    )
 
     def __init__(
-        self, direct: DirectQueries, known: RequestTemplate, request: messages.Request, timeout: float
+        self, direct: DirectQueries, template: RequestTemplate, request: messages.Request, timeout: float
     ) -> None:
-        self.key_expr = known.key_expr
+        self.key_expr = template.key_expr
         self._direct = direct
-        self._face = known.face
-        self._pump = pump = known.pump
-        self._number = request.request_id
-        self._qos = self._final_qos = request.qos.for_patch(pump.patch)
-        self._is_over = False
-        self._timer = pump.loop.call_at(pump.loop.now() + timeout, self._expire)
+        self._face = template.face
+        self._driver = driver = template.driver
+        self._request_id = request.request_id
+        self._qos = self._final_qos = request.qos.for_patch(driver.patch)
+        self._is_finished = False
+        self._timer = driver.loop.call_at(driver.loop.now() + timeout, self._expire)
 
     def send_reply(
         self,
@@ -173,19 +185,19 @@ class DirectReplyHandle:
         qos: wire.QoS | None,
         timestamp: wire.Timestamp | None,
     ) -> None:
-        """Send one response; one that may be dropped, and says so itself, is dropped if the link is full."""
+        """Send one RESPONSE, and wait while the link is backlogged; with a droppable QoS it is dropped instead."""
         congestion = wire.Congestion.BLOCK if qos is None else qos.congestion
-        if congestion is not wire.Congestion.BLOCK and not self._pump.wait_until_drained(congestion):
-            self._pump.drop(DropReason.CONGESTION)
+        if congestion is not wire.Congestion.BLOCK and not self._driver.wait_until_drained(congestion):
+            self._driver.drop(DropReason.CONGESTION)
             return
         with self._direct.lock:
-            if self._is_over:
+            if self._is_finished:
                 return
-            self._tell(key, body, responder, qos or self._qos, timestamp)
-        self._write()
-        self._pump.wait_until_drained(congestion)
+            self._send_response(key, body, responder, qos or self._qos, timestamp)
+        self._flush()
+        self._driver.wait_until_drained(congestion)
 
-    def _tell(
+    def _send_response(
         self,
         key: str,
         body: messages.Reply | messages.Err,
@@ -193,247 +205,260 @@ class DirectReplyHandle:
         qos: wire.QoS,
         timestamp: wire.Timestamp | None,
     ) -> None:
-        qos = qos.for_patch(self._pump.patch)
+        qos = qos.for_patch(self._driver.patch)
         self._final_qos = self._final_qos.not_before(qos)
         put = _put_without_metadata(body)
-        if put is not None:  # a value has its timestamp, if any, in itself
-            spoken = self._direct.spoken(key, responder, qos, put.encoding)
-            head = spoken.header + vle(self._number) + spoken.rest
-            self._pump.tell(head, put.payload, qos)
+        if put is not None:  # the timestamp of a value, if any, is in its body
+            template = self._direct.response_template(key, responder, qos, put.encoding)
+            self._driver.send_encoded(template.header + vle(self._request_id) + template.tail, put.payload, qos)
         else:
             response = messages.Response(
-                request_id=self._number,
+                request_id=self._request_id,
                 wire_expr=wire.WireExpr(0, key),
                 qos=qos,
                 timestamp=timestamp,
                 responder=responder,
                 body=body,
             )
-            self._pump.say(response, qos)
+            self._driver.send_message(response, qos)
 
-    def _write(self) -> None:
-        if not self._pump.loop.is_loop_thread:  # the loop does so at the end of its turn
-            self._pump.flush()
+    def _flush(self) -> None:
+        if not self._driver.loop.is_loop_thread:  # the loop flushes at the end of its turn
+            self._driver.flush()
 
     def finish(self) -> None:
-        """There is nothing more to say."""
+        """Send the RESPONSE_FINAL; does nothing if it was sent."""
         with self._direct.lock:
-            if self._is_over:
+            if self._is_finished:
                 return
-            self._is_over = True
-            self._direct.end(self._face, self)
-            header, rest = self._direct.final(self._final_qos)
-            self._pump.tell(header + vle(self._number) + rest, None, self._final_qos)
+            self._is_finished = True
+            self._direct.remove(self._face, self)
+            header, tail = self._direct.final_template(self._final_qos)
+            self._driver.send_encoded(header + vle(self._request_id) + tail, None, self._final_qos)
         self._timer.cancel()
-        self._write()
+        self._flush()
 
     def abandon(self) -> None:
-        """The neighbour is gone: nothing is sent any more. With the lock."""
-        self._is_over = True
+        """Send nothing more: the neighbour's session closed. Called with the lock held."""
+        self._is_finished = True
         self._timer.cancel()
 
     def _expire(self) -> None:
-        """Wait no longer for the queryables."""
+        """Reply with a timeout error, and finish without waiting for the queryables."""
         with self._direct.lock:
-            if not self._is_over:
-                late = make_timeout_response(self._number, self._qos, self._direct.zid, str(self.key_expr))
-                self._pump.say(late, self._qos)
+            if not self._is_finished:
+                error = make_timeout_response(self._request_id, self._qos, self._direct.zid, str(self.key_expr))
+                self._driver.send_message(error, self._qos)
         self.finish()
 
 
 class DirectQueries:
-    """The questions of one session that go past the router. `is_offered` tells whether the session itself answers."""
+    """The direct queries of one session, in both directions."""
 
     def __init__(
         self,
         node: Node,
-        room: ReceiveBackpressure,
+        backpressure: ReceiveBackpressure,
         namespace: Namespace,
-        is_offered: Callable[[str, wire.QueryTarget], bool],
+        queryables: LocalQueryables,
     ) -> None:
         self.lock = node.lock
         self.zid = node.identity.zid
         self._node = node
-        self._backpressure = room
+        self._backpressure = backpressure
         self._namespace = namespace
-        self._is_offered = is_offered
+        self._queryables = queryables
         self._routes = node.router.routes
         self._timeout = node.router.policy.query_timeout
         self._max_timeout = node.router.policy.max_query_timeout
         self._max_queries = node.router.policy.limits.queries
-        self._asked: dict[Face, dict[int, tuple[ReplyCollector, wire.QoS]]] = {}
-        self._serving: dict[Face, set[DirectReplyHandle]] = {}
-        """The questions of each neighbour that are not answered yet."""
-        self._spoken = ResponseTemplate("", None, wire.QoS.DEFAULT, wire.Encoding.BYTES, b"", b"")
+        self._pending: dict[Face, dict[int, tuple[ReplyCollector, wire.QoS]]] = {}
+        """The queries of this session that a neighbour has not finished, by request id."""
+        self._accepted: dict[Face, set[DirectReplyHandle]] = {}
+        """The queries of each neighbour that this session has not finished."""
+        self._response_template = ResponseTemplate("", None, wire.QoS.DEFAULT, wire.Encoding.BYTES, b"", b"")
         self._final = (wire.QoS.DEFAULT, *_split_at_request_id(messages.ResponseFinal(request_id=0)))
-        self._known: RequestTemplate | None = None
-        self._heard: ReplyTemplate | None = None
-        self.offers = 0
-        """Changes whenever a queryable of this session comes or goes."""
+        self._request_template: RequestTemplate | None = None
+        self._reply_template: ReplyTemplate | None = None
 
-    # -- questions of this session
+    # -- queries of this session
 
-    def way(self, question: QueryRequest) -> DirectRoute | None:
-        """How a question goes past the router; None if it may not."""
-        way = question.way
-        version = (self._routes.request_version, self.offers)
-        if way is None or way.version != version or any(end.vocabulary != end.face.vocabulary for end in way.ends):
-            ends = self._ends(question)
-            way = question.way = (
-                None if None in ends else DirectRoute(version, [end for end in ends if end is not None])
-            )
-        return way
+    def route(self, query: QueryRequest) -> DirectRoute | None:
+        """Return the direct route of a query; None if it must go through the router."""
+        route = query.route
+        version = (self._routes.request_version, self._queryables.version)
+        if (
+            route is None
+            or route.version != version
+            or any(target.key_mapping_version != target.face.key_mapping_version for target in route.targets)
+        ):
+            targets = self._find_targets(query)
+            direct = [target for target in targets if target is not None]
+            route = query.route = DirectRoute(version, direct) if len(direct) == len(targets) else None
+        return route
 
-    def _ends(self, question: QueryRequest) -> list[DirectTarget | None]:
-        key, destination = str(question.key_expr), question.destination
-        if self._namespace.is_used or question.stack is not None or destination is Locality.SESSION_LOCAL:
+    def _find_targets(self, query: QueryRequest) -> list[DirectTarget | None]:
+        """Return the targets of a query, with None for each that is not direct."""
+        key, destination = str(query.key_expr), query.destination
+        if self._namespace.is_used or query.stack is not None or destination is Locality.SESSION_LOCAL:
             return [None]
-        if destination is not Locality.REMOTE and self._is_offered(key, question.target):
+        if destination is not Locality.REMOTE and self._queryables.matching(key, query.target, True):
             return [None]
-        faces = self._routes.request(self._node.local_face, key, question.target)
-        return [self._end(face, key, question) for face in faces]
+        faces = self._routes.request(self._node.local_face, key, query.target)
+        return [self._make_target(face, key, query) for face in faces]
 
-    def _end(self, face: Face, key: str, question: QueryRequest) -> DirectTarget | None:
-        pump = self.pump(face)
-        if pump is None:
+    def _make_target(self, face: Face, key: str, query: QueryRequest) -> DirectTarget | None:
+        driver = self._direct_driver(face)
+        if driver is None:
             return None
-        request = question.request(0, face.express(key))
-        written = replace(request, qos=request.qos.for_patch(pump.patch))
-        return DirectTarget(face, pump, face.vocabulary, *_split_at_request_id(written))
+        request = query.request(0, face.to_wire_expr(key))
+        request = replace(request, qos=request.qos.for_patch(driver.patch))
+        return DirectTarget(face, driver, face.key_mapping_version, *_split_at_request_id(request))
 
-    def pump(self, face: Face) -> LinkDriver | None:
-        """How to speak to a neighbour, if nobody looks at what is said there and heard from there."""
-        is_plain = face.egress is None and face.ingress is None and face.region is not Region.GROUP
-        return self._node.driver(face) if is_plain else None
+    def _direct_driver(self, face: Face) -> LinkDriver | None:
+        """Return the driver of a neighbour's link; None if interceptors or a multicast group need the router."""
+        is_direct = face.egress is None and face.ingress is None and face.region is not Region.GROUP
+        return self._node.driver(face) if is_direct else None
 
-    def ask(self, way: DirectRoute, question: QueryRequest, collector: ReplyCollector) -> list[LinkDriver]:
-        """Ask; the links to write to."""
-        for end in way.ends:
-            number = end.face.next_request_id()
-            if number is None:
-                _reply_too_many_queries(end.face, question, collector)
+    def send(self, route: DirectRoute, query: QueryRequest, collector: ReplyCollector) -> list[LinkDriver]:
+        """Send a query to every target; returns the links to flush."""
+        for target in route.targets:
+            request_id = target.face.next_request_id()
+            if request_id is None:
+                _reply_too_many_queries(target.face, query, collector)
                 continue
-            asked = self._asked_of(end.face)
-            asked[number] = collector, question.qos
-            collector.on_finish(partial(asked.pop, number, None))
+            pending = self._pending_on(target.face)
+            pending[request_id] = collector, query.qos
+            collector.on_finish(partial(pending.pop, request_id, None))
             if event_log.is_enabled():
-                event_log.log_sent(end.face, question.request(number, end.face.express(str(question.key_expr))))
-            end.pump.tell(end.header + vle(number) + end.rest, None, question.qos)
-        return [end.pump for end in way.ends]
+                expr = target.face.to_wire_expr(str(query.key_expr))
+                event_log.log_sent(target.face, query.request(request_id, expr))
+            target.driver.send_encoded(target.header + vle(request_id) + target.tail, None, query.qos)
+        return [target.driver for target in route.targets]
 
-    def _asked_of(self, face: Face) -> dict[int, tuple[ReplyCollector, wire.QoS]]:
-        """The questions of this session that a neighbour has not answered, by request id."""
-        asked = self._asked.get(face)
-        if asked is None:
-            asked = self._asked[face] = {}
-            face.in_flight.append(asked)
-        return asked
+    def _pending_on(self, face: Face) -> dict[int, tuple[ReplyCollector, wire.QoS]]:
+        """Return the pending queries on a face, by request id; the face counts them as ids in use."""
+        pending = self._pending.get(face)
+        if pending is None:
+            pending = self._pending[face] = {}
+            face.in_flight.append(pending)
+        return pending
 
-    def try_handle(self, face: Face, message: messages.Response | messages.ResponseFinal) -> bool:
-        """Whether a message answers such a question."""
-        number = message.request_id
-        found = self._asked[face].get(number) if face in self._asked else None
-        if found is None:
+    def try_handle_reply(self, face: Face, message: messages.Response | messages.ResponseFinal) -> bool:
+        """Collect a reply to a direct query; returns False if the message belongs to no such query."""
+        request_id = message.request_id
+        pending = self._pending[face].get(request_id) if face in self._pending else None
+        if pending is None:
             return False
-        collector, qos = found
+        collector, qos = pending
         if isinstance(message, messages.ResponseFinal):
-            del self._asked[face][number]
+            del self._pending[face][request_id]
             collector.source_finished()
             return True
-        reply = self._reply(face, message, message.qos.of_response(qos))
+        reply = self._make_reply(face, message, message.qos.of_response(qos))
         if reply is not None and not collector.add(reply):
             self._backpressure.on_full(collector.sink, face, own_queries=1)
         return True
 
-    def _reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:
-        """What an answer says; None if the key it is about is unknown, or none."""
+    def _make_reply(self, face: Face, response: messages.Response, qos: wire.QoS) -> Reply | None:
+        """Return the reply in a RESPONSE; None if its key is unknown or invalid."""
         put = _templatable_put(response)
-        if put is not None and self._heard is not None and self._heard.is_like(face, response, put, qos):
-            return Reply(Sample(self._heard.head, put.payload, 0, put.attachment), self._heard.replier)
+        template = self._reply_template
+        if put is not None and template is not None and template.matches(face, response, put, qos):
+            return Reply(Sample(template.header, put.payload, 0, put.attachment), template.replier)
         key = face.resolve(response.wire_expr)
         if key is None or (isinstance(response.body, messages.Reply) and not is_key_expression(key)):
             return None
         if put is not None:
-            head = SampleHeader(KeyExpr(key), encoding=put.encoding, qos=qos)
+            header = SampleHeader(KeyExpr(key), encoding=put.encoding, qos=qos)
             replier = None if response.responder is None else EntityGlobalId.from_wire(response.responder)
-            self._heard = ReplyTemplate(
-                face, face.vocabulary, response.wire_expr, response.responder, put.encoding, qos, head, replier
+            self._reply_template = ReplyTemplate(
+                face,
+                face.key_mapping_version,
+                response.wire_expr,
+                response.responder,
+                put.encoding,
+                qos,
+                header,
+                replier,
             )
         return make_reply(key, response.body, response.responder, qos, response.ts_stack, response.timestamp)
 
-    def closed(self, face: Face) -> None:
-        """A neighbour is gone: it will answer nothing, and wants no more answers."""
-        for collector, _ in list(self._asked.pop(face, {}).values()):
+    def remove_face(self, face: Face) -> None:
+        """Finish the queries sent to a neighbour whose session closed, and drop the replies to its own."""
+        for collector, _ in list(self._pending.pop(face, {}).values()):
             collector.source_finished()
-        for served in self._serving.pop(face, ()):
-            served.abandon()
+        for handle in self._accepted.pop(face, ()):
+            handle.abandon()
 
-    def end(self, face: Face, served: DirectReplyHandle) -> None:
-        """A question of a neighbour was answered to the end."""
-        self._serving[face].discard(served)
+    def remove(self, face: Face, handle: DirectReplyHandle) -> None:
+        """Remove a query of a neighbour that was replied to completely."""
+        self._accepted[face].discard(handle)
         face.direct_queries -= 1
 
-    # -- questions of neighbours
+    # -- queries of neighbours
 
-    def served(self, face: Face, request: messages.Request) -> DirectReplyHandle | None:
-        """A question that only this session is asked, as it goes past the router; None if it may not."""
-        known = self._known
-        if known is None or not known.is_like(face, request, self._routes.request_version):
-            known = self._known = self._find(face, request)
-        if known is None or request.ts_stack is not None or request.budget or face.direct_queries >= self._max_queries:
+    def try_accept(self, face: Face, request: messages.Request) -> DirectReplyHandle | None:
+        """Accept a query whose only target is this session; None if it must go through the router."""
+        template = self._request_template
+        if template is None or not template.matches(face, request, self._routes.request_version):
+            template = self._request_template = self._make_request_template(face, request)
+        if template is None or request.ts_stack is not None or request.budget:
+            return None
+        if face.direct_queries >= self._max_queries:
             return None
         face.direct_queries += 1
-        served = DirectReplyHandle(
-            self, known, request, query_timeout_seconds(request, self._timeout, self._max_timeout)
-        )
-        self._serving.setdefault(face, set()).add(served)
-        return served
+        timeout = query_timeout_seconds(request, self._timeout, self._max_timeout)
+        handle = DirectReplyHandle(self, template, request, timeout)
+        self._accepted.setdefault(face, set()).add(handle)
+        return handle
 
-    def _find(self, face: Face, request: messages.Request) -> RequestTemplate | None:
-        pump = self.pump(face)
+    def _make_request_template(self, face: Face, request: messages.Request) -> RequestTemplate | None:
+        driver = self._direct_driver(face)
         key, tree = face.resolve(request.wire_expr), self._node.router.tree(face, request.node_id)
-        if pump is None or key is None or tree is None or self._namespace.is_used:
+        if driver is None or key is None or tree is None or self._namespace.is_used:
             return None
         version = self._routes.request_version
         if self._routes.request(face, key, request.target, tree) != (self._node.local_face,):
             return None
-        return RequestTemplate(face, face.vocabulary, version, request, pump, KeyExpr(key))
+        return RequestTemplate(face, face.key_mapping_version, version, request, driver, KeyExpr(key))
 
-    def spoken(self, key: str, responder: wire.EntityId, qos: wire.QoS, encoding: wire.Encoding) -> ResponseTemplate:
-        """An answer up to its payload: most often it is the same as the last time."""
-        last = self._spoken
+    def response_template(
+        self, key: str, responder: wire.EntityId, qos: wire.QoS, encoding: wire.Encoding
+    ) -> ResponseTemplate:
+        """Return the encoded RESPONSE up to its payload; cached for consecutive equal ones."""
+        last = self._response_template
         if key != last.key or responder != last.responder or qos != last.qos or encoding != last.encoding:
             body = messages.Reply(body=messages.Put(encoding=encoding, payload=b""))
             expr = wire.WireExpr(0, key)
             response = messages.Response(request_id=0, wire_expr=expr, qos=qos, responder=responder, body=body)
-            header, rest = _split_at_request_id(response)
-            last = self._spoken = ResponseTemplate(
-                key, responder, qos, encoding, header, rest[:-1]
-            )  # the payload's length
+            header, tail = _split_at_request_id(response)
+            tail = tail[:-1]  # without the length of the empty payload
+            last = self._response_template = ResponseTemplate(key, responder, qos, encoding, header, tail)
         return last
 
-    def final(self, qos: wire.QoS) -> tuple[bytes, bytes]:
-        """The end of answers, before and behind its number."""
+    def final_template(self, qos: wire.QoS) -> tuple[bytes, bytes]:
+        """Return the encoded RESPONSE_FINAL before and after its request id."""
         if qos != self._final[0]:
             self._final = (qos, *_split_at_request_id(messages.ResponseFinal(request_id=0, qos=qos)))
         return self._final[1:]
 
 
-def _reply_too_many_queries(face: Face, question: QueryRequest, collector: ReplyCollector) -> None:
-    """Answer a question in the place of a neighbour with no request id left: all are in flight."""
+def _reply_too_many_queries(face: Face, query: QueryRequest, collector: ReplyCollector) -> None:
+    """Reply with an error in place of a neighbour: every request id on its face is in use."""
     error = messages.Err(payload=TOO_MANY_QUERIES_TEXT)
-    collector.add(make_reply(str(question.key_expr), error, wire.EntityId(face.zid, 0), question.qos))
+    collector.add(make_reply(str(query.key_expr), error, wire.EntityId(face.zid, 0), query.qos))
     collector.source_finished()
 
 
 def _split_at_request_id(message: messages.NetworkMessage) -> tuple[bytes, bytes]:
-    """The bytes of a message before and behind its number, which is 0."""
-    whole = encode(message)
-    return whole[:1], whole[2:]
+    """Return the encoded message before and after its request id, which must be 0 and so one byte."""
+    encoded = encode(message)
+    return encoded[:1], encoded[2:]
 
 
 def _templatable_put(response: messages.Response) -> messages.Put | None:
-    """The value in an answer, if all answers with such a value may have the same head."""
+    """Return the PUT of a response; None if the response has fields that a `ReplyTemplate` does not cover."""
     put = _put_without_consolidation(response.body)
     if put is None or response.ts_stack is not None or response.timestamp is not None:
         return None
@@ -441,7 +466,7 @@ def _templatable_put(response: messages.Response) -> messages.Put | None:
 
 
 def _put_without_metadata(body: messages.Reply | messages.Err) -> messages.Put | None:
-    """The value in an answer, if it comes with nothing but its encoding."""
+    """Return the PUT of a reply; None if it has more than an encoding and a payload."""
     put = _put_without_consolidation(body)
     if (
         put is None
@@ -455,7 +480,7 @@ def _put_without_metadata(body: messages.Reply | messages.Err) -> messages.Put |
 
 
 def _put_without_consolidation(body: messages.Reply | messages.Err) -> messages.Put | None:
-    """The value in an answer that prefers no consolidation."""
+    """Return the PUT of a reply; None if the reply prefers a consolidation or is no PUT."""
     if not isinstance(body, messages.Reply) or body.consolidation is not wire.Consolidation.AUTO:
         return None
     return body.body if isinstance(body.body, messages.Put) else None

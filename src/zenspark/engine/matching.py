@@ -1,30 +1,32 @@
-"""Matching: whether anybody is at the other end of a publisher or a querier, and who wants to know when that changes.
+"""Matching status of a publisher or querier: whether a subscriber or queryable matches it.
 
-It asks the router for the declarations that match, and looks again whenever one comes or goes, here or elsewhere.
+A `MatchingTracker` declares an interest in the declarations that match, and re-evaluates the status whenever one of
+them, remote or of this session, is declared or undeclared.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from zenspark.engine.runtime import LocalInterest, SessionRuntime
+from zenspark.engine.interests import LocalInterest
+from zenspark.engine.runtime import SessionRuntime
 from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
 from zenspark.types.enums import Locality
 from zenspark.types.network_info import MatchingStatus
-from zenspark.wire.values import InterestMode
+from zenspark.wire.values import InterestMode, QueryTarget
 
 
 class ListenerState(msgspec.Struct, eq=False):
-    """Somebody who wants to be told, and what they were told last."""
+    """One matching listener, and the status delivered to it last."""
 
     sink: DeliverySink[MatchingStatus]
     last: bool = False
 
 
 class MatchingTracker:
-    """The other end of one publisher or querier."""
+    """Tracks the matching status of one publisher or querier."""
 
     def __init__(
         self,
@@ -39,50 +41,70 @@ class MatchingTracker:
         self._key_expr = key_expr
         self._destination = destination
         self._only_complete = only_complete
-        self._listening: dict[int, ListenerState] = {}
-        self._watching = LocalInterest(
-            runtime.next_id(), kind, key_expr, lambda *_: self.on_match_change(), lambda: None
+        self._listeners: dict[int, ListenerState] = {}
+        self._interest = LocalInterest(
+            runtime.entities.next_id(), kind, key_expr, lambda *_: self.on_match_change(), lambda: None
         )
         with runtime.lock:
-            runtime.on_change[kind].add(self)
+            runtime.observers.add(kind, self)
             if destination is not Locality.SESSION_LOCAL:
-                runtime.declare_interest(self._watching, InterestMode.CURRENT_FUTURE)
+                runtime.interests.declare(self._interest, InterestMode.CURRENT_FUTURE)
 
     @property
     def status(self) -> bool:
-        """Whether there is anybody."""
-        with self._runtime.lock:
-            asked = (self._kind, self._key_expr, self._only_complete)
-            elsewhere = self._destination is not Locality.SESSION_LOCAL and self._runtime.has_remote_match(*asked)
-            return elsewhere or (self._destination is not Locality.REMOTE and self._runtime.has_local_match(*asked))
+        """Whether a subscriber or queryable matches."""
+        return has_match(self._runtime, self._kind, self._key_expr, self._destination, self._only_complete)
 
     def on_match_change(self) -> None:
-        """Something that may match came or went: tell what has changed."""
+        """Deliver the status to the listeners for which it has changed."""
         with self._runtime.lock:
             status = self.status
-            for listening in self._listening.values():
-                if listening.last != status:
-                    listening.last = status
-                    listening.sink.push(MatchingStatus(status))
+            for listener in self._listeners.values():
+                if listener.last != status:
+                    listener.last = status
+                    listener.sink.push(MatchingStatus(status))
 
-    def listen(self, number: int, sink: DeliverySink[MatchingStatus]) -> None:
-        """Be told of changes, and at once if there is somebody."""
+    def listen(self, listener_id: int, sink: DeliverySink[MatchingStatus]) -> None:
+        """Deliver changes of the status to a sink, and at once if there is a match."""
         with self._runtime.lock:
-            self._listening[number] = ListenerState(sink)
+            self._listeners[listener_id] = ListenerState(sink)
             self.on_match_change()
 
-    def unlisten(self, number: int) -> None:
-        """Be told no more."""
+    def unlisten(self, listener_id: int) -> None:
+        """Remove a listener, and close its sink."""
         with self._runtime.lock:
-            listening = self._listening.pop(number, None)
-        if listening is not None:
-            listening.sink.close()
+            listener = self._listeners.pop(listener_id, None)
+        if listener is not None:
+            listener.sink.close()
 
     def end(self) -> None:
-        """Nobody wants to know any more."""
+        """Undeclare the interest, and undeclare all listeners."""
         with self._runtime.lock:
-            self._runtime.on_change[self._kind].discard(self)
-            self._runtime.undeclare_interest(self._watching)
-            listening = list(self._listening)
-        for number in listening:
-            self._runtime.finish(number)
+            self._runtime.observers.remove(self._kind, self)
+            self._runtime.interests.undeclare(self._interest)
+            listener_ids = list(self._listeners)
+        for listener_id in listener_ids:
+            self._runtime.entities.undeclare(listener_id)
+
+
+def has_match(
+    runtime: SessionRuntime,
+    kind: DeclarationKind,
+    key_expr: KeyExpr,
+    destination: Locality = Locality.ANY,
+    only_complete: bool = False,
+) -> bool:
+    """Return whether a subscriber or queryable matches a key expression, remote or of this session."""
+    with runtime.lock:
+        if destination is not Locality.SESSION_LOCAL and runtime.interests.has_remote_match(
+            kind, key_expr, only_complete
+        ):
+            return True
+        return destination is not Locality.REMOTE and _has_local_match(runtime, kind, str(key_expr), only_complete)
+
+
+def _has_local_match(runtime: SessionRuntime, kind: DeclarationKind, key: str, only_complete: bool) -> bool:
+    if kind is DeclarationKind.SUBSCRIBER:
+        return bool(runtime.subscriptions.route(key, True))
+    target = QueryTarget.ALL_COMPLETE if only_complete else QueryTarget.ALL
+    return bool(runtime.queryables.matching(key, target, True))

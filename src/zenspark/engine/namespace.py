@@ -1,9 +1,9 @@
-"""Namespace: a prefix before every key of a session that the session itself never sees.
+"""Namespace: a prefix before every key a session sends, invisible to the session itself.
 
-Keys get it when a message leaves the session and lose it when one arrives; what does not begin with it does not arrive.
-The admin space, below `@/`, is the same for everybody and has none. Captured from eclipse-zenoh 1.10.2: a wildcard that
-arrives stands for the part of the prefix it matches, so with namespace `a/b` both `a/*/k` and `a/b/k` are `k`, and `**`
-stays.
+Keys get it in messages the session sends, and lose it in messages it receives; a message whose key does not match it
+is not delivered. The admin space, below `@/`, is shared by all sessions and has none. Captured from eclipse-zenoh
+1.10.2: a wildcard in a received key stands for the part of the prefix it matches, so with namespace `a/b` both `a/*/k`
+and `a/b/k` are `k`, and `**` stays.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Namespace:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is any."""
+        """Whether a namespace is configured."""
         return bool(self._prefix)
 
     def outward(self, key: str) -> str:
-        """A key of this session, as others know it."""
+        """Return a key of this session with the prefix."""
         return f"{self._prefix}/{key}" if self._prefix and not _is_admin(key) else key
 
     def inward(self, key: str) -> str | None:
-        """A key as others know it, for this session; None if it is outside the namespace."""
+        """Return a received key without the prefix; None if it is outside the namespace."""
         if not self._prefix or _is_admin(key):
             return key
         rest = key.split("/")
@@ -52,7 +52,7 @@ class Namespace:
         return "/".join(rest) or None
 
     def leaving(self, message: M) -> M:
-        """A message of this session, as it is said to others."""
+        """Return a message of this session with the prefix in its key."""
         if not self._prefix:
             return message
         changed = _with_key(message, self.outward)
@@ -60,14 +60,14 @@ class Namespace:
         return changed
 
     def arriving(self, message: M) -> M | None:
-        """A message from others, for this session; None if it is about something outside the namespace."""
+        """Return a received message without the prefix in its key; None if it is outside the namespace."""
         if not self._prefix or _is_error(message):
             return message
         return _with_key(message, self.inward)
 
 
 def _is_error(message: messages.NetworkMessage) -> bool:
-    """Whether a message says why a query of this session failed, whatever its key; that of a router has none."""
+    """Return whether a message is an error reply: it is delivered whatever its key; that of a router has none."""
     return isinstance(message, messages.Response) and isinstance(message.body, messages.Err)
 
 
@@ -76,7 +76,7 @@ def _is_admin(key: str) -> bool:
 
 
 def _with_key(message: M, change: Callable[[str], str | None]) -> M | None:
-    """A message with another key; None if there is none. What names no key stays as it is."""
+    """Return a message with its key changed; None if the new key is None. Messages without a key stay as they are."""
     expr = getattr(message.body if isinstance(message, messages.Declare) else message, "wire_expr", None)
     if not isinstance(expr, WireExpr):
         return message

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""How a publication leaves this session: to its own subscribers, and to every neighbour with one.
+"""CachedPublisher: the send path of one key, to the subscribers of this session and to neighbours.
 
-A message is a head and a payload. The head depends on the key, the settings and the neighbour only, so for plain puts
-it is made once and used until the routes change. The thread that publishes writes into the neighbours' outboxes itself.
-Compiled, because every `put()` passes here.
+An encoded PUSH is a header and a payload. The header depends on the key, the settings and the neighbour only, so for
+puts without further fields it is encoded once and used until the routes change. The publishing thread appends to the
+neighbours' outboxes itself. Compiled, because every `put()` passes here.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from zenspark.wire.messages import Declare, Del, Push, Put
 
 
 class PublishSettings(msgspec.Struct, frozen=True):
-    """The settings of a publication."""
+    """The encoding, QoS and destination of publications."""
 
     encoding: wire.Encoding = wire.Encoding.BYTES
     qos: wire.QoS = wire.QoS.DEFAULT
     reliable: bool = True
     destination: Locality = Locality.ANY
-    fixed: frozenset[str] = frozenset()
-    """The columns of a batch that do not count, because the configuration decides."""
-    stamps: bool | None = None
-    """Whether what has no timestamp gets one here; None if the configuration decides."""
+    overridden_columns: frozenset[str] = frozenset()
+    """The columns of a batch that are ignored, because the configuration overrides them."""
+    add_timestamps: bool | None = None
+    """Whether publications without a timestamp get one here; None if the configuration decides."""
 
 
 @cython.cclass
 class CachedPublisher:
-    """One key and its settings, ready to publish."""
+    """Publishes on one key with one set of settings."""
 
     _runtime: SessionRuntime
     _key_expr: KeyExpr
-    _publishing: PublishSettings
+    _settings: PublishSettings
     _is_declared: cython.bint
     _routes: Routes
     _subscriptions: Subscriptions
@@ -61,25 +61,27 @@ class CachedPublisher:
     _priority: cython.int
     _reliable: cython.bint
     _express: cython.bint
-    _stamps: cython.bint
-    _heads: list[tuple[LinkDriver, Outbox, bytes]]
+    _adds_timestamps: cython.bint
+    _headers: list[tuple[LinkDriver, Outbox, bytes]]
 
     def __init__(
-        self, runtime: SessionRuntime, key_expr: KeyExpr, publishing: PublishSettings, is_declared: bool = False
+        self, runtime: SessionRuntime, key_expr: KeyExpr, settings: PublishSettings, is_declared: bool = False
     ) -> None:
         self._runtime = runtime
         self._key_expr = key_expr
-        self._publishing = publishing
+        self._settings = settings
         self._is_declared = is_declared
         self._routes = runtime.node.router.routes
         self._subscriptions = runtime.subscriptions
-        self._seen_routes = self._seen_subscriptions = None  # the versions for which the following is so
-        self._is_plain = False  # whether nobody here wants it, nobody else looks at it and no clock reading is added
-        self._heads = []  # for each link with somebody who wants it
-        self._priority = publishing.qos.priority
-        self._express = publishing.qos.express
-        self._reliable = publishing.reliable
-        self._stamps = runtime.stamps if publishing.stamps is None else publishing.stamps
+        self._seen_routes = self._seen_subscriptions = None  # the versions for which the following is valid
+        self._is_plain = False  # no local subscriber, no interceptor, and no timestamp to add
+        self._headers = []  # the encoded header for each target link
+        self._priority = settings.qos.priority
+        self._express = settings.qos.express
+        self._reliable = settings.reliable
+        self._adds_timestamps = (
+            runtime.timestamps.is_enabled if settings.add_timestamps is None else settings.add_timestamps
+        )
 
     def put(
         self,
@@ -90,9 +92,9 @@ class CachedPublisher:
         instrumentation: TimestampInstrumentation | None = None,
         source: SourceInfo | None = None,
     ) -> None:
-        """Write a value."""
+        """Publish a value."""
         if self._routes.version != self._seen_routes or self._subscriptions.version != self._seen_subscriptions:
-            self._look_again()
+            self._refresh_routes()
         raw: bytes | memoryview = payload if type(payload) is bytes else as_buffer(payload)
         if (
             self._is_plain
@@ -102,16 +104,16 @@ class CachedPublisher:
             and instrumentation is None
             and source is None
         ):
-            self._send(raw)
+            self._send_fast(raw)
             return
         body = Put(
-            timestamp=self._stamp(timestamp),
-            encoding=self._publishing.encoding if encoding is None else Encoding.of(encoding).to_wire(),
+            timestamp=self._timestamp(timestamp),
+            encoding=self._settings.encoding if encoding is None else Encoding.of(encoding).to_wire(),
             source_info=None if source is None else require_type(SourceInfo, source).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
             payload=bytes(raw),
         )
-        self._publish(body, instrumentation)
+        self._send_general(body, instrumentation)
 
     def delete(
         self,
@@ -120,91 +122,97 @@ class CachedPublisher:
         instrumentation: TimestampInstrumentation | None = None,
         source: SourceInfo | None = None,
     ) -> None:
-        """Remove the key."""
+        """Publish the removal of the key."""
         body = Del(
-            timestamp=self._stamp(timestamp),
+            timestamp=self._timestamp(timestamp),
             source_info=None if source is None else require_type(SourceInfo, source).to_wire(),
             attachment=None if attachment is None else ZBytes.of(attachment).to_bytes(),
         )
-        self._publish(body, instrumentation)
+        self._send_general(body, instrumentation)
 
-    def _stamp(self, timestamp: Timestamp | None) -> wire.Timestamp | None:
+    def _timestamp(self, timestamp: Timestamp | None) -> wire.Timestamp | None:
         if timestamp is not None:
             return require_type(Timestamp, timestamp).to_wire()
-        return self._runtime.stamp() if self._stamps else None
+        return self._runtime.timestamps.now() if self._adds_timestamps else None
 
-    def _look_again(self) -> None:
-        """See who wants it: something has changed."""
-        self._runtime.check()
-        node, publishing = self._runtime.node, self._publishing
-        body = Put(encoding=publishing.encoding, payload=b"")
+    def _refresh_routes(self) -> None:
+        """Find the targets and encode their headers again: routes or subscribers have changed."""
+        self._runtime.check_open()
+        node, settings = self._runtime.node, self._settings
+        body = Put(encoding=settings.encoding, payload=b"")
         with node.lock:
             self._seen_routes, self._seen_subscriptions = self._routes.version, self._subscriptions.version
-            wanted = self._subscriptions.route(str(self._key_expr), True)
-            self._is_plain = not self._stamps and (publishing.destination is Locality.REMOTE or not wanted)
-            heads = []
+            subscribers = self._subscriptions.route(str(self._key_expr), True)
+            self._is_plain = not self._adds_timestamps and (settings.destination is Locality.REMOTE or not subscribers)
+            headers = []
             targets = self._targets()
-            self._is_plain = self._is_plain and all(guard is None for _, _, guard in targets)
+            self._is_plain = self._is_plain and all(interceptor is None for _, _, interceptor in targets)
             for driver, expr, _ in targets:
                 outbox = driver.connection.outbox
-                assert outbox is not None, "only a link with a session leads anywhere"
-                whole = encode(Push(wire_expr=expr, qos=publishing.qos.for_patch(driver.patch), body=body))
-                heads.append((driver, outbox, whole[: len(whole) - 1]))  # without the length of the empty payload
-            self._heads = heads
+                assert outbox is not None, "only links with an open session are targets"
+                encoded = encode(Push(wire_expr=expr, qos=settings.qos.for_patch(driver.patch), body=body))
+                headers.append((driver, outbox, encoded[: len(encoded) - 1]))  # without the length of the empty payload
+            self._headers = headers
 
     @cython.cfunc
-    def _send(self, payload: bytes | memoryview) -> cython.void:
-        """The short way: in the middle of a run straight into the outboxes of the links."""
-        answer: cython.int
-        for driver, outbox, head in self._heads:
-            answer = REFUSED if self._express else outbox.flow(self._priority, self._reliable, head, payload)
-            if answer == FULL:
+    def _send_fast(self, payload: bytes | memoryview) -> cython.void:
+        """Append to the outboxes of the target links without a lock, where they allow it."""
+        result: cython.int
+        for driver, outbox, header in self._headers:
+            result = (
+                REFUSED
+                if self._express
+                else outbox.try_append_lockfree(self._priority, self._reliable, header, payload)
+            )
+            if result == FULL:
                 driver.write_full_batches()
-            elif answer == REFUSED:
-                driver.put(head, payload, self._publishing.qos, self._reliable)
+            elif result == REFUSED:
+                driver.publish(header, payload, self._settings.qos, self._reliable)
 
     def _targets(self) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
-        if self._publishing.destination is Locality.SESSION_LOCAL:
+        if self._settings.destination is Locality.SESSION_LOCAL:
             return []
         return publish_targets(self._runtime, str(self._key_expr), self._is_declared)
 
-    def _is_wanted_here(self) -> bool:
-        if self._publishing.destination is Locality.REMOTE:
+    def _has_local_subscriber(self) -> bool:
+        if self._settings.destination is Locality.REMOTE:
             return False
         with self._runtime.lock:
             return bool(self._subscriptions.route(str(self._key_expr), True))
 
-    def _publish(self, body: Put | Del, instrumentation: TimestampInstrumentation | None) -> None:
-        """The whole way: any message, to subscribers of this session and of others."""
-        node, qos = self._runtime.node, self._publishing.qos
-        stack = self._runtime.stack(instrumentation)
-        if self._is_wanted_here():
-            received = self._runtime.stamped(stack, InterceptionPoint.RECEIVE)
+    def _send_general(self, body: Put | Del, instrumentation: TimestampInstrumentation | None) -> None:
+        """Send any message: deliver it to local subscribers, then encode and send it for each target."""
+        node, qos = self._runtime.node, self._settings.qos
+        stack = self._runtime.timestamps.start_stack(instrumentation)
+        if self._has_local_subscriber():
+            received = self._runtime.timestamps.record(stack, InterceptionPoint.RECEIVE)
             sample = sample_from_body(body, self._key_expr, qos, self._reliable, received)
             with node.lock:
                 full = self._subscriptions.deliver(sample, True)
             self._runtime.backpressure.wait(full)
         with node.lock:
             targets = self._targets()
-        stack = self._runtime.stamped(stack, InterceptionPoint.ROUTE)
-        stamp = body.timestamp if self._runtime.timestamp_extension else None
-        for driver, expr, guard in targets:
-            message = Push(wire_expr=expr, qos=qos, timestamp=stamp, ts_stack=stack, body=body)
-            push = intercept_egress(self._runtime, guard, message, self._reliable)
+        stack = self._runtime.timestamps.record(stack, InterceptionPoint.ROUTE)
+        timestamp = body.timestamp if self._runtime.timestamps.has_push_extension else None
+        for driver, expr, interceptor in targets:
+            message = Push(wire_expr=expr, qos=qos, timestamp=timestamp, ts_stack=stack, body=body)
+            push = intercept_egress(self._runtime, interceptor, message, self._reliable)
             if push is not None:
-                driver.put(encode_for(push, driver), None, push.qos, self._reliable)
+                driver.publish(encode_for(push, driver), None, push.qos, self._reliable)
 
 
-def intercept_egress(runtime: SessionRuntime, guard: Interceptor | None, push: Push, reliable: bool) -> Push | None:
-    """A publication as it may leave to a neighbour; None if it may not."""
-    if guard is None:
+def intercept_egress(
+    runtime: SessionRuntime, interceptor: Interceptor | None, push: Push, reliable: bool
+) -> Push | None:
+    """Return a publication as the egress interceptor of a neighbour passes it; None if it is dropped."""
+    if interceptor is None:
         return push
     with runtime.lock:
-        return guard.admit(push, reliable, runtime.node.loop.now())
+        return interceptor.intercept(push, reliable, runtime.node.loop.now())
 
 
 def encode_for(push: Push, driver: LinkDriver) -> bytes:
-    """A publication as a neighbour is told it, who may not know every congestion control."""
+    """Encode a publication for a neighbour; the QoS is reduced to what its protocol patch supports."""
     qos = push.qos.for_patch(driver.patch)
     return encode(push if qos is push.qos else replace(push, qos=qos))
 
@@ -212,9 +220,9 @@ def encode_for(push: Push, driver: LinkDriver) -> bytes:
 def publish_targets(
     runtime: SessionRuntime, key: str, is_declared: bool
 ) -> list[tuple[LinkDriver, wire.WireExpr, Interceptor | None]]:
-    """The links with somebody who wants a key, how to say it there, and who decides what may be said there.
+    """Return the targets of a key: link, wire expression there, and egress interceptor.
 
-    Guarded by the node's lock. A declared key is worth a number of its own on each.
+    Guarded by the node's lock. A declared key gets a numeric key id on each link.
     """
     node = runtime.node
     key = runtime.namespace.outward(key)
@@ -225,6 +233,6 @@ def publish_targets(
             continue
         binding = face.bind(key) if is_declared else None
         if binding is not None:
-            driver.say(Declare(qos=wire.QoS.DECLARE, body=binding), wire.QoS.DECLARE)
-        targets.append((driver, face.express(key), face.egress))
+            driver.send_message(Declare(qos=wire.QoS.DECLARE, body=binding), wire.QoS.DECLARE)
+        targets.append((driver, face.to_wire_expr(key), face.egress))
     return targets

@@ -1,4 +1,4 @@
-"""Replies to one query of this session: merged as asked, handed over, and ended exactly once."""
+"""ReplyCollector: consolidates the replies to one query of this session, delivers them, and finishes exactly once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT_ERROR = ReplyError(ZBytes(b"Timeout"), Encoding.ZENOH_STRING)
 
 
 class ReplyCollector:
-    """One query in flight. Guarded by the node's lock."""
+    """The replies to one pending query. Guarded by the node's lock."""
 
     def __init__(
         self,
@@ -32,47 +32,49 @@ class ReplyCollector:
         follows_replies: bool = False,
     ) -> None:
         self._key_expr = key_expr
-        """What a reply must match; None for anything."""
+        """The key expression a reply must match; None accepts any key."""
         self._mode = mode
         self._follows_replies = follows_replies
-        """Whether a reply that prefers a mode is merged in that mode: the querier has asked with AUTO."""
+        """Whether the consolidation a reply prefers is used for it: the query has AUTO."""
         self.sink = sink
         self._sources = sources
-        """How many still have something to say: the network, and each queryable of this session."""
+        """How many sources have not finished: the network, and each queryable of this session."""
         self._budget = budget
         """How many more RESPONSEs are accepted, replies and errors; 0 if there is no limit."""
-        self._held: dict[str, Reply] = {}
+        self._latest: dict[str, Reply] = {}
+        """The latest reply of each key, held back until the query finishes."""
         self._newest: dict[str, Timestamp] = {}
-        self._on_end: list[Callable[[], object]] = []
-        self.is_over = False
+        """The newest timestamp delivered for each key."""
+        self._finish_callbacks: list[Callable[[], object]] = []
+        self.is_finished = False
 
     def on_finish(self, work: Callable[[], object]) -> None:
-        """Have something done when it ends; at once if it has."""
-        if self.is_over:
+        """Call a function when the query finishes; at once if it has."""
+        if self.is_finished:
             work()
         else:
-            self._on_end.append(work)
+            self._finish_callbacks.append(work)
 
     def add(self, reply: Reply) -> bool:
-        """A reply came; whether there is room for more. The last one of the budget ends the query."""
-        if self.is_over:
+        """Collect a reply; returns whether there is room for more. The last one of the budget finishes the query."""
+        if self.is_finished:
             return True
-        has_room = self._take(reply)
+        has_room = self._accept(reply)
         if self._budget:
             self._budget -= 1
             if not self._budget:
                 self.finish()
-        return has_room or self.is_over
+        return has_room or self.is_finished
 
-    def _take(self, reply: Reply) -> bool:
+    def _accept(self, reply: Reply) -> bool:
         sample = reply.ok
         if sample is None:
             return self.sink.push(reply)
         if self._key_expr is None or self._key_expr.intersects(sample.key_expr):
-            return self._merge(reply, sample)
+            return self._consolidate(reply, sample)
         return True
 
-    def _merge(self, reply: Reply, sample: Sample) -> bool:
+    def _consolidate(self, reply: Reply, sample: Sample) -> bool:
         key = str(sample.key_expr)
         mode = self._mode
         if self._follows_replies and reply.consolidation is not ConsolidationMode.AUTO:
@@ -87,39 +89,39 @@ class ReplyCollector:
                         self._newest[key] = sample.timestamp
                     return self.sink.push(reply)
             case _:
-                held = self._held.get(key)
-                if held is None or held.ok is None or not _is_older(sample.timestamp, held.ok.timestamp):
-                    self._held[key] = reply
+                latest = self._latest.get(key)
+                if latest is None or latest.ok is None or not _is_older(sample.timestamp, latest.ok.timestamp):
+                    self._latest[key] = reply
         return True
 
     def source_finished(self) -> None:
-        """One that was asked has nothing more to say."""
+        """Note that one source sends no more replies; the last one finishes the query."""
         self._sources -= 1
         if not self._sources:
             self.finish()
 
     def finish(self, error: ReplyError | None = None) -> None:
-        """End: hand over what was held back, then the reason if it ended before its time."""
-        if self.is_over:
+        """Deliver the replies held back, then the error if there is one, and close the sink."""
+        if self.is_finished:
             return
-        self.is_over = True
-        self.sink.push_many(self._held.values())
+        self.is_finished = True
+        self.sink.push_many(self._latest.values())
         if error is not None:
             self.sink.push(Reply(error))
         self._close()
 
     def cancel(self) -> None:
-        """End without handing over anything more."""
-        if not self.is_over:
-            self.is_over = True
+        """Close the sink without delivering anything more."""
+        if not self.is_finished:
+            self.is_finished = True
             self._close()
 
     def _close(self) -> None:
-        self._held = {}
+        self._latest = {}
         self.sink.close()
-        for work in self._on_end:
+        for work in self._finish_callbacks:
             work()
-        self._on_end.clear()
+        self._finish_callbacks.clear()
 
 
 def make_reply(
@@ -130,7 +132,7 @@ def make_reply(
     stack: wire.TimestampStack | None = None,
     timestamp: wire.Timestamp | None = None,
 ) -> Reply:
-    """The reply in a response; `timestamp` is that of the RESPONSE itself."""
+    """Make the reply of a response; `timestamp` is that of the RESPONSE itself."""
     replier = None if responder is None else EntityGlobalId.from_wire(responder)
     if isinstance(body, messages.Err):
         return Reply(ReplyError.from_wire(body, stack, timestamp), replier)
@@ -139,7 +141,7 @@ def make_reply(
 
 
 def _is_older(stamp: Timestamp | None, other: Timestamp | None) -> bool:
-    """Whether a reply is older than another; one without a stamp is older than any with one."""
+    """Return whether a timestamp is older than another; None is older than any timestamp."""
     if other is None:
         return False
     return stamp is None or stamp < other

@@ -1,7 +1,7 @@
-"""The subscribers of one session: who receives which publication.
+"""Subscriptions: matches publications to the subscribers of one session, and delivers them.
 
-Publications reach this place from the network as columns, one call for many, and from the session itself one by one.
-Both look up the same routes: the subscribers of a key, remembered until a subscriber comes or goes.
+Publications of neighbours arrive as runs of rows, those of the session itself as single samples. Both use the same
+routes: the subscribers that match a key, cached until a subscriber is declared or undeclared.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from zenspark.types.enums import Locality
 from zenspark.types.sample import Sample, SampleHeader, header_from_template, samples_from_rows
 
 MAX_CACHED_ROUTES = 100_000
-"""How many keys are remembered: more would let whoever publishes ever new keys fill the memory."""
+"""Keys whose routes are cached: more would let a publisher of ever new keys fill the memory."""
 MAX_CACHED_KEY_CHARACTERS = 1024
-"""Characters of a key up to which it is remembered, for the same reason."""
+"""Characters of a key up to which its route is cached: `MAX_CACHED_ROUTES` longer keys would fill the memory."""
 
 
 @runtime_checkable
 class ColumnSink(Protocol):
-    """An sink that wants no samples but the columns they would be made from."""
+    """A sink that takes rows in columns instead of samples."""
 
     def push_columns(self, pushes: PushRun, keys: list[str | None], via: str) -> bool:
-        """Deliver the rows whose shape has a key; whether there is room for more."""
+        """Deliver the rows whose template has a key; returns whether there is room for more."""
 
 
 class Subscription(msgspec.Struct, eq=False, frozen=True):
-    """One subscriber: what it wants, from where, and where it is delivered."""
+    """One subscriber: its key expression, the origin it accepts, and its sink."""
 
     id: int
     key_expr: KeyExpr
     origin: Locality
     sink: DeliverySink[Sample]
     columns: ColumnSink | None = None
-    """The sink, if it wants columns."""
+    """The sink, if it takes columns."""
 
 
 Route = tuple[Subscription, ...]
 
 
 class SampleTemplate(msgspec.Struct, eq=False, frozen=True):
-    """What samples of one shape have in common."""
+    """The header that the samples of one row template share, and whether they have attachments."""
 
-    head: SampleHeader
-    attached: bool
+    header: SampleHeader
+    has_attachment: bool
 
 
 class Subscriptions:
-    """All subscribers of a session. Guarded by the node's lock."""
+    """The subscriptions of one session. Guarded by the node's lock."""
 
     def __init__(self, room: ReceiveBackpressure, namespace: Namespace) -> None:
         self._tree: KeyTree[dict[int, Subscription]] = KeyTree()
@@ -66,13 +66,13 @@ class Subscriptions:
         self._backpressure = room
         self._namespace = namespace
         self._shared: dict[Route, Route] = {}
-        """The routes there are, each once, so that equal ones are the same."""
-        self._commons: FaceTemplateCache[SampleTemplate] = FaceTemplateCache()
+        """Every cached route once, so that equal routes are identical."""
+        self._templates: FaceTemplateCache[SampleTemplate] = FaceTemplateCache()
         self.version = 0
-        """Changes whenever a subscriber comes or goes."""
+        """Incremented whenever a subscriber is declared or undeclared."""
 
     def add(self, subscription: Subscription) -> None:
-        """A subscriber is declared."""
+        """Deliver to a subscriber from now on."""
         key = str(subscription.key_expr)
         entry = self._tree.get(key)
         if entry is None:
@@ -82,7 +82,7 @@ class Subscriptions:
         self._change()
 
     def remove(self, subscription: Subscription) -> None:
-        """A subscriber is gone."""
+        """Deliver to a subscriber no more; does nothing if it was removed."""
         key = str(subscription.key_expr)
         entry = self._tree.get(key)
         if entry is not None and entry.pop(subscription.id, None) is not None:
@@ -97,7 +97,7 @@ class Subscriptions:
         self._shared.clear()
 
     def route(self, key: str, is_local: bool) -> Route:
-        """The subscribers of a key, for what this session or what somebody else published."""
+        """Return the subscribers that match a key; `is_local` if this session publishes."""
         routes = self._local_routes if is_local else self._routes
         route = routes.get(key)
         if route is None:
@@ -110,13 +110,15 @@ class Subscriptions:
         return route
 
     def _find(self, key: str, is_local: bool) -> Route:
-        unwanted = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
+        excluded = Locality.REMOTE if is_local else Locality.SESSION_LOCAL
         entries = [entry for _, entry in self._tree.intersecting(key)]
-        found = [one for entry in entries for one in entry.values() if one.origin is not unwanted]
-        return tuple(sorted(found, key=lambda one: one.id) if len(found) > 1 else found)
+        matches = [
+            subscription for entry in entries for subscription in entry.values() if subscription.origin is not excluded
+        ]
+        return tuple(sorted(matches, key=lambda subscription: subscription.id) if len(matches) > 1 else matches)
 
     def deliver(self, sample: Sample, is_local: bool, is_recurring: bool = True) -> list[DeliverySink[Sample]]:
-        """Hand over one sample; the receivers that are full. The route of a key that is not recurring is not kept."""
+        """Deliver one sample; returns the sinks that are full. Without `is_recurring` the route is not cached."""
         key = str(sample.key_expr)
         route = self.route(key, is_local) if is_recurring else self._find(key, is_local)
         sinks = [subscription.sink for subscription in route]
@@ -124,56 +126,57 @@ class Subscriptions:
             sink for sink in sinks if not (is_local and self._backpressure.should_drop(sink)) and not sink.push(sample)
         ]
 
-    def deliver_pushes(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
-        """Hand over what a neighbour published; `keys` are those of the shapes that are for this session."""
+    def deliver_push_run(self, face: Face, pushes: PushRun, keys: list[str | None]) -> None:
+        """Deliver the publications of a neighbour; `keys` has the key of each row template, None if it is not local."""
         if self._namespace.is_used:
             keys = [None if key is None else self._namespace.inward(key) for key in keys]
         routes = [() if key is None else self.route(key, False) for key in keys]
-        different = {id(route): route for route in routes}
-        are_samples = any(one.columns is None for route in different.values() for one in route)
-        commons = self._commons_of(face, pushes, keys) if are_samples else []
-        if len(different) == 1:
-            for one in routes[0]:
-                self._hand_over(one, face, pushes, keys, commons)
+        distinct = {id(route): route for route in routes}
+        needs_samples = any(subscription.columns is None for route in distinct.values() for subscription in route)
+        templates = self._sample_templates(face, pushes, keys) if needs_samples else []
+        if len(distinct) == 1:
+            for subscription in routes[0]:
+                self._deliver_rows(subscription, face, pushes, keys, templates)
             return
-        for one in dict.fromkeys(one for route in different.values() for one in route):
-            is_wanted = [one in route for route in routes]
-            own = [key if is_own else None for key, is_own in zip(keys, is_wanted, strict=True)]
-            some = [each if is_own else None for each, is_own in zip(commons, is_wanted, strict=False)]
-            self._hand_over(one, face, pushes, own, some)
+        for subscription in dict.fromkeys(subscription for route in distinct.values() for subscription in route):
+            matches = [subscription in route for route in routes]
+            matching_keys = [key if is_match else None for key, is_match in zip(keys, matches, strict=True)]
+            matching_templates = [
+                template if is_match else None for template, is_match in zip(templates, matches, strict=False)
+            ]
+            self._deliver_rows(subscription, face, pushes, matching_keys, matching_templates)
 
-    def _commons_of(self, face: Face, pushes: PushRun, keys: list[str | None]) -> list[SampleTemplate | None]:
-        """What the samples of each shape that has a key have in common."""
-        known = self._commons.of(face, face.vocabulary)
-        found: list[SampleTemplate | None] = []
+    def _sample_templates(self, face: Face, pushes: PushRun, keys: list[str | None]) -> list[SampleTemplate | None]:
+        """Return the sample template of each row template that has a key, cached for each face."""
+        cached = self._templates.of(face, face.key_mapping_version)
+        templates: list[SampleTemplate | None] = []
         for index, key in enumerate(keys):
             if key is None:
-                found.append(None)
+                templates.append(None)
                 continue
             signature = pushes.columns.signature(index)
-            common = known.get(signature)
-            if common is None:
-                known.grow(key)
+            template = cached.get(signature)
+            if template is None:
+                cached.count_key_bytes(key)
                 shape = pushes.shape_at(index)
-                common = known[signature] = SampleTemplate(
-                    header_from_template(shape, KeyExpr(key)), shape.has_attachment
-                )
-            found.append(common)
-        return found
+                header = header_from_template(shape, KeyExpr(key))
+                template = cached[signature] = SampleTemplate(header, shape.has_attachment)
+            templates.append(template)
+        return templates
 
-    def _hand_over(
+    def _deliver_rows(
         self,
-        one: Subscription,
+        subscription: Subscription,
         face: Face,
         pushes: PushRun,
         keys: list[str | None],
-        commons: list[SampleTemplate | None],
+        templates: list[SampleTemplate | None],
     ) -> None:
-        if one.columns is not None:
-            has_room = one.columns.push_columns(pushes, keys, str(face.zid))
+        if subscription.columns is not None:
+            has_room = subscription.columns.push_columns(pushes, keys, str(face.zid))
         else:
-            heads = [None if common is None else common.head for common in commons]
-            attached = any(common is not None and common.attached for common in commons)
-            has_room = one.sink.push_many(samples_from_rows(pushes, heads, attached))
+            headers = [None if template is None else template.header for template in templates]
+            has_attachments = any(template is not None and template.has_attachment for template in templates)
+            has_room = subscription.sink.push_many(samples_from_rows(pushes, headers, has_attachments))
         if not has_room:
-            self._backpressure.on_full(one.sink, face)
+            self._backpressure.on_full(subscription.sink, face)

@@ -108,7 +108,7 @@ M = TypeVar("M", bound=NetworkMessage)
 class Interceptor(Protocol):
     """Decides what passes one way between a neighbour and this node; see `interceptors/`."""
 
-    def admit(self, message: M, reliable: bool, now: float) -> M | None:
+    def intercept(self, message: M, reliable: bool, now: float) -> M | None:
         """The message as it goes on; None if it does not."""
 
 
@@ -138,16 +138,16 @@ class Face(DeclarationOwner):
         super().__init__(number, zid, region)
         self.whatami = whatami
         self.declared: dict[DeclarationKind, dict[int, FaceDeclaration]] = {kind: {} for kind in DeclarationKind}
-        self.told: dict[DeclarationKind, dict[str, AnnouncedDeclaration]] = {kind: {} for kind in DeclarationKind}
+        self.announced: dict[DeclarationKind, dict[str, AnnouncedDeclaration]] = {kind: {} for kind in DeclarationKind}
         self.relays = relays
         """Whether it is in our network as a relay, one of us being a peer."""
-        self.wants_all = region is Region.PEER or relays
+        self.initial_declarations_pending = region is Region.PEER or relays
         """A peer that has not yet said D_FINAL(0) may want anything."""
         self.patch = 1
         """The patch of the protocol that the session with it agreed on."""
         self.group: Face | None = None
         """The group a member belongs to."""
-        self.is_doubled = False
+        self.is_duplicate_member = False
         """Whether a member is heard in another way too, so that its publications arrive there."""
         self.ingress: Interceptor | None = None
         self.egress: Interceptor | None = None
@@ -166,7 +166,7 @@ class Face(DeclarationOwner):
         self.usage = Usage()
         self.direct_queries = 0
         """Queries in flight of this neighbour that the session of this node answers without the router."""
-        self.vocabulary = 0
+        self.key_mapping_version = 0
         """Changes whenever a wire expression from this face may have got another meaning."""
 
     def __repr__(self) -> str:
@@ -204,7 +204,7 @@ class Face(DeclarationOwner):
         """The key expression a wire expression from this face stands for; None if its number is unknown."""
         return self._resolved(expr, self._their_keys if expr.mapping is Mapping.SENDER else self._our_keys)
 
-    def resolve_own(self, expr: WireExpr) -> str | None:
+    def resolve_outgoing(self, expr: WireExpr) -> str | None:
         """The key expression a wire expression stands for when we say it to this face."""
         return self._resolved(expr, self._our_keys if expr.mapping is Mapping.SENDER else self._their_keys)
 
@@ -214,7 +214,7 @@ class Face(DeclarationOwner):
         prefix = numbers.get(expr.scope)
         return None if prefix is None else prefix + expr.suffix
 
-    def express(self, key: str) -> WireExpr:
+    def to_wire_expr(self, key: str) -> WireExpr:
         """The shortest way to say a key to this face: the longest prefix with a number, then the rest."""
         end = len(key) if self._known else 0
         while end > 0:
@@ -224,13 +224,13 @@ class Face(DeclarationOwner):
             end = key.rfind("/", 0, end)
         return WireExpr(0, key)
 
-    def new_number(self, declaration: DeclareKeyexpr) -> str | None:
+    def new_key_mapping(self, declaration: DeclareKeyexpr) -> str | None:
         """The key to which the face gives a number that it has not bound before; None if it does not."""
         if declaration.wire_expr.scope or declaration.expr_id in self._their_keys:
             return None
         return declaration.wire_expr.suffix
 
-    def learn_key(self, declaration: DeclareKeyexpr) -> None:
+    def add_key_mapping(self, declaration: DeclareKeyexpr) -> None:
         """The face bound one of its numbers. A number once bound keeps its meaning."""
         if declaration.wire_expr.scope:
             return  # says nothing: the number would have to be read in our own vocabulary
@@ -240,12 +240,12 @@ class Face(DeclarationOwner):
             self.usage.key_numbers += 1
             bound = self._their_keys[number] = key
             self.usage.key_number_bytes += len(key)
-        self.vocabulary += 1
+        self.key_mapping_version += 1
         self._know(bound, number, Mapping.RECEIVER)
 
-    def forget_key(self, number: int) -> None:
+    def remove_key_mapping(self, number: int) -> None:
         """The face freed one of its numbers."""
-        self.vocabulary += 1
+        self.key_mapping_version += 1
         key = self._their_keys.pop(number, None)
         if key is None:
             return
@@ -275,7 +275,7 @@ class Face(DeclarationOwner):
             number += 1
         if number > MAX_KEY_ID:
             return None
-        self.vocabulary += 1
+        self.key_mapping_version += 1
         self._next_key = number + 1
         self._our_keys[number] = key
         self._know(key, number, Mapping.SENDER)

@@ -51,7 +51,7 @@ def _place(holders: OwnersByRole, router: Router, holder: DeclarationOwner) -> N
 def interested_keys(router: Router, kind: DeclarationKind, key: str) -> dict[str, OwnersByRole]:
     """The keys that nodes below asked about and that intersect one: so publishers and queriers are known."""
     found: dict[str, OwnersByRole] = {}
-    for interest in router.interests.about(kind, key):
+    for interest in router.interests.matching(kind, key):
         whatami = _DOWNSTREAM_ROLES.get(interest.face.region)
         if whatami is not None:
             assert interest.key is not None, "it intersects one"

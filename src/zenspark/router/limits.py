@@ -102,7 +102,7 @@ class Usage:
         self.key_numbers = 0
         self.key_number_bytes = 0
 
-    def hold(self, key: str | None) -> None:
+    def add_key(self, key: str | None) -> None:
         """The key of one more declaration or interest is kept; None for an interest in everything."""
         if key is not None:
             self.declared_bytes += len(key)
@@ -110,7 +110,7 @@ class Usage:
             if "*" in key:
                 self.wild_chunks += wild_chunks(key)
 
-    def release(self, key: str | None) -> None:
+    def remove_key(self, key: str | None) -> None:
         """It is not kept any more."""
         if key is not None:
             self.declared_bytes -= len(key)
@@ -160,10 +160,10 @@ class Admission:
         limits = self.limits
         if usage.declarations >= (limits.network_declarations if for_network else limits.declarations):
             return self._refuse(Limit.DECLARATIONS, who)
-        usage.hold(key)
+        usage.add_key(key)
         excess = None if for_network else self._excess(usage)
         if excess is not None:
-            usage.release(key)
+            usage.remove_key(key)
             return self._refuse(excess, who)
         usage.declarations += 1
         return True
@@ -172,10 +172,10 @@ class Admission:
         """Whether a neighbour may ask for the declarations under one key more; if so, it is counted as held."""
         if usage.interests >= self.limits.interests:
             return self._refuse(Limit.INTERESTS, who)
-        usage.hold(key)
+        usage.add_key(key)
         excess = self._excess(usage)
         if excess is not None:
-            usage.release(key)
+            usage.remove_key(key)
             return self._refuse(excess, who)
         usage.interests += 1
         return True

@@ -72,9 +72,9 @@ class RouterPolicy(msgspec.Struct, frozen=True, eq=False):
     """Seconds for requests that do not say how long they may take."""
     max_query_timeout: float = MAX_QUERY_SECONDS
     """Seconds a request of a neighbour may take, whatever it says."""
-    answer_timeout: float = INTEREST_TIMEOUT_SECONDS
+    interest_timeout: float = INTEREST_TIMEOUT_SECONDS
     """Seconds an asker waits for the nodes above us to answer an interest."""
-    takes_declared_complete: bool = False
+    trusts_complete_flag: bool = False
     """Whether AllComplete means all queryables declared complete, not only those whose key includes that of a query."""
     is_broker: bool = True
     """Whether a router carries messages between its peers that have no link to each other."""
@@ -84,7 +84,7 @@ class RouterPolicy(msgspec.Struct, frozen=True, eq=False):
     """How far away routers beside us count."""
     first_sn: int = 1
     """The version from which we count the states of our links: later starts should begin higher."""
-    stamping: TimestampPolicy | None = None
+    timestamping: TimestampPolicy | None = None
     """The clock for what has no timestamp, if there should be none without."""
     routers: tuple[RouterSubject, ...] | None = None
     """Who may connect to a router as another router; None for everybody."""
@@ -99,7 +99,7 @@ def _is_heard(member: Face, message: NetworkMessage) -> bool:
     """
     match message:
         case Push() | Request() | Declare(body=DeclareToken()):
-            return not member.is_doubled
+            return not member.is_duplicate_member
         case Declare(body=DeclareKeyexpr() | UndeclareKeyexpr() | UndeclareToken()):
             return True
     return False
@@ -113,7 +113,7 @@ class Router:
         self.zid = zid
         self.whatami = whatami
         self.policy = policy
-        self.stamping = policy.stamping
+        self.timestamping = policy.timestamping
         self.refusals = Refusals()
         """What was refused because of a limit."""
         self._admission = Admission(policy.limits, self.refusals)
@@ -134,10 +134,10 @@ class Router:
         self._declarations = Declarations(self._out, self.interests, self._reach, network, self._admission)
         self._sources = self._declarations.sources
         self._asking = InterestHandler(
-            self._out, self.interests, self._declarations, self._reach, self._admission, policy.answer_timeout
+            self._out, self.interests, self._declarations, self._reach, self._admission, policy.interest_timeout
         )
         self.routes = self._declarations.routes
-        self.routes.takes_declared_complete = policy.takes_declared_complete
+        self.routes.trusts_complete_flag = policy.trusts_complete_flag
         self._requests = QueryRouter(
             self._out, self.routes, self._admission, policy.query_timeout, policy.max_query_timeout
         )
@@ -191,7 +191,7 @@ class Router:
     def _serve(self, face: Face, is_there: bool, now: float) -> None:
         """Let the other relays know that a peer which does not relay is reached through this router."""
         if self.policy.relays and self.network is not None and face.region is Region.SOUTH_PEER:
-            self._out += self.network.serve(face.zid, is_there, face, now)
+            self._out += self.network.set_served_peer(face.zid, is_there, face, now)
 
     def _add(
         self,
@@ -214,9 +214,9 @@ class Router:
         """Faces came or went. A node that is heard in several ways is listened to in one, best in its own session."""
         members = [face for face in self._faces.values() if face.region is Region.MEMBER]
         heard = {face.zid for face in self._faces.values() if face.region is not Region.MEMBER} if members else set()
-        heard |= self._reach.elsewhere
+        heard |= self._reach.reached_via_network
         for face in members:
-            face.is_doubled = face.zid in heard
+            face.is_duplicate_member = face.zid in heard
             heard.add(face.zid)
 
     def remove_face(self, face: Face, now: float) -> Outgoing:
@@ -271,7 +271,7 @@ class Router:
             case DeclareKeyexpr():
                 self._on_key_number(face, body)
             case UndeclareKeyexpr():
-                face.forget_key(body.expr_id)
+                face.remove_key_mapping(body.expr_id)
             case DeclareFinal():
                 if message.interest_id is not None:
                     self._asking.on_final(face, message.interest_id)
@@ -283,9 +283,9 @@ class Router:
                 assert_never(body)
 
     def _on_key_number(self, face: Face, body: DeclareKeyexpr) -> None:
-        key = face.new_number(body)
+        key = face.new_key_mapping(body)
         if key is None or self._admission.key_number(face, face.usage, key):
-            face.learn_key(body)
+            face.add_key_mapping(body)
 
     def _on_declaration(
         self, face: Face, message: Declare, body: DeclareSubscriber | DeclareQueryable | DeclareToken, now: float
@@ -301,7 +301,7 @@ class Router:
                 self._sources.declare(face, source, kind, key, info, now)
             return
         interest_id = message.interest_id
-        if interest_id is None or self._asking.on_answer(face, interest_id, kind, key, info):
+        if interest_id is None or self._asking.on_interest_reply(face, interest_id, kind, key, info):
             self._declarations.declare(face, kind, body.id, FaceDeclaration(key, info))
 
     def _on_undeclaration(
@@ -332,15 +332,15 @@ class Router:
         self._asking.on_interest(face, interest, now)
 
     @property
-    def answering(self) -> list[Face]:
+    def faces_awaiting_declarations(self) -> list[Face]:
         """The faces that have not got all answers to their interests."""
         return self._asking.unfinished
 
-    def is_answering(self, face: Face) -> bool:
+    def is_awaiting_declarations(self, face: Face) -> bool:
         """Whether a face has not got all answers to its interests."""
-        return self._asking.is_answering(face)
+        return self._asking.is_awaiting_declarations(face)
 
-    def go_on_answering(self, face: Face) -> Outgoing:
+    def send_next_declarations(self, face: Face) -> Outgoing:
         """The next portion of answers to a face."""
         self._asking.go_on(face)
         return self._flush()
@@ -356,7 +356,7 @@ class Router:
         """Whether a node that calls may be what it says it is: routers may be restricted, others are not."""
         if WhatAmI.ROUTER is not self.whatami or whatami is not WhatAmI.ROUTER or self.policy.routers is None:
             return True
-        if any(subject.covers(party) for subject in self.policy.routers):
+        if any(subject.matches(party) for subject in self.policy.routers):
             return True
         self.refusals.count(Limit.ROUTERS, party.zid)
         return False
@@ -386,23 +386,25 @@ class Router:
             links = self._peering.receive(face, message)
             changed = frozenset() if links is None else self._reach.link(face.zid, links)
             for zid in sorted(changed & self._peers.keys()):
-                self._declarations.reconsider(face, self._peers[zid])
+                self._declarations.update_reachability(face, self._peers[zid])
 
     @property
     def may_relay(self) -> bool:
         """Whether the network has room for one more neighbour; one that comes when it has none does not relay."""
-        return self._sources is not None and self._sources.network.has_room
+        return self._sources is not None and self._sources.network.has_capacity
 
     @property
-    def is_told(self) -> bool:
+    def initial_declarations_received(self) -> bool:
         """Whether every peer and relay beside this node has told all it has, and is reached."""
         faces = self._faces.values()
-        return not any(face.wants_all or (face.relays and face not in self._greeted) for face in faces)
+        return not any(
+            face.initial_declarations_pending or (face.relays and face not in self._greeted) for face in faces
+        )
 
     def _draw_trees(self, sources: SourcedDeclarations, now: float) -> None:
-        due = sources.network.trees_at
+        due = sources.network.trees_due_at
         if due is not None and due <= now:
-            moved, told = sources.network.draw(now)
+            moved, told = sources.network.recompute_trees(now)
             self._out += told
             self.routes.clear()
             sources.follow(moved, now)
@@ -416,12 +418,12 @@ class Router:
             if face.relays and face not in self._greeted:
                 self._greeted.add(face)
                 emit_declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
-        changed = self._reach.elsewhere ^ network.elsewhere
-        self._reach.elsewhere = network.elsewhere
+        changed = self._reach.reached_via_network ^ network.reached_via_network
+        self._reach.reached_via_network = network.reached_via_network
         for face in [
             face for face in self._faces.values() if face.region in ANNOUNCED_WITHOUT_INTEREST and face.zid in changed
         ]:
-            self._declarations.reconsider_all(face)
+            self._declarations.update_face_reachability(face)
             if face.region is Region.UPSTREAM:
                 self._asking.ask(face, now)
         self._change_faces()
@@ -434,14 +436,14 @@ class Router:
         if key is None or tree is None:
             return
         targets = self.routes.push(face, key, tree)
-        if targets and self.stamping is not None:
-            stamped = self.stamping.stamp(message)
+        if targets and self.timestamping is not None:
+            stamped = self.timestamping.timestamp(message)
             if stamped is None:
                 return
             message = stamped
         for target in targets:
             node_id = tree if target.region is Region.ROUTER else SELF
-            self._out.append((target, replace(message, wire_expr=target.express(key), node_id=node_id)))
+            self._out.append((target, replace(message, wire_expr=target.to_wire_expr(key), node_id=node_id)))
 
     def _on_request(self, face: Face, request: Request, now: float) -> None:
         self._requests.on_request(face, request, self.tree(face, request.node_id), now)
@@ -458,7 +460,7 @@ class Router:
         """When `handle_timeout` has something to do."""
         times = [self._requests.next_timeout(), self._asking.next_timeout()]
         if self._sources is not None:
-            times += [self._sources.network.trees_at, self._sources.next_timeout()]
+            times += [self._sources.network.trees_due_at, self._sources.next_timeout()]
         return min((time for time in times if time is not None), default=None)
 
     def handle_timeout(self, now: float) -> Outgoing:

@@ -25,7 +25,7 @@ class TimestampPolicy:
         self._wall = wall
         self._drops_future = drops_future
 
-    def stamp(self, push: Push) -> Push | None:
+    def timestamp(self, push: Push) -> Push | None:
         """A publication as it goes on from here; None if it does not."""
         body = push.body
         if not isinstance(body, Put):
@@ -40,7 +40,7 @@ class TimestampPolicy:
         stamp = Timestamp(self.clock.stamp(now), self._zid)
         return replace(push, body=replace(body, timestamp=stamp))
 
-    def stamp_rows(self, columns: Columns, start: int, stop: int, wanted: bytes) -> bool:
+    def timestamp_rows(self, columns: Columns, start: int, stop: int, wanted: bytes) -> bool:
         """The same for the rows of `wanted` shapes, all at once; False, and nothing done, if one is of the future."""
         now = self._wall()
         newest, missing = columns.stamps(start, stop, wanted)

@@ -1,15 +1,15 @@
-"""SQL functions on keys, payloads and clock readings, as Arrow UDFs: one call registers them all.
+"""SQL functions on keys, payloads and timestamps, as Arrow UDFs; `register` registers them all.
 
     from zenspark.spark.functions import register
     register(spark)
     spark.sql("select key from samples where zenoh_key_match(key, 'fleet/*/pose')")
 
-They are columns in Python too: `df.where(zenoh_key_match("key", lit("fleet/*/pose")))`. A null gives a null. A key
-expression need not be canonical; one that does not parse in any spelling is an error that names it, and a null in those
-whose names begin with `try_`.
+They can be used as columns in Python, too: `df.where(zenoh_key_match("key", lit("fleet/*/pose")))`. A null gives a null. A key
+expression need not be canonical. One that cannot be parsed raises an error that names it; functions whose names begin
+with `try_` return null instead.
 
-What is done row by row in Python is done once for each pair of values that occurs in an Arrow batch: keys repeat, and
-an expression is mostly the same in all rows.
+Python code runs once for each distinct pair of values in an Arrow batch: keys repeat, and the expression is mostly the
+same in all rows.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # it is there, but not in its types
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # missing in the type stubs
 from pyspark.sql.types import BooleanType, StringType, TimestampType
 
 from zenspark.arrow import UTC
-from zenspark.arrow.decode import microseconds
+from zenspark.arrow.decode import ntp64_to_microseconds
 from zenspark.errors import UsageError
 from zenspark.key import canonise
 from zenspark.key.match import includes, intersects
-from zenspark.spark.payloads import decoded
+from zenspark.spark.payloads import decode_payloads
 
 CANONICAL_CACHE_SIZE = 100_000
-"""Expressions come back in every batch; the size bounds what ever new keys may take."""
+"""Entries of the canonicalization cache: expressions repeat in every batch; the size bounds the memory for new keys."""
 
 _canonical = lru_cache(maxsize=CANONICAL_CACHE_SIZE)(canonise)
 
@@ -47,52 +47,52 @@ def _try_canonical(text: str) -> str | None:
 @arrow_udf(BooleanType())
 def zenoh_intersects(a: pa.Array, b: pa.Array) -> pa.Array:
     """Whether some key matches both expressions."""
-    return related(a, b, intersects)
+    return compare_key_exprs(a, b, intersects)
 
 
 @arrow_udf(BooleanType())
 def zenoh_includes(a: pa.Array, b: pa.Array) -> pa.Array:
     """Whether every key that matches `b` also matches `a`."""
-    return related(a, b, includes)
+    return compare_key_exprs(a, b, includes)
 
 
 @arrow_udf(BooleanType())
 def zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
-    """Whether the expression takes this key; all keys of it, if it has wildcards itself, as that of a DELETE may."""
-    return related(keyexpr, key, includes)
+    """Whether the expression includes the key; if the key has wildcards, as that of a DELETE may, all keys it matches."""
+    return compare_key_exprs(keyexpr, key, includes)
 
 
 @arrow_udf(BooleanType())
 def try_zenoh_intersects(a: pa.Array, b: pa.Array) -> pa.Array:
-    """As `zenoh_intersects`; null where one of them is no key expression."""
-    return related(a, b, intersects, _try_canonical)
+    """Whether some key matches both expressions; null where one of them is not a key expression."""
+    return compare_key_exprs(a, b, intersects, _try_canonical)
 
 
 @arrow_udf(BooleanType())
 def try_zenoh_includes(a: pa.Array, b: pa.Array) -> pa.Array:
-    """As `zenoh_includes`; null where one of them is no key expression."""
-    return related(a, b, includes, _try_canonical)
+    """Whether every key that matches `b` also matches `a`; null where one of them is not a key expression."""
+    return compare_key_exprs(a, b, includes, _try_canonical)
 
 
 @arrow_udf(BooleanType())
 def try_zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
-    """As `zenoh_key_match`; null where one of them is no key expression."""
-    return related(keyexpr, key, includes, _try_canonical)
+    """Whether the expression includes the key; null where one of them is not a key expression."""
+    return compare_key_exprs(keyexpr, key, includes, _try_canonical)
 
 
 @arrow_udf(StringType())
 def zenoh_decode_payload(encoding: pa.Array, payload: pa.Array) -> pa.Array:
-    """The payload as text, by its encoding: `zenspark.spark.payloads` has the table. Null if it cannot be decoded."""
-    return decoded(_typed(encoding, pa.string()), _typed(payload, pa.binary()))
+    """Decode a payload to text by its encoding (table in `zenspark.spark.payloads`); null if it cannot be decoded."""
+    return decode_payloads(_cast_nulls(encoding, pa.string()), _cast_nulls(payload, pa.binary()))
 
 
 @arrow_udf(TimestampType())
 def zenoh_ntp64_to_timestamp(ntp64: pa.Array) -> pa.Array:
-    """The time of a clock reading (`timestamp_ntp64`), in microseconds."""
-    # a reading of after 2038 is negative as a long, and a decimal if it is written out
+    """Convert an NTP64 time (`timestamp_ntp64`) to a timestamp in microseconds."""
+    # a time after 2038 is negative as a long, and a decimal if it is a literal
     is_decimal = pa.types.is_decimal(ntp64.type)
     readings = ntp64.cast(pa.uint64()) if is_decimal else ntp64.cast(pa.int64()).view(pa.uint64())
-    return microseconds(readings).cast(UTC)
+    return ntp64_to_microseconds(readings).cast(UTC)
 
 
 FUNCTIONS = (
@@ -108,19 +108,19 @@ FUNCTIONS = (
 
 
 def register(spark: SparkSession) -> None:
-    """Makes all of them known to SQL in this session."""
+    """Register all functions for SQL in this session."""
     for function in FUNCTIONS:
         spark.udf.register(function.func.__name__, function)
 
 
-def related(
+def compare_key_exprs(
     a: pa.Array,
     b: pa.Array,
     relation: Callable[[str, str], bool],
     canonical: Callable[[str], str | None] = _canonical,
 ) -> pa.Array:
-    """Whether a relation holds between the key expressions of each row; null where one has no canonical form."""
-    left, right = (pc.dictionary_encode(_typed(each, pa.string())) for each in (a, b))
+    """Apply a relation to the key expressions of each row; null where one has no canonical form."""
+    left, right = (pc.dictionary_encode(_cast_nulls(each, pa.string())) for each in (a, b))
     lefts = [canonical(text) for text in left.dictionary.to_pylist()]
     rights = [canonical(text) for text in right.dictionary.to_pylist()]
     pairs = pc.dictionary_encode(
@@ -128,11 +128,11 @@ def related(
     )
     found: list[bool | None] = []
     for code in pairs.dictionary.to_pylist():
-        one, other = lefts[code // len(rights)], rights[code % len(rights)]
-        found.append(None if one is None or other is None else relation(one, other))
+        left_expr, right_expr = lefts[code // len(rights)], rights[code % len(rights)]
+        found.append(None if left_expr is None or right_expr is None else relation(left_expr, right_expr))
     return pa.array(found, pa.bool_()).take(pairs.indices)
 
 
-def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values of a type: a null that is written out in SQL has none."""
+def _cast_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast a column of SQL null literals, which have no type."""
     return values.cast(kind) if pa.types.is_null(values.type) else values

@@ -1,14 +1,14 @@
-"""Batches on a byte stream: cut out, wrapped, compressed.
+"""Framing of batches on a byte stream: length prefix and LZ4 compression.
 
 A stream link carries batches, each behind its length (protocol.md, section 3). Three things vary:
 
 - the length has 2 bytes, or 4 in a low-latency session once it is open;
-- in a session with compression, once it is open, the first byte of a batch tells whether the rest is an LZ4 block;
+- in a session with compression, once it is open, the first byte of a batch says whether the rest is an LZ4 block;
 - a length may be 0: such a batch holds no messages, and is how eclipse-zenoh abandons a fragmented message.
 
-`Deframer` is the receiving half. Bytes arrive in any pieces and it gives out whole batches, one at a time, so that
-its owner can `switch` to the other length between two of them. It refuses a length as soon as it sees it: nobody
-can make us wait for, or reserve, more than was agreed.
+`Deframer` is the receiving half. Bytes arrive in chunks of any size and it returns complete batches, one at a time, so
+that its owner can `switch` to the other length between two of them. It rejects a length as soon as it is read: a peer
+cannot make this node wait for, or reserve, more than was negotiated.
 """
 
 from __future__ import annotations
@@ -23,74 +23,75 @@ from zenspark.errors import DecodeError, EncodeError, LimitExceeded
 Bytes = bytes | bytearray | memoryview
 
 MAX_BATCH_SIZE = 0xFFFF
-"""What INIT can say at most; also the limit where no INIT was seen."""
+"""Largest batch size INIT can carry; also the limit where no INIT was seen."""
 
 RAW, COMPRESSED = 0, 1
-"""The first byte of a batch in a session with compression."""
+"""First byte of a batch in a session with compression."""
 
 
 class LengthPrefix(StrEnum):
-    """How long the length before each batch is."""
+    """Width of the length prefix of a batch."""
 
     U16 = "u16"
     U32 = "u32"
 
     @property
     def width(self) -> int:
+        """Bytes of the prefix."""
         return 2 if self is LengthPrefix.U16 else 4
 
     def limit(self, batch_size: int) -> int:
-        """The largest length that may be announced: a batch size counts the 2-byte length, but not the 4-byte one."""
+        """Largest length that may be announced: a batch size includes the 2-byte length, but not the 4-byte one."""
         return batch_size - 2 if self is LengthPrefix.U16 else batch_size
 
     def wrap(self, batch: Bytes) -> bytes:
-        """The batch behind its length."""
+        """Prepend the length to a batch."""
         if len(batch) >> 8 * self.width:
-            raise EncodeError(f"{len(batch)} bytes are more than a {self} length can say", "batch")
+            raise EncodeError(f"{len(batch)} bytes do not fit a {self} length", "batch")
         return len(batch).to_bytes(self.width, "little") + batch
 
 
 class Deframer:
-    """Cuts what arrives on a stream into batches.
+    """Splits a byte stream into batches.
 
-    Bytes handed in are not copied unless a batch arrives in pieces, so they must not change until their batches
-    are out of use.
+    Received bytes are copied only if a batch arrives in several chunks, so they must not change until their batches are
+    out of use.
     """
 
     def __init__(self, framing: LengthPrefix = LengthPrefix.U16, limit: int = MAX_BATCH_SIZE) -> None:
         self.framing = framing
         self.limit = limit
         self.position = 0
-        """How many bytes of the stream have been given out, lengths included."""
+        """Bytes of the stream returned so far, length prefixes included."""
         self.available = 0
-        """How many bytes wait here."""
-        self._pieces: deque[memoryview] = deque()
+        """Bytes buffered."""
+        self._chunks: deque[memoryview] = deque()
 
     def switch(self, framing: LengthPrefix, limit: int) -> None:
-        """Read the next batch this way."""
+        """Use another length prefix and limit from the next batch on."""
         self.framing = framing
         self.limit = limit
 
     def receive_data(self, data: Bytes) -> None:
-        """Take the next bytes of the stream."""
+        """Append received bytes."""
         if data:
-            self._pieces.append(memoryview(data))
+            self._chunks.append(memoryview(data))
             self.available += len(data)
 
     def peek(self, count: int) -> Bytes:
-        """The next bytes without taking them: so many, or as many as there are."""
-        if self._pieces and len(self._pieces[0]) >= count:
-            return self._pieces[0][:count]
-        found = bytearray()
-        for piece in self._pieces:
-            found += piece[: count - len(found)]
-            if len(found) == count:
+        """The next `count` bytes, or as many as are buffered, without consuming them."""
+        if self._chunks and len(self._chunks[0]) >= count:
+            return self._chunks[0][:count]
+        collected = bytearray()
+        for chunk in self._chunks:
+            collected += chunk[: count - len(collected)]
+            if len(collected) == count:
                 break
-        return found
+        return collected
 
     @property
     def missing(self) -> int:
-        """How many bytes the next batch lacks, as far as its length is known; 0 if none has begun or it is here."""
+        """Bytes the next batch still lacks, as far as its length is known; 0 if none has begun or it is complete."""
         if not self.available:
             return 0
         if self.available < self.framing.width:
@@ -98,7 +99,7 @@ class Deframer:
         return max(0, self.framing.width + self._length() - self.available)
 
     def next_batch(self) -> Bytes | None:
-        """The next batch without its length, None while it is not all here."""
+        """The next batch without its length; None while incomplete."""
         width = self.framing.width
         if self.available < width:
             return None
@@ -117,15 +118,15 @@ class Deframer:
         self.position += count
         self.available -= count
         while count:
-            piece = self._pieces.popleft()
-            if len(piece) > count:
-                self._pieces.appendleft(piece[count:])
-            count -= min(count, len(piece))
+            chunk = self._chunks.popleft()
+            if len(chunk) > count:
+                self._chunks.appendleft(chunk[count:])
+            count -= min(count, len(chunk))
         return taken
 
 
 def compress(batch: Bytes) -> bytes:
-    """The batch as a session with compression sends it: compressed only if that makes it smaller."""
+    """Encode a batch for a session with compression: compressed only if that makes it smaller."""
     block = lz4.block.compress(batch, store_size=False)
     if len(block) < len(batch):
         return bytes([COMPRESSED]) + block  # type: ignore[no-any-return]
@@ -133,9 +134,10 @@ def compress(batch: Bytes) -> bytes:
 
 
 def decompress(batch: Bytes, limit: int = MAX_BATCH_SIZE) -> Bytes:
-    """The batch a session with compression meant; an empty one has not even the byte that tells.
+    """Decode a batch of a session with compression; an empty one has no header byte.
 
-    `limit` is the agreed batch size: what unpacks to more is refused, or a few bytes could make us reserve a lot.
+    `limit` is the negotiated batch size: a block that decompresses to more is rejected, or a few bytes could make this
+    node reserve a lot.
     """
     if not batch:
         return batch

@@ -1,13 +1,13 @@
-"""One lane: the messages of one priority and reliability in one direction, in order.
+"""Receiving lane: the messages of one priority and reliability in one direction, in order.
 
-A lane counts its frames and fragments together (protocol.md, section 7.1). Numbers may be skipped, even on reliable
-lanes: nothing is sent twice and nobody waits. A number that does not lie ahead belongs to something old and is
-dropped. What can go wrong with fragments (7.6): one is missing, another message comes in between, the sender gives
-up half way. Then that message is lost, and only that one; `ReassemblyAborted` tells of it.
+Frames and fragments of a lane share one sequence (protocol.md, section 7.1). Sequence numbers may be skipped, even on
+reliable lanes: there is no retransmission. A number that is not newer than the last is a repetition and is dropped.
+Failures of fragmented messages (7.6): a fragment is missing, another message interrupts, the sender aborts half way.
+Then that message is lost, and only that one; `ReassemblyAborted` reports it.
 
-Everything lost is counted once in `ReceiveCounters`. Numbers missing in front of a fragment that continues a message belong to
-that message, which is counted as lost itself; all others are a gap, except for one behind a fragment: eclipse-zenoh
-leaves a number unused behind each message that it cut into fragments.
+Every loss is counted once in `ReceiveCounters`. Numbers missing before a continuing fragment belong to the message that
+the fragment continues, which is counted as lost itself; all others are a gap, except for one number after a fragment:
+eclipse-zenoh leaves one number unused after each fragmented message.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from zenspark.wire.columns import Columns, Cursor, Whole
 from zenspark.wire.messages import Fragment, Frame, NetworkMessage
 
 MAX_MESSAGE_BYTES = 1 << 30
-"""What a fragmented message may grow to unless told otherwise: it is held in memory until its last piece is here."""
+"""Default size limit of a fragmented message: it is held in memory until its last fragment has arrived."""
 
 
-OUT_OF_MEMORY = (LossReason.MEMORY, "unfinished messages take too much memory")
-"""Why a message is given up that is not too large by itself."""
+OUT_OF_MEMORY = (LossReason.MEMORY, "reassembly memory limit reached")
+"""Reason to discard a message that is not too large by itself."""
 
 
 class ReassemblyAborted(msgspec.Struct, frozen=True):
-    """A fragmented message that will not be delivered: how many pieces and bytes of it had come, and why it ends."""
+    """A fragmented message that will not be delivered: fragments and bytes received so far, and the reason."""
 
-    pieces: int
+    fragments: int
     size: int
     why: str
 
 
 class Reassembled(msgspec.Struct, frozen=True):
-    """The bytes of one network message that came in pieces."""
+    """Bytes of one network message joined from its fragments."""
 
     data: bytes | bytearray
-    pieces: int
+    fragments: int
 
 
 class OutOfOrder(msgspec.Struct, frozen=True):
-    """A frame or fragment whose number does not lie ahead of the one before it."""
+    """A frame or fragment whose sequence number is not newer than the last one."""
 
     sn: int
     last: int
@@ -54,17 +54,17 @@ LaneEvent = NetworkMessage | Reassembled | ReassemblyAborted | OutOfOrder
 
 
 def next_sn(sn: int, mask: int) -> int:
-    """The number that follows."""
+    """Sequence number that follows `sn`."""
     return (sn + 1) & mask
 
 
 def is_newer_sn(last: int, sn: int, mask: int) -> bool:
-    """Whether a number is in the half of the circle after the last one."""
+    """Whether a sequence number is in the half of the circle after the last one."""
     return 0 < (sn - last) & mask <= mask >> 1
 
 
 class Defragmenter:
-    """Joins the pieces of one message after the other; counts the messages it gives up in `arrivals`."""
+    """Reassembles one fragmented message after the other; counts the messages it discards in `receive_counters`."""
 
     def __init__(
         self,
@@ -74,165 +74,166 @@ class Defragmenter:
         arrivals: ReceiveCounters | None = None,
         share: ReassemblyShare | None = None,
     ) -> None:
-        self.arrivals = ReceiveCounters() if arrivals is None else arrivals
-        self._share = ReassemblyPool().share() if share is None else share
+        self.receive_counters = ReceiveCounters() if arrivals is None else arrivals
+        self._share = ReassemblyPool().new_share() if share is None else share
         self.mask = mask
-        self.marked = patch >= 1
-        """Whether the first piece of a message says that it is the first."""
+        self.has_first_markers = patch >= 1
+        """Whether the first fragment of a message is marked as such (patch 1)."""
         self.limit = limit
-        self._pieces = 0
+        self._fragments = 0
         self._data = bytearray()
         self._expected = 0
-        self._told = False  # whether somebody knows already that the message at hand is lost
+        self._is_loss_reported = False  # whether the loss of the current message was reported
 
     @property
     def pending(self) -> int:
-        """How many pieces of a message wait here for the others."""
-        return self._pieces
+        """Fragments of the unfinished message."""
+        return self._fragments
 
-    def receive(self, piece: Fragment) -> list[Reassembled | ReassemblyAborted]:
-        """Take a piece whose number was accepted."""
+    def receive(self, fragment: Fragment) -> list[Reassembled | ReassemblyAborted]:
+        """Add a fragment whose sequence number was accepted."""
         events: list[Reassembled | ReassemblyAborted] = []
-        if self.marked and piece.first:
-            events += self.abandon(LossReason.INTERRUPTED, "another message began")
-            self._told = False
-        problem = self._problem(piece)
-        if problem is None and not self._share.take(len(piece.payload), self):
+        if self.has_first_markers and fragment.first:
+            events += self.abandon(LossReason.INTERRUPTED, "interrupted by another message")
+            self._is_loss_reported = False
+        problem = self._problem(fragment)
+        if problem is None and not self._share.reserve(len(fragment.payload), self):
             problem = OUT_OF_MEMORY
         if problem is not None:
-            return events + self._refuse(piece, *problem)
-        self._told = False
-        self._pieces += 1
-        self._data += piece.payload
-        self._expected = next_sn(piece.sn, self.mask)
-        if not piece.more:
-            events.append(Reassembled(self._data, self._pieces))
+            return events + self._refuse(fragment, *problem)
+        self._is_loss_reported = False
+        self._fragments += 1
+        self._data += fragment.payload
+        self._expected = next_sn(fragment.sn, self.mask)
+        if not fragment.more:
+            events.append(Reassembled(self._data, self._fragments))
             self._clear()
         return events
 
     def join(self, cursor: Cursor, columns: Columns, sn: int) -> Whole | None:
-        """Take what begins with this number and is whole in a buffer, without looking at each piece; None if none is.
+        """Join the messages that begin with this sequence number and are complete in a buffer, without decoding each
+        fragment; None if there is none.
 
-        What is left there, the object codec reads for `receive`, which knows all that can go wrong.
+        The object codec reads the remaining fragments for `receive`, which handles all failures.
         """
-        if self._pieces:
+        if self._fragments:
             return None
-        whole: Whole | None = cursor.join(columns, sn, self.mask, self.marked, self.limit)
+        whole: Whole | None = cursor.join(columns, sn, self.mask, self.has_first_markers, self.limit)
         if whole is not None:
-            self._told = False
+            self._is_loss_reported = False
         return whole
 
-    def _problem(self, piece: Fragment) -> tuple[LossReason, str] | None:
-        """Why a piece cannot be added to those before it; None if it can."""
-        if self.marked and not piece.first and not self._pieces:
-            return LossReason.FIRST_FRAGMENT_MISSING, "its beginning is missing"
-        if self.marked and piece.drop:
-            return LossReason.STOPPED_BY_SENDER, "the sender gave it up"
-        if self._pieces and piece.sn != self._expected:
-            text = f"a piece is missing: expected sequence number {self._expected}, found {piece.sn}"
+    def _problem(self, fragment: Fragment) -> tuple[LossReason, str] | None:
+        """Reason a fragment cannot be appended to those before it; None if it can."""
+        if self.has_first_markers and not fragment.first and not self._fragments:
+            return LossReason.FIRST_FRAGMENT_MISSING, "first fragment missing"
+        if self.has_first_markers and fragment.drop:
+            return LossReason.STOPPED_BY_SENDER, "aborted by the sender"
+        if self._fragments and fragment.sn != self._expected:
+            text = f"fragment missing: expected sequence number {self._expected}, found {fragment.sn}"
             return LossReason.FRAGMENT_MISSING, text
-        if len(self._data) + len(piece.payload) > self.limit:
-            return LossReason.TOO_LARGE, f"it is larger than {self.limit} bytes"
+        if len(self._data) + len(fragment.payload) > self.limit:
+            return LossReason.TOO_LARGE, f"larger than {self.limit} bytes"
         return None
 
-    def _refuse(self, piece: Fragment, reason: LossReason, why: str) -> list[Reassembled | ReassemblyAborted]:
+    def _refuse(self, fragment: Fragment, reason: LossReason, why: str) -> list[Reassembled | ReassemblyAborted]:
         lost = self.abandon(reason, why)
-        if not lost and not self._told:
-            self.arrivals.lose(reason)
-            lost = [ReassemblyAborted(1, len(piece.payload), why)]
-        self._told = piece.more
+        if not lost and not self._is_loss_reported:
+            self.receive_counters.count_lost(reason)
+            lost = [ReassemblyAborted(1, len(fragment.payload), why)]
+        self._is_loss_reported = fragment.more
         return lost
 
     def abandon(self, reason: LossReason, why: str) -> list[Reassembled | ReassemblyAborted]:
-        """Give up a message that was begun, and count it; the event that tells of it, if there was one."""
-        if not self._pieces:
+        """Discard the unfinished message and count it; the event that reports it, if there was one."""
+        if not self._fragments:
             return []
-        self.arrivals.lose(reason)
-        lost = ReassemblyAborted(self._pieces, len(self._data), why)
+        self.receive_counters.count_lost(reason)
+        lost = ReassemblyAborted(self._fragments, len(self._data), why)
         self._clear()
         return [lost]
 
     def evict(self) -> None:
-        """Give up the message at hand, and what still comes of it: others need the memory."""
+        """Discard the unfinished message and its fragments still to come: the memory is needed by other peers."""
         self.abandon(*OUT_OF_MEMORY)
-        self._told = True
+        self._is_loss_reported = True
 
     def forget(self) -> None:
-        """Forget the message at hand: its session is over."""
+        """Discard the unfinished message without counting: its session has closed."""
         self._clear()
 
-    def begins(self, piece: Fragment) -> bool:
-        """Whether a piece is the first of a message."""
-        return piece.first if self.marked else not self._pieces
+    def is_first_fragment(self, fragment: Fragment) -> bool:
+        """Whether a fragment is the first of a message."""
+        return fragment.first if self.has_first_markers else not self._fragments
 
     def _clear(self) -> None:
-        self._share.give_back(len(self._data), self)
-        self._pieces = 0
+        self._share.release(len(self._data), self)
+        self._fragments = 0
         self._data = bytearray()
 
 
 class ReceivingLane:
-    """The receiving end of a lane: frames and fragments in, network messages (whole, or joined bytes) out.
+    """Receiving end of a lane: frames and fragments in, network messages or reassembled bytes out.
 
-    `last` is the number before the first one expected, None to begin with whatever comes.
+    `last` is the number before the first one expected, None to accept any first number.
     """
 
     def __init__(self, last: int | None, defragmenter: Defragmenter) -> None:
         self.last = last
         self.mask = defragmenter.mask
         self.defragmenter = defragmenter
-        self._is_behind_fragment = False
-        """Whether what was accepted last is a fragment."""
+        self._is_after_fragment = False
+        """Whether a fragment was accepted last."""
 
     @classmethod
     def beginning(cls, initial_sn: int, defragmenter: Defragmenter) -> ReceivingLane:
-        """A lane whose first number was announced."""
+        """Lane whose initial sequence number was announced."""
         return cls((initial_sn - 1) & defragmenter.mask, defragmenter)
 
-    def enter_frame(self, sn: int) -> bool:
-        """Whether a frame with this number is new; if so, a message that was begun in fragments is given up."""
+    def accept_frame(self, sn: int) -> bool:
+        """Whether a frame with this number is new; if so, an unfinished fragmented message is discarded."""
         last = self.last
-        if last is not None and sn == (last + 1) & self.mask:  # as nearly always
+        if last is not None and sn == (last + 1) & self.mask:  # the common case
             self.last = sn
         elif not self._accept(sn):
             return False
-        if self._is_behind_fragment:
-            self._end_fragments()
+        if self._is_after_fragment:
+            self._abort_reassembly()
         return True
 
     def join(self, cursor: Cursor, columns: Columns) -> Whole | None:
-        """Take the messages that are whole in a buffer, from a fragment of this lane on; None if there are none."""
+        """Join the messages that are complete in a buffer, from a fragment of this lane on; None if there is none."""
         if self.last is None:
             return None
         whole = self.defragmenter.join(cursor, columns, next_sn(self.last, self.mask))
         if whole is not None:
             self.last = whole.sn
-            self._is_behind_fragment = True
+            self._is_after_fragment = True
         return whole
 
     def receive_fragment(self, fragment: Fragment) -> list[Reassembled | ReassemblyAborted] | None:
-        """Take the next fragment of this lane; None if its number does not lie ahead."""
-        if not self._accept(fragment.sn, self.defragmenter.begins(fragment)):
+        """Handle the next fragment of this lane; None if its number is not newer."""
+        if not self._accept(fragment.sn, self.defragmenter.is_first_fragment(fragment)):
             return None
-        self._is_behind_fragment = True
+        self._is_after_fragment = True
         return self.defragmenter.receive(fragment)
 
     def receive(self, message: Frame | Fragment) -> list[LaneEvent]:
-        """Take the next frame or fragment of this lane."""
+        """Handle the next frame or fragment of this lane."""
         last = self.last
         if isinstance(message, Fragment):
             received = self.receive_fragment(message)
             if received is not None:
                 return [*received]
         elif self._accept(message.sn):
-            return [*self._end_fragments(), *message.msgs]
+            return [*self._abort_reassembly(), *message.msgs]
         assert last is not None
         return [OutOfOrder(message.sn, last)]
 
     def _accept(self, sn: int, begins: bool = True) -> bool:
-        """Whether what carries this number is new; if so, the next must lie ahead of it.
+        """Whether a frame or fragment with this number is new; if so, it becomes the last number.
 
-        `begins` tells whether it is a frame or the first fragment of a message: numbers missing before that are a gap.
+        `begins` says that it is a frame or the first fragment of a message: numbers missing before it are a gap.
         """
         if sn > self.mask:
             raise LimitExceeded(sn, self.mask, "sequence number")
@@ -247,11 +248,11 @@ class ReceivingLane:
         return True
 
     def _skip(self, count: int) -> None:
-        """Count numbers that were skipped, but for the one that may be unused behind fragments."""
-        missing = count - 1 if self._is_behind_fragment else count
+        """Count skipped numbers, except the one that may be unused after fragments."""
+        missing = count - 1 if self._is_after_fragment else count
         if missing:
-            self.defragmenter.arrivals.lose(LossReason.SEQUENCE_GAP, missing)
+            self.defragmenter.receive_counters.count_lost(LossReason.SEQUENCE_GAP, missing)
 
-    def _end_fragments(self) -> list[Reassembled | ReassemblyAborted]:
-        self._is_behind_fragment = False
-        return self.defragmenter.abandon(LossReason.INTERRUPTED, "a frame came in between")
+    def _abort_reassembly(self) -> list[Reassembled | ReassemblyAborted]:
+        self._is_after_fragment = False
+        return self.defragmenter.abandon(LossReason.INTERRUPTED, "interrupted by a frame")

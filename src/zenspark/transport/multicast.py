@@ -1,16 +1,18 @@
-"""Group: a session of many nodes, each of which hears everything the others say. Datagrams in, events out.
+"""GroupSession: a multicast session between many nodes. Datagrams in, events out.
 
-There is no handshake (protocol.md, section 5.8). Every member says JOIN again and again: who it is, on what terms it
-speaks, and which number it uses next in each of its lanes. Whoever has heard that understands its frames from then on;
-what comes before is dropped. All of a group must speak on the same terms, since nothing is said to one member alone:
-who speaks on others is refused here, in silence. For the same reason a CLOSE is said only when leaving.
+There is no handshake (protocol.md, section 5.8). Every member sends JOIN periodically: its identity, the session
+parameters it uses and the next sequence number of each of its lanes. A node that has received the JOIN can decode the
+member's frames from then on; frames before that are dropped. All members must use the same parameters, because nothing
+can be sent to one member alone: a sender with other parameters is refused locally, without a message. For the same
+reason CLOSE is sent only when leaving the group.
 
-A member is known by the address it speaks from. It is gone when it says so, when nothing was heard of it within its
-lease, when it says something wrong (and only it: the others stay), or when the same node is heard from elsewhere.
+A member is identified by its source address. It leaves when it sends CLOSE, when its lease expires, when it violates
+the protocol (the other members stay), or when the same zid appears at another address.
 
-The owner receives each datagram into `buffer()`, tells `receive()` from whom it came and handles each event before it
-asks for the next. It writes what a `Send` holds. On `JoinDue` it writes everything in the outbox and behind it what
-`announcement()` returns, with nobody else writing in between: what a JOIN says of the next numbers is true only there.
+The owner receives each datagram into `buffer()`, passes its source address to `receive()` and handles each event before
+it requests the next. It writes the batch of a `Send`. On `JoinDue` it writes everything in the outbox and directly
+behind it the result of `make_join()`, with no other write in between: the sequence numbers in a JOIN are valid only at
+that point.
 """
 
 from __future__ import annotations
@@ -32,15 +34,16 @@ from zenspark.wire.messages import Close, Join, KeepAlive, TransportMessage
 from zenspark.wire.values import PROTOCOL_VERSION, NextSns, Priority, Resolution, WhatAmI
 
 DEFAULT_BATCH_SIZE = 8192
-"""What a JOIN without sizes means, and the most that eclipse-zenoh announces."""
+"""Bytes of a batch in a group if JOIN carries no sizes, and the most that eclipse-zenoh announces."""
 MIN_JOIN_REPLY_SECONDS = 0.1
-"""Seconds between two answers at least: a newcomer is answered at once, but many together only once more."""
+"""Minimum seconds between two JOINs sent in reply to new members: the first is answered at once, a burst of them with
+one more JOIN."""
 MAX_REFUSED_SENDERS = 1000
-"""How many refused senders are remembered, to tell of each only once: forged addresses must not fill the memory."""
+"""Refused senders remembered, to report each only once: forged addresses must not fill the memory."""
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    """On what terms a node speaks in a group, and what it puts up with."""
+    """Parameters, timers and limits of a multicast session."""
 
     resolution: int = DEFAULT_RESOLUTION
     batch_size: int = DEFAULT_BATCH_SIZE
@@ -54,49 +57,49 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
 
 class Member:
-    """Another node of a group, and the address it speaks from."""
+    """Another node of the group, identified by its source address."""
 
     def __init__(
-        self, identity: Identity, sender: str, hearing: FrameReceiver, lease: float, now: float, patch: int = PATCH
+        self, identity: Identity, sender: str, receiver: FrameReceiver, lease: float, now: float, patch: int = PATCH
     ) -> None:
         self.identity = identity
         self.patch = patch
-        """The patch of the protocol that it speaks."""
+        """Protocol patch the member announced."""
         self.sender = sender
-        self.hearing = hearing
+        self.receiver = receiver
         self.lease = lease
-        self.heard = now
+        self.last_received = now
 
     def __repr__(self) -> str:
         return f"<Member {self.identity.zid} at {self.sender}>"
 
 
 class JoinDue(msgspec.Struct, frozen=True):
-    """It is time for a JOIN."""
+    """The owner must write a JOIN now."""
 
 
 class MemberJoined(msgspec.Struct, frozen=True):
-    """A node is understood from now on."""
+    """A node joined the group; its frames can be decoded from now on."""
 
     member: Member
 
 
 class MemberLeft(msgspec.Struct, frozen=True):
-    """A member is gone, and why."""
+    """A member left the group, with the reason."""
 
     member: Member
     closed: Closed
 
 
 class MemberEvent(msgspec.Struct, frozen=True):
-    """Something a member said."""
+    """A message received from a member."""
 
     member: Member
     event: MessageReceived | MessageRejected | PushRun
 
 
 class MemberRefused(msgspec.Struct, frozen=True):
-    """Somebody who speaks in this group is not understood, and why; told once."""
+    """A sender in this group was refused, with the reason; reported once per sender and reason."""
 
     sender: str
     why: str
@@ -106,96 +109,97 @@ GroupEvent = Send | JoinDue | MemberJoined | MemberLeft | MemberEvent | MemberRe
 
 
 class GroupSession:
-    """This node's place in a group. `columns` may be shared by everything in one thread, as a connection's.
+    """This node's membership of a multicast group. `columns` may be shared by all sessions of one thread.
 
-    `first_sn` should be another one each time: who comes back sooner than it was missed must not seem to repeat itself.
+    `first_sn` should differ on each start: otherwise the frames of a node that rejoins before its lease expired would
+    be dropped as repetitions.
     """
 
     def __init__(
         self,
-        own: Identity,
-        rules: GroupSettings,
+        identity: Identity,
+        settings: GroupSettings,
         now: float,
         first_sn: int = 0,
         columns: Columns | None = None,
         pool: ReassemblyPool | None = None,
     ) -> None:
-        self._pool = ReassemblyPool(rules.message_limit) if pool is None else pool
-        self._own = own
-        self._rules = rules
-        self._mask = Resolution(rules.resolution & 3).mask
+        self._pool = ReassemblyPool(settings.message_limit) if pool is None else pool
+        self._identity = identity
+        self._settings = settings
+        self._mask = Resolution(settings.resolution & 3).mask
         self._columns = Columns(MAX_ROWS_PER_EVENT) if columns is None else columns
         self._buffer = bytearray(MAX_BUFFER_BYTES)
         self._members: dict[str, Member] = {}
         self._refused: dict[str, str] = {}
         self._sent = now
-        self._answered = float("-inf")
-        self._announce_at = now
+        self._join_replied_at = float("-inf")
+        self._join_due_at = now
         self.is_over = False
-        self.outbox = Outbox(rules.batch_size, first_sn & self._mask, self._mask, rules.qos, rules.compression)
+        self.outbox = Outbox(settings.batch_size, first_sn & self._mask, self._mask, settings.qos, settings.compression)
 
     @property
     def members(self) -> list[Member]:
-        """Everybody who is understood here."""
+        """The members whose frames can be decoded."""
         return list(self._members.values())
 
     @property
     def qos(self) -> bool:
-        """Whether this group has priorities."""
-        return self._rules.qos
+        """Whether this group uses priorities."""
+        return self._settings.qos
 
     # -- out
 
     def _batch(self, message: TransportMessage) -> bytes:
-        """A transport message as a batch of its own, behind its length as all batches of an outbox are."""
+        """Encode a transport message as a batch of its own, length-prefixed like all batches of an outbox."""
         raw = encode(message)
-        if self._rules.compression:
+        if self._settings.compression:
             raw = compress(raw)
         return len(raw).to_bytes(2, "little") + raw
 
-    def announcement(self, now: float) -> bytes:
-        """A JOIN that is true at this moment."""
-        rules = self._rules
+    def make_join(self, now: float) -> bytes:
+        """Encode a JOIN with the next sequence numbers of the outbox; valid only at this moment."""
+        settings = self._settings
         pairs = self.outbox.next_sns
-        lease, unit = encode_lease(rules.lease_ms)
-        says_sizes = (rules.resolution, rules.batch_size) != (DEFAULT_RESOLUTION, DEFAULT_BATCH_SIZE)
-        self._announce_at = now + rules.join_interval
+        lease, unit = encode_lease(settings.lease_ms)
+        has_sizes = (settings.resolution, settings.batch_size) != (DEFAULT_RESOLUTION, DEFAULT_BATCH_SIZE)
+        self._join_due_at = now + settings.join_interval
         return self._batch(
             Join(
                 version=PROTOCOL_VERSION,
-                whatami=self._own.whatami,
-                zid=self._own.zid,
-                resolution=rules.resolution if says_sizes else None,
-                batch_size=rules.batch_size if says_sizes else None,
+                whatami=self._identity.whatami,
+                zid=self._identity.zid,
+                resolution=settings.resolution if has_sizes else None,
+                batch_size=settings.batch_size if has_sizes else None,
                 unit=unit,
                 lease=lease,
-                sn_re=0 if rules.qos else pairs[Priority.DATA][0],
-                sn_be=0 if rules.qos else pairs[Priority.DATA][1],
-                qos=NextSns(pairs) if rules.qos else None,
+                sn_re=0 if settings.qos else pairs[Priority.DATA][0],
+                sn_be=0 if settings.qos else pairs[Priority.DATA][1],
+                qos=NextSns(pairs) if settings.qos else None,
                 patch=PATCH,
             )
         )
 
-    def sent(self, now: float) -> None:
-        """Something was written: the others will have heard of us."""
+    def note_sent(self, now: float) -> None:
+        """Note that something was written: the next keep-alive moves back."""
         self._sent = now
 
     def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> Closed:
-        """Leave."""
+        """Leave the group."""
         farewell = b"" if self.is_over else self._batch(Close(session=False, reason=reason))
         self.is_over = True
-        return Closed(reason, text, by_peer=False, farewell=farewell)
+        return Closed(reason, text, by_peer=False, close_batch=farewell)
 
     # -- in
 
     def buffer(self) -> memoryview:
-        """Where the next datagram goes."""
+        """Buffer for the next datagram."""
         return memoryview(self._buffer)
 
     def receive(self, sender: str, count: int, now: float) -> Iterator[GroupEvent]:
-        """A datagram of so many bytes came into `buffer()`: what it means. Each event must be handled before the next.
+        """Decode a datagram of `count` bytes in `buffer()` into events. Each event must be handled before the next.
 
-        Its size is not held against the batch size: eclipse-zenoh sends larger ones than it announces.
+        The datagram size is not checked against the batch size: eclipse-zenoh sends larger datagrams than it announces.
         """
         member = self._members.get(sender)
         try:
@@ -207,8 +211,8 @@ class GroupSession:
                 yield from self._on_join(sender, join, now)
                 member = self._members.get(sender)
             if member is not None:
-                member.heard = now
-                yield from self._hear(member, cursor, now)
+                member.last_received = now
+                yield from self._receive_from(member, cursor, now)
         except ProtocolError as error:
             if self._members.get(sender) is not None:
                 yield self._drop(self._members[sender], Closed(error.reason, str(error), by_peer=False))
@@ -216,12 +220,12 @@ class GroupSession:
                 yield from self._refuse(sender, str(error))
 
     def _cursor(self, count: int) -> Cursor:
-        if self._rules.compression:
+        if self._settings.compression:
             return Cursor(decompress(self.buffer()[:count]), Framing.BATCH)
         return Cursor(self._buffer, Framing.BATCH, pos=0, end=count)
 
     def _find_join(self, cursor: Cursor) -> Join | None:
-        """The first JOIN in a datagram of somebody unknown: what stands before it cannot be understood."""
+        """First JOIN in a datagram of an unknown sender; messages before it cannot be decoded."""
         columns = self._columns
         while True:
             columns.clear()
@@ -235,8 +239,8 @@ class GroupSession:
                     columns.clear()
                     return message
 
-    def _hear(self, member: Member, cursor: Cursor, now: float) -> Iterator[GroupEvent]:
-        for event in member.hearing.walk(cursor):
+    def _receive_from(self, member: Member, cursor: Cursor, now: float) -> Iterator[GroupEvent]:
+        for event in member.receiver.events(cursor):
             match event:
                 case Join():
                     yield from self._on_join(member.sender, event, now)
@@ -250,68 +254,75 @@ class GroupSession:
     # -- members
 
     def _on_join(self, sender: str, join: Join, now: float) -> Iterator[GroupEvent]:
-        known = self._members.get(sender)
-        problem = self._problem(join, known)
+        member = self._members.get(sender)
+        problem = self._problem(join, member)
         if problem:
-            if known is not None:
-                yield self._drop(known, Closed(CloseReason.INVALID, problem, by_peer=False))
+            if member is not None:
+                yield self._drop(member, Closed(CloseReason.INVALID, problem, by_peer=False))
             yield from self._refuse(sender, problem)
             return
         self._refused.pop(sender, None)
-        if known is not None and known.identity.zid == join.zid:
-            known.lease = lease_seconds(join)  # its lanes go on: this JOIN may be older than what was heard since
+        if member is not None and member.identity.zid == join.zid:
+            member.lease = lease_seconds(join)  # keep its lanes: this JOIN may be older than frames received since
             return
-        for other in [each for each in self.members if each is known or each.identity.zid == join.zid]:
-            yield self._drop(other, Closed(CloseReason.GENERIC, "another one came in its place", by_peer=True))
+        for other in [other for other in self.members if other is member or other.identity.zid == join.zid]:
+            yield self._drop(
+                other,
+                Closed(
+                    CloseReason.GENERIC,
+                    "replaced by another node at the same address or with the same zid",
+                    by_peer=True,
+                ),
+            )
         yield from self._admit(sender, join, now)
 
     def _admit(self, sender: str, join: Join, now: float) -> Iterator[GroupEvent]:
-        rules = self._rules
-        lanes = LaneParameters(rules.qos, self._mask, join.patch or 0, _initial_sns(join), rules.message_limit)
+        settings = self._settings
+        lanes = LaneParameters(settings.qos, self._mask, join.patch or 0, _initial_sns(join), settings.message_limit)
         identity = Identity(join.zid, join.whatami)
         member = Member(
             identity,
             sender,
-            FrameReceiver(lanes, self._columns, share=self._pool.share()),
+            FrameReceiver(lanes, self._columns, share=self._pool.new_share()),
             lease_seconds(join),
             now,
             join.patch or 0,
         )
         self._members[sender] = member
-        self._announce_at = min(self._announce_at, max(now, self._answered + MIN_JOIN_REPLY_SECONDS))
-        if self._announce_at <= now:  # before anybody says anything to it: it does not understand us yet
-            self._answered = now
+        self._join_due_at = min(self._join_due_at, max(now, self._join_replied_at + MIN_JOIN_REPLY_SECONDS))
+        if self._join_due_at <= now:  # before any other message: the new member cannot decode this node's frames yet
+            self._join_replied_at = now
             yield JoinDue()
         yield MemberJoined(member)
 
-    def _problem(self, join: Join, known: Member | None) -> str:
-        """Why somebody cannot be understood here; nothing if it can."""
-        rules = self._rules
+    def _problem(self, join: Join, member: Member | None) -> str:
+        """Reason to refuse a JOIN; empty if it is acceptable."""
+        settings = self._settings
         resolution = DEFAULT_RESOLUTION if join.resolution is None else join.resolution & 0x0F
         batch_size = DEFAULT_BATCH_SIZE if join.batch_size is None else join.batch_size
         if join.version != PROTOCOL_VERSION:
-            return f"it speaks version {join.version}, not {PROTOCOL_VERSION}"
-        if join.zid == self._own.zid:
-            return "it has our own id"
+            return f"protocol version {join.version}, expected {PROTOCOL_VERSION}"
+        if join.zid == self._identity.zid:
+            return "its zid is the zid of this node"
         if join.whatami is WhatAmI.CLIENT:
-            return "it is a client, and clients have one session only"
-        if resolution != rules.resolution:
-            return f"its resolution is {resolution:#04x}, not {rules.resolution:#04x}"
-        if batch_size != rules.batch_size:
-            return f"its batch size is {batch_size}, not {rules.batch_size}"
-        if (join.qos is not None) != rules.qos:
-            return "it speaks with priorities" if join.qos is not None else "it speaks without priorities"
+            return "it is a client; clients do not join groups"
+        if resolution != settings.resolution:
+            return f"resolution {resolution:#04x}, expected {settings.resolution:#04x}"
+        if batch_size != settings.batch_size:
+            return f"batch size {batch_size}, expected {settings.batch_size}"
+        if (join.qos is not None) != settings.qos:
+            return "it uses priorities, this group does not" if join.qos is not None else "it uses no priorities"
         if not join.lease:
-            return "its lease is 0"
+            return "lease is 0"
         if max(sn for pair in _initial_sns(join).pairs for sn in pair) > self._mask:
-            return "its sequence numbers are above its resolution"
-        if known is None and len(self._members) >= rules.max_members:
-            return f"{rules.max_members} members are the limit"
+            return "sequence number exceeds the resolution"
+        if member is None and len(self._members) >= settings.max_members:
+            return f"group is full: {settings.max_members} members (limit)"
         return ""
 
     def _drop(self, member: Member, closed: Closed) -> MemberLeft:
         del self._members[member.sender]
-        member.hearing.end()
+        member.receiver.end()
         return MemberLeft(member, closed)
 
     def _refuse(self, sender: str, why: str) -> Iterator[MemberRefused]:
@@ -324,32 +335,34 @@ class GroupSession:
 
     # -- time
 
-    def heard(self, now: float) -> None:
-        """Nobody is silent, whatever has been read of them: it is we who did not listen."""
+    def note_received(self, now: float) -> None:
+        """Restart the lease of every member: this node did not read, so silence proves nothing."""
         for member in self._members.values():
-            member.heard = now
+            member.last_received = now
 
     def next_timeout(self) -> float:
-        """When `handle_timeout` has something to do."""
+        """Time at which `handle_timeout` must be called."""
         if self.is_over:
             return float("inf")
-        ends = [member.heard + member.lease for member in self._members.values()]
-        return min(self._announce_at, self._keep_alive_at, *ends)
+        ends = [member.last_received + member.lease for member in self._members.values()]
+        return min(self._join_due_at, self._keep_alive_at, *ends)
 
     @property
     def _keep_alive_at(self) -> float:
-        return self._sent + self._rules.lease_ms / 1000 / self._rules.keep_alives
+        return self._sent + self._settings.lease_ms / 1000 / self._settings.keep_alives
 
     def handle_timeout(self, now: float) -> list[GroupEvent]:
-        """Say that we are here; give up members that do not say so."""
+        """Drop members whose lease expired; send JOIN or KEEP_ALIVE when due."""
         if self.is_over:
             return []
         events: list[GroupEvent] = []
         for member in self.members:
-            if now >= member.heard + member.lease:
-                silent = Closed(CloseReason.EXPIRED, f"nothing was heard for {member.lease:g} s", by_peer=False)
+            if now >= member.last_received + member.lease:
+                silent = Closed(
+                    CloseReason.EXPIRED, f"lease expired: nothing received for {member.lease:g} s", by_peer=False
+                )
                 events.append(self._drop(member, silent))
-        if now >= self._announce_at:
+        if now >= self._join_due_at:
             events.append(JoinDue())
         elif now >= self._keep_alive_at:
             events.append(Send(self._batch(KeepAlive())))
@@ -357,5 +370,5 @@ class GroupSession:
 
 
 def _initial_sns(join: Join) -> NextSns:
-    """The next numbers of each lane; without priorities there is only one pair of lanes."""
+    """Initial sequence numbers of each lane; without priorities all lanes share one pair."""
     return join.qos or NextSns(((join.sn_re, join.sn_be),) * len(Priority))

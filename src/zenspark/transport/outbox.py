@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Outbox: messages in, batches out, for one connection.
+"""Outbox: send path of one connection. Messages in, batches out.
 
 Each priority has an open batch. A message is appended to the open frame of its lane, or begins a new frame if the
-reliability changes; a message too large for an empty batch is cut into fragments. Full batches are ready at once,
-open ones when the owner asks for everything (`take`), the most urgent priority first. Nothing here blocks and
-nothing is dropped: how much may wait is for the owner to decide.
+reliability changes; a message too large for an empty batch is fragmented. Full batches are ready at once, open ones
+when the owner requests everything (`pop_all`), the most urgent priority first. Nothing here blocks and nothing is
+dropped: the owner limits the backlog.
 
 Compiled, because every `put()` passes here: two appends to a bytearray and a few comparisons. Compiled, each of these
-methods is also done before any other thread gets its turn. So in the middle of a run publishers come here without the
-owner's lock (`flow`); the owner says when that is.
+methods is also atomic under the GIL. So during bulk sending publishers append without the owner's lock
+(`try_append_lockfree`); the owner says when that is allowed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Payload = bytes | bytearray | memoryview
 Batch = bytearray | memoryview
 
 DEFAULT_PRIORITY: cython.int = 5
-"""The priority whose frames say nothing about priority; without QoS, the only lane there is."""
+"""The priority (DATA) whose frames carry no QoS extension; without QoS, the only lane there is."""
 GIL_ATOMIC = cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)()
-"""Whether a method here is one step for all other threads."""
+"""Whether a method here is atomic for all other threads."""
 REFUSED, DONE, FULL = 0, 1, 2
-"""What `flow` answers."""
+"""Results of `try_append_lockfree`."""
 FRAME_HEADER_RESERVE: cython.Py_ssize_t = 16
-"""What a length prefix, a compression byte, a header with its sequence number and its extensions need at most."""
+"""Bytes reserved for a length prefix, a compression byte, and a header with sequence number and extensions."""
 
 
 def vle(value: cython.ulonglong) -> bytes:
-    """A variable-length integer."""
+    """Encode a variable-length integer."""
     out = bytearray()
     _write_vle(out, value)
     return bytes(out)
@@ -62,7 +62,7 @@ def _write_vle(out: bytearray, value: cython.ulonglong) -> cython.void:
 
 @cython.cfunc
 def _reserve(memory: bytearray, size: cython.Py_ssize_t) -> cython.void:
-    """Make room that is about to be filled: zeros would be written for nothing."""
+    """Grow a bytearray by `size` bytes that are about to be overwritten: zero-filling them would be wasted."""
     if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
         PyByteArray_Resize(memory, len(memory) + size)
     else:
@@ -71,7 +71,7 @@ def _reserve(memory: bytearray, size: cython.Py_ssize_t) -> cython.void:
 
 @cython.cclass
 class SendingLane:
-    """The open batch of one priority, and the sequence numbers of its two reliabilities."""
+    """The open batch of one priority, and the next sequence numbers of its two reliabilities."""
 
     priority: cython.int
     batch: bytearray
@@ -87,7 +87,7 @@ class SendingLane:
 
 @cython.cclass
 class Outbox:
-    """What a connection has to say."""
+    """Encoded messages of a connection, waiting to be sent."""
 
     _lanes: list[SendingLane]
     _ready: list[Batch]
@@ -95,14 +95,14 @@ class Outbox:
     _compression: cython.bint
     _low_latency: cython.bint
     _streamed: cython.bint
-    _finals_apart: cython.bint
+    _separate_final_frames: cython.bint
     _mask: cython.ulonglong
-    _room: cython.Py_ssize_t
+    _capacity: cython.Py_ssize_t
     _batch_size: cython.Py_ssize_t
-    flows = cython.declare(cython.bint, visibility="public")
-    """Whether messages may come by themselves: their owner is about to write what there is, whatever it is.
+    lockfree_append_allowed = cython.declare(cython.bint, visibility="public")
+    """Whether messages may be appended without the owner's lock: the owner is about to write everything in any case.
 
-    Set by the owner with its lock, and only if ATOMIC.
+    Set by the owner under its lock, and only if GIL_ATOMIC.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Outbox:
         compression: bool = False,
         low_latency: bool = False,
         streamed: bool = False,
-        finals_apart: bool = False,
+        separate_final_frames: bool = False,
     ) -> None:
         self._lanes = [SendingLane(priority, initial_sn) for priority in range(8)]
         self._ready = []
@@ -122,32 +122,39 @@ class Outbox:
         self._compression = compression
         self._low_latency = low_latency
         self._streamed = streamed
-        self._finals_apart = finals_apart  # whether a RESPONSE_FINAL has a frame of its own, and so a batch
+        self._separate_final_frames = (
+            separate_final_frames
+            # True: every RESPONSE_FINAL gets a frame, and so a batch, of its own
+        )
         self._mask = sn_mask
         self._batch_size = batch_size
-        self._room = batch_size - FRAME_HEADER_RESERVE
-        self.flows = False
+        self._capacity = batch_size - FRAME_HEADER_RESERVE
+        self.lockfree_append_allowed = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to send at all."""
+        """Whether there is nothing to send."""
         return not self._ready and not any(lane.batch for lane in self._lanes)
 
     @property
     def next_sns(self) -> tuple[tuple[int, int], ...]:
-        """The reliable and the best-effort number that each priority uses next."""
+        """The next reliable and best-effort sequence number of each priority."""
         return tuple([(lane.sn[1], lane.sn[0]) for lane in self._lanes])
 
-    def flow(self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload) -> cython.int:
-        """As `append`, if it flows: DONE, FULL if a batch is full, which is to be written; else REFUSED."""
-        if not self.flows:
+    def try_append_lockfree(
+        self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload
+    ) -> cython.int:
+        """Append a message if `lockfree_append_allowed`: DONE, or FULL if a batch is full and must be written; else
+        REFUSED."""
+        if not self.lockfree_append_allowed:
             return REFUSED
         return FULL if self._append(priority, reliable, head, payload) else DONE
 
     def append(
         self, priority: cython.int, reliable: cython.bint, head: bytes, payload: Payload | None = None
     ) -> cython.bint:
-        """A network message: its bytes, and a payload to put behind them with its length. True if a batch is full."""
+        """Append a network message: its bytes, and a payload to put behind them with its length. True if a batch is
+        full."""
         return self._append(priority, reliable, head, payload)
 
     @cython.cfunc
@@ -160,18 +167,18 @@ class Outbox:
         if self._low_latency:
             return self._append_bare(head, payload)
         lane: SendingLane = self._lanes[priority if self._qos else DEFAULT_PRIORITY]
-        if self._finals_apart and head[0] & ID == RESPONSE_FINAL:
-            return self._append_apart(lane, reliable, head)
+        if self._separate_final_frames and head[0] & ID == RESPONSE_FINAL:
+            return self._append_separately(lane, reliable, head)
         batch: bytearray = lane.batch
         full: cython.bint = False
-        if len(batch) + size > self._room:
+        if len(batch) + size > self._capacity:
             full = self._close(lane)
             batch = lane.batch
-            if size > self._room:
+            if size > self._capacity:
                 self._fragment(lane, reliable, head, payload)
                 return True
         if lane.frame != reliable:
-            full = self._part(lane, reliable) or full
+            full = self._begin_frame(lane, reliable) or full
             batch = lane.batch
         batch += head
         if payload is not None:
@@ -180,22 +187,24 @@ class Outbox:
         return full
 
     @cython.cfunc
-    def _append_apart(self, lane: SendingLane, reliable: cython.bint, head: bytes) -> cython.bint:
-        """A message in a frame of its own."""
-        self._part(lane, reliable)
+    def _append_separately(self, lane: SendingLane, reliable: cython.bint, head: bytes) -> cython.bint:
+        """Append a message in a frame of its own."""
+        self._begin_frame(lane, reliable)
         batch: bytearray = lane.batch
         batch += head
         return self._close(lane)
 
-    def extend(self, priority: cython.int, reliable: cython.bint, rows: Rows, room: bytearray | None = None) -> None:
-        """Rows, from `rows.row` on, as batches of their own, at least one.
+    def append_rows(
+        self, priority: cython.int, reliable: cython.bint, rows: Rows, room: bytearray | None = None
+    ) -> None:
+        """Encode rows, from `rows.row` on, as batches of their own, at least one.
 
-        In `room` they lie behind one another, as many as it holds, for a stream to take in one go; it is in use until
-        that has happened. Without it, for a link that carries batches one by one, they are parted.
+        In `room` they lie contiguously, as many as fit, for one write to a stream; `room` is in use until that write is
+        done. Without it, for a link that carries batches one by one, they are separate.
         """
-        self.flows = False  # what follows is no single step
+        self.lockfree_append_allowed = False  # not atomic
         if self._low_latency:
-            self._extend_bare(rows, 0 if room is None else len(room))
+            self._append_bare_rows(rows, 0 if room is None else len(room))
             return
         lane: SendingLane = self._lanes[priority if self._qos else DEFAULT_PRIORITY]
         self._close(lane)
@@ -217,7 +226,7 @@ class Outbox:
             at += encoder.written
             if outcome is not Outcome.MESSAGE or (at and parted):
                 break
-            stop: cython.Py_ssize_t = self._extend_large(lane, reliable, rows, out, at)
+            stop: cython.Py_ssize_t = self._append_large_row(lane, reliable, rows, out, at)
             encoder.sn = lane.sn[reliable]
             at = max(at, stop)
             if stop == 0 or len(out) - at < limit + 2:
@@ -227,45 +236,45 @@ class Outbox:
         elif at:
             self._ready.append(memoryview(out)[:at])
 
-    def relay(self, rows: Relay) -> None:
-        """The next rows of those that are passed on, as if each was appended; call again while there are some left."""
+    def append_forwarded(self, rows: Relay) -> None:
+        """Append the next rows that are forwarded, as if each was appended; call again while there are rows left."""
         reliable: cython.bint = rows.lane >> 3 & 1
-        self.flows = False  # what follows is no single step
+        self.lockfree_append_allowed = False  # not atomic
         if self._low_latency:
             self._append_bare(bytes(rows.message()), None)
             return
         lane: SendingLane = self._lanes[rows.lane & 7 if self._qos else DEFAULT_PRIORITY]
-        if len(lane.batch) + rows.size > self._room:
+        if len(lane.batch) + rows.size > self._capacity:
             self._close(lane)
-            if rows.size > self._room:
+            if rows.size > self._capacity:
                 self._fragment(lane, reliable, bytes(rows.message()), None)
                 return
         if lane.frame != reliable:
-            self._part(lane, reliable)
+            self._begin_frame(lane, reliable)
         batch: bytearray = lane.batch
         at: cython.Py_ssize_t = len(batch)
-        size: cython.Py_ssize_t = rows.measure(0 if rows.lane & EXPRESS else self._room - at)
+        size: cython.Py_ssize_t = rows.measure(0 if rows.lane & EXPRESS else self._capacity - at)
         _reserve(batch, size)
         rows.write(batch, at)
 
     @cython.cfunc
-    def _extend_large(
+    def _append_large_row(
         self, lane: SendingLane, reliable: cython.bint, rows: Rows, out: bytearray, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """One row in pieces, behind what is in `out`, and where that ends; 0 if there is no room for all of them."""
+        """Write one row as fragments behind the bytes in `out`; returns where they end, 0 if they do not fit."""
         head, payload = rows.parts(rows.row)
         size: cython.Py_ssize_t = len(head) + (0 if payload is None else len(payload))
-        if len(out) - at >= self._size_in_pieces(size):
+        if len(out) - at >= self._fragmented_size(size):
             rows.skip()
-            return self._write_pieces(lane, reliable, head, payload, out, at)
-        if at == 0:  # there will never be
+            return self._write_fragments(lane, reliable, head, payload, out, at)
+        if at == 0:  # will never fit
             self._fragment(lane, reliable, head, payload)
             rows.skip()
         return 0
 
     @cython.cfunc
-    def _extend_bare(self, rows: Rows, size: cython.Py_ssize_t) -> cython.void:
-        """Message by message, because every one is a batch."""
+    def _append_bare_rows(self, rows: Rows, size: cython.Py_ssize_t) -> cython.void:
+        """Append message by message, because in a low-latency session each is a batch."""
         written: cython.Py_ssize_t = 0
         while rows.row < rows.count and written <= size:
             head, payload = rows.parts(rows.row)
@@ -274,22 +283,22 @@ class Outbox:
             written += len(head) + (0 if payload is None else len(payload))
 
     @cython.cfunc
-    def _whole(self, head: bytes, payload: Payload | None) -> bytes:
+    def _join_payload(self, head: bytes, payload: Payload | None) -> bytes:
         return head if payload is None else b"".join((head, vle(len(payload)), payload))
 
     @cython.cfunc
     def _append_bare(self, head: bytes, payload: Payload | None) -> cython.bint:
-        message = self._whole(head, payload)
+        message = self._join_payload(head, payload)
         if len(message) > self._batch_size:
             raise LimitExceeded(len(message), self._batch_size, "message in a low-latency session")
         self._finish(bytearray(b"\0\0\0\0" + message))
         return True
 
     @cython.cfunc
-    def _part(self, lane: SendingLane, reliable: cython.bint) -> cython.bint:
+    def _begin_frame(self, lane: SendingLane, reliable: cython.bint) -> cython.bint:
         """Begin a batch with a frame of this reliability; True if there was another, which is ready now.
 
-        A frame goes on to the end of its batch, so a batch holds messages of one reliability.
+        A frame extends to the end of its batch, so a batch holds messages of one reliability.
         """
         full: cython.bint = self._close(lane)
         batch: bytearray = lane.batch
@@ -315,11 +324,11 @@ class Outbox:
 
     @cython.cfunc
     def _fragment(self, lane: SendingLane, reliable: cython.bint, head: bytes, payload: Payload | None) -> cython.void:
-        """Cut a message into pieces, each a batch of its own. A payload is copied nowhere but into its pieces."""
+        """Split a message into fragments, each a batch of its own. The payload is copied only into its fragments."""
         out = bytearray()
-        _reserve(out, self._size_in_pieces(len(head) + (0 if payload is None else len(payload))))
-        stop: cython.Py_ssize_t = self._write_pieces(lane, reliable, head, payload, out, 0)
-        if self._streamed and not self._compression:  # the last piece, often small, is not worth a write of its own
+        _reserve(out, self._fragmented_size(len(head) + (0 if payload is None else len(payload))))
+        stop: cython.Py_ssize_t = self._write_fragments(lane, reliable, head, payload, out, 0)
+        if self._streamed and not self._compression:  # the last fragment, often small, is not worth a write of its own
             self._ready.append(memoryview(out)[:stop])
             return
         at: cython.Py_ssize_t = 0
@@ -329,13 +338,13 @@ class Outbox:
             at = end
 
     @cython.cfunc
-    def _size_in_pieces(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """What a message of this size, less the length of its payload, needs at most."""
+    def _fragmented_size(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Upper bound of the bytes of a fragmented message; `size` excludes the length of its payload."""
         size += FRAME_HEADER_RESERVE
-        return size + (size // self._room + 1) * FRAME_HEADER_RESERVE
+        return size + (size // self._capacity + 1) * FRAME_HEADER_RESERVE
 
     @cython.cfunc
-    def _write_pieces(
+    def _write_fragments(
         self,
         lane: SendingLane,
         reliable: cython.bint,
@@ -344,7 +353,7 @@ class Outbox:
         out: bytearray,
         at: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write the pieces of a message, each behind its length, from a place on; where they end."""
+        """Write the fragments of a message, each behind its length, from position `at`; returns where they end."""
         first = head if payload is None else head + vle(len(payload))
         rest = memoryview(b"" if payload is None else payload).cast("B")
         before: cython.Py_ssize_t = len(first)
@@ -352,7 +361,7 @@ class Outbox:
         pos: cython.Py_ssize_t = 0
         view = memoryview(out)
         while pos < size:
-            stop: cython.Py_ssize_t = min(pos + self._room, size)
+            stop: cython.Py_ssize_t = min(pos + self._capacity, size)
             start = bytearray(b"\0\0")
             header: cython.int = FRAGMENT | (RELIABLE if reliable else 0) | (MORE if stop < size else 0)
             self._header(start, header, lane, reliable, pos == 0)
@@ -368,7 +377,7 @@ class Outbox:
 
     @cython.cfunc
     def _close(self, lane: SendingLane) -> cython.bint:
-        """Make the open batch of a lane ready; False if there is none."""
+        """Finish the open batch of a lane; False if there is none."""
         if not lane.batch:
             return False
         self._finish(lane.batch)
@@ -378,7 +387,7 @@ class Outbox:
 
     @cython.cfunc
     def _finish(self, batch: bytearray) -> cython.void:
-        """Fill in the length; the batch is ready."""
+        """Fill in the length and queue the batch as ready."""
         width: cython.int = 4 if self._low_latency else 2
         if self._compression:
             batch = bytearray(b"\0\0") + compress(memoryview(batch)[2:])
@@ -386,18 +395,18 @@ class Outbox:
         batch[:width] = length.to_bytes(width, "little")
         self._ready.append(batch)
 
-    def take(self) -> list[Batch]:
-        """Everything there is to send, in order, and nothing left."""
+    def pop_all(self) -> list[Batch]:
+        """Remove and return everything there is to send, in order."""
         for lane in self._lanes:
             self._close(lane)
-        return self._take_ready()
+        return self._pop_ready()
 
-    def take_ready(self) -> list[Batch]:
-        """The batches that are full."""
-        return self._take_ready()
+    def pop_full_batches(self) -> list[Batch]:
+        """Remove and return the full batches."""
+        return self._pop_ready()
 
     @cython.cfunc
-    def _take_ready(self) -> list[Batch]:
+    def _pop_ready(self) -> list[Batch]:
         ready: list[Batch] = self._ready
         self._ready = []
         return ready

@@ -1,10 +1,9 @@
-"""Finding other nodes: one asks a multicast group with SCOUT, who fits the question answers with HELLO.
+"""Scouting: a node sends SCOUT to a multicast group, and matching nodes reply with HELLO.
 
-`ScoutClient` is who looks for others. It asks at once, then after 1, 2, 4, 8 seconds and every 8 from there on, for as long
-as its owner likes, and reports each node once, or again when the node is to be found elsewhere. `ScoutResponder` is who
-can be found; it keeps no state.
+`ScoutClient` searches. It sends SCOUT at once, then after 1, 2, 4, 8 seconds and every 8 from there on, until its owner
+stops it, and reports each node once, or again when its HELLO changes. `ScoutResponder` replies; it keeps no state.
 
-Datagrams come from anybody: what is not a scouting message, and what this node said itself, is passed over.
+Datagrams may come from any host: those that are no scouting message, and those sent by this node, are ignored.
 """
 
 from __future__ import annotations
@@ -17,48 +16,48 @@ from zenspark.wire.codec import decode_scouting, encode
 from zenspark.wire.messages import Hello, Scout, ScoutingMessage
 from zenspark.wire.values import PROTOCOL_VERSION, Locator, Roles, ZenohId
 
-FIRST_PERIOD, LONGEST_PERIOD = 1.0, 8.0
-"""Seconds between questions, at first and at last."""
+FIRST_PERIOD_SECONDS, MAX_PERIOD_SECONDS = 1.0, 8.0
+"""Seconds between SCOUTs, at first and at most."""
 MAX_KNOWN_NODES = 10_000
-"""Nodes remembered: a flood of invented HELLOs must not fill the memory."""
+"""Nodes remembered: a flood of forged HELLOs must not fill the memory."""
 MAX_LOCATOR_BYTES = 255
-"""What the length of a locator can say."""
+"""Longest locator whose length fits its one-byte field."""
 
 
 class ScoutClient:
-    """Looks for nodes of certain roles. `zid` is our own; without one, we may find ourselves.
+    """Searches for nodes of certain roles. `zid` is this node's; without it, the client may find itself.
 
-    The owner sends what `handle_timeout` returns, at the start and whenever `next_timeout` has come.
+    The owner sends the result of `handle_timeout`, at the start and whenever `next_timeout` has come.
     """
 
     def __init__(self, what: Roles, zid: ZenohId | None = None) -> None:
         self.what = what
         self.zid = zid
         self.scout = encode(Scout(version=PROTOCOL_VERSION, what=what, zid=zid))
-        """The question, as bytes."""
+        """The encoded SCOUT."""
         self._found: dict[ZenohId, Hello] = {}
-        self._period = FIRST_PERIOD
+        self._period = FIRST_PERIOD_SECONDS
         self._due: float | None = None
 
     def next_timeout(self) -> float | None:
-        """When to ask again; None before the first question."""
+        """Time of the next SCOUT; None before the first."""
         return self._due
 
     def handle_timeout(self, now: float) -> bytes | None:
-        """The question, if it is time for it."""
+        """The SCOUT to send, if it is due."""
         if self._due is None:
             self._due = now + self._period
             return self.scout
         if now < self._due:
             return None
-        self._period = min(2 * self._period, LONGEST_PERIOD)
+        self._period = min(2 * self._period, MAX_PERIOD_SECONDS)
         self._due = now + self._period
         return self.scout
 
     def receive(self, datagram: bytes) -> Hello | None:
-        """The node that answered, if it is one we asked for and did not know.
+        """The HELLO in a datagram, if it has a requested role and is new or changed.
 
-        One without locators cannot be connected to: that is how clients answer.
+        A HELLO without locators cannot be connected to: clients reply like that.
         """
         hello = _decode(datagram)
         if not isinstance(hello, Hello) or hello.zid == self.zid or not self.what & hello.whatami.bit:
@@ -71,24 +70,24 @@ class ScoutClient:
 
     @property
     def found(self) -> tuple[Hello, ...]:
-        """Every node that answered so far."""
+        """HELLO of every node found so far."""
         return tuple(self._found.values())
 
     def forget(self, zid: ZenohId) -> None:
-        """Report this node again when it answers: its session was lost."""
+        """Report a node again on its next HELLO: its session was lost."""
         self._found.pop(zid, None)
 
 
 class ScoutResponder:
-    """Can be found by others: `hello` is what to send back when `is_asked`."""
+    """Replies to other nodes' SCOUTs: send `hello` when `should_reply`."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
 
-    def is_asked(self, datagram: bytes) -> bool:
-        """Whether this is somebody else's question for nodes such as we are.
+    def should_reply(self, datagram: bytes) -> bool:
+        """Whether a datagram is another node's SCOUT for this node's role.
 
-        Its protocol version does not matter: whether we can talk is for the handshake to find out.
+        The protocol version is ignored: compatibility is for the handshake to check.
         """
         scout = _decode(datagram)
         if not isinstance(scout, Scout) or scout.zid == self.identity.zid:
@@ -96,14 +95,14 @@ class ScoutResponder:
         return bool(scout.what & self.identity.whatami.bit)
 
     def hello(self, locators: Sequence[Locator]) -> bytes:
-        """The answer; `locators` is where we can be reached from where the question came."""
-        sayable = tuple(locator for locator in locators if len(locator.text.encode()) <= MAX_LOCATOR_BYTES)
+        """Encode the HELLO; `locators` are this node's addresses as reachable from the sender of the SCOUT."""
+        encodable = tuple(locator for locator in locators if len(locator.text.encode()) <= MAX_LOCATOR_BYTES)
         return encode(
             Hello(
                 version=PROTOCOL_VERSION,
                 whatami=self.identity.whatami,
                 zid=self.identity.zid,
-                locators=sayable,
+                locators=encodable,
             )
         )
 

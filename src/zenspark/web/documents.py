@@ -19,18 +19,18 @@ BYTES = "application/octet-stream"
 Document = dict[str, object]
 
 
-def document_of(sample: Sample) -> Document:
+def sample_document(sample: Sample) -> Document:
     """One sample."""
     stamp = None if sample.timestamp is None else str(sample.timestamp)
     return _document(str(sample.key_expr), sample, stamp)
 
 
-def array_of(replies: Iterable[Reply]) -> bytes:
+def encode_replies(replies: Iterable[Reply]) -> bytes:
     """All replies of a query, as text."""
-    return written([_of_reply(reply) for reply in replies])
+    return encode_json([_of_reply(reply) for reply in replies])
 
 
-def written(document: object) -> bytes:
+def encode_json(document: object) -> bytes:
     """The JSON text of a document, in one line."""
     return msgspec.json.encode(document)
 
@@ -43,15 +43,15 @@ def media_type(encoding: Encoding) -> str:
 
 def _of_reply(reply: Reply) -> Document:
     result = reply.result
-    return document_of(result) if isinstance(result, Sample) else _document("ERROR", result, None)
+    return sample_document(result) if isinstance(result, Sample) else _document("ERROR", result, None)
 
 
 def _document(key: str, said: Sample | ReplyError, stamp: str | None) -> Document:
-    value = value_of(said.payload.to_bytes(), said.encoding)
+    value = payload_value(said.payload.to_bytes(), said.encoding)
     return {"key": key, "value": value, "encoding": str(said.encoding), "timestamp": stamp}
 
 
-def value_of(payload: bytes, encoding: Encoding) -> object:
+def payload_value(payload: bytes, encoding: Encoding) -> object:
     """A payload inside a document: as what it says it is, and in base64 if it is not that."""
     kind = str(encoding).partition(";")[0]
     if not payload:

@@ -34,7 +34,7 @@ def test_neighbours(router: Session, client: Session) -> None:
 
 
 def test_events_come_as_neighbours_come_and_go(router: Session, client: Session) -> None:
-    before = dict(router._runtime.on_transport)
+    before = dict(router._runtime.transport_listeners)
     transports = router.info.declare_transport_events_listener(history=True)
     links = router.info.declare_link_events_listener()
     assert transports.recv(PATIENCE).transport.zid == client.zid()
@@ -48,7 +48,7 @@ def test_events_come_as_neighbours_come_and_go(router: Session, client: Session)
     assert links.recv(PATIENCE).kind is SampleKind.DELETE
     transports.undeclare()
     links.undeclare()
-    assert router._runtime.on_transport == before
+    assert router._runtime.transport_listeners == before
 
 
 def test_callbacks_hear_of_events_without_being_held(router: Session) -> None:

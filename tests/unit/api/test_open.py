@@ -234,16 +234,16 @@ def test_what_is_configured_reaches_the_node() -> None:
         "peer", id="abc", transport=transport, queries_default_timeout=2200, routing__interests__timeout=2300
     ) as session:
         node = session._runtime.node
-        patience = WriterSettings(drop_after=0.0018, block=0.0019, flow=0.02)
+        patience = WriterSettings(drop_wait=0.0018, block_wait=0.0019, batch_fill_wait=0.02)
         assert node.limits == NodeLimits(
             open_timeout=1.1,
             accept_timeout=1.2,
-            callers=InboundLimits(pending=13, sessions=14),
+            inbound=InboundLimits(pending=13, sessions=14),
             message_size=2100,
             session_reassembly=2100,
             total_reassembly=4200,
             keep_alives=6,
-            patience=patience,
+            writer=patience,
         )
         assert node.offer == Capabilities(
             resolution=0x09,
@@ -255,7 +255,7 @@ def test_what_is_configured_reaches_the_node() -> None:
             relays=True,
         )
         assert str(session.zid()) == "abc"
-        assert (node.router.policy.query_timeout, node.router.policy.answer_timeout) == (2.2, 2.3)
+        assert (node.router.policy.query_timeout, node.router.policy.interest_timeout) == (2.2, 2.3)
 
 
 @pytest.mark.parametrize(

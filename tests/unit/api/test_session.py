@@ -294,7 +294,7 @@ def test_a_query_ends_with_the_last_neighbour_that_was_asked() -> None:
             found = asker.get("q", target=QueryTarget.ALL, timeout=PATIENCE)
             first, second = (queryable.recv(PATIENCE) for queryable in held)
             first.drop()
-            until(lambda: sum(map(len, asker._runtime._direct._asked.values())) == 1)
+            until(lambda: sum(map(len, asker._runtime.direct_queries._asked.values())) == 1)
             with second:
                 second.reply("q", b"late")
             assert [reply.ok.payload.to_bytes() for reply in found] == [b"late"]
@@ -402,9 +402,9 @@ def test_the_timestamp_of_a_push_is_that_of_its_sample(body: messages.Put | mess
         subscribers = [receiver.declare_subscriber("k"), router.declare_subscriber("k")]
         until(lambda: router.info.declarations())
         push = messages.Push(wire_expr=wire.WireExpr(0, "k"), timestamp=stamp, body=body)
-        sender._runtime.node.say(push)
+        sender._runtime.node.send_local(push)
         own = wire.Timestamp(8 << 32, stamp.id)
-        sender._runtime.node.say(replace(push, body=replace(body, timestamp=own)))
+        sender._runtime.node.send_local(replace(push, body=replace(body, timestamp=own)))
         for subscriber in subscribers:
             assert [subscriber.recv(PATIENCE).timestamp.to_wire() for _ in range(2)] == [stamp, own]
 
@@ -470,8 +470,8 @@ def test_a_budget_ends_a_query(where: str) -> None:
             query.reply("q", b"3")
             assert [reply.ok is not None for reply in found] == [True, False]
             query.drop()
-        until(lambda: not client._runtime._gatherings)
-        assert not any(client._runtime._direct._asked.values())
+        until(lambda: not client._runtime.queries._collectors)
+        assert not any(client._runtime.direct_queries._asked.values())
         with pytest.raises(ValueError, match="from 1 to"):
             client.get("q", budget=0)
 
@@ -494,7 +494,7 @@ def test_parameters_have_a_length_of_16_bits(router: Session, client: Session) -
             ask()
     body = messages.Query(parameters="x" * 70_000)
     with client._runtime.lock:
-        client._runtime.node.say(messages.Request(request_id=77, wire_expr=wire.WireExpr(0, "q"), body=body))
+        client._runtime.node.send_local(messages.Request(request_id=77, wire_expr=wire.WireExpr(0, "q"), body=body))
     until(lambda: sizes == [65_535, 70_000])
 
 

@@ -202,7 +202,7 @@ def test_what_comes_later_does_not_change_what_was_copied() -> None:
 def joined(message: Push) -> PushRun:
     columns = Columns(1)
     assert Cursor(bytearray(encode(message)), Framing.MESSAGE).decode(columns) is Outcome.END
-    return PushRun(columns, 0, 1, is_lasting=True)
+    return PushRun(columns, 0, 1, owns_buffer=True)
 
 
 def large(number: int) -> Push:
@@ -354,7 +354,7 @@ def test_a_new_key_needs_no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
         for message in (PLAIN, FULL, REMOVAL):
             columns = decoded(Push(wire_expr=expr, qos=message.qos, body=message.body))
             for stamped_by in (None, CLOCK):
-                pushes = PushRun(columns, 0, 1, stamped_by=stamped_by)
+                pushes = PushRun(columns, 0, 1, timestamped_by=stamped_by)
                 found = concat_chunks([chunk_from_rows(pushes, [key], "feed", 0, memory)])
                 assert found.equals(concat_chunks([chunk_from_rows(pushes, [key], "feed", 0, TemplateCache())]))
     assert len(decoded_shapes) == 3 * 3 * 2 + 3 * 2  # for each comparison, and once for each shape but for its key

@@ -172,8 +172,8 @@ def test_tells_who_they_are_and_what_they_agreed_on() -> None:
     list(talk.finish())
     assert talk.speakers[Side.C2S].identity == Identity(CLIENT, WhatAmI.CLIENT)
     assert talk.speakers[Side.S2C].identity == Identity(ROUTER, WhatAmI.ROUTER)
-    assert talk.terms is not None
-    assert (talk.terms.batch_size, talk.terms.qos, talk.terms.patch) == (65535, True, 1)
+    assert talk.parameters is not None
+    assert (talk.parameters.batch_size, talk.parameters.qos, talk.parameters.patch) == (65535, True, 1)
     assert not any(speaker.begins_late for speaker in talk.speakers.values())
 
 

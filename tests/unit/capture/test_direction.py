@@ -95,9 +95,7 @@ def test_tells_of_fragments_that_make_no_message() -> None:
     first, second, third = pieces(PUSH, 5)
     data = u16(first, third, frame(9, FINAL))
     gap, final = heard(data)
-    assert lost(gap).why == (
-        "1 fragment of a message, 5 bytes: a piece is missing: expected sequence number 6, found 7"
-    )
+    assert lost(gap).why == ("1 fragment of a message, 5 bytes: fragment missing: expected sequence number 6, found 7")
     assert (lost(gap).start, lost(gap).end) == (2, len(u16(first, third)))
     assert said(final).message == FINAL
     (frame_between, final) = heard(u16(first, second, frame(9, FINAL)))

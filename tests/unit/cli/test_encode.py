@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from zenspark.cli import main
-from zenspark.cli.encode import answer, to_bytes
+from zenspark.cli.encode import encode_line, to_bytes
 from zenspark.errors import UsageError
 
 PUSH = {
@@ -47,7 +47,7 @@ def test_knows_every_layer() -> None:
     ],
 )
 def test_a_line_that_cannot_be_encoded_is_answered_with_its_error(line: bytes, message: str) -> None:
-    error = answer(line)["error"]
+    error = encode_line(line)["error"]
     assert list(error) == ["message"]
     assert message in error["message"] or message == "nested"
 

@@ -13,7 +13,7 @@ from zenspark.types.sample import Sample
 
 
 def test_it_publishes_what_a_fleet_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "HERTZ", 1000)
+    monkeypatch.setattr(fleet, "TICKS_PER_SECOND", 1000)
     heard: list[Sample] = []
     ends = threading.Event()
 

@@ -1,6 +1,6 @@
 import pytest
 
-from zenspark.cli.formatting import details, expression, preview, printable, shortened, spelled, title, treatment
+from zenspark.cli.formatting import details, format_key_expr, format_preview, printable, truncate, format_value, format_title, format_qos
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import (
@@ -51,9 +51,9 @@ EXPR = WireExpr(0, "a/b")
 def test_nothing_from_the_network_reaches_the_terminal_as_a_command() -> None:
     assert printable("a\x1b[31m\nü\u202e") == r"a\x1b[31m\nü\u202e"
     assert printable("plain") == "plain"
-    assert spelled("\x07") == r'"\x07"'
-    assert preview(b"line\n\x1b[2J") == "6c 69 6e 65 0a 1b 5b 32 4a"
-    assert expression(WireExpr(0, "k\x1b")) == r"k\x1b"
+    assert format_value("\x07") == r'"\x07"'
+    assert format_preview(b"line\n\x1b[2J") == "6c 69 6e 65 0a 1b 5b 32 4a"
+    assert format_key_expr(WireExpr(0, "k\x1b")) == r"k\x1b"
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_nothing_from_the_network_reaches_the_terminal_as_a_command() -> None:
     ],
 )
 def test_previews_bytes(data: bytes, text: str) -> None:
-    assert preview(data) == text
+    assert format_preview(data) == text
 
 
 def test_shortens() -> None:
-    assert shortened("abcdef", 6) == "abcdef"
-    assert shortened("abcdefg", 6) == "abcde…"
+    assert truncate("abcdef", 6) == "abcdef"
+    assert truncate("abcdefg", 6) == "abcde…"
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_shortens() -> None:
     ],
 )
 def test_spells_values(value: object, text: str) -> None:
-    assert spelled(value) == text
+    assert format_value(value) == text
 
 
 def test_says_how_a_message_wants_to_be_treated() -> None:
-    assert treatment(QoS.REQUEST) == "block"
-    assert treatment(QoS.DECLARE) == "priority 0 control block"
+    assert format_qos(QoS.REQUEST) == "block"
+    assert format_qos(QoS.DECLARE) == "priority 0 control block"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_says_how_a_message_wants_to_be_treated() -> None:
     ],
 )
 def test_titles(message: Message, name: str) -> None:
-    assert title(message) == name
+    assert format_title(message) == name
 
 
 def test_tells_the_value_first_and_then_what_is_not_usual() -> None:

@@ -19,7 +19,7 @@ PATIENCE = 30.0
 
 
 def meant(*arguments: str) -> dict[str, object]:
-    config = router.configuration(router._parser().parse_args(arguments))
+    config = router.build_config(router._parser().parse_args(arguments))
     keys = ("mode", "id", "listen/endpoints", "connect/endpoints", "adminspace", "timestamping/enabled")
     return {key: json.loads(config.get_json(key)) for key in (*keys, "scouting/multicast/enabled", "metadata")}
 
@@ -28,7 +28,7 @@ def test_without_flags_it_is_a_router_with_an_admin_space() -> None:
     found = meant()
     assert found["mode"] == "router"
     assert found["adminspace"] == {"enabled": True, "permissions": {"read": True, "write": False}}
-    config = router.configuration(router._parser().parse_args([]))
+    config = router.build_config(router._parser().parse_args([]))
     assert config.settings().listen.endpoints == ("tcp/[::]:7447",)
 
 
@@ -94,7 +94,7 @@ def test_the_rest_interface_is_a_key_of_the_configuration(tmp_path: Path) -> Non
     file.write_text("{plugins: {rest: {http_port: 8000}}}")
 
     def wanted(*arguments: str) -> object:
-        config = router.configuration(router._parser().parse_args(arguments))
+        config = router.build_config(router._parser().parse_args(arguments))
         return json.loads(config.get_json("plugins"))
 
     assert wanted() == {}

@@ -43,7 +43,7 @@ def test_nothing_is_done_unless_it_is_configured() -> None:
     ):
         found = made(document)
         assert found is not None
-        assert found.gate(PeerAttributes(ZenohId(1)), "ingress", lambda expr: expr.suffix) is not None
+        assert found.make_chain(PeerAttributes(ZenohId(1)), "ingress", lambda expr: expr.suffix) is not None
 
 
 @pytest.mark.parametrize(

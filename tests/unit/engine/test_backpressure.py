@@ -115,7 +115,7 @@ def test_replies_that_nobody_reads_stop_their_link_until_the_query_ends(router: 
     assert len(given) < 3000
     assert sum(1 for _ in replies) == 3000
     unread = client.get("q", FifoChannel(2), consolidation=ConsolidationMode.NONE, timeout=0.2)
-    until(lambda: not client._runtime._collectors)
+    until(lambda: not client._runtime.queries._collectors)
     assert not link(client)._paused
     assert unread.recv(PATIENCE).ok
 

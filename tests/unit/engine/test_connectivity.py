@@ -22,7 +22,7 @@ from zenspark.config.settings import (
     StrategyByTarget,
 )
 from zenspark.engine import connectivity as reaching_module
-from zenspark.engine.connectivity import Connectivity, _alternatives, _autoconnect, parse_roles
+from zenspark.engine.connectivity import Connectivity, _alternatives, _autoconnect_policy, parse_roles
 from zenspark.errors import LinkError, UsageError, ZError
 from zenspark.net.links.interfaces import find_interface
 from zenspark.wire.values import WhatAmI
@@ -40,14 +40,14 @@ def settings(**values: object) -> Settings:
 
 @contextlib.contextmanager
 def reaching(node: TestNode, configured: Settings) -> Iterator[Connectivity]:
-    reach = Connectivity(node, configured)
+    connectivity = Connectivity(node, configured)
     with nodes(node):
         try:
-            yield reach
+            yield connectivity
         finally:
-            reach.end()
+            connectivity.stop_connecting()
             node.close()
-            reach.release()
+            connectivity.close()
 
 
 def unused() -> str:
@@ -63,46 +63,49 @@ def test_a_client_is_connected_when_it_begins() -> None:
     router, node = TestNode(0xA1, WhatAmI.ROUTER), client()
     with nodes(router):
         configured = settings(mode="client", connect__endpoints=[unused(), str(router.place())])
-        with reaching(node, configured) as reach:
-            reach.start()
+        with reaching(node, configured) as connectivity:
+            connectivity.start()
             assert node.neighbours() == {0xA1}
 
 
 def test_a_client_that_reaches_nobody_fails_at_once() -> None:
     with (
-        reaching(client(), settings(mode="client", connect__endpoints=[unused()])) as reach,
+        reaching(client(), settings(mode="client", connect__endpoints=[unused()])) as connectivity,
         pytest.raises(LinkError, match="refused"),
     ):
-        reach.start()
+        connectivity.start()
 
 
 def test_a_client_may_be_told_to_go_on_without() -> None:
     configured = settings(mode="client", connect__endpoints=[unused()], connect__exit_on_failure=False)
-    with reaching(client(), configured) as reach:
-        reach.start()
+    with reaching(client(), configured) as connectivity:
+        connectivity.start()
 
 
 def test_a_client_waits_as_long_as_configured() -> None:
     configured = settings(
         mode="client", connect__endpoints=[unused()], connect__timeout_ms=100, connect__retry={"period_init_ms": 10}
     )
-    with reaching(client(), configured) as reach:
+    with reaching(client(), configured) as connectivity:
         start = time.monotonic()
         with pytest.raises(LinkError):
-            reach.start()
+            connectivity.start()
         assert 0.05 < time.monotonic() - start < PATIENCE
 
 
 def test_a_client_without_anybody_to_call_is_an_error() -> None:
-    with reaching(client(), settings(mode="client")) as reach, pytest.raises(UsageError, match="connect/endpoints"):
-        reach.start()
+    with (
+        reaching(client(), settings(mode="client")) as connectivity,
+        pytest.raises(UsageError, match="connect/endpoints"),
+    ):
+        connectivity.start()
 
 
 def test_a_client_that_finds_nobody_is_an_error() -> None:
     group = {"enabled": True, "address": free_group(), "interface": LO}
     configured = settings(mode="client", scouting__multicast=group, scouting__timeout=50)
-    with reaching(client(), configured) as reach, pytest.raises(ZError, match="nobody was found"):
-        reach.start()
+    with reaching(client(), configured) as connectivity, pytest.raises(ZError, match="no node replied to SCOUT"):
+        connectivity.start()
 
 
 def test_a_client_finds_a_router_and_peers_find_each_other() -> None:
@@ -128,10 +131,10 @@ def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
     configured = settings(
         mode="peer", connect__endpoints=[there], connect__retry={"period_init_ms": 10}, scouting__delay=50
     )
-    with reaching(node, configured) as reach, nodes(late):
-        reach.start()
+    with reaching(node, configured) as connectivity, nodes(late):
+        connectivity.start()
         assert node.neighbours() == set()
-        late.listen(reach._endpoint(there))
+        late.listen(connectivity._endpoint(there))
         node.wait_for(0xB1)
 
 
@@ -139,14 +142,14 @@ def test_a_peer_goes_on_without_after_a_moment_and_connects_later() -> None:
 def test_a_peer_may_be_told_not_to_wait(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither for those it calls, nor for what neighbours have to tell."""
     monkeypatch.setattr(reaching_module, "HANDSHAKE_GRACE_SECONDS", 600.0)
-    monkeypatch.setattr(TestNode, "is_told", condition != "declares")
+    monkeypatch.setattr(TestNode, "initial_declarations_received", condition != "declares")
     configured = settings(
         mode="peer",
         connect__endpoints=[unused()] if condition == "connect_scouted" else [],
         scouting__delay=600_000,
         open__return_conditions={condition: False},
     )
-    with reaching(TestNode(0xA1), configured) as reach, meanwhile(reach.start) as result:
+    with reaching(TestNode(0xA1), configured) as connectivity, meanwhile(connectivity.start) as result:
         result()
 
 
@@ -154,27 +157,27 @@ def test_a_peer_may_be_told_to_fail() -> None:
     configured = settings(
         mode="peer", connect__endpoints=[unused()], connect__exit_on_failure=True, connect__timeout_ms=0
     )
-    with reaching(TestNode(0xA1), configured) as reach, pytest.raises(LinkError):
-        reach.start()
+    with reaching(TestNode(0xA1), configured) as connectivity, pytest.raises(LinkError):
+        connectivity.start()
 
 
 def test_a_peer_that_tries_once_does_not_come_back() -> None:
     configured = settings(mode="peer", connect__endpoints=[unused()], connect__timeout_ms=0)
-    with reaching(TestNode(0xA1), configured) as reach:
-        reach.start()
-        assert all(connector.is_over for connector in reach._connectors)
+    with reaching(TestNode(0xA1), configured) as connectivity:
+        connectivity.start()
+        assert all(connector.is_over for connector in connectivity._connectors)
 
 
 def test_an_address_that_is_taken_is_an_error_unless_told_otherwise() -> None:
     taken = TestNode(0xA1)
     with nodes(taken):
         there = str(taken.place())
-        with reaching(TestNode(0xB1), settings(listen__endpoints=[there])) as reach, pytest.raises(LinkError):
-            reach.start()
+        with reaching(TestNode(0xB1), settings(listen__endpoints=[there])) as connectivity, pytest.raises(LinkError):
+            connectivity.start()
         lenient = settings(listen__endpoints=[there, "tcp/127.0.0.1:0"], listen__exit_on_failure=False)
         node = TestNode(0xB2)
-        with reaching(node, lenient) as reach:
-            reach.start()
+        with reaching(node, lenient) as connectivity:
+            connectivity.start()
             assert len(node.listeners) == 1
 
 
@@ -189,7 +192,7 @@ def test_an_address_may_be_waited_for(must: bool) -> None:
             listen__exit_on_failure=must,
         )
         node = TestNode(0xA1)
-        with reaching(node, configured) as reach, meanwhile(reach.start) as result:
+        with reaching(node, configured) as connectivity, meanwhile(connectivity.start) as result:
             if not must:
                 result()
             assert not node.listeners
@@ -204,22 +207,22 @@ def test_links_get_what_is_configured_for_their_kind() -> None:
         transport__link__tls={"root_ca_certificate": "root.pem", "enable_mtls": True, "so_sndbuf": 4096},
         transport__link__tcp={"so_rcvbuf": 8192},
     )
-    with reaching(TestNode(0xA1), configured) as reach:
-        tls = reach._endpoint("tls/localhost:1#root_ca_certificate=own.pem")
+    with reaching(TestNode(0xA1), configured) as connectivity:
+        tls = connectivity._endpoint("tls/localhost:1#root_ca_certificate=own.pem")
         assert tls.option("root_ca_certificate") == "own.pem"
         assert tls.option("enable_mtls") == "true"
         assert tls.option("so_sndbuf") == "4096"
         assert tls.option("listen_certificate") is None
-        assert reach._endpoint("tcp/localhost:1").option("so_rcvbuf") == "8192"
-        assert reach._endpoint("udp/localhost:1").config == ()
+        assert connectivity._endpoint("tcp/localhost:1").option("so_rcvbuf") == "8192"
+        assert connectivity._endpoint("udp/localhost:1").config == ()
 
 
 def test_protocols_may_be_forbidden() -> None:
     with (
-        reaching(TestNode(0xA1), settings(transport__link__protocols=["udp"])) as reach,
+        reaching(TestNode(0xA1), settings(transport__link__protocols=["udp"])) as connectivity,
         pytest.raises(UsageError, match="transport/link/protocols"),
     ):
-        reach._endpoint("tcp/localhost:1")
+        connectivity._endpoint("tcp/localhost:1")
 
 
 @pytest.mark.parametrize("mode", ["peer", "client"])
@@ -227,10 +230,10 @@ def test_multicast_groups_are_joined_not_connected_to(mode: str) -> None:
     group = f"udp/{free_group()}#iface={LO}"
     node = TestNode(0xA1, WhatAmI[mode.upper()])
     with (
-        reaching(node, settings(mode=mode, connect__endpoints=[group])) as reach,
+        reaching(node, settings(mode=mode, connect__endpoints=[group])) as connectivity,
         pytest.raises(UsageError, match="belongs in listen/endpoints, not in connect/endpoints"),
     ):
-        reach.start()
+        connectivity.start()
 
 
 def test_multicast_groups_are_joined() -> None:
@@ -252,11 +255,13 @@ def test_a_group_is_one_connection_or_several() -> None:
 
 def test_who_connects_to_whom_follows_the_strategy() -> None:
     assert parse_roles(("router", "peer", "client")) == 7
-    assert _autoconnect(MulticastScoutingSettings(autoconnect=("router", "peer", "client"))).only_smaller == 0
-    assert _autoconnect(GossipSettings(autoconnect=("peer",), autoconnect_strategy="greater-zid")).only_smaller == 3
+    assert _autoconnect_policy(MulticastScoutingSettings(autoconnect=("router", "peer", "client"))).only_smaller == 0
+    assert (
+        _autoconnect_policy(GossipSettings(autoconnect=("peer",), autoconnect_strategy="greater-zid")).only_smaller == 3
+    )
     by_target = StrategyByTarget(to_router="always", to_peer="greater-zid")
     assert (
-        _autoconnect(
+        _autoconnect_policy(
             GossipSettings(autoconnect=("router", "peer", "client"), autoconnect_strategy=by_target)
         ).only_smaller
         == 2

@@ -114,8 +114,8 @@ def test_a_key_is_named_anew_when_its_number_is_gone(router: Session, client: Se
     way = querier._plain.way
     assert way is not None
     face = way.ends[0].face
-    face.learn_key(messages.DeclareKeyexpr(expr_id=77, wire_expr=wire.BoundExpr(0, "q")))
-    face.forget_key(77)
+    face.add_key_mapping(messages.DeclareKeyexpr(expr_id=77, wire_expr=wire.BoundExpr(0, "q")))
+    face.remove_key_mapping(77)
     assert len(list(querier.get())) == 1
     assert querier._plain.way is not way
 
@@ -141,7 +141,7 @@ def test_a_limited_number_of_answers_is_for_the_router(router: Session, client: 
     client.get("q", timeout=PATIENCE)
     (query,) = until(lambda: kept)
     request = query._require_handle().request
-    direct, face = router._runtime._direct, next(iter(router._runtime.node.drivers))
+    direct, face = router._runtime.direct_queries, next(iter(router._runtime.node.drivers))
     for changed in ({"budget": 1}, {"node_id": 0, "wire_expr": wire.WireExpr(99, "")}, {"target": 2}):
         with router._runtime.lock:
             refused = direct.served(face, replace(request, **changed))
@@ -159,11 +159,11 @@ def test_whoever_answers_late_is_not_heard(router: Session, client: Session) -> 
     assert isinstance(answer, MethodType)
     served = answer.__self__
     assert isinstance(served, DirectReplyHandle)
-    until(lambda: served._is_over)
-    before = router._runtime._direct._spoken
+    until(lambda: served._is_finished)
+    before = router._runtime.direct_queries._spoken
     query.reply("q", b"late")
     query.drop()
-    assert router._runtime._direct._spoken is before
+    assert router._runtime.direct_queries._spoken is before
 
 
 def test_what_was_published_before_is_answered_as_it_was(router: Session, client: Session) -> None:
@@ -199,20 +199,20 @@ def test_answers_have_the_priority_of_the_question(router: Session, client: Sess
 
 def test_an_answer_means_what_its_number_means_now(router: Session, client: Session) -> None:
     """A neighbour may give a number to another key."""
-    direct, face = client._runtime._direct, next(iter(client._runtime.node.drivers))
+    direct, face = client._runtime.direct_queries, next(iter(client._runtime.node.drivers))
     expr = wire.WireExpr(55, "", wire.Mapping.SENDER)
     body = messages.Reply(body=messages.Put(payload=b"1"))
     answer = messages.Response(request_id=999, wire_expr=expr, body=body)
     found: list[str] = []
     with client._runtime.lock:
         for key in ("a", "a", "b"):
-            face.learn_key(messages.DeclareKeyexpr(expr_id=55, wire_expr=wire.BoundExpr(0, key)))
+            face.add_key_mapping(messages.DeclareKeyexpr(expr_id=55, wire_expr=wire.BoundExpr(0, key)))
             for _ in range(2):
                 reply = direct._reply(face, answer, wire.QoS.DEFAULT)
                 assert reply is not None
                 assert reply.ok is not None
                 found.append(str(reply.ok.key_expr))
-            face.forget_key(55)
+            face.remove_key_mapping(55)
         assert direct._reply(face, answer, wire.QoS.DEFAULT) is None
     assert found == ["a", "a", "a", "a", "b", "b"]
 
@@ -266,7 +266,7 @@ def test_a_neighbour_that_goes_answers_nothing_more(router: Session) -> None:
         until(lambda: kept)
         kept[0].reply("q", b"first")
     assert [bytes(reply.ok.payload) for reply in found] == [b"first"]
-    assert not any(router._runtime._direct._asked.values())
+    assert not any(router._runtime.direct_queries._asked.values())
 
 
 def test_answers_to_nobody_are_left_to_the_router(router: Session, client: Session) -> None:
@@ -282,7 +282,7 @@ def test_answers_on_unknown_keys_are_passed_over(router: Session, client: Sessio
     found: list[object] = []
     collector = ReplyCollector(None, ConsolidationMode.NONE, _Into(found), 1)
     face = next(iter(client._runtime.node.drivers))
-    direct = client._runtime._direct
+    direct = client._runtime.direct_queries
     with client._runtime.lock:
         direct._asked.setdefault(face, {})[999] = collector, wire.QoS.DEFAULT
         answer = messages.Response(request_id=999, wire_expr=wire.WireExpr(99, ""), body=messages.Err(payload=b"who?"))

@@ -53,7 +53,7 @@ def test_the_end_of_it_is_the_end_of_its_listeners(peer: Session) -> None:
     told = listener.handler
     publisher.undeclare()
     assert list(told) == []
-    assert not peer._runtime.on_change[DeclarationKind.SUBSCRIBER]
+    assert peer._runtime.observers.count(DeclarationKind.SUBSCRIBER) == 0
 
 
 def test_a_listener_with_a_callback_needs_no_holder(peer: Session) -> None:

@@ -32,7 +32,9 @@ def overrides(*rules: dict[str, Any]) -> QosOverrides:
 
 def test_the_first_rule_that_includes_the_key_counts() -> None:
     rules = overrides(rule("a/*", priority="real_time"), rule("a/**", priority="background"))
-    found = [rules.of(KeyExpr(key), PublishSettings()).qos.priority for key in ("a/b", "a/b/c", "a", "a/**", "b", "**")]
+    found = [
+        rules.apply(KeyExpr(key), PublishSettings()).qos.priority for key in ("a/b", "a/b/c", "a", "a/**", "b", "**")
+    ]
     background, data = WirePriority.BACKGROUND, WirePriority.DATA
     assert found == [WirePriority.REAL_TIME, background, background, background, data, data]
 
@@ -45,13 +47,13 @@ def test_everything_that_a_rule_can_say() -> None:
         "reliability": "best_effort",
         "allowed_destination": "session_local",
     }
-    found = overrides(rule("a", **treatment)).of(KeyExpr("a"), PublishSettings())
+    found = overrides(rule("a", **treatment)).apply(KeyExpr("a"), PublishSettings())
     assert (found.qos.congestion, found.qos.priority) == (Congestion.BLOCK_FIRST, WirePriority.DATA_LOW)
     assert found.qos.express
     assert not found.reliable
     assert found.destination is Locality.SESSION_LOCAL
-    assert found.fixed == {"congestion", "priority", "express", "reliable"}
-    assert overrides(rule("a")).of(KeyExpr("a"), PublishSettings()) == PublishSettings()
+    assert found.overridden_columns == {"congestion", "priority", "express", "reliable"}
+    assert overrides(rule("a")).apply(KeyExpr("a"), PublishSettings()) == PublishSettings()
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,9 @@ def test_the_last_response_of_the_budget_ends_it(mode: ConsolidationMode, expect
     collector.on_finish(lambda: ended.append(True))
     for one in (reply("2", 2), ERROR):
         assert collector.add(one)
-    assert not collector.is_over
+    assert not collector.is_finished
     assert collector.add(reply("1", 1))
-    assert (collector.is_over, ended) == (True, [True])
+    assert (collector.is_finished, ended) == (True, [True])
     collector.add(reply("late", 9))
     collector.source_finished()
     assert (texts(pile), pile.closed) == (expected, 1)
@@ -178,9 +178,9 @@ def test_it_ends_with_the_last_source_and_only_once() -> None:
     collector.on_finish(lambda: ended.append("once"))
     collector.add(reply("1"))
     collector.source_finished()
-    assert not collector.is_over
+    assert not collector.is_finished
     collector.source_finished()
-    assert collector.is_over
+    assert collector.is_finished
     collector.finish(TIMEOUT_ERROR)
     collector.cancel()
     collector.add(reply("late"))

@@ -23,11 +23,11 @@ from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder
 
 def test_after_the_end_nothing_goes(peer: Session) -> None:
     runtime: SessionRuntime = peer._runtime
-    runtime.check()
+    runtime.check_open()
     peer.close()
     with pytest.raises(SessionClosed):
-        runtime.check()
-    runtime.finish(12345)
+        runtime.check_open()
+    runtime.entities.undeclare(12345)
 
 
 def test_questions_leave_nothing_behind(router: Session, client: Session) -> None:
@@ -38,8 +38,8 @@ def test_questions_leave_nothing_behind(router: Session, client: Session) -> Non
         assert list(client.get("q", timeout=PATIENCE))
         list(client.liveliness().get("live/*", timeout=PATIENCE))
     list(client.get("q", timeout=0.0))
-    until(lambda: not client._runtime._collectors)
-    assert not client._runtime._watching
+    until(lambda: not client._runtime.queries._collectors)
+    assert not client._runtime.interests._interests
     assert client._runtime.live == before
 
 
@@ -61,7 +61,7 @@ def test_what_is_known_is_forgotten_when_it_goes(router: Session, client: Sessio
     subscriber = router.declare_subscriber("a")
     until(lambda: publisher.matching_status)
     publisher.undeclare()
-    until(lambda: not client._runtime._known)
+    until(lambda: not client._runtime.interests._declarations)
     subscriber.undeclare()
 
 

@@ -16,7 +16,7 @@ import trustme
 
 from tests.waiting import PATIENCE
 from zenspark.net.links import registry
-from zenspark.net.links.base import NOTHING, READ, Link, Listener, wait_for
+from zenspark.net.links.base import READ, WOULD_BLOCK, Link, Listener, poll_descriptor
 from zenspark.net.links.endpoint import Endpoint
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class HasFileno(Protocol):
 
 
 def readable(item: HasFileno, timeout: float = PATIENCE) -> bool:
-    return wait_for(item.fileno(), READ, timeout)
+    return poll_descriptor(item.fileno(), READ, timeout)
 
 
 def accept(listener: Listener) -> Link:
@@ -71,7 +71,7 @@ def receive(link: Link, size: int = 1) -> bytes:
         count = link.recv_into(buffer)
         if count == 0:
             return found
-        if count == NOTHING:
+        if count == WOULD_BLOCK:
             assert readable(link), f"only {len(found)} bytes came"
             continue
         found += buffer[:count]

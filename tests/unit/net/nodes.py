@@ -12,17 +12,17 @@ from zenspark.net.io.writer import WriterSettings
 from zenspark.net.links.base import Buffer, Link, pair
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.loop.event_loop import EventLoop
-from zenspark.net.node.node import NodeLimits, Neighbour, Node
+from zenspark.net.node.node import Neighbour, Node, NodeLimits
 from zenspark.router.face import Face
 from zenspark.router.linkstate.gossip import GossipProtocol
-from zenspark.transport.connection import SessionRequested, Connection, Event
-from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator
-from zenspark.transport.receiver import Closed, PushRun, MessageReceived
+from zenspark.transport.connection import Connection, Event, SessionRequested
+from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
+from zenspark.transport.receiver import Closed, MessageReceived, PushRun
 from zenspark.wire.codec import encode
 from zenspark.wire.messages import Declare, DeclareSubscriber, NetworkMessage, Push, Put
 from zenspark.wire.values import Congestion, Priority, QoS, Roles, WhatAmI, WireExpr, ZenohId
 
-QUICK = WriterSettings(linger=0.2)
+QUICK = WriterSettings(close_linger=0.2)
 KEY = "test/key"
 CHUNK = b"c" * 20_000
 
@@ -77,11 +77,11 @@ class Heard:
 class End(Heard):
     """One end of a link with a driver; whoever asks is let in."""
 
-    def __init__(self, link: Link, side: Initiator | Acceptor, patience: WriterSettings = QUICK) -> None:
+    def __init__(self, link: Link, side: Initiator | Acceptor, writer: WriterSettings = QUICK) -> None:
         super().__init__()
         self.loop = EventLoop("test-end")
         connection = Connection(side, self.loop.now(), is_streamed=link.is_streamed)
-        self.driver = ConnectionDriver(self.loop, link, connection, self._on_event, patience)
+        self.driver = ConnectionDriver(self.loop, link, connection, self._on_event, writer)
         self.released = threading.Event()
         self.driver.on_released = lambda _: self.released.set()
         self.loop.start()
@@ -104,7 +104,7 @@ class End(Heard):
 
     def put(self, payload: bytes, treatment: QoS | None = None) -> bool:
         used = treatment or qos()
-        return self.driver.put(encode(push(payload, used)), None, used, True)
+        return self.driver.publish(encode(push(payload, used)), None, used, True)
 
     def in_loop(self, work: Callable[[], object]) -> None:
         """Run something in the loop, and wait until it is done."""
@@ -131,14 +131,14 @@ def accepting(number: int = 0xB0B, offer: Capabilities | None = None) -> Accepto
 @contextlib.contextmanager
 def ends(
     offer: Capabilities | None = None,
-    patience: WriterSettings = QUICK,
+    writer: WriterSettings = QUICK,
     streamed: bool = True,
     buffer_size: int | None = None,
 ) -> Iterator[tuple[End, End]]:
     """Two ends with a session between them."""
     left, right = pair(streamed, buffer_size)
-    bob = End(right, accepting(offer=offer), patience)
-    alice = End(left, opening(offer=offer), patience)
+    bob = End(right, accepting(offer=offer), writer)
+    alice = End(left, opening(offer=offer), writer)
     try:
         alice.wait_open()
         bob.wait_open()
@@ -179,9 +179,9 @@ class Watched(Link):
 
 
 @contextlib.contextmanager
-def deaf(patience: WriterSettings, offer: Capabilities | None = None) -> Iterator[tuple[End, End]]:
+def deaf(writer: WriterSettings, offer: Capabilities | None = None) -> Iterator[tuple[End, End]]:
     """Two ends, the second of which does not read for the moment."""
-    with ends(offer, patience, buffer_size=4096) as (alice, bob):
+    with ends(offer, writer, buffer_size=4096) as (alice, bob):
         bob.driver.pause()
         bob.in_loop(lambda: None)
         yield alice, bob
@@ -238,7 +238,7 @@ class TestNode(Node):
         super().__init__(
             Identity(zid, whatami),
             offer or Capabilities(),
-            limits or NodeLimits(patience=QUICK),
+            limits or NodeLimits(writer=QUICK),
             gossip=GossipProtocol(zid, whatami, Roles(7)) if gossip else None,
         )
         self.heard = Recorder()
@@ -256,7 +256,7 @@ class TestNode(Node):
         assert self.wait(lambda: self.neighbours() == set(neighbours), PATIENCE), self.neighbours()
 
     def subscribe(self) -> None:
-        self.say(Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, KEY))))
+        self.send_local(Declare(body=DeclareSubscriber(id=1, wire_expr=WireExpr(0, KEY))))
 
     def publish(self, payload: bytes) -> None:
         """Say something to whoever has subscribed."""
@@ -265,8 +265,8 @@ class TestNode(Node):
         for face in faces:
             driver = self.driver(face)
             if driver is not None:
-                message = Push(wire_expr=face.express(KEY), qos=qos(), body=Put(payload=payload))
-                driver.put(encode(message), None, qos(), True)
+                message = Push(wire_expr=face.to_wire_expr(KEY), qos=qos(), body=Put(payload=payload))
+                driver.publish(encode(message), None, qos(), True)
 
 
 @contextlib.contextmanager

@@ -37,8 +37,8 @@ class Node:
         self.heard: list[NetworkMessage] = []
 
     @property
-    def trees_at(self) -> float | None:
-        return None if self.router.network is None else self.router.network.trees_at
+    def trees_due_at(self) -> float | None:
+        return None if self.router.network is None else self.router.network.trees_due_at
 
 
 class Network:
@@ -105,7 +105,7 @@ class Network:
     def run(self) -> None:
         """Carry messages until nothing moves, and let the routers draw their trees."""
         self.carry()
-        while drawing := [(node, due) for node in self.nodes if (due := node.trees_at) is not None]:
+        while drawing := [(node, due) for node in self.nodes if (due := node.trees_due_at) is not None]:
             self.now = max(self.now, min(due for _, due in drawing))
             for node, _ in drawing:
                 self.emit(node, node.router.handle_timeout(self.now))

@@ -19,7 +19,7 @@ def learned(number: int, key: str, scope: int = 0) -> DeclareKeyexpr:
 
 
 def test_numbers_of_both_sides_resolve_by_mapping(face: Face) -> None:
-    face.learn_key(learned(1, "theirs"))
+    face.add_key_mapping(learned(1, "theirs"))
     bound = face.bind("ours")
     assert bound is not None
     assert bound.expr_id == 2  # 1 is taken by the other side
@@ -30,41 +30,41 @@ def test_numbers_of_both_sides_resolve_by_mapping(face: Face) -> None:
 
 
 def test_what_we_say_resolves_the_other_way_round(face: Face) -> None:
-    face.learn_key(learned(1, "theirs"))
+    face.add_key_mapping(learned(1, "theirs"))
     face.bind("ours")
     for key in ("theirs/x", "ours", "neither"):
-        assert face.resolve_own(face.express(key)) == key
-    assert face.resolve_own(WireExpr(3, "", Mapping.SENDER)) is None
+        assert face.resolve_outgoing(face.to_wire_expr(key)) == key
+    assert face.resolve_outgoing(WireExpr(3, "", Mapping.SENDER)) is None
 
 
 def test_a_key_is_said_by_its_longest_known_prefix(face: Face) -> None:
-    assert face.express("a/b/c") == WireExpr(0, "a/b/c")
+    assert face.to_wire_expr("a/b/c") == WireExpr(0, "a/b/c")
     face.bind("a")
-    assert face.express("a/b/c") == WireExpr(1, "/b/c", Mapping.SENDER)
-    face.learn_key(learned(7, "a/b"))
-    assert face.express("a/b/c") == WireExpr(7, "/c", Mapping.RECEIVER)
-    assert face.express("a/b") == WireExpr(7, "", Mapping.RECEIVER)
-    assert face.express("ab") == WireExpr(0, "ab")
+    assert face.to_wire_expr("a/b/c") == WireExpr(1, "/b/c", Mapping.SENDER)
+    face.add_key_mapping(learned(7, "a/b"))
+    assert face.to_wire_expr("a/b/c") == WireExpr(7, "/c", Mapping.RECEIVER)
+    assert face.to_wire_expr("a/b") == WireExpr(7, "", Mapping.RECEIVER)
+    assert face.to_wire_expr("ab") == WireExpr(0, "ab")
 
 
 def test_a_number_keeps_its_first_meaning(face: Face) -> None:
-    face.learn_key(learned(1, "first"))
-    face.learn_key(learned(1, "second"))
-    face.learn_key(learned(2, "/nested", scope=1))
+    face.add_key_mapping(learned(1, "first"))
+    face.add_key_mapping(learned(1, "second"))
+    face.add_key_mapping(learned(2, "/nested", scope=1))
     assert face.resolve(WireExpr(1)) == "first"
     assert face.resolve(WireExpr(2)) is None
 
 
 def test_a_freed_number_means_nothing(face: Face) -> None:
-    face.learn_key(learned(1, "a"))
-    face.forget_key(1)
-    face.forget_key(9)
+    face.add_key_mapping(learned(1, "a"))
+    face.remove_key_mapping(1)
+    face.remove_key_mapping(9)
     assert face.resolve(WireExpr(1)) is None
-    assert face.express("a") == WireExpr(0, "a")
-    face.learn_key(learned(3, "b"))
-    face.learn_key(learned(4, "b"))
-    face.forget_key(3)
-    assert face.express("b") == WireExpr(4, "", Mapping.RECEIVER)
+    assert face.to_wire_expr("a") == WireExpr(0, "a")
+    face.add_key_mapping(learned(3, "b"))
+    face.add_key_mapping(learned(4, "b"))
+    face.remove_key_mapping(3)
+    assert face.to_wire_expr("b") == WireExpr(4, "", Mapping.RECEIVER)
 
 
 def test_prefixes_are_bound_up_to_the_first_wildcard(face: Face) -> None:
@@ -77,7 +77,7 @@ def test_numbers_run_out(face: Face) -> None:
     face._next_key = MAX_KEY_ID
     assert face.bind("last") == learned(MAX_KEY_ID, "last")
     assert face.bind("one too many") is None
-    assert face.express("one too many") == WireExpr(0, "one too many")
+    assert face.to_wire_expr("one too many") == WireExpr(0, "one too many")
 
 
 def test_ids_of_requests_stay_within_the_resolution_and_skip_those_in_flight() -> None:

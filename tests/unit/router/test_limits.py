@@ -232,7 +232,7 @@ def test_a_key_with_many_slashes_is_expressed_in_few_steps() -> None:
     key = "/".join("a" * 30_000)
     for number in range(1, 11):
         hub.declare(hub.one, DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, "b" * (number * 2 - 1))))
-    assert hub.one.express(key) == WireExpr(0, key)
+    assert hub.one.to_wire_expr(key) == WireExpr(0, key)
     hub.declare(hub.one, DeclareKeyexpr(expr_id=11, wire_expr=BoundExpr(0, key[:99])))
-    assert hub.one.express(key).scope == 11
-    assert steps(lambda: hub.one.express(key)) < 4 * 30_000
+    assert hub.one.to_wire_expr(key).scope == 11
+    assert steps(lambda: hub.one.to_wire_expr(key)) < 4 * 30_000

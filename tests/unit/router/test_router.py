@@ -113,7 +113,7 @@ def test_peers_push_their_declarations_and_then_the_final_zero(net: Network) -> 
     face, first = other.router.add_face(one.router.zid, one.router.whatami, 0.0)
     assert answered([message for _, message in first]) == ["D_KEYEXPR demo", "D_SUBSCRIBER /**", "D_FINAL"]
     assert first[-1][1] == Declare(interest_id=0, qos=QoS.DECLARE, body=DeclareFinal())
-    assert face.wants_all
+    assert face.initial_declarations_pending
 
 
 def test_a_peer_that_has_not_finished_telling_gets_everything(net: Network) -> None:
@@ -334,7 +334,7 @@ def test_targets_choose_queryables(net: Network, target: QueryTarget, reached: s
 @pytest.mark.parametrize("target", list(QueryTarget))
 def test_complete_may_mean_declared_complete(by_flag: bool, reached: str, target: QueryTarget) -> None:
     """QU-34, RO-19: an option of the router, for AllComplete alone."""
-    router = Router(ZenohId(1), WhatAmI.ROUTER, RouterPolicy(takes_declared_complete=by_flag))
+    router = Router(ZenohId(1), WhatAmI.ROUTER, RouterPolicy(trusts_complete_flag=by_flag))
     asker, wide, part, other = (router.add_face(ZenohId(at), WhatAmI.CLIENT, 0.0)[0] for at in (2, 3, 4, 5))
     for face, key, complete in ((wide, "q/**", True), (part, "q/a", True), (other, "q/**", False)):
         body = DeclareQueryable(id=1, wire_expr=WireExpr(0, key), info=QueryableInfo(complete))
@@ -747,7 +747,7 @@ def test_a_new_session_of_a_node_outlives_the_old_one() -> None:
 
 def test_a_clock_stamps_what_goes_on_and_only_that() -> None:
     clock = HybridClock()
-    policy = RouterPolicy(stamping=TimestampPolicy(ZenohId(1), clock, lambda: 10**18, drops_future=True))
+    policy = RouterPolicy(timestamping=TimestampPolicy(ZenohId(1), clock, lambda: 10**18, drops_future=True))
     router = Router(ZenohId(1), WhatAmI.ROUTER, policy)
     local = router.add_local()
     client, _ = router.add_face(ZenohId(2), WhatAmI.CLIENT, 0.0)
@@ -913,12 +913,12 @@ class TestGroups:
         first, second = node.router.add_group(), node.router.add_group()
         early = node.router.add_member(first, other.router.zid, WhatAmI.PEER)
         late = node.router.add_member(second, other.router.zid, WhatAmI.PEER)
-        assert (early.is_doubled, late.is_doubled) == (False, True)
+        assert (early.is_duplicate_member, late.is_duplicate_member) == (False, True)
         net.join(node, other)
-        assert early.is_doubled
+        assert early.is_duplicate_member
         assert node.router.receive(early, self.push(), 0.0) == []
         net.part(node, other)
-        assert not early.is_doubled
+        assert not early.is_duplicate_member
         node.router.remove_face(early, 0.0)
         assert not first.members
         assert len(node.router.receive(late, self.push(), 0.0)) == 1
@@ -958,12 +958,12 @@ def test_relaying_peers_in_a_line_reach_each_other(net: Network) -> None:
 def test_a_relay_knows_when_its_neighbour_has_told_all_and_is_reached(net: Network) -> None:
     one, other = net.relay(), net.relay()
     face, _ = one.router.add_face(other.router.zid, WhatAmI.PEER, 0.0, relays=True)
-    assert not one.router.is_told
+    assert not one.router.initial_declarations_received
     one.router.remove_face(face, 0.0)
-    assert one.router.is_told
+    assert one.router.initial_declarations_received
     net.join(one, other)
-    assert one.router.is_told
-    assert other.router.is_told
+    assert one.router.initial_declarations_received
+    assert other.router.initial_declarations_received
 
 
 def test_a_peer_that_does_not_relay_reaches_the_relay_beside_it_only(net: Network) -> None:
@@ -1026,6 +1026,6 @@ def test_a_member_of_a_group_that_is_in_the_network_is_not_listened_to_in_the_gr
     net.join(left, middle)
     group = left.router.add_group()
     member = left.router.add_member(group, right.router.zid, WhatAmI.PEER)
-    assert not member.is_doubled
+    assert not member.is_duplicate_member
     net.join(middle, right)
-    assert member.is_doubled
+    assert member.is_duplicate_member

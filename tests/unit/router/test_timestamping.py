@@ -19,7 +19,7 @@ def push(timestamp: Timestamp | None = None) -> Push:
     return Push(wire_expr=WireExpr(0, "a"), body=Put(timestamp=timestamp, payload=b"x"))
 
 
-def stamping(drops_future: bool = False) -> TimestampPolicy:
+def timestamp_policy(drops_future: bool = False) -> TimestampPolicy:
     return TimestampPolicy(OWN, HybridClock(), lambda: NOW, drops_future)
 
 
@@ -30,8 +30,8 @@ def stamp_of(message: Push | None) -> Timestamp | None:
 
 
 def test_what_has_no_timestamp_gets_one_of_this_node() -> None:
-    clock = stamping()
-    first, second = stamp_of(clock.stamp(push())), stamp_of(clock.stamp(push()))
+    clock = timestamp_policy()
+    first, second = stamp_of(clock.timestamp(push())), stamp_of(clock.timestamp(push()))
     assert first is not None
     assert second is not None
     assert first.id == OWN
@@ -40,38 +40,38 @@ def test_what_has_no_timestamp_gets_one_of_this_node() -> None:
 
 
 def test_a_plausible_timestamp_stays_and_the_clock_learns_from_it() -> None:
-    clock = stamping()
+    clock = timestamp_policy()
     ahead = Timestamp(ntp64_from_ns(NOW + 100_000_000), OTHER)
-    assert stamp_of(clock.stamp(push(ahead))) == ahead
-    own = stamp_of(clock.stamp(push()))
+    assert stamp_of(clock.timestamp(push(ahead))) == ahead
+    own = stamp_of(clock.timestamp(push()))
     assert own is not None
     assert own.ntp64 > ahead.ntp64
 
 
 def test_a_timestamp_from_the_future_is_replaced_or_the_sample_dropped() -> None:
     future = Timestamp(ntp64_from_ns(NOW + HOUR), OTHER)
-    replaced = stamp_of(stamping().stamp(push(future)))
+    replaced = stamp_of(timestamp_policy().timestamp(push(future)))
     assert replaced is not None
     assert replaced.id == OWN
-    assert stamping(drops_future=True).stamp(push(future)) is None
+    assert timestamp_policy(drops_future=True).timestamp(push(future)) is None
 
 
 def test_the_timestamp_of_the_push_counts_where_the_put_has_none() -> None:
     """PU-72: it becomes that of the PUT, which everybody reads."""
-    clock = stamping()
+    clock = timestamp_policy()
     of_push, of_put = Timestamp(ntp64_from_ns(NOW), OTHER), Timestamp(ntp64_from_ns(NOW - HOUR), OTHER)
-    assert stamp_of(clock.stamp(replace(push(), timestamp=of_push))) == of_push
-    assert stamp_of(clock.stamp(replace(push(of_put), timestamp=of_push))) == of_put
+    assert stamp_of(clock.timestamp(replace(push(), timestamp=of_push))) == of_push
+    assert stamp_of(clock.timestamp(replace(push(of_put), timestamp=of_push))) == of_put
     future = Timestamp(ntp64_from_ns(NOW + HOUR), OTHER)
-    replaced = stamp_of(clock.stamp(replace(push(), timestamp=future)))
+    replaced = stamp_of(clock.timestamp(replace(push(), timestamp=future)))
     assert replaced is not None
     assert replaced.id == OWN
-    assert stamping(drops_future=True).stamp(replace(push(), timestamp=future)) is None
+    assert timestamp_policy(drops_future=True).timestamp(replace(push(), timestamp=future)) is None
 
 
 def test_deletions_are_left_as_they_are() -> None:
     deletion = Push(wire_expr=WireExpr(0, "a"), body=Del())
-    assert stamping().stamp(deletion) is deletion
+    assert timestamp_policy().timestamp(deletion) is deletion
 
 
 def columns_of(*pushes: Push) -> Columns:
@@ -82,23 +82,23 @@ def columns_of(*pushes: Push) -> Columns:
 
 
 def test_rows_are_stamped_one_after_the_other_and_after_all_that_was_seen() -> None:
-    clock = stamping()
+    clock = timestamp_policy()
     ahead = Timestamp(ntp64_from_ns(NOW + 100_000_000), OTHER)
     deletion = Push(wire_expr=WireExpr(0, "a"), body=Del())
     columns = columns_of(push(), deletion, push(ahead), push())
-    assert clock.stamp_rows(columns, 0, 4, b"\1" * columns.shape_count)
+    assert clock.timestamp_rows(columns, 0, 4, b"\1" * columns.shape_count)
     first, deleted, kept, last = columns.timestamp
     assert (deleted, kept) == (0, ahead.ntp64)
     assert ahead.ntp64 < first < last
-    assert clock.stamp_rows(columns_of(push(ahead)), 0, 1, b"\1")
-    again = stamp_of(clock.stamp(push()))
+    assert clock.timestamp_rows(columns_of(push(ahead)), 0, 1, b"\1")
+    again = stamp_of(clock.timestamp(push()))
     assert again is not None
     assert again.ntp64 > last
 
 
 def test_a_row_from_the_future_leaves_everything_as_it_is() -> None:
-    clock = stamping()
+    clock = timestamp_policy()
     columns = columns_of(push(), push(Timestamp(ntp64_from_ns(NOW + HOUR), OTHER)))
-    assert not clock.stamp_rows(columns, 0, 2, b"\1\1")
+    assert not clock.timestamp_rows(columns, 0, 2, b"\1\1")
     assert columns.timestamp[0] == 0
-    assert clock.stamp_rows(columns, 0, 2, b"\1\0")  # nobody wants the other one
+    assert clock.timestamp_rows(columns, 0, 2, b"\1\0")  # nobody wants the other one

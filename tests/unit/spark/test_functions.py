@@ -7,7 +7,7 @@ from zenspark.errors import UsageError
 from zenspark.key.match import includes, intersects
 from zenspark.spark.functions import (
     FUNCTIONS,
-    related,
+    compare_key_exprs,
     try_zenoh_includes,
     try_zenoh_intersects,
     try_zenoh_key_match,
@@ -19,19 +19,19 @@ from zenspark.spark.functions import (
 def test_every_row_gets_the_answer_of_its_own_pair() -> None:
     lefts = ["a/*", "b", "a/*", None, "a/**/*", "b"]
     rights = ["a/x", "a/x", "b", "b", "a/x/y", None]
-    assert related(pa.array(lefts), pa.array(rights), intersects).to_pylist() == [True, False, False, None, True, None]
-    assert related(pa.array(rights), pa.array(lefts), includes).to_pylist() == [False, False, False, None, False, None]
+    assert compare_key_exprs(pa.array(lefts), pa.array(rights), intersects).to_pylist() == [True, False, False, None, True, None]
+    assert compare_key_exprs(pa.array(rights), pa.array(lefts), includes).to_pylist() == [False, False, False, None, False, None]
 
 
 def test_no_rows_and_only_nulls() -> None:
     nothing = pa.array([], pa.string())
-    assert related(nothing, nothing, intersects).to_pylist() == []
-    assert related(pa.nulls(2, pa.string()), pa.array(["a", "b"]), intersects).to_pylist() == [None, None]
+    assert compare_key_exprs(nothing, nothing, intersects).to_pylist() == []
+    assert compare_key_exprs(pa.nulls(2, pa.string()), pa.array(["a", "b"]), intersects).to_pylist() == [None, None]
 
 
 def test_a_text_that_is_no_key_expression_is_named() -> None:
     with pytest.raises(UsageError, match="key expression 'a//b'"):
-        related(pa.array(["a"]), pa.array(["a//b"]), intersects)
+        compare_key_exprs(pa.array(["a"]), pa.array(["a//b"]), intersects)
 
 
 def test_a_text_that_is_no_key_expression_is_null_if_it_may_be() -> None:
@@ -43,8 +43,8 @@ def test_a_text_that_is_no_key_expression_is_null_if_it_may_be() -> None:
 
 def test_a_null_without_a_type_gives_a_null() -> None:
     nothing, texts = pa.nulls(2), pa.array(["a", "a"])
-    assert related(nothing, texts, intersects).to_pylist() == [None, None]
-    assert related(texts, nothing, intersects).to_pylist() == [None, None]
+    assert compare_key_exprs(nothing, texts, intersects).to_pylist() == [None, None]
+    assert compare_key_exprs(texts, nothing, intersects).to_pylist() == [None, None]
     assert zenoh_decode_payload.func(nothing, pa.array([b"x", b"y"])).to_pylist() == [None, None]
     assert zenoh_decode_payload.func(pa.array(["text/plain", "application/cbor"]), nothing).to_pylist() == [None, None]
     assert zenoh_ntp64_to_timestamp.func(nothing).to_pylist() == [None, None]

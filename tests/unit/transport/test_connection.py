@@ -7,10 +7,10 @@ import pytest
 from tests.shuttle import ALICE, BOB, feed, opened_pair, send, shake_hands, shuttle, written
 from zenspark.errors import CloseReason
 from zenspark.transport.connection import (
-    DATAGRAM_BUFFER,
+    DATAGRAM_BUFFER_BYTES,
+    INITIAL_STREAM_BUFFER_BYTES,
     MAX_BUFFER_BYTES,
     MIN_BATCH_BYTES,
-    SMALL_BUFFER,
     Connection,
     ConnectionState,
     Event,
@@ -129,8 +129,8 @@ class TestSequenceNumbers:
 
     def test_repetitions_and_old_numbers_are_dropped_and_gaps_are_not(self) -> None:
         alice, bob = opened_pair()
-        assert bob.terms is not None
-        first = bob.terms.peer_initial_sn
+        assert bob.parameters is not None
+        first = bob.parameters.peer_initial_sn
         for sn, delivered in [(first, True), (first, False), (first + 4870, True), (first + 1, False)]:
             events = feed(bob, framed(push(), Declare(body=DeclareFinal()), push(), sn=sn))
             assert len(events) == (3 if delivered else 0)
@@ -139,10 +139,10 @@ class TestSequenceNumbers:
 
     def test_a_repetition_right_behind_is_dropped_too(self) -> None:
         _, bob = opened_pair()
-        assert bob.terms is not None
-        frame = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
+        assert bob.parameters is not None
+        frame = encode(Frame(reliable=True, sn=bob.parameters.peer_initial_sn, msgs=(push(),)))
         assert len(feed(bob, wrapped(frame + frame))) == 1
-        assert len(feed(bob, wrapped(frame) + framed(push(b"new"), sn=bob.terms.peer_initial_sn + 1))) == 1
+        assert len(feed(bob, wrapped(frame) + framed(push(b"new"), sn=bob.parameters.peer_initial_sn + 1))) == 1
 
     def test_a_number_above_the_mask_ends_the_session(self) -> None:
         _, bob = opened_pair(Capabilities(resolution=0))
@@ -150,8 +150,8 @@ class TestSequenceNumbers:
 
     def test_priorities_count_on_their_own(self) -> None:
         _, bob = opened_pair()
-        assert bob.terms is not None
-        first = bob.terms.peer_initial_sn
+        assert bob.parameters is not None
+        first = bob.parameters.peer_initial_sn
         data = framed(push(), sn=first) + framed(push(), sn=first, priority=Priority.REAL_TIME)
         assert len(feed(bob, data)) == 2
 
@@ -162,8 +162,8 @@ class TestSequenceNumbers:
 
 class TestFragments:
     def fragment(self, bob: Connection, offset: int, payload: bytes, more: bool = True, first: bool = False) -> bytes:
-        assert bob.terms is not None
-        sn = bob.terms.peer_initial_sn + offset
+        assert bob.parameters is not None
+        sn = bob.parameters.peer_initial_sn + offset
         return wrapped(encode(Fragment(reliable=True, more=more, sn=sn, first=first, payload=payload)))
 
     def test_a_missing_piece_loses_one_message(self) -> None:
@@ -171,7 +171,7 @@ class TestFragments:
         raw = encode(push(b"z" * 30))
         data = self.fragment(bob, 0, raw[:10], first=True) + self.fragment(bob, 2, raw[10:], more=False)
         assert feed(bob, data) == []
-        assert bob.arrivals.lost == {LossReason.FRAGMENT_MISSING: 1}
+        assert bob.receive_counters.lost == {LossReason.FRAGMENT_MISSING: 1}
         assert feed(bob, self.fragment(bob, 3, raw, more=False, first=True)) == [MessageReceived(push(b"z" * 30), True)]
 
     def test_a_repeated_piece_is_dropped(self) -> None:
@@ -191,7 +191,7 @@ class TestFragments:
             room[: len(part)] = part
             for event in bob.receive(len(part), 0.0):
                 assert isinstance(event, PushRun)
-                assert not event.is_lasting
+                assert not event.owns_buffer
                 assert event.columns.data is room.obj
                 found += [event.columns.push(row) for row in range(event.start, event.stop)]
         assert found == [message]
@@ -206,7 +206,7 @@ class TestFragments:
         found = []
         for event in bob.receive(len(data), 0.0):
             assert isinstance(event, PushRun)
-            assert event.is_lasting
+            assert event.owns_buffer
             assert event.columns.data is not bob.buffer().obj
             found += [event.columns.push(row) for row in range(event.start, event.stop)]
         assert found == [message]
@@ -246,7 +246,7 @@ class TestFragments:
         shake_hands(alice, bob)
         send(alice, push(b"z" * 300))
         assert shuttle(alice, bob) == []
-        assert bob.arrivals.lost == {LossReason.TOO_LARGE: 1}
+        assert bob.receive_counters.lost == {LossReason.TOO_LARGE: 1}
         assert bob.state is ConnectionState.OPEN
 
 
@@ -271,7 +271,7 @@ class TestBadPeers:
         assert bob.state is ConnectionState.CLOSED
         assert feed(bob, framed(push(), sn=1)) == []
         assert isinstance(events[-1], Closed)
-        assert events[-1].farewell == wrapped(encode(Close(session=True, reason=CloseReason.INVALID)))
+        assert events[-1].close_batch == wrapped(encode(Close(session=True, reason=CloseReason.INVALID)))
 
     @pytest.mark.parametrize("data", [wrapped(b"\x1f"), wrapped(encode(KeepAlive())), wrapped(b"\x01\x08\x00\x01")])
     def test_in_a_handshake(self, data: bytes) -> None:
@@ -305,8 +305,8 @@ class TestBadPeers:
 
     def test_what_was_right_before_the_wrong_byte_is_delivered(self) -> None:
         _, bob = opened_pair()
-        assert bob.terms is not None
-        events = feed(bob, framed(push(), sn=bob.terms.peer_initial_sn) + wrapped(b"\x08"))
+        assert bob.parameters is not None
+        events = feed(bob, framed(push(), sn=bob.parameters.peer_initial_sn) + wrapped(b"\x08"))
         assert events[0] == MessageReceived(push(), True)
         assert reason(events) is CloseReason.INVALID
 
@@ -316,9 +316,9 @@ def test_close_says_whether_a_session_ends_or_a_link_is_refused() -> None:
     for reason in CloseReason:
         alice, bob = opened_pair()
         is_end = reason is not CloseReason.MAX_LINKS
-        assert alice.close(reason).farewell == wrapped(encode(Close(session=is_end, reason=reason)))
+        assert alice.close(reason).close_batch == wrapped(encode(Close(session=is_end, reason=reason)))
         asked = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
-        assert asked.close(reason).farewell == wrapped(encode(Close(session=False, reason=reason)))
+        assert asked.close(reason).close_batch == wrapped(encode(Close(session=False, reason=reason)))
         assert bob.state is ConnectionState.OPEN
 
 
@@ -331,12 +331,12 @@ def test_the_owner_may_turn_away_who_asks() -> None:
     assert answered == PeerIdentified(BOB.zid)
     (asked,) = feed(bob, said(open_syn))
     assert isinstance(asked, SessionRequested)
-    assert bob.state is ConnectionState.ASKED
+    assert bob.state is ConnectionState.REQUESTED
     assert feed(bob, framed(push(), sn=1)) == []
-    farewell = bob.close(CloseReason.MAX_LINKS).farewell
+    farewell = bob.close(CloseReason.MAX_LINKS).close_batch
     (closed,) = feed(alice, farewell)
     assert isinstance(closed, Closed)
-    assert (closed.reason, closed.by_peer, closed.farewell) == (CloseReason.MAX_LINKS, True, b"")
+    assert (closed.reason, closed.by_peer, closed.close_batch) == (CloseReason.MAX_LINKS, True, b"")
 
 
 def said(event: Event) -> bytes:
@@ -346,9 +346,11 @@ def said(event: Event) -> bytes:
 
 def test_harmless_messages_are_passed_over() -> None:
     _, bob = opened_pair()
-    assert bob.terms is not None
+    assert bob.parameters is not None
     empty = (
-        encode(KeepAlive()) + encode(TransportOam(id=5)) + encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn))
+        encode(KeepAlive())
+        + encode(TransportOam(id=5))
+        + encode(Frame(reliable=True, sn=bob.parameters.peer_initial_sn))
     )
     assert feed(bob, wrapped(empty) + b"\0\0") == []
     assert bob.state is ConnectionState.OPEN
@@ -356,11 +358,11 @@ def test_harmless_messages_are_passed_over() -> None:
 
 def test_init_open_and_join_mean_nothing_inside_a_session() -> None:
     _, bob = opened_pair()
-    assert bob.terms is not None
+    assert bob.parameters is not None
     init = InitSyn(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7))
     join = Join(version=9, whatami=WhatAmI.PEER, zid=ZenohId(7), unit=TimeUnit.S, lease=1, sn_re=0, sn_be=0)
     opening = OpenSyn(lease=1, unit=TimeUnit.S, initial_sn=0, cookie=b"")
-    frame = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
+    frame = encode(Frame(reliable=True, sn=bob.parameters.peer_initial_sn, msgs=(push(),)))
     batch = encode(init) + encode(opening) + encode(join) + frame
     assert feed(bob, wrapped(batch)) == [MessageReceived(push(), True)]
     assert bob.state is ConnectionState.OPEN
@@ -372,14 +374,14 @@ def test_a_close_ends_the_link_and_tells_why(session: bool) -> None:
     _, bob = opened_pair()
     (closed,) = feed(bob, wrapped(encode(Close(session=session, reason=CloseReason.EXPIRED))))
     assert isinstance(closed, Closed)
-    assert (closed.reason, closed.by_peer, closed.farewell) == (CloseReason.EXPIRED, True, b"")
+    assert (closed.reason, closed.by_peer, closed.close_batch) == (CloseReason.EXPIRED, True, b"")
     assert bob.state is ConnectionState.CLOSED
 
 
 def test_a_frame_with_an_extension_nobody_knows_is_read_all_the_same() -> None:
     _, bob = opened_pair()
-    assert bob.terms is not None
-    raw = encode(Frame(reliable=True, sn=bob.terms.peer_initial_sn, msgs=(push(),)))
+    assert bob.parameters is not None
+    raw = encode(Frame(reliable=True, sn=bob.parameters.peer_initial_sn, msgs=(push(),)))
     body = raw[raw.index(encode(push())) :]
     marked = bytes([raw[0] | 0x80]) + raw[1 : len(raw) - len(body)] + b"\x07" + body
     assert feed(bob, wrapped(marked)) == [MessageReceived(push(), True)]
@@ -415,19 +417,19 @@ def test_time_is_as_long_as_agreed_and_told() -> None:
     alice = Connection(Initiator(ALICE, Capabilities(lease_ms=8000)), 0.0, keep_alives=8)
     shake_hands(alice, Connection(Acceptor(BOB, Capabilities(lease_ms=5000), b"key", 7), 0.0))
     assert alice.next_timeout() == 1.0
-    alice.sent(100.0)
+    alice.note_sent(100.0)
     assert alice.next_timeout() == 5.0
-    alice.heard(100.0)
+    alice.note_received(100.0)
     assert alice.next_timeout() == 101.0
 
 
 def test_who_is_called_is_known_when_it_has_answered() -> None:
     alice = Connection(Initiator(ALICE, Capabilities()), 0.0)
     bob = Connection(Acceptor(BOB, Capabilities(), b"key", 7), 0.0)
-    assert alice.callee is None
+    assert alice.dialed_zid is None
     shake_hands(alice, bob)
-    assert alice.callee == BOB.zid
-    assert bob.callee is None
+    assert alice.dialed_zid == BOB.zid
+    assert bob.dialed_zid is None
 
 
 def test_a_call_may_be_given_up_when_it_is_answered() -> None:
@@ -449,8 +451,8 @@ def test_close_is_told_and_heard(name: str) -> None:
     alice, bob = opened_pair(OFFERS[name], OFFERS[name])
     closed = alice.close()
     assert (closed.reason, closed.by_peer) == (CloseReason.GENERIC, False)
-    assert alice.close().farewell == b""
-    (heard,) = feed(bob, closed.farewell)
+    assert alice.close().close_batch == b""
+    (heard,) = feed(bob, closed.close_batch)
     assert isinstance(heard, Closed)
     assert heard.by_peer
     assert bob.receive_eof().by_peer
@@ -464,20 +466,20 @@ class TestTime:
         assert alice.next_timeout() == 0.5
         assert alice.handle_timeout(0.4) == []
         assert alice.handle_timeout(0.5) == [Send(wrapped(encode(KeepAlive())))]
-        alice.sent(0.5)
+        alice.note_sent(0.5)
         assert alice.next_timeout() == 1.0
         assert bob.next_timeout() == 2.0
 
     def test_silence(self) -> None:
         _, bob = opened_pair(Capabilities(lease_ms=2000))
-        bob.sent(1.9)
+        bob.note_sent(1.9)
         assert reason(bob.handle_timeout(2.0)) is CloseReason.EXPIRED
         assert bob.handle_timeout(3.0) == []
 
     def test_anything_heard_counts(self) -> None:
         _, bob = opened_pair(Capabilities(lease_ms=2000))
         feed(bob, wrapped(encode(KeepAlive())), now=1.5)
-        bob.sent(1.9)
+        bob.note_sent(1.9)
         assert bob.handle_timeout(2.0) == []
 
     def test_a_handshake_has_no_lease(self) -> None:
@@ -504,7 +506,7 @@ def test_a_payload_in_shared_memory_is_rejected_and_nothing_else(message: Networ
     before, rejected, after = shuttle(alice, bob)
     assert (before, after) == (MessageReceived(push(b"before"), True), MessageReceived(push(b"after"), True))
     assert rejected == MessageRejected(message, LossReason.SHARED_MEMORY)
-    assert (bob.arrivals.received, bob.arrivals.lost) == (2, {LossReason.SHARED_MEMORY: 1})
+    assert (bob.receive_counters.received, bob.receive_counters.lost) == (2, {LossReason.SHARED_MEMORY: 1})
 
 
 def test_qos_travels_with_the_message() -> None:
@@ -516,10 +518,10 @@ def test_qos_travels_with_the_message() -> None:
 
 def test_room_grows_with_what_comes_at_once_up_to_a_limit() -> None:
     alice, bob = opened_pair()
-    assert len(bob.buffer()) == SMALL_BUFFER
+    assert len(bob.buffer()) == INITIAL_STREAM_BUFFER_BYTES
     send(alice, push(b"z" * 60_000))  # a batch larger than that
     assert shuttle(alice, bob) == [MessageReceived(push(b"z" * 60_000), True)]
-    assert SMALL_BUFFER < len(bob.buffer()) <= 1 << 17
+    assert INITIAL_STREAM_BUFFER_BYTES < len(bob.buffer()) <= 1 << 17
     for _ in range(3000):
         send(alice, push(b"z" * 1000))
     assert shuttle(alice, bob) == [MessageReceived(push(b"z" * 1000), True)] * 3000
@@ -528,4 +530,4 @@ def test_room_grows_with_what_comes_at_once_up_to_a_limit() -> None:
 
 def test_every_datagram_has_room() -> None:
     connection = Connection(Initiator(ALICE, Capabilities()), 0.0, is_streamed=False)
-    assert len(connection.buffer()) == DATAGRAM_BUFFER > 0xFFFF + 2
+    assert len(connection.buffer()) == DATAGRAM_BUFFER_BYTES > 0xFFFF + 2

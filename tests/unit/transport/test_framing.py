@@ -26,7 +26,7 @@ def test_a_length_goes_before_each_batch() -> None:
 
 
 def test_refuses_to_wrap_what_the_length_cannot_say() -> None:
-    with pytest.raises(EncodeError, match="65536 bytes are more than a u16 length can say"):
+    with pytest.raises(EncodeError, match="65536 bytes do not fit a u16 length"):
         LengthPrefix.U16.wrap(bytes(65536))
     assert len(LengthPrefix.U32.wrap(bytes(65536))) == 65540
 

@@ -48,9 +48,9 @@ def shake(opening: Initiator, acceptor: Acceptor) -> tuple[SessionParameters, Se
     assert isinstance(open_syn, OpenSyn), open_syn
     accepted = acceptor.receive(open_syn)
     assert isinstance(accepted, Opened), accepted
-    opened = opening.receive(acceptor.ack(accepted.terms))
+    opened = opening.receive(acceptor.ack(accepted.parameters))
     assert isinstance(opened, Opened), opened
-    return opened.terms, accepted.terms
+    return opened.parameters, accepted.parameters
 
 
 def refused(outcome: object) -> tuple[CloseReason, bool]:
@@ -125,8 +125,8 @@ def test_the_captured_answers_of_a_router_open_a_session() -> None:
     assert opening.receive(ack) == decode_transport(bytes.fromhex(f"420ab3ab803121{cookie}"))
     opened = opening.receive(decode_transport(bytes.fromhex("620aa5988503")))
     assert isinstance(opened, Opened)
-    assert opened.terms.batch_size == 49152
-    assert opened.terms.peer_initial_sn == 6376485
+    assert opened.parameters.batch_size == 49152
+    assert opened.parameters.peer_initial_sn == 6376485
 
 
 def test_the_shortest_init_syn_is_accepted_on_defaults() -> None:

@@ -93,8 +93,8 @@ def test_frames_and_fragments_share_their_numbers(lane: ReceivingLane) -> None:
 
 def test_a_frame_in_between_ends_a_fragmented_message(lane: ReceivingLane) -> None:
     lane.receive(piece(0, b"ab", first=True))
-    assert lane.receive(frame(1)) == [ReassemblyAborted(1, 2, "a frame came in between"), PUSH, FINAL]
-    assert lane.receive(piece(2, b"c", more=False)) == [ReassemblyAborted(1, 1, "its beginning is missing")]
+    assert lane.receive(frame(1)) == [ReassemblyAborted(1, 2, "interrupted by a frame"), PUSH, FINAL]
+    assert lane.receive(piece(2, b"c", more=False)) == [ReassemblyAborted(1, 1, "first fragment missing")]
 
 
 # -- fragments ---
@@ -124,31 +124,31 @@ def test_an_empty_first_piece_is_a_beginning(joiner: Defragmenter) -> None:
 
 def test_a_missing_piece_loses_the_message_and_only_that(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, b"ab", first=True))
-    why = "a piece is missing: expected sequence number 2, found 3"
+    why = "fragment missing: expected sequence number 2, found 3"
     assert joiner.receive(piece(3, b"cd")) == [ReassemblyAborted(1, 2, why)]
     assert joiner.receive(piece(4, b"ef", more=False)) == []  # the rest of it: told already
-    assert joiner.receive(piece(5, b"g", more=False)) == [ReassemblyAborted(1, 1, "its beginning is missing")]
+    assert joiner.receive(piece(5, b"g", more=False)) == [ReassemblyAborted(1, 1, "first fragment missing")]
     assert joiner.receive(piece(6, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
 
 
 def test_the_next_first_piece_ends_what_was_not_finished(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, b"ab", first=True))
     assert joiner.receive(piece(9, b"xy", first=True, more=False)) == [
-        ReassemblyAborted(1, 2, "another message began"),
+        ReassemblyAborted(1, 2, "interrupted by another message"),
         Reassembled(b"xy", 1),
     ]
 
 
 def test_the_sender_may_give_up(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, b"ab", first=True))
-    assert joiner.receive(piece(2, b"", drop=True)) == [ReassemblyAborted(1, 2, "the sender gave it up")]
+    assert joiner.receive(piece(2, b"", drop=True)) == [ReassemblyAborted(1, 2, "aborted by the sender")]
     assert joiner.receive(piece(3, b"ok", first=True, more=False)) == [Reassembled(b"ok", 1)]
 
 
 def test_holds_no_more_than_the_limit(joiner: Defragmenter) -> None:
     joiner.receive(piece(1, bytes(10), first=True))
-    assert joiner.receive(piece(2, b"x")) == [ReassemblyAborted(1, 10, "it is larger than 10 bytes")]
-    assert joiner.receive(piece(3, bytes(11), first=True)) == [ReassemblyAborted(1, 11, "it is larger than 10 bytes")]
+    assert joiner.receive(piece(2, b"x")) == [ReassemblyAborted(1, 10, "larger than 10 bytes")]
+    assert joiner.receive(piece(3, bytes(11), first=True)) == [ReassemblyAborted(1, 11, "larger than 10 bytes")]
     assert joiner.pending == 0
 
 
@@ -207,38 +207,38 @@ def test_takes_nothing_in_one_go_before_it_has_begun() -> None:
 
 
 def test_what_was_taken_in_one_go_ends_what_was_lost_before(lane: ReceivingLane) -> None:
-    assert lane.receive(piece(0, b"late")) == [ReassemblyAborted(1, 4, "its beginning is missing")]
+    assert lane.receive(piece(0, b"late")) == [ReassemblyAborted(1, 4, "first fragment missing")]
     assert lane.join(at_fragments(*pieces_of(PUSH, 1)), Columns(1)) is not None
-    assert lane.receive(piece(3, b"late")) == [ReassemblyAborted(1, 4, "its beginning is missing")]
+    assert lane.receive(piece(3, b"late")) == [ReassemblyAborted(1, 4, "first fragment missing")]
 
 
 # -- what is lost is counted once ---
 
 
 def lost(lane: ReceivingLane) -> dict[LossReason, int]:
-    return lane.defragmenter.arrivals.lost
+    return lane.defragmenter.receive_counters.lost
 
 
 def test_without_a_gap_nothing_is_lost(lane: ReceivingLane) -> None:
     for number in range(300):
-        assert lane.enter_frame(number & MASK)
+        assert lane.accept_frame(number & MASK)
     assert lost(lane) == {}
 
 
 def test_numbers_missing_before_a_frame_are_a_gap(lane: ReceivingLane) -> None:
-    assert lane.enter_frame(2)
-    assert lane.enter_frame(3)
-    assert lane.enter_frame(63)
-    assert lane.enter_frame(126)
-    assert lane.enter_frame(1), "around the circle"
+    assert lane.accept_frame(2)
+    assert lane.accept_frame(3)
+    assert lane.accept_frame(63)
+    assert lane.accept_frame(126)
+    assert lane.accept_frame(1), "around the circle"
     assert lost(lane) == {LossReason.SEQUENCE_GAP: 2 + 59 + 62 + 2}
 
 
 def test_a_frame_that_comes_late_or_again_is_not_taken_and_not_counted_a_second_time(lane: ReceivingLane) -> None:
-    assert lane.enter_frame(2)
+    assert lane.accept_frame(2)
     before = dict(lost(lane))
-    assert not lane.enter_frame(1)
-    assert not lane.enter_frame(2)
+    assert not lane.accept_frame(1)
+    assert not lane.accept_frame(2)
     assert lost(lane) == before == {LossReason.SEQUENCE_GAP: 2}
 
 
@@ -247,15 +247,15 @@ def test_the_number_that_eclipse_zenoh_leaves_unused_behind_fragments_is_not_mis
     lane.receive(piece(1, b"b", more=False))
     lane.receive(piece(3, b"c", first=True))
     lane.receive(piece(4, b"d", more=False))
-    assert lane.enter_frame(6)
+    assert lane.accept_frame(6)
     assert lost(lane) == {}
-    assert lane.enter_frame(8)
+    assert lane.accept_frame(8)
     assert lost(lane) == {LossReason.SEQUENCE_GAP: 1}
 
 
 def test_also_where_the_fragments_were_taken_in_one_go(lane: ReceivingLane) -> None:
     assert lane.join(at_fragments(*pieces_of(PUSH, 0)), Columns(1)) is not None
-    assert lane.enter_frame(3)
+    assert lane.accept_frame(3)
     assert lost(lane) == {}
 
 
@@ -269,7 +269,7 @@ def test_a_message_that_another_one_interrupts_is_one_lost_message(lane: Receivi
     lane.receive(piece(0, b"a", first=True))
     lane.receive(piece(1, b"b"))
     assert lane.receive(piece(3, b"x", first=True, more=False)) == [
-        ReassemblyAborted(2, 2, "another message began"),
+        ReassemblyAborted(2, 2, "interrupted by another message"),
         Reassembled(b"x", 1),
     ]
     assert lost(lane) == {LossReason.INTERRUPTED: 1}
@@ -277,11 +277,11 @@ def test_a_message_that_another_one_interrupts_is_one_lost_message(lane: Receivi
 
 def test_a_message_that_a_frame_interrupts_is_one_lost_message(lane: ReceivingLane) -> None:
     lane.receive(piece(0, b"a", first=True))
-    assert not lane.enter_frame(0), "a repetition interrupts nothing"
+    assert not lane.accept_frame(0), "a repetition interrupts nothing"
     assert lane.defragmenter.pending == 1
-    assert lane.enter_frame(2)
+    assert lane.accept_frame(2)
     assert lane.defragmenter.pending == 0
-    assert lane.enter_frame(3)
+    assert lane.accept_frame(3)
     assert lost(lane) == {LossReason.INTERRUPTED: 1}
 
 

@@ -112,7 +112,7 @@ class TestTalk:
         assert second.others == [3]
         assert departures(second) == departures(third) == [(1, CloseReason.GENERIC)]
         assert first.group.is_over
-        assert first.group.close().farewell == b""
+        assert first.group.close().close_batch == b""
 
 
 def test_priorities_have_numbers_of_their_own() -> None:
@@ -148,7 +148,7 @@ def test_a_join_announces_the_number_of_each_priority() -> None:
     for priority in Priority:
         for _ in range(priority):
             node.say(push(), 0.0, priority=priority)
-    join = decode_transport(node.group.announcement(0.0)[2:])
+    join = decode_transport(node.group.make_join(0.0)[2:])
     assert isinstance(join, Join)
     assert join.qos == NextSns(tuple((0x5462F1 + priority, 0x5462F1) for priority in Priority))
     assert (join.sn_re, join.sn_be) == (0, 0)
@@ -188,7 +188,7 @@ class TestJoin:
         node.say(push(), 0.0)
         node.say(push(), 0.0, reliable=False)
         node.say(push(), 0.0, reliable=False)
-        join = decode_transport(node.group.announcement(0.0)[2:])
+        join = decode_transport(node.group.make_join(0.0)[2:])
         assert isinstance(join, Join)
         assert (join.sn_re, join.sn_be, join.lease, join.unit) == (0x80, 0x81, 1500, TimeUnit.MS)
 
@@ -249,14 +249,14 @@ class TestJoin:
     @pytest.mark.parametrize(
         ("changes", "why"),
         [
-            ({"version": 8}, "it speaks version 8, not 9"),
-            ({"zid": ZenohId(1)}, "it has our own id"),
-            ({"whatami": WhatAmI.CLIENT}, "it is a client, and clients have one session only"),
-            ({"resolution": 0x09, "batch_size": 8192}, "its resolution is 0x09, not 0x0a"),
-            ({"resolution": 0x0A, "batch_size": 2048}, "its batch size is 2048, not 8192"),
-            ({"qos": NextSns(((1, 2),) * 8)}, "it speaks with priorities"),
-            ({"lease": 0}, "its lease is 0"),
-            ({"sn_be": 1 << 28}, "its sequence numbers are above its resolution"),
+            ({"version": 8}, "protocol version 8, expected 9"),
+            ({"zid": ZenohId(1)}, "its zid is the zid of this node"),
+            ({"whatami": WhatAmI.CLIENT}, "it is a client; clients do not join groups"),
+            ({"resolution": 0x09, "batch_size": 8192}, "resolution 0x09, expected 0x0a"),
+            ({"resolution": 0x0A, "batch_size": 2048}, "batch size 2048, expected 8192"),
+            ({"qos": NextSns(((1, 2),) * 8)}, "it uses priorities, this group does not"),
+            ({"lease": 0}, "lease is 0"),
+            ({"sn_be": 1 << 28}, "sequence number exceeds the resolution"),
         ],
     )
     def test_who_speaks_otherwise_is_refused_and_that_is_told_once(self, changes: dict[str, object], why: str) -> None:
@@ -273,14 +273,14 @@ class TestJoin:
     def test_without_priorities_is_otherwise_too(self) -> None:
         node = Node(1, GroupSettings(qos=True))
         node.receive(STRANGER, encode(JOIN), 0.0)
-        assert refusals(node) == ["it speaks without priorities"]
+        assert refusals(node) == ["it uses no priorities"]
 
     def test_a_member_that_begins_to_speak_otherwise_is_dropped(self) -> None:
         node = Node(1)
         node.receive(STRANGER, encode(JOIN), 0.0)
         node.receive(STRANGER, encode(replace(JOIN, version=10)) + frame(push()), 0.0)
         assert departures(node) == [(0xF, CloseReason.INVALID)]
-        assert refusals(node) == ["it speaks version 10, not 9"]
+        assert refusals(node) == ["protocol version 10, expected 9"]
         assert node.messages == []
 
     def test_there_is_a_limit(self) -> None:
@@ -288,7 +288,7 @@ class TestJoin:
         for number in range(4):
             node.receive(f"udp/10.0.1.{number}:1", encode(replace(JOIN, zid=ZenohId(0x10 + number))), 0.0)
         assert node.others == [0x10, 0x11]
-        assert refusals(node) == ["2 members are the limit"] * 2
+        assert refusals(node) == ["group is full: 2 members (limit)"] * 2
         node.receive("udp/10.0.1.0:1", encode(replace(JOIN, zid=ZenohId(0x10))), 0.0)
         assert node.others == [0x10, 0x11]
 
@@ -364,7 +364,7 @@ class TestTime:
 
     def test_nobody_is_missed_while_we_do_not_listen(self) -> None:
         first, _ = gathered(2)
-        first.group.heard(100.0)
+        first.group.note_received(100.0)
         first.tick(105.0)
         assert first.others == [2]
 
@@ -424,7 +424,7 @@ class TestBadBytes:
         assert node.others == [0xF]
         assert not [event for event in node.events if isinstance(event, MemberEvent)]
         (member,) = node.group.members
-        assert member.hearing.arrivals.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
+        assert member.receiver.receive_counters.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
 
     def test_what_comes_after_a_close_is_not_heard(self) -> None:
         node = Node(1)

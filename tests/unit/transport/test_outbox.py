@@ -25,7 +25,7 @@ def message(payload: bytes = b"x") -> bytes:
 
 def batches(outbox: Outbox) -> list[bytes]:
     found = []
-    for batch in outbox.take():
+    for batch in outbox.pop_all():
         assert int.from_bytes(batch[:2], "little") == len(batch) - 2
         found.append(bytes(batch[2:]))
     return found
@@ -97,9 +97,9 @@ def test_no_batch_is_larger_than_agreed_and_full_ones_are_ready(size: int) -> No
     outbox = Outbox(size, 0, MASK)
     ready = [outbox.append(5, True, message(b"12345678")) for _ in range(300)]
     assert any(ready)
-    full = outbox.take_ready()
+    full = outbox.pop_full_batches()
     assert full
-    rest = outbox.take()
+    rest = outbox.pop_all()
     assert all(len(batch) <= size for batch in [*full, *rest])
     frames = [decode_batch(bytes(batch[2:]))[0] for batch in [*full, *rest]]
     assert sum(len(frame.msgs) for frame in frames if isinstance(frame, Frame)) == 300
@@ -108,11 +108,13 @@ def test_no_batch_is_larger_than_agreed_and_full_ones_are_ready(size: int) -> No
 @pytest.mark.parametrize(("apart", "sizes"), [(False, [5]), (True, [2, 1, 1, 1])])
 def test_finals_may_have_a_frame_of_their_own(apart: bool, sizes: list[int]) -> None:
     """RE-73."""
-    outbox = Outbox(2048, 100, MASK, finals_apart=apart)
+    outbox = Outbox(2048, 100, MASK, separate_final_frames=apart)
     final = encode(ResponseFinal(request_id=7))
     ready = [outbox.append(5, True, one) for one in (message(b"x"), message(b"y"), final, final, message(b"z"))]
     assert ready == [False, False, apart, apart, False]
-    frames = [frame for batch in outbox.take() for frame in decode_batch(bytes(batch[2:])) if isinstance(frame, Frame)]
+    frames = [
+        frame for batch in outbox.pop_all() for frame in decode_batch(bytes(batch[2:])) if isinstance(frame, Frame)
+    ]
     assert [len(frame.msgs) for frame in frames] == sizes
     assert [frame.sn for frame in frames] == list(range(100, 100 + len(sizes)))
 
@@ -123,8 +125,8 @@ def test_a_batch_holds_one_frame_of_one_reliability() -> None:
     reliabilities = [True, True, False, True, False, False]
     ready = [outbox.append(5, reliable, message(b"x")) for reliable in reliabilities]
     assert ready == [False, False, True, True, True, False]
-    outbox.relay(relay_of(*[Push(wire_expr=WireExpr(1), body=Put(payload=b"x"))] * 2))
-    batches = [decode_batch(bytes(batch[2:])) for batch in outbox.take()]
+    outbox.append_forwarded(relay_of(*[Push(wire_expr=WireExpr(1), body=Put(payload=b"x"))] * 2))
+    batches = [decode_batch(bytes(batch[2:])) for batch in outbox.pop_all()]
     assert [len(batch) for batch in batches] == [1] * 5
     frames = [frame for (frame,) in batches if isinstance(frame, Frame)]
     assert [(frame.reliable, len(frame.msgs)) for frame in frames] == [
@@ -170,7 +172,7 @@ def test_batches_are_compressed_where_agreed() -> None:
 def test_low_latency_messages_go_bare_and_at_once() -> None:
     outbox = Outbox(2048, 0, MASK, qos=False, low_latency=True)
     assert outbox.append(5, True, message())
-    (batch,) = outbox.take()
+    (batch,) = outbox.pop_all()
     assert int.from_bytes(batch[:4], "little") == len(batch) - 4
     assert decode_bare_batch(bytes(batch[4:])) == (decode_network(message()),)
     with pytest.raises(LimitExceeded, match="low-latency"):
@@ -191,8 +193,8 @@ def extended(outbox: Outbox, rows: Rows, priority: int = 5, reliable: bool = Tru
     """Everything there is to send once all rows are in it, as a stream carries it."""
     found = []
     while rows.row < rows.count:
-        outbox.extend(priority, reliable, rows, bytearray(room) if room else None)
-        found += [bytes(batch) for batch in outbox.take()]
+        outbox.append_rows(priority, reliable, rows, bytearray(room) if room else None)
+        found += [bytes(batch) for batch in outbox.pop_all()]
     return found
 
 
@@ -240,8 +242,8 @@ def test_rows_go_out_in_order_in_batches_no_larger_than_agreed(size: int, priori
 
 def test_many_batches_lie_in_the_room_given_and_nowhere_else() -> None:
     outbox, rows, room = Outbox(256, 0, MASK), rows_of(PAYLOADS), bytearray(1000)
-    outbox.extend(5, True, rows, room)
-    (run,) = outbox.take()
+    outbox.append_rows(5, True, rows, room)
+    (run,) = outbox.pop_all()
     assert isinstance(run, memoryview)
     assert run.obj is room
     assert 0 < rows.row < rows.count
@@ -263,22 +265,22 @@ def test_compressed_batches_of_rows_are_one_by_one() -> None:
 
 def test_low_latency_rows_go_bare_until_the_room_is_used_up() -> None:
     outbox, rows = Outbox(2048, 0, MASK, qos=False, low_latency=True), rows_of([b"12345678"] * 100)
-    outbox.extend(5, True, rows, bytearray(100))
+    outbox.append_rows(5, True, rows, bytearray(100))
     assert 0 < rows.row < 100
-    written = outbox.take()
+    written = outbox.pop_all()
     while rows.row < rows.count:
-        outbox.extend(5, True, rows)
-        written += outbox.take()
+        outbox.append_rows(5, True, rows)
+        written += outbox.pop_all()
     assert [int.from_bytes(batch[:4], "little") for batch in written] == [len(batch) - 4 for batch in written]
     assert [decode_bare_batch(bytes(batch[4:])) for batch in written] == [(decode_network(message(b"12345678")),)] * 100
     with pytest.raises(LimitExceeded, match="low-latency"):
-        outbox.extend(5, True, rows_of([bytes(3000)]))
+        outbox.append_rows(5, True, rows_of([bytes(3000)]))
 
 
 def test_removals_go_bare_too() -> None:
     outbox = Outbox(2048, 0, MASK, qos=False, low_latency=True)
-    outbox.extend(5, True, Rows(1, WireExpr(1), None, kind=Kind.DEL))
-    (batch,) = outbox.take()
+    outbox.append_rows(5, True, Rows(1, WireExpr(1), None, kind=Kind.DEL))
+    (batch,) = outbox.pop_all()
     assert decode_bare_batch(bytes(batch[4:])) == (Push(wire_expr=WireExpr(1), body=Del()),)
 
 
@@ -307,7 +309,7 @@ def test_rows_for_which_there_is_no_room_are_written_by_themselves(room: int) ->
 def test_pieces_are_written_together_where_a_stream_takes_them(streamed: bool) -> None:
     outbox = Outbox(256, 10, MASK, streamed=streamed)
     assert outbox.append(5, True, message(bytes(700)))
-    writes = [bytes(batch) for batch in outbox.take()]
+    writes = [bytes(batch) for batch in outbox.pop_all()]
     assert len(writes) == (1 if streamed else 3)
     assert payloads_in(carried(writes)) == [bytes(700)]
 
@@ -318,7 +320,7 @@ def test_numbers_of_rows_wrap_around_and_go_on_where_messages_left_off() -> None
     outbox.append(1, True, message(b"urgent"))
     found = extended(outbox, rows_of([b"0123456789" * 3] * 3))
     outbox.append(5, True, message(b"after"))
-    frames = carried([*found, *[bytes(batch) for batch in outbox.take()]])
+    frames = carried([*found, *[bytes(batch) for batch in outbox.pop_all()]])
     assert payloads_in(frames) == [b"before", *[b"0123456789" * 3] * 3, b"urgent", b"after"]
     data = [frame.sn for frame in frames if isinstance(frame, Frame) and frame.priority is Priority.DATA]
     assert data == [0x7E, 0x7F, 0, 1, 2]
@@ -341,13 +343,13 @@ def test_lengths_are_the_codec_s(value: int) -> None:
 def test_messages_come_by_themselves_only_while_it_flows() -> None:
     outbox = Outbox(300, 0, MASK)
     head = message(b"")[:-1]
-    assert outbox.flow(5, True, head, b"1") == REFUSED
+    assert outbox.try_append_lockfree(5, True, head, b"1") == REFUSED
     assert outbox.is_empty
-    outbox.flows = True
-    assert outbox.flow(5, True, head, b"2" * 200) == DONE
-    assert outbox.flow(5, True, head, b"3" * 200) == FULL
-    outbox.flows = False
-    assert outbox.flow(5, True, head, b"4") == REFUSED
+    outbox.lockfree_append_allowed = True
+    assert outbox.try_append_lockfree(5, True, head, b"2" * 200) == DONE
+    assert outbox.try_append_lockfree(5, True, head, b"3" * 200) == FULL
+    outbox.lockfree_append_allowed = False
+    assert outbox.try_append_lockfree(5, True, head, b"4") == REFUSED
     frames = [frame for batch in batches(outbox) for frame in decode_batch(batch)]
     assert frames == [
         Frame(reliable=True, sn=sn, msgs=(Push(wire_expr=WireExpr(1), body=Put(payload=payload * 200)),))
@@ -393,14 +395,14 @@ def test_rows_that_are_passed_on_are_written_as_if_appended(
     one, other = (Outbox(size, 1, MASK, qos, compression) for _ in range(2))
     for outbox in (one, other):
         outbox.append(5, True, message(b"before"))
-        outbox.flows = True
+        outbox.lockfree_append_allowed = True
     for push in MANY:
         if push.wire_expr.suffix != "kept":
             one.append(push.qos.priority, reliable, encode(push))
     rows = relay_of(*MANY, reliable=reliable)
     while rows.lane >= 0:
-        other.relay(rows)
-    assert not other.flows
+        other.append_forwarded(rows)
+    assert not other.lockfree_append_allowed
     assert other.next_sns == one.next_sns
     assert batches(other) == batches(one)
 
@@ -408,9 +410,9 @@ def test_rows_that_are_passed_on_are_written_as_if_appended(
 def test_passed_on_in_a_low_latency_session_each_is_a_batch_and_none_too_large() -> None:
     outbox = Outbox(64, 0, MASK, low_latency=True)
     rows = relay_of(of(b"a"), of(b"large" * 20), of(b"b"))
-    outbox.relay(rows)
+    outbox.append_forwarded(rows)
     with pytest.raises(LimitExceeded):
-        outbox.relay(rows)
-    outbox.relay(rows)
+        outbox.append_forwarded(rows)
+    outbox.append_forwarded(rows)
     assert rows.lane < 0
-    assert [decode_bare_batch(bytes(batch[4:])) for batch in outbox.take()] == [(of(b"a"),), (of(b"b"),)]
+    assert [decode_bare_batch(bytes(batch[4:])) for batch in outbox.pop_all()] == [(of(b"a"),), (of(b"b"),)]

@@ -14,8 +14,8 @@ class Lane:
     """A lane that gets fragments one after the other."""
 
     def __init__(self, share: ReassemblyShare) -> None:
-        self.arrivals = ReceiveCounters()
-        self.pieces = Defragmenter(MASK, 1, 1 << 30, self.arrivals, share)
+        self.receive_counters = ReceiveCounters()
+        self.pieces = Defragmenter(MASK, 1, 1 << 30, self.receive_counters, share)
         self._sn = 0
 
     def receive(self, size: int, first: bool = False, more: bool = True) -> list[Reassembled | ReassemblyAborted]:
@@ -25,12 +25,12 @@ class Lane:
 
     @property
     def lost(self) -> int:
-        return self.arrivals.lost.get(LossReason.MEMORY, 0)
+        return self.receive_counters.lost.get(LossReason.MEMORY, 0)
 
 
 def test_one_neighbour_has_a_limit_over_all_its_lanes() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=5000)
-    share = pool.share()
+    share = pool.new_share()
     one, other = Lane(share), Lane(share)
     one.receive(600, first=True)
     (lost,) = other.receive(600, first=True)
@@ -48,7 +48,7 @@ def test_one_neighbour_has_a_limit_over_all_its_lanes() -> None:
 
 def test_who_holds_most_makes_room_for_others() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=2000)
-    greedy, modest, honest = Lane(pool.share()), Lane(pool.share()), Lane(pool.share())
+    greedy, modest, honest = Lane(pool.new_share()), Lane(pool.new_share()), Lane(pool.new_share())
     greedy.receive(1000, first=True)
     modest.receive(900, first=True)
     honest.receive(300, first=True)
@@ -64,7 +64,7 @@ def test_who_holds_most_makes_room_for_others() -> None:
 
 def test_who_would_hold_most_gets_no_room() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=1000)
-    one, other = Lane(pool.share()), Lane(pool.share())
+    one, other = Lane(pool.new_share()), Lane(pool.new_share())
     one.receive(600, first=True)
     other.receive(300, first=True)
     one.receive(200)
@@ -73,7 +73,7 @@ def test_who_would_hold_most_gets_no_room() -> None:
 
 def test_who_leaves_gives_back_and_loses_nothing() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=1000)
-    share = pool.share()
+    share = pool.new_share()
     one, other = Lane(share), Lane(share)
     one.receive(600, first=True)
     other.receive(300, first=True)
@@ -84,7 +84,7 @@ def test_who_leaves_gives_back_and_loses_nothing() -> None:
 
 def test_a_message_given_up_gives_back() -> None:
     pool = ReassemblyPool(session_limit=1000, limit=1000)
-    one = Lane(pool.share())
+    one = Lane(pool.new_share())
     one.receive(600, first=True)
     one.receive(10, first=True)
     assert pool.used == 10

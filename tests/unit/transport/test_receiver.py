@@ -54,16 +54,16 @@ def frame(*messages: NetworkMessage, sn: int, priority: Priority = Priority.DATA
 
 
 @pytest.fixture
-def hearing() -> FrameReceiver:
+def receiver() -> FrameReceiver:
     return FrameReceiver(LaneParameters(qos=True, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8))
 
 
-def walk(
-    hearing: FrameReceiver, data: bytes | bytearray, framing: Framing = Framing.BATCH, limit: int = 0xFFFF
+def receive_all(
+    receiver: FrameReceiver, data: bytes | bytearray, framing: Framing = Framing.BATCH, limit: int = 0xFFFF
 ) -> list[ReceiverEvent]:
     """What the bytes mean, with publications as messages."""
     events: list[ReceiverEvent] = []
-    for event in hearing.walk(Cursor(data, framing, limit)):
+    for event in receiver.events(Cursor(data, framing, limit)):
         if isinstance(event, PushRun):
             events += [MessageReceived(event.columns.push(row), True) for row in range(event.start, event.stop)]
         else:
@@ -73,41 +73,41 @@ def walk(
 
 @pytest.mark.parametrize("priority", Priority)
 @pytest.mark.parametrize("reliable", [True, False])
-def test_each_lane_begins_where_it_was_announced(hearing: FrameReceiver, priority: Priority, reliable: bool) -> None:
+def test_each_lane_begins_where_it_was_announced(receiver: FrameReceiver, priority: Priority, reliable: bool) -> None:
     first = FIRST.pairs[priority][0 if reliable else 1]
     batch = b"".join(frame(push(), sn=sn & 0x7F, priority=priority, reliable=reliable) for sn in (first - 1, first))
-    assert len(walk(hearing, batch)) == 1
+    assert len(receive_all(receiver, batch)) == 1
 
 
-def test_everything_is_met_in_order_and_keep_alives_mean_nothing(hearing: FrameReceiver) -> None:
+def test_everything_is_met_in_order_and_keep_alives_mean_nothing(receiver: FrameReceiver) -> None:
     messages = [push(b"1"), Declare(body=DeclareFinal()), push(b"2")]
     batch = frame(*messages, sn=50) + encode(KeepAlive()) + encode(JOIN) + encode(Close(session=False, reason=5))
-    *heard, join, closed = walk(hearing, batch)
+    *heard, join, closed = receive_all(receiver, batch)
     assert heard == [MessageReceived(message, True) for message in messages]
     assert join == JOIN
     assert isinstance(closed, Closed)
     assert (closed.reason, closed.by_peer) == (5, True)
 
 
-def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(hearing: FrameReceiver) -> None:
+def test_pieces_are_joined_and_a_message_without_its_beginning_is_lost(receiver: FrameReceiver) -> None:
     raw = encode(push(b"y" * 40))
     pieces = [
         encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=raw[:20])),
         encode(Fragment(more=False, reliable=True, sn=51, payload=raw[20:])),
     ]
-    assert walk(hearing, pieces[0]) == []
-    assert walk(hearing, pieces[1]) == [MessageReceived(push(b"y" * 40), True)]
-    assert walk(hearing, pieces[1]) == []
+    assert receive_all(receiver, pieces[0]) == []
+    assert receive_all(receiver, pieces[1]) == [MessageReceived(push(b"y" * 40), True)]
+    assert receive_all(receiver, pieces[1]) == []
     late = encode(Fragment(more=False, reliable=True, sn=60, payload=raw[20:]))
-    assert walk(hearing, late) == []
-    assert hearing.arrivals.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
+    assert receive_all(receiver, late) == []
+    assert receiver.receive_counters.lost == {LossReason.FIRST_FRAGMENT_MISSING: 1}
 
 
-def test_any_message_may_come_in_pieces_one_by_one(hearing: FrameReceiver) -> None:
+def test_any_message_may_come_in_pieces_one_by_one(receiver: FrameReceiver) -> None:
     raw = encode(Declare(body=DeclareFinal()))
-    assert walk(hearing, encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=raw[:1]))) == []
+    assert receive_all(receiver, encode(Fragment(more=True, reliable=True, sn=50, first=True, payload=raw[:1]))) == []
     last = encode(Fragment(more=False, reliable=True, sn=51, payload=raw[1:]))
-    assert walk(hearing, last) == [MessageReceived(Declare(body=DeclareFinal()), True)]
+    assert receive_all(receiver, last) == [MessageReceived(Declare(body=DeclareFinal()), True)]
 
 
 def stream(*batches: bytes) -> bytearray:
@@ -123,25 +123,25 @@ def in_pieces(message: NetworkMessage, sn: int, reliable: bool = True) -> list[b
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_frames_and_fragments_share_their_numbers(hearing: FrameReceiver, together: bool) -> None:
+def test_frames_and_fragments_share_their_numbers(receiver: FrameReceiver, together: bool) -> None:
     pieces = in_pieces(push(b"cut"), 50)
     batches = [stream(*pieces)] if together else [stream(piece) for piece in pieces]
-    events = [event for batch in batches for event in walk(hearing, batch, Framing.STREAM)]
+    events = [event for batch in batches for event in receive_all(receiver, batch, Framing.STREAM)]
     assert events == [MessageReceived(push(b"cut"), True)]
-    assert walk(hearing, frame(push(b"old"), sn=51)) == []
-    assert walk(hearing, frame(push(b"next"), sn=52)) == [MessageReceived(push(b"next"), True)]
+    assert receive_all(receiver, frame(push(b"old"), sn=51)) == []
+    assert receive_all(receiver, frame(push(b"next"), sn=52)) == [MessageReceived(push(b"next"), True)]
 
 
-def test_messages_whose_pieces_came_together_are_rows_together(hearing: FrameReceiver) -> None:
+def test_messages_whose_pieces_came_together_are_rows_together(receiver: FrameReceiver) -> None:
     messages = [push(b"1" * 40), push(b"2"), push(b"3" * 50)]
     data = stream(*[piece for number, one in enumerate(messages) for piece in in_pieces(one, 50 + 2 * number)])
-    (event,) = [(event.start, event.stop) for event in hearing.walk(Cursor(data)) if isinstance(event, PushRun)]
+    (event,) = [(event.start, event.stop) for event in receiver.events(Cursor(data)) if isinstance(event, PushRun)]
     assert event == (0, 3)
     again = stream(*in_pieces(messages[0], 50), *in_pieces(messages[0], 56))
-    assert walk(hearing, again, Framing.STREAM) == [MessageReceived(messages[0], True)]
+    assert receive_all(receiver, again, Framing.STREAM) == [MessageReceived(messages[0], True)]
 
 
-def test_messages_whose_pieces_came_together_are_met_in_order(hearing: FrameReceiver) -> None:
+def test_messages_whose_pieces_came_together_are_met_in_order(receiver: FrameReceiver) -> None:
     final = Declare(body=DeclareFinal())
     data = stream(
         *in_pieces(push(b"1"), 50),
@@ -151,32 +151,32 @@ def test_messages_whose_pieces_came_together_are_met_in_order(hearing: FrameRece
         *in_pieces(push(b"3"), 55, reliable=False),
         *in_pieces(push(b"4"), 57),
     )
-    heard = walk(hearing, data, Framing.STREAM)
+    heard = receive_all(receiver, data, Framing.STREAM)
     assert heard == [
         MessageReceived(one, True) for one in (push(b"1"), final, final, push(b"2"), push(b"3"), push(b"4"))
     ]
 
 
-def test_a_message_that_is_not_all_here_is_left_where_it_is(hearing: FrameReceiver) -> None:
+def test_a_message_that_is_not_all_here_is_left_where_it_is(receiver: FrameReceiver) -> None:
     data = stream(*in_pieces(push(b"1"), 50), *in_pieces(push(b"2" * 40), 52))
     cursor = Cursor(data[:-1], goes_on=True)
-    assert [event.stop for event in hearing.walk(cursor) if isinstance(event, PushRun)] == [1]
-    assert walk(hearing, data[cursor.pos :], Framing.STREAM) == [MessageReceived(push(b"2" * 40), True)]
+    assert [event.stop for event in receiver.events(cursor) if isinstance(event, PushRun)] == [1]
+    assert receive_all(receiver, data[cursor.pos :], Framing.STREAM) == [MessageReceived(push(b"2" * 40), True)]
 
 
 @pytest.mark.parametrize(("framing", "width"), [(Framing.STREAM, 2), (Framing.BARE, 4)])
-def test_a_batch_longer_than_agreed_is_not_waited_for(hearing: FrameReceiver, framing: Framing, width: int) -> None:
+def test_a_batch_longer_than_agreed_is_not_waited_for(receiver: FrameReceiver, framing: Framing, width: int) -> None:
     with pytest.raises(LimitExceeded) as caught:
-        walk(hearing, (1000).to_bytes(width, "little"), framing, limit=999)
+        receive_all(receiver, (1000).to_bytes(width, "little"), framing, limit=999)
     assert "1000" in str(caught.value)
 
 
 def test_priorities_must_have_been_announced() -> None:
-    hearing = FrameReceiver(
+    receiver = FrameReceiver(
         LaneParameters(qos=False, sn_mask=0x7F, patch=1, first=FIRST, message_limit=100), Columns(8)
     )
     with pytest.raises(ProtocolError, match="priority"):
-        walk(hearing, frame(push(), sn=10, priority=Priority.REAL_TIME))
+        receive_all(receiver, frame(push(), sn=10, priority=Priority.REAL_TIME))
 
 
 def test_whose_clock_stamped_puts_here_is_seen_in_their_shape() -> None:
@@ -189,7 +189,7 @@ def test_whose_clock_stamped_puts_here_is_seen_in_their_shape() -> None:
     Cursor(len(raw).to_bytes(2, "little") + raw).decode(columns)
     plain = PushRun(columns, 0, 2)
     assert plain.shape_at(0) == columns.shape_at(0)
-    stamped = PushRun(columns, 0, 2, stamped_by=ZenohId(7))
+    stamped = PushRun(columns, 0, 2, timestamped_by=ZenohId(7))
     assert [stamped.shape_at(index).timestamp_id for index in range(2)] == [ZenohId(7), None]
 
 
@@ -197,37 +197,39 @@ SHARED = Push(wire_expr=WireExpr(0, "demo/k"), body=Put(shm=True, payload=b"\x00
 FINAL = Declare(body=DeclareFinal())
 
 
-def test_every_message_that_is_handed_over_is_counted(hearing: FrameReceiver) -> None:
+def test_every_message_that_is_handed_over_is_counted(receiver: FrameReceiver) -> None:
     batch = frame(push(), push(), FINAL, push(), sn=50) + frame(push(), sn=51) + frame(FINAL, sn=52)
-    assert len(walk(hearing, batch)) == 6
-    assert (hearing.arrivals.received, hearing.arrivals.lost) == (6, {})
+    assert len(receive_all(receiver, batch)) == 6
+    assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (6, {})
 
 
-def test_repetitions_are_not_counted(hearing: FrameReceiver) -> None:
+def test_repetitions_are_not_counted(receiver: FrameReceiver) -> None:
     batch = frame(push(), push(), sn=50) + frame(push(), sn=50) + frame(push(), sn=51) + frame(FINAL, sn=51)
-    assert len(walk(hearing, batch)) == 3
-    assert len(walk(hearing, frame(push(), sn=51))) == 0
-    assert (hearing.arrivals.received, hearing.arrivals.lost) == (3, {})
+    assert len(receive_all(receiver, batch)) == 3
+    assert len(receive_all(receiver, frame(push(), sn=51))) == 0
+    assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (3, {})
 
 
-def test_messages_in_pieces_are_counted_as_one(hearing: FrameReceiver) -> None:
-    walk(hearing, stream(*in_pieces(push(b"1"), 50), *in_pieces(FINAL, 52), *in_pieces(push(), 54)), Framing.STREAM)
+def test_messages_in_pieces_are_counted_as_one(receiver: FrameReceiver) -> None:
+    receive_all(
+        receiver, stream(*in_pieces(push(b"1"), 50), *in_pieces(FINAL, 52), *in_pieces(push(), 54)), Framing.STREAM
+    )
     for piece in [*in_pieces(push(b"2" * 40), 56), *in_pieces(FINAL, 58)]:
-        walk(hearing, piece)
-    assert (hearing.arrivals.received, hearing.arrivals.lost) == (5, {})
+        receive_all(receiver, piece)
+    assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (5, {})
 
 
-def test_frames_that_are_missing_are_counted_in_every_lane(hearing: FrameReceiver) -> None:
-    walk(hearing, frame(push(), sn=51) + frame(push(), sn=57, reliable=False))
-    walk(hearing, frame(FINAL, sn=73, priority=Priority.BACKGROUND))
-    assert hearing.arrivals.received == 3
-    assert hearing.arrivals.lost == {LossReason.SEQUENCE_GAP: 1 + 2 + 3}
+def test_frames_that_are_missing_are_counted_in_every_lane(receiver: FrameReceiver) -> None:
+    receive_all(receiver, frame(push(), sn=51) + frame(push(), sn=57, reliable=False))
+    receive_all(receiver, frame(FINAL, sn=73, priority=Priority.BACKGROUND))
+    assert receiver.receive_counters.received == 3
+    assert receiver.receive_counters.lost == {LossReason.SEQUENCE_GAP: 1 + 2 + 3}
 
 
-def test_a_frame_ends_a_message_that_was_begun(hearing: FrameReceiver) -> None:
-    walk(hearing, in_pieces(push(b"1"), 50)[0])
-    assert len(walk(hearing, frame(push(), sn=52))) == 1
-    assert (hearing.arrivals.received, hearing.arrivals.lost) == (1, {LossReason.INTERRUPTED: 1})
+def test_a_frame_ends_a_message_that_was_begun(receiver: FrameReceiver) -> None:
+    receive_all(receiver, in_pieces(push(b"1"), 50)[0])
+    assert len(receive_all(receiver, frame(push(), sn=52))) == 1
+    assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (1, {LossReason.INTERRUPTED: 1})
 
 
 def extended(batch: bytes) -> bytes:
@@ -245,10 +247,10 @@ def extended(batch: bytes) -> bytes:
     ],
     ids=["in a frame", "in a frame with an extension", "in pieces that came together", "in pieces"],
 )
-def test_a_payload_in_shared_memory_is_lost_however_it_comes(hearing: FrameReceiver, batches: list[bytearray]) -> None:
-    events = [event for batch in batches for event in walk(hearing, bytearray(batch), Framing.STREAM)]
+def test_a_payload_in_shared_memory_is_lost_however_it_comes(receiver: FrameReceiver, batches: list[bytearray]) -> None:
+    events = [event for batch in batches for event in receive_all(receiver, bytearray(batch), Framing.STREAM)]
     assert events == [MessageRejected(SHARED, LossReason.SHARED_MEMORY)]
-    assert (hearing.arrivals.received, hearing.arrivals.lost) == (0, {LossReason.SHARED_MEMORY: 1})
+    assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (0, {LossReason.SHARED_MEMORY: 1})
 
 
 MANDATORY = (Extension(0x5E, b"\x01\x02"),)
@@ -275,7 +277,7 @@ NOT_UNDERSTOOD = [
 @pytest.mark.parametrize("message", NOT_UNDERSTOOD, ids=lambda message: str(message)[:60])
 @pytest.mark.parametrize("cut", ["frame", "extended frame", "low latency", "together", "pieces"])
 def test_only_a_message_with_an_unknown_mandatory_extension_is_rejected(
-    hearing: FrameReceiver, message: NetworkMessage, cut: str
+    receiver: FrameReceiver, message: NetworkMessage, cut: str
 ) -> None:
     """Protocol.md section 21, row 34: eclipse-zenoh closes the link."""
     framing = Framing.STREAM
@@ -288,32 +290,35 @@ def test_only_a_message_with_an_unknown_mandatory_extension_is_rejected(
     else:
         pieces = [frame(push(b"1"), sn=50), *in_pieces(message, 51), frame(push(b"2"), sn=53)]
         batches = [stream(*pieces)] if cut == "together" else [stream(piece) for piece in pieces]
-    before, rejected, after = [event for batch in batches for event in walk(hearing, batch, framing)]
+    before, rejected, after = [event for batch in batches for event in receive_all(receiver, batch, framing)]
     assert (before, after) == (MessageReceived(push(b"1"), True), MessageReceived(push(b"2"), True))
     assert rejected == MessageRejected(message, LossReason.UNKNOWN_EXTENSION)
-    assert (hearing.arrivals.received, hearing.arrivals.lost) == (2, {LossReason.UNKNOWN_EXTENSION: 1})
+    assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (
+        2,
+        {LossReason.UNKNOWN_EXTENSION: 1},
+    )
 
 
-def test_what_is_rejected_is_counted_once_when_it_is_repeated(hearing: FrameReceiver) -> None:
+def test_what_is_rejected_is_counted_once_when_it_is_repeated(receiver: FrameReceiver) -> None:
     for _ in range(2):
-        walk(hearing, frame(NOT_UNDERSTOOD[0], sn=50))
-    assert hearing.arrivals.lost == {LossReason.UNKNOWN_EXTENSION: 1}
+        receive_all(receiver, frame(NOT_UNDERSTOOD[0], sn=50))
+    assert receiver.receive_counters.lost == {LossReason.UNKNOWN_EXTENSION: 1}
 
 
-def test_an_unknown_mandatory_extension_of_the_frame_itself_ends_it(hearing: FrameReceiver) -> None:
+def test_an_unknown_mandatory_extension_of_the_frame_itself_ends_it(receiver: FrameReceiver) -> None:
     head = frame(push(), sn=50)
     data = bytes([head[0] | 0x80, head[1], 0x1E]) + head[2:]
     with pytest.raises(UnknownExtension):
-        walk(hearing, data)
+        receive_all(receiver, data)
 
 
-def test_a_message_that_ends_in_an_unknown_extension_is_malformed(hearing: FrameReceiver) -> None:
+def test_a_message_that_ends_in_an_unknown_extension_is_malformed(receiver: FrameReceiver) -> None:
     whole = frame(Push(wire_expr=KEY, body=Put(payload=b"x", exts=MANDATORY)), sn=50)
     with pytest.raises(DecodeError, match="before the end"):
-        walk(hearing, whole[:-3])
+        receive_all(receiver, whole[:-3])
 
 
-def test_what_only_the_object_codec_reads_is_counted_too(hearing: FrameReceiver) -> None:
+def test_what_only_the_object_codec_reads_is_counted_too(receiver: FrameReceiver) -> None:
     data = stream(extended(frame(push(), FINAL, sn=50)), extended(frame(push(), sn=50)), extended(frame(push(), sn=52)))
-    assert len(walk(hearing, data, Framing.STREAM)) == 3
-    assert (hearing.arrivals.received, hearing.arrivals.lost) == (3, {LossReason.SEQUENCE_GAP: 1})
+    assert len(receive_all(receiver, data, Framing.STREAM)) == 3
+    assert (receiver.receive_counters.received, receiver.receive_counters.lost) == (3, {LossReason.SEQUENCE_GAP: 1})

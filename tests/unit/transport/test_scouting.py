@@ -90,7 +90,7 @@ def test_invented_nodes_do_not_fill_the_memory() -> None:
 @pytest.mark.parametrize("whatami", WhatAmI)
 @pytest.mark.parametrize("what", range(1, 8))
 def test_answers_who_asks_for_its_role(whatami: WhatAmI, what: int) -> None:
-    asked = ScoutResponder(Identity(OWN, whatami)).is_asked(scout(what))
+    asked = ScoutResponder(Identity(OWN, whatami)).should_reply(scout(what))
     assert asked == bool(what & whatami.bit)
 
 
@@ -101,14 +101,14 @@ def test_answers_as_eclipse_zenoh_does() -> None:
 
 
 def test_the_version_of_the_question_does_not_matter() -> None:
-    assert ScoutResponder(Identity(OWN, WhatAmI.PEER)).is_asked(scout(version=8))
+    assert ScoutResponder(Identity(OWN, WhatAmI.PEER)).should_reply(scout(version=8))
 
 
 def test_its_own_question_is_not_answered() -> None:
     answering = ScoutResponder(Identity(OWN, WhatAmI.PEER))
-    assert not answering.is_asked(scout(zid=OWN))
-    assert answering.is_asked(scout(zid=OTHER))
-    assert not answering.is_asked(encode(hello()))
+    assert not answering.should_reply(scout(zid=OWN))
+    assert answering.should_reply(scout(zid=OTHER))
+    assert not answering.should_reply(encode(hello()))
 
 
 def test_a_locator_too_long_to_say_is_left_out() -> None:
@@ -118,5 +118,5 @@ def test_a_locator_too_long_to_say_is_left_out() -> None:
 
 @pytest.mark.parametrize("datagram", [b"", b"\x01", b"\x22\x09", b"\x01\x09\x00", b"GET / HTTP/1.1", bytes(65507)])
 def test_bad_datagrams_are_passed_over(datagram: bytes) -> None:
-    assert not ScoutResponder(Identity(OWN, WhatAmI.PEER)).is_asked(datagram)
+    assert not ScoutResponder(Identity(OWN, WhatAmI.PEER)).should_reply(datagram)
     assert ScoutClient(ANYBODY).receive(datagram) is None

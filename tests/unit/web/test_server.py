@@ -134,7 +134,7 @@ def test_bodies_that_are_not_taken(
     connection: http.client.HTTPConnection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "BODY_LIMIT", 64)
+    monkeypatch.setattr(server, "MAX_BODY_BYTES", 64)
     connection.putrequest("PUT", "/demo")
     for header in headers.items():
         connection.putheader(*header)
@@ -185,7 +185,7 @@ def test_a_stream_ends_with_its_client(session: Session, rest: RestServer) -> No
 def test_a_stream_ends_when_events_stay_unread(
     session: Session, rest: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "STUCK", 0.05)
+    monkeypatch.setattr(server, "WRITE_TIMEOUT_SECONDS", 0.05)
     publisher = session.declare_publisher("demo/a")
     at = urlsplit(rest.url)
     with socket.create_connection((at.hostname, at.port)) as client:

@@ -94,7 +94,7 @@ class AdminDocuments:
 
     def _description(self) -> Document:
         described = {
-            "locators": self._node.places,
+            "locators": self._node.advertised_addresses,
             "metadata": self._metadata,
             "plugins": None,
             "sessions": [self._session(face, neighbour) for face, neighbour in self._node.neighbourhood.items()],

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from zenspark.transport.counters import ReceiveCounters, LossReason
+from zenspark.transport.counters import LossReason, ReceiveCounters
 from zenspark.wire.values import ZenohId
 
 logger = logging.getLogger("zenspark.net")

@@ -21,11 +21,11 @@ from typing import Protocol
 from zenspark.errors import CloseReason, LinkError
 from zenspark.net.io.counters import DropReason
 from zenspark.net.io.waiters import Waiters
-from zenspark.net.io.writer import WriterSettings, LinkWriter, HasOutbox
+from zenspark.net.io.writer import HasOutbox, LinkWriter, WriterSettings
 from zenspark.net.links.base import WOULD_BLOCK, Link
 from zenspark.net.loop.event_loop import EventLoop, Timer, detach_after_fork
 from zenspark.net.loop.read_coalescing import ReadCoalescer
-from zenspark.transport.connection import Connection, Event, Send, ConnectionState
+from zenspark.transport.connection import Connection, ConnectionState, Event, Send
 from zenspark.transport.handshake import Opened
 from zenspark.transport.receiver import Closed, PushRun
 
@@ -46,7 +46,7 @@ class TransportMachine(HasOutbox, Protocol):
     def close(self, reason: CloseReason, text: str) -> Closed:
         """End it."""
 
-    def heard(self, now: float) -> None:
+    def note_received(self, now: float) -> None:
         """Nobody is silent, whatever has been read."""
 
     def next_timeout(self) -> float:
@@ -88,7 +88,7 @@ class LinkDriver(LinkWriter):
 
     # -- in the loop
 
-    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed here") -> None:
+    def close(self, reason: CloseReason = CloseReason.GENERIC, text: str = "closed locally") -> None:
         """End the session."""
         if not self._closed:
             self._end(self.connection.close(reason, text))
@@ -127,7 +127,7 @@ class LinkDriver(LinkWriter):
     def _read_before_timeout(self) -> None:
         """After a stall the peer may well have spoken, and nobody has read it yet; or it is we who do not listen."""
         if self._paused:
-            self.connection.heard(self.loop.now())
+            self.connection.note_received(self.loop.now())
         else:
             self._on_readable()
 
@@ -152,7 +152,7 @@ class LinkDriver(LinkWriter):
                 self._discard_unsent()
             else:
                 outbox = self.connection.outbox
-                self._enqueue([*([] if outbox is None else outbox.take()), closed.farewell])
+                self._enqueue([*([] if outbox is None else outbox.pop_all()), closed.close_batch])
             self._waiters.notify_all()
         self._on_ended(closed)
         if is_lost:
@@ -171,7 +171,7 @@ class LinkDriver(LinkWriter):
             else:
                 self._release()
 
-        self._set_timer(self.loop.now() + self._settings.linger, look)
+        self._set_timer(self.loop.now() + self._settings.close_linger, look)
 
     def _linger(self) -> None:
         """Write what is left, then wait for the other side to close."""
@@ -182,7 +182,7 @@ class LinkDriver(LinkWriter):
             with self._lock:
                 done = self._send_unsent()
             if done:
-                self.link.finish()
+                self.link.half_close()
             ended = done and (not self.link.is_reliable or self._discard())
         except LinkError:
             ended = True
@@ -324,7 +324,7 @@ class ConnectionDriver(LinkDriver):
 
     def admit(self) -> None:
         """Let in who asked: on an Asked event."""
-        self._handle_all(self.connection.admit())
+        self._handle_all(self.connection.accept())
 
     def _read(self) -> bool:
         """Read once; False if there was nothing."""

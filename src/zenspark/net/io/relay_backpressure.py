@@ -43,95 +43,99 @@ class RelayBackpressure:
     def __init__(self, loop: EventLoop, patience: WriterSettings) -> None:
         self._loop = loop
         self._settings = patience
-        self._waiting: dict[LinkDriver, set[LinkDriver]] = {}
+        self._paused_sources: dict[LinkDriver, set[LinkDriver]] = {}
         """The links that are behind, and those that are not read until they have room."""
-        self._firsts: dict[LinkDriver, set[LinkDriver]] = {}
+        self._block_first_sources: dict[LinkDriver, set[LinkDriver]] = {}
         """The links that are behind, and those from which a publication with BlockFirst waits there."""
-        self._looks: dict[LinkDriver, Timer] = {}
+        self._stall_timers: dict[LinkDriver, Timer] = {}
         """The links for which something waits, and when to look whether they took any of it."""
         self._exempt: set[LinkDriver] = set()
         """Links that are read although others are behind: perhaps they take nothing because they are not read."""
 
-    def passes(self, source: LinkDriver | None, target: LinkDriver, message: NetworkMessage) -> bool:
+    def may_forward(self, source: LinkDriver | None, target: LinkDriver, message: NetworkMessage) -> bool:
         """Whether a message still goes to a link that is behind; its source is not read any more if it has one."""
         if source is None:
             return True
         if isinstance(message, Push) and self._may_drop(source, target, message.qos.congestion):
             target.drop(DropReason.CONGESTION)
             return False
-        self.hold(source, target)
+        self.pause_source(source, target)
         return True
 
     def _may_drop(self, source: LinkDriver, target: LinkDriver, congestion: Congestion) -> bool:
         """Whether a publication for a link that is behind is dropped; the first with BlockFirst waits from now on."""
         if congestion is not Congestion.BLOCK_FIRST:
             return congestion is Congestion.DROP
-        sources = self._firsts.setdefault(target, set())
+        sources = self._block_first_sources.setdefault(target, set())
         is_second = source in sources
         sources.add(source)
         return is_second
 
-    def sharing(self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun) -> Sequence[RowRange]:
+    def select_rows(
+        self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun
+    ) -> Sequence[RowRange]:
         """Which rows may go on now of a neighbour's share of publications in columns."""
         if not target.is_backlogged:
             return ((pushes.start, pushes.stop, bytes(share.lanes)),)
-        first = self._first(source, target, share, pushes)
+        first = self._find_block_first_row(source, target, share, pushes)
         dropped = _count_droppable(share, pushes) - (first is not None)
         if dropped:
             target.drop(DropReason.CONGESTION, dropped)
         if first is not None or any(lane != NO_LANE for lane in share.blocking):
-            self.hold(source, target)
+            self.pause_source(source, target)
         blocking = bytes(share.blocking)
         if first is None:
             return ((pushes.start, pushes.stop, blocking),)
-        lanes = bytes(share.lanes[index] if index in share.firsts else lane for index, lane in enumerate(blocking))
+        lanes = bytes(share.lanes[index] if index in share.block_first else lane for index, lane in enumerate(blocking))
         return ((pushes.start, first + 1, lanes), (first + 1, pushes.stop, blocking))
 
-    def _first(self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun) -> int | None:
+    def _find_block_first_row(
+        self, source: LinkDriver, target: LinkDriver, share: PeerPlan, pushes: PushRun
+    ) -> int | None:
         """The row with BlockFirst that waits from now on, if none does already."""
         shapes = pushes.columns.shape
-        rows = range(pushes.start, pushes.stop) if share.firsts else ()
-        first = next((row for row in rows if shapes[row] in share.firsts), None)
+        rows = range(pushes.start, pushes.stop) if share.block_first else ()
+        first = next((row for row in rows if shapes[row] in share.block_first), None)
         if first is None or self._may_drop(source, target, Congestion.BLOCK_FIRST):
             return None
         return first
 
-    def hold(self, source: LinkDriver, target: LinkDriver) -> None:
+    def pause_source(self, source: LinkDriver, target: LinkDriver) -> None:
         """Read nothing more from one neighbour until another has taken what it was sent, or is given up."""
-        sources = self._waiting.setdefault(target, set())
-        self.look_after(target)
+        sources = self._paused_sources.setdefault(target, set())
+        self.start_stall_timer(target)
         if source not in self._exempt or target.backlog > self._settings.max_backlog // 2:
             sources.add(source)
             source.pause(target)
 
-    def let_go(self, target: LinkDriver) -> None:
+    def release_sources(self, target: LinkDriver) -> None:
         """A neighbour has room."""
-        for source in self._waiting.pop(target, ()):
+        for source in self._paused_sources.pop(target, ()):
             source.resume(target)
-        self._firsts.pop(target, None)
+        self._block_first_sources.pop(target, None)
         self._exempt.discard(target)
 
     def leave(self, pump: LinkDriver) -> None:
         """A link has ended: nobody waits for it, and nobody is held back on it."""
-        self.let_go(pump)
-        look = self._looks.pop(pump, None)
+        self.release_sources(pump)
+        look = self._stall_timers.pop(pump, None)
         if look is not None:
             look.cancel()
-        for sources in (*self._waiting.values(), *self._firsts.values()):
+        for sources in (*self._paused_sources.values(), *self._block_first_sources.values()):
             sources.discard(pump)
 
-    def look_after(self, target: LinkDriver) -> None:
+    def start_stall_timer(self, target: LinkDriver) -> None:
         """See to it that a link takes what waits for it, or is given up."""
-        if target not in self._looks:
-            self._look_later(target, halves=0)
+        if target not in self._stall_timers:
+            self._check_stalled_later(target, halves=0)
 
-    def _look_later(self, target: LinkDriver, halves: int) -> None:
+    def _check_stalled_later(self, target: LinkDriver, halves: int) -> None:
         """Look after half of `wait_before_close`, at a link that has taken nothing for so many halves."""
-        look = partial(self._look, target, target.bytes_sent, halves + 1)
-        self._looks[target] = self._loop.call_at(self._loop.now() + self._settings.block / 2, look)
+        look = partial(self._check_stalled, target, target.bytes_sent, halves + 1)
+        self._stall_timers[target] = self._loop.call_at(self._loop.now() + self._settings.block_wait / 2, look)
 
-    def _look(self, target: LinkDriver, taken: int, halves: int) -> None:
-        del self._looks[target]
+    def _check_stalled(self, target: LinkDriver, taken: int, halves: int) -> None:
+        del self._stall_timers[target]
         target.retry_write()
         if not target.backlog:
             return
@@ -139,23 +143,27 @@ class RelayBackpressure:
             self._exempt.discard(target)
             halves = 0
         elif halves == 1:
-            self._read_again(target)
-        elif self._must_go(target):
-            target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._settings.block:g} s")
+            self._resume_reading(target)
+        elif self._must_close(target):
+            target.close(CloseReason.UNRESPONSIVE, f"took nothing for {self._settings.block_wait:g} s")
             return
-        self._look_later(target, halves)
+        self._check_stalled_later(target, halves)
 
-    def _read_again(self, pump: LinkDriver) -> None:
+    def _resume_reading(self, pump: LinkDriver) -> None:
         """Read from a link that takes nothing: it may be waiting for that."""
         self._exempt.add(pump)
-        for target, sources in self._waiting.items():
+        for target, sources in self._paused_sources.items():
             if pump in sources:
                 sources.discard(pump)
                 pump.resume(target)
 
-    def _must_go(self, target: LinkDriver) -> bool:
-        total = target.backlog + sum(pump.backlog for pump in self._looks)
-        return target in self._waiting or target.backlog > MAX_STALLED_BACKLOG_BYTES or total > MAX_TOTAL_BACKLOG_BYTES
+    def _must_close(self, target: LinkDriver) -> bool:
+        total = target.backlog + sum(pump.backlog for pump in self._stall_timers)
+        return (
+            target in self._paused_sources
+            or target.backlog > MAX_STALLED_BACKLOG_BYTES
+            or total > MAX_TOTAL_BACKLOG_BYTES
+        )
 
 
 def _count_droppable(share: PeerPlan, pushes: PushRun) -> int:

@@ -27,7 +27,7 @@ from zenspark.errors import LinkError, ZError
 from zenspark.net.io.counters import DropReason, NeighbourCounters
 from zenspark.net.io.waiters import Waiters
 from zenspark.net.links.base import Link
-from zenspark.net.loop.event_loop import EventLoop, yield_leadership, in_callback
+from zenspark.net.loop.event_loop import EventLoop, in_callback, yield_leadership
 from zenspark.transport.outbox import GIL_ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import EXPRESS, Relay, Rows
@@ -52,15 +52,15 @@ RECHECK_SECONDS = 0.05
 class WriterSettings(msgspec.Struct, frozen=True):
     """How long to wait for what, in seconds; protocol.md section 7.4."""
 
-    drop_after: float = 0.001
+    drop_wait: float = 0.001
     """for room, with a message that may be dropped"""
-    block: float = 5.0
+    block_wait: float = 5.0
     """for a peer to take anything at all, with a message that may not; then the peer is given up"""
-    quiet: float = 50e-6
+    idle_before_direct_write: float = 50e-6
     """in silence, before a message is worth a write of its own"""
-    flow: float = 0.001
+    batch_fill_wait: float = 0.001
     """for a batch to fill up, with somebody who fills one after the other"""
-    linger: float = 1.0
+    close_linger: float = 1.0
     """for the other side to take what was said last, once the session has ended"""
     max_backlog: int = MAX_BACKLOG_BYTES
     """how many bytes may wait for a link"""
@@ -88,7 +88,7 @@ class HasOutbox(Protocol):
     def outbox(self) -> Outbox | None:
         """Where to put what is to be said; None while nothing may be."""
 
-    def sent(self, now: float) -> None:
+    def note_sent(self, now: float) -> None:
         """Something was written."""
 
 
@@ -163,7 +163,7 @@ class LinkWriter(ABC):
 
     # -- from any thread
 
-    def say(self, message: NetworkMessage, qos: QoS, reliable: bool = True) -> None:
+    def send_message(self, message: NetworkMessage, qos: QoS, reliable: bool = True) -> None:
         """Say a network message, without waiting: whoever may say much calls `wait_until_drained` first.
 
         The loop writes what it said in its next turn; any other thread calls `flush` when it has said all.
@@ -172,7 +172,7 @@ class LinkWriter(ABC):
         if written is not qos:
             message = replace(message, qos=written)
         try:
-            self.tell(encode(message), None, qos, reliable)
+            self.send_encoded(encode(message), None, qos, reliable)
         except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
             self._drop_too_large(error)
 
@@ -186,7 +186,7 @@ class LinkWriter(ABC):
         logger.warning("a message to %s was not sent: %s", self.link.dst, error)
         self.drop(DropReason.TOO_LARGE)
 
-    def tell(self, head: bytes, payload: bytes | None, qos: QoS, reliable: bool = True) -> None:
+    def send_encoded(self, head: bytes, payload: bytes | None, qos: QoS, reliable: bool = True) -> None:
         """As `say`, a message given as its bytes and, behind them, a payload; an error if it is too large."""
         outbox = self.connection.outbox
         if outbox is None:
@@ -197,17 +197,17 @@ class LinkWriter(ABC):
             if self._backlog > self._settings.max_backlog:
                 self._reject_over_backlog()
                 return
-            outbox.flows = False
+            outbox.lockfree_append_allowed = False
             if qos.express:
-                self._write(outbox.take())
+                self._write(outbox.pop_all())
             is_full = outbox.append(qos.priority, reliable, head, payload)
             if qos.express:
-                self._write(outbox.take())
+                self._write(outbox.pop_all())
                 self._has_unflushed = False
                 return
             self._has_unflushed = True
             if is_full:  # what waits must be seen to wait before more is said
-                self._write(outbox.take_ready())
+                self._write(outbox.pop_full_batches())
             if self.loop.is_loop_thread:
                 self._flush_soon()
 
@@ -218,7 +218,7 @@ class LinkWriter(ABC):
             self._has_overflowed = True
             self.loop.call_soon(partial(self._close_unresponsive, f"{self._backlog} bytes wait for it"))
 
-    def relay(self, rows: Relay) -> None:
+    def forward_rows(self, rows: Relay) -> None:
         """Say rows that are passed on; in the loop, which writes them in its next turn."""
         outbox = self.connection.outbox
         if outbox is None:
@@ -228,16 +228,16 @@ class LinkWriter(ABC):
             while rows.lane >= 0 and not self._closed:
                 is_express = rows.lane & EXPRESS
                 if is_express:
-                    self._write(outbox.take())
+                    self._write(outbox.pop_all())
                 try:
-                    outbox.relay(rows)
+                    outbox.append_forwarded(rows)
                 except ZError as error:  # too large for this session
                     self._drop_too_large(error)
                 batches += 1
                 if is_express:
-                    self._write(outbox.take())
+                    self._write(outbox.pop_all())
                 if batches % MAX_FORWARDED_BATCHES_PER_WRITE == 0:
-                    self._write(outbox.take_ready())
+                    self._write(outbox.pop_full_batches())
                     if self._backlog > self._settings.max_backlog:
                         self._reject_over_backlog()
                         break
@@ -251,10 +251,10 @@ class LinkWriter(ABC):
                 outbox = self.connection.outbox
                 assert outbox is not None, "something was said"
                 self._has_unflushed = False
-                self._write(outbox.take())
+                self._write(outbox.pop_all())
                 self._last_write = time.monotonic()
 
-    def put(self, head: bytes, payload: bytes | memoryview | None, qos: QoS, reliable: bool) -> bool:
+    def publish(self, head: bytes, payload: bytes | memoryview | None, qos: QoS, reliable: bool) -> bool:
         """Say a message given as its bytes and, behind them, a payload; False if it was dropped."""
         outbox = self.connection.outbox
         if outbox is None:
@@ -267,16 +267,18 @@ class LinkWriter(ABC):
             if self._has_unflushed or qos.express:
                 # a key may be named by a number that a message waiting in another lane declares; and an express
                 # message shares its batch with none
-                self._has_unflushed = outbox.flows = False
-                self._write(outbox.take())
+                self._has_unflushed = outbox.lockfree_append_allowed = False
+                self._write(outbox.pop_all())
             full = outbox.append(qos.priority, reliable, head, payload)
             now = time.monotonic()
-            if qos.express or (not self._flush_due and now - self._last_write > self._settings.quiet):
-                self._write(outbox.take())
+            if qos.express or (
+                not self._flush_due and now - self._last_write > self._settings.idle_before_direct_write
+            ):
+                self._write(outbox.pop_all())
             else:
                 if full:
                     self._is_bulk = True
-                    self._write(outbox.take_ready())
+                    self._write(outbox.pop_full_batches())
                 self._flush_soon()
             self._last_write = now
             self._enable_lockfree_append(outbox)
@@ -288,11 +290,13 @@ class LinkWriter(ABC):
         if outbox is not None:
             with self._lock:
                 self._is_bulk = True
-                self._write(outbox.take_ready())
+                self._write(outbox.pop_full_batches())
 
     def _enable_lockfree_append(self, outbox: Outbox) -> None:
         """Let a run of messages go on without us, if all it needs is to be written a little later."""
-        outbox.flows = GIL_ATOMIC and self._flush_due and not (self._unsent or self._has_unflushed or self._closed)
+        outbox.lockfree_append_allowed = (
+            GIL_ATOMIC and self._flush_due and not (self._unsent or self._has_unflushed or self._closed)
+        )
 
     def publish_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
         """Say all rows, as batches of their own, written at once; False if some were dropped: the last of them.
@@ -309,13 +313,15 @@ class LinkWriter(ABC):
                 if self._closed:
                     return False
                 self._has_unflushed = False
-                self._write(outbox.take())
+                self._write(outbox.pop_all())
                 if qos.express:
                     outbox.append(qos.priority, reliable, *rows.parts(rows.row))
                     rows.skip()
                 else:
-                    outbox.extend(qos.priority, reliable, rows, self._chunk_buffer() if self.link.is_streamed else None)
-                self._write(outbox.take())
+                    outbox.append_rows(
+                        qos.priority, reliable, rows, self._chunk_buffer() if self.link.is_streamed else None
+                    )
+                self._write(outbox.pop_all())
                 self._enable_lockfree_append(outbox)
                 self._last_write = time.monotonic()
         return True
@@ -381,7 +387,7 @@ class LinkWriter(ABC):
                 return self._block_until_drained()
             finally:
                 self._has_block_first = False
-        self._waiters.wait_for(self._is_drained, self._settings.drop_after)
+        self._waiters.wait_for(self._is_drained, self._settings.drop_wait)
         self._is_congested = bool(self._unsent)
         return not self._unsent and not self._closed
 
@@ -423,24 +429,26 @@ class LinkWriter(ABC):
     def _wait_while_progressing(self) -> bool:
         """Wait as long as the peer takes anything."""
         yield_leadership()
-        taken, deadline = self._bytes_sent, time.monotonic() + self._settings.block
+        taken, deadline = self._bytes_sent, time.monotonic() + self._settings.block_wait
         while not self._is_drained():
-            self._waiters.wait_for(self._is_drained, min(RECHECK_SECONDS, self._settings.block))
+            self._waiters.wait_for(self._is_drained, min(RECHECK_SECONDS, self._settings.block_wait))
             if self._is_drained() or self._retry_send():
                 break
             now = time.monotonic()
             if self._bytes_sent != taken:
-                taken, deadline = self._bytes_sent, now + self._settings.block
+                taken, deadline = self._bytes_sent, now + self._settings.block_wait
             elif now >= deadline:
-                self.loop.call_soon(partial(self._close_unresponsive, f"took nothing for {self._settings.block:g} s"))
+                self.loop.call_soon(
+                    partial(self._close_unresponsive, f"took nothing for {self._settings.block_wait:g} s")
+                )
                 return False
         return not self._closed
 
-    def drain(self) -> None:
+    def flush_and_wait(self) -> None:
         """Write everything said so far, and wait until the link has taken it or takes no more."""
         with self._lock:
             if not self._closed and self.connection.outbox is not None:
-                self._write(self.connection.outbox.take())
+                self._write(self.connection.outbox.pop_all())
         if self._unsent:
             self._wait_until_drained(Congestion.BLOCK)
 
@@ -456,14 +464,14 @@ class LinkWriter(ABC):
         with self._lock:
             if self._is_bulk and not self._closed:
                 self._is_bulk = False
-                self.loop.call_at(time.monotonic() + self._settings.flow, self._flush)
+                self.loop.call_at(time.monotonic() + self._settings.batch_fill_wait, self._flush)
                 return
             self._flush_due = False
             self._has_unflushed = False
             outbox = self.connection.outbox
             if not self._closed and outbox is not None:
-                outbox.flows = False
-                self._write(outbox.take())
+                outbox.lockfree_append_allowed = False
+                self._write(outbox.pop_all())
                 self._last_write = time.monotonic()
 
     def _enqueue(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
@@ -483,7 +491,7 @@ class LinkWriter(ABC):
             return
         waits = bool(self._unsent)
         self._enqueue(batches)
-        self.connection.sent(time.monotonic())
+        self.connection.note_sent(time.monotonic())
         try:
             if not waits and not self._send_unsent():
                 self._disable_lockfree_append()
@@ -494,7 +502,7 @@ class LinkWriter(ABC):
     def _disable_lockfree_append(self) -> None:
         """Have everybody come here first."""
         if self.connection.outbox is not None:
-            self.connection.outbox.flows = False
+            self.connection.outbox.lockfree_append_allowed = False
 
     def _send_unsent(self) -> bool:
         """Give the link as much as it takes; whether that was all."""

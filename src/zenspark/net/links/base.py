@@ -37,7 +37,7 @@ from zenspark.wire.values import Locator
 Buffer: TypeAlias = bytes | bytearray | memoryview
 SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
 
-NOTHING = -1
+WOULD_BLOCK = -1
 """What `recv_into` returns when nothing is there now."""
 MAX_MTU = 0xFFFF
 """The largest batch there is: what the length in front of it, and INIT, can say."""
@@ -47,14 +47,14 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _Poll: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
-def wait_for(descriptor: int, event: int, timeout: float) -> bool:
+def poll_descriptor(descriptor: int, event: int, timeout: float) -> bool:
     """Wait until a descriptor can be read or written, or has failed; False when time is up."""
     with _Poll() as selector:
         selector.register(descriptor, event)
         return bool(selector.select(max(0.0, timeout)))
 
 
-def duplicate(open_socket: socket.socket) -> int:
+def duplicate_descriptor(open_socket: socket.socket) -> int:
     """A descriptor of the same socket to wait on: it stays good when the socket is closed meanwhile."""
     return socket.dup(open_socket.fileno())
 
@@ -81,7 +81,7 @@ class Link(ABC):
     @functools.cached_property
     def interfaces(self) -> tuple[str, ...]:
         """The interfaces that have the local address. Asking the system takes long, so it is asked when needed."""
-        return () if self.local_host is None else interfaces.names_at(self.local_host)
+        return () if self.local_host is None else interfaces.interface_names_with(self.local_host)
 
     @abstractmethod
     def fileno(self) -> int:
@@ -111,7 +111,7 @@ class Link(ABC):
         """Finish the handshake of this kind of link; LinkError if it fails or takes longer."""
         return
 
-    def finish(self) -> None:
+    def half_close(self) -> None:
         """Tell the other side that nothing more will be sent, where such links can; a second time does nothing."""
         return
 
@@ -119,9 +119,9 @@ class Link(ABC):
     def close(self) -> None:
         """End the link; a second time does nothing."""
 
-    def failed(self, cause: Exception | None, problem: str | None = None) -> LinkError:
+    def make_error(self, cause: Exception | None, problem: str | None = None) -> LinkError:
         """The error that says what happened here."""
-        error = LinkError(self.dst, problem or reason_of(cause))
+        error = LinkError(self.dst, problem or error_reason(cause))
         error.__cause__ = cause
         return error
 
@@ -162,7 +162,7 @@ class Listener(ABC):
 class SocketLink(Link):
     """A link that is one connected stream socket."""
 
-    can_finish = True
+    can_half_close = True
     """Whether one direction can end before the other; what speaks a protocol of its own on the socket cannot."""
 
     def __init__(self, connection: socket.socket, endpoint: Endpoint, src: str, dst: str) -> None:
@@ -171,9 +171,9 @@ class SocketLink(Link):
         self.src = src
         self.dst = dst
         self._socket = connection
-        self._receiving = threading.Lock()
-        self._sending = threading.Lock()
-        self._state = threading.Lock()
+        self._recv_lock = threading.Lock()
+        self._send_lock = threading.Lock()
+        self._state_lock = threading.Lock()
         self._closed = False
         self._pid = os.getpid()
 
@@ -182,40 +182,40 @@ class SocketLink(Link):
 
     def recv_into(self, buffer: memoryview) -> int:
         try:
-            with self._receiving:
+            with self._recv_lock:
                 return self._socket.recv_into(buffer)
         except BlockingIOError:
-            return NOTHING
+            return WOULD_BLOCK
         except OSError as error:
-            raise self.failed(error) from error
+            raise self.make_error(error) from error
 
     def send(self, data: Buffer) -> int:
         try:
-            with self._sending:
+            with self._send_lock:
                 return self._socket.send(data)
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise self.failed(error) from error
+            raise self.make_error(error) from error
 
     def wait_writable(self, timeout: float) -> bool:
         return self._wait(WRITE, timeout)
 
     def _wait(self, event: int, timeout: float) -> bool:
-        with self._state:
+        with self._state_lock:
             if self._closed:
                 return True
             try:
-                descriptor = duplicate(self._socket)
+                descriptor = duplicate_descriptor(self._socket)
             except OSError as error:
-                raise self.failed(error) from error
+                raise self.make_error(error) from error
         try:
-            return wait_for(descriptor, event, timeout)
+            return poll_descriptor(descriptor, event, timeout)
         finally:
             socket.close(descriptor)
 
-    def finish(self) -> None:
-        if self.can_finish:
+    def half_close(self) -> None:
+        if self.can_half_close:
             with contextlib.suppress(OSError):  # the other side was faster
                 self._socket.shutdown(socket.SHUT_WR)
 
@@ -224,12 +224,12 @@ class SocketLink(Link):
             # A forked child has the same connection, which it must not end, and locks that nobody will give back.
             self._socket.close()
             return
-        with self._state:
+        with self._state_lock:
             if self._closed:
                 return
             self._closed = True
         self._end()
-        with self._receiving, self._sending:
+        with self._recv_lock, self._send_lock:
             self._socket.close()
 
     def _end(self) -> None:
@@ -237,8 +237,8 @@ class SocketLink(Link):
         with contextlib.suppress(OSError):  # the other side was faster
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def failed(self, cause: Exception | None, problem: str | None = None) -> LinkError:
-        return super().failed(cause, "the link is closed" if self._closed else problem)
+    def make_error(self, cause: Exception | None, problem: str | None = None) -> LinkError:
+        return super().make_error(cause, "the link is closed" if self._closed else problem)
 
 
 class DatagramLink(SocketLink):
@@ -246,10 +246,10 @@ class DatagramLink(SocketLink):
 
     is_streamed = False
     is_reliable = False
-    can_finish = False
+    can_half_close = False
 
     def recv_into(self, buffer: memoryview) -> int:
-        return super().recv_into(buffer) or NOTHING  # an empty datagram is not the end: datagrams have none
+        return super().recv_into(buffer) or WOULD_BLOCK  # an empty datagram is not the end: datagrams have none
 
 
 class SocketListener(Listener):
@@ -260,19 +260,19 @@ class SocketListener(Listener):
         self.endpoint = endpoint
         self.locator = locator
         self._socket = listening
-        self._accepting = threading.Lock()
+        self._accept_lock = threading.Lock()
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def accept(self) -> Link | None:
         try:
-            with self._accepting:
+            with self._accept_lock:
                 connection, address = self._socket.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return None
         except OSError as error:
-            raise LinkError(self.locator.text, reason_of(error)) from error
+            raise LinkError(self.locator.text, error_reason(error)) from error
         try:
             return self.link(connection, address)
         except OSError:  # it left while it was let in
@@ -284,29 +284,29 @@ class SocketListener(Listener):
         """The link of an accepted connection."""
 
     def close(self) -> None:
-        with self._accepting:
+        with self._accept_lock:
             self._socket.close()
 
 
 @contextlib.contextmanager
-def closed_on_error(connection: socket.socket, endpoint: Endpoint) -> Iterator[None]:
+def close_on_error(connection: socket.socket, endpoint: Endpoint) -> Iterator[None]:
     """Close a socket if what is done with it fails; what the network did wrong becomes a LinkError."""
     try:
         yield
     except OSError as error:
         connection.close()
-        raise LinkError(endpoint.locator.text, reason_of(error)) from error
+        raise LinkError(endpoint.locator.text, error_reason(error)) from error
     except BaseException:
         connection.close()
         raise
 
 
-def reason_of(error: Exception | None) -> str:
+def error_reason(error: Exception | None) -> str:
     """What an exception says, without numbers and the places in OpenSSL's source that it adds."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def address_text(address: SocketAddress) -> str:
+def format_address(address: SocketAddress) -> str:
     """Host and port as they stand in a locator."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

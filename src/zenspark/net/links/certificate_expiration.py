@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from zenspark.errors import CloseReason
-from zenspark.net.io.driver import Driver
-from zenspark.net.loop.event_loop import Loop, Timer
+from zenspark.net.io.driver import ConnectionDriver
+from zenspark.net.loop.event_loop import EventLoop, Timer
 
 logger = logging.getLogger("zenspark.net")
 
@@ -16,27 +16,27 @@ MAX_CHECK_SECONDS = 60.0
 """How long at most until the wall clock is read again: it may have been set, which a monotonic timer does not see."""
 
 
-class Expirations:
+class ExpirationTimers:
     """The timers of links whose certificates expire, one for each; all calls in the loop."""
 
-    def __init__(self, loop: Loop, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, loop: EventLoop, wall_clock: Callable[[], float] = time.time) -> None:
         self._loop = loop
         self._wall_clock = wall_clock
-        self._timers: dict[Driver, Timer] = {}
+        self._timers: dict[ConnectionDriver, Timer] = {}
 
-    def watch(self, driver: Driver) -> None:
+    def watch(self, driver: ConnectionDriver) -> None:
         """Close this link when its certificate expires, if it is to be closed then."""
         expires_at = driver.link.expires_at
         if expires_at is not None:
             self._check(driver, expires_at)
 
-    def forget(self, driver: Driver) -> None:
+    def forget(self, driver: ConnectionDriver) -> None:
         """Cancel the timer of a link that has ended."""
         timer = self._timers.pop(driver, None)
         if timer is not None:
             timer.cancel()
 
-    def _check(self, driver: Driver, expires_at: float) -> None:
+    def _check(self, driver: ConnectionDriver, expires_at: float) -> None:
         left = expires_at - self._wall_clock()
         if left > 0:
             when = self._loop.now() + min(left, MAX_CHECK_SECONDS)

@@ -20,35 +20,35 @@ import time
 
 from zenspark.errors import LinkError
 from zenspark.net.links.base import (
-    NOTHING,
+    WOULD_BLOCK,
     WRITE,
     Buffer,
     Link,
     SocketAddress,
-    address_text,
-    closed_on_error,
-    duplicate,
-    wait_for,
+    close_on_error,
+    duplicate_descriptor,
+    format_address,
+    poll_descriptor,
 )
 from zenspark.net.links.endpoint import Endpoint, IPAddress
 from zenspark.net.links.interfaces import AUTO, Interface, multicast_interfaces
-from zenspark.net.links.udp import BUSY, MTU
+from zenspark.net.links.udp import BUSY_ERRNOS, UDP_MTU
 
 IP_MULTICAST_ALL, IPV6_MULTICAST_ALL = 49, 29
 """Options of Linux without a name in the socket module: 0 is to hear only what this very socket has joined."""
-RECEIVE_BUFFER = 1 << 22
+RECEIVE_BUFFER_BYTES = 1 << 22
 """What is asked for, in bytes, so that a burst of many members waits for us instead of being lost."""
-BURST, RATE = 1 << 16, 1 << 25
+MAX_BURST_BYTES, MAX_BYTES_PER_SECOND = 1 << 16, 1 << 25
 """Bytes that are sent at once, and bytes a second: nobody in a group can say that it is too much. In the 208 KiB that
 Linux keeps for a socket by default, 100 kB in datagrams of 8 KiB survived and 200 kB did not."""
 
 
-class Group(Link):
+class MulticastLink(Link):
     """A multicast group, joined on one interface. `dst` is the group, `src` where we speak from."""
 
     is_streamed = False
     is_reliable = False
-    mtu = MTU
+    mtu = UDP_MTU
     has_buffered = True  # several datagrams may be there, and asking for one more is cheaper than watching for it
 
     def __init__(self, endpoint: Endpoint, interface: Interface, ttl: int) -> None:
@@ -56,15 +56,15 @@ class Group(Link):
         self.interfaces = (interface.name,)
         self._address = group_address(endpoint, interface)
         self._receiver = open_receiver(endpoint, interface)
-        with closed_on_error(self._receiver, endpoint):
+        with close_on_error(self._receiver, endpoint):
             self._sender = open_sender(endpoint, interface, ttl)
-        self._receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-        self._own = self._sender.getsockname()[:2]
-        self._credit, self._credited = float(BURST), time.monotonic()
-        self.src = endpoint.locator_at(address_text(self._sender.getsockname())).text
+        self._receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self._local_address = self._sender.getsockname()[:2]
+        self._credit, self._credited = float(MAX_BURST_BYTES), time.monotonic()
+        self.src = endpoint.locator_at(format_address(self._sender.getsockname())).text
         self.dst = endpoint.locator.text
-        self._receiving = threading.Lock()
-        self._sending = threading.Lock()
+        self._recv_lock = threading.Lock()
+        self._send_lock = threading.Lock()
 
     def fileno(self) -> int:
         """What to watch for reading; -1 once closed."""
@@ -79,66 +79,66 @@ class Group(Link):
         The size is NOTHING if none is there, or if it was one of our own or empty. `buffer` needs room for the mtu.
         """
         try:
-            with self._receiving:
+            with self._recv_lock:
                 size, address = self._receiver.recvfrom_into(buffer)
         except BlockingIOError:
-            return NOTHING, ""
+            return WOULD_BLOCK, ""
         except OSError as error:
-            raise self.failed(error) from error
-        if not size or address[:2] == self._own:
-            return NOTHING, ""
-        return size, self.endpoint.locator_at(address_text(address)).text
+            raise self.make_error(error) from error
+        if not size or address[:2] == self._local_address:
+            return WOULD_BLOCK, ""
+        return size, self.endpoint.locator_at(format_address(address)).text
 
     def send(self, data: Buffer) -> int:
         """Send one datagram to all without waiting: its size, or 0 if there is no room now, or it would be too fast."""
         try:
-            with self._sending:
+            with self._send_lock:
                 if not self._may_send(len(data)):
                     return 0
                 return self._sender.sendto(data, self._address)
         except OSError as error:
-            if error.errno in BUSY:
+            if error.errno in BUSY_ERRNOS:
                 return 0
-            raise self.failed(error) from error
+            raise self.make_error(error) from error
 
     def _may_send(self, size: int) -> bool:
         """Whether a datagram is within what may be sent by now; if so, it counts as sent."""
         now = time.monotonic()
-        self._credit = min(BURST, self._credit + (now - self._credited) * RATE)
+        self._credit = min(MAX_BURST_BYTES, self._credit + (now - self._credited) * MAX_BYTES_PER_SECOND)
         self._credited = now
-        if self._credit < min(size, BURST):
+        if self._credit < min(size, MAX_BURST_BYTES):
             return False
         self._credit -= size
         return True
 
     def wait_writable(self, timeout: float) -> bool:
         """Wait until another `send` is worth trying; False when time is up."""
-        with self._sending:
+        with self._send_lock:
             if self._sender.fileno() < 0:
                 return True
-            descriptor = duplicate(self._sender)
+            descriptor = duplicate_descriptor(self._sender)
         try:
-            return wait_for(descriptor, WRITE, timeout)
+            return poll_descriptor(descriptor, WRITE, timeout)
         finally:
             socket.close(descriptor)
 
     def close(self) -> None:
         """Leave the group; a second time does nothing."""
-        with self._receiving, self._sending:
+        with self._recv_lock, self._send_lock:
             self._receiver.close()
             self._sender.close()
 
-    def failed(self, cause: Exception | None, problem: str | None = None) -> LinkError:
-        return super().failed(cause, "the link is closed" if self._receiver.fileno() < 0 else problem)
+    def make_error(self, cause: Exception | None, problem: str | None = None) -> LinkError:
+        return super().make_error(cause, "the link is closed" if self._receiver.fileno() < 0 else problem)
 
 
-def join(endpoint: Endpoint) -> Group:
+def join(endpoint: Endpoint) -> MulticastLink:
     """Join the group of an endpoint such as `udp/224.0.0.224:7447#iface=lo`."""
     chosen = multicast_interfaces(endpoint.option("iface") or AUTO)
     if not chosen:
         raise endpoint.error("needs a network interface that can multicast, and there is none")
     ttl = endpoint.number("ttl")
-    return Group(endpoint, chosen[0], 1 if ttl is None else ttl)
+    return MulticastLink(endpoint, chosen[0], 1 if ttl is None else ttl)
 
 
 # -- sockets of a group on an interface --------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def open_receiver(endpoint: Endpoint, interface: Interface) -> socket.socket:
     """A socket that receives what is sent to a group on one interface."""
     group = _group(endpoint)
     receiver = socket.socket(_family(group), socket.SOCK_DGRAM)
-    with closed_on_error(receiver, endpoint):
+    with close_on_error(receiver, endpoint):
         receiver.setblocking(False)
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if sys.platform not in ("linux", "win32"):  # elsewhere it takes this one for several processes to share
@@ -183,7 +183,7 @@ def _further_groups(endpoint: Endpoint) -> list[IPAddress]:
 
 def _join(receiver: socket.socket, group: IPAddress, interface: Interface) -> None:
     if group.version == 4:
-        membership = struct.pack("=4s4si", group.packed, _own_address(group, interface).packed, interface.index)
+        membership = struct.pack("=4s4si", group.packed, _interface_address(group, interface).packed, interface.index)
         receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
         if sys.platform == "linux":
             receiver.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
@@ -198,9 +198,9 @@ def _join(receiver: socket.socket, group: IPAddress, interface: Interface) -> No
 def open_sender(endpoint: Endpoint, interface: Interface, ttl: int) -> socket.socket:
     """A socket that sends on one interface, and hears its own machine's receivers."""
     group = _group(endpoint)
-    own = _own_address(group, interface)
+    own = _interface_address(group, interface)
     sender = socket.socket(_family(group), socket.SOCK_DGRAM)
-    with closed_on_error(sender, endpoint):
+    with close_on_error(sender, endpoint):
         sender.setblocking(False)
         if group.version == 4:
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, own.packed)
@@ -226,7 +226,7 @@ def _family(group: IPAddress) -> socket.AddressFamily:
     return socket.AF_INET if group.version == 4 else socket.AF_INET6
 
 
-def _own_address(group: IPAddress, interface: Interface) -> IPAddress:
+def _interface_address(group: IPAddress, interface: Interface) -> IPAddress:
     """The address of an interface to speak to a group from."""
     for address in interface.addresses:
         if address.version == group.version:

@@ -15,33 +15,33 @@ from collections import deque
 
 from zenspark.errors import LinkError
 from zenspark.net.links.base import (
-    NOTHING,
+    WOULD_BLOCK,
     WRITE,
     Buffer,
     DatagramLink,
     Link,
     Listener,
     SocketAddress,
-    address_text,
-    closed_on_error,
-    duplicate,
-    reason_of,
-    wait_for,
+    close_on_error,
+    duplicate_descriptor,
+    error_reason,
+    format_address,
+    poll_descriptor,
 )
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.sockets import DATAGRAM, advertised, bound_to, connect_to
+from zenspark.net.links.sockets import DATAGRAM, advertised_locators, bind_socket, connect_socket
 from zenspark.wire.values import Locator
 
-MTU = 65_487
+UDP_MTU = 65_487
 """What eclipse-zenoh offers on UDP: the largest datagram, with room to spare for headers."""
 MAX_DATAGRAM = 1 << 16
-MAX_LINKS = 1_000
+MAX_LINKS_PER_LISTENER = 1_000
 """Senders one listener keeps apart: a flood of forged addresses must not fill the memory."""
-MAX_WAITING = 1 << 20
+MAX_QUEUED_BYTES = 1 << 20
 """Bytes that wait for one link to be read; what comes then is dropped, as UDP may."""
-AT_ONCE = 64
+MAX_DATAGRAMS_PER_READ = 64
 """Datagrams sorted in one go, so that one busy socket does not keep the loop from the others."""
-BUSY = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
+BUSY_ERRNOS = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
 
 
 class UdpLink(DatagramLink):
@@ -51,10 +51,10 @@ class UdpLink(DatagramLink):
         super().__init__(
             connection,
             endpoint,
-            endpoint.locator_at(address_text(connection.getsockname())).text,
-            endpoint.locator_at(address_text(remote)).text,
+            endpoint.locator_at(format_address(connection.getsockname())).text,
+            endpoint.locator_at(format_address(remote)).text,
         )
-        self.mtu = MTU
+        self.mtu = UDP_MTU
         self.local_host, self.remote_host = connection.getsockname()[0], remote[0]
 
 
@@ -63,14 +63,14 @@ class UdpListener(Listener):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._socket = bound_to(endpoint, DATAGRAM)
+        self._socket = bind_socket(endpoint, DATAGRAM)
         self._socket.setblocking(False)
         self.host = self._socket.getsockname()[0]
-        self.locator = endpoint.locator_at(address_text(self._socket.getsockname()))
+        self.locator = endpoint.locator_at(format_address(self._socket.getsockname()))
         self._links: dict[SocketAddress, AcceptedUdpLink] = {}
         self._lock = threading.Lock()
-        self._receiving = threading.Lock()
-        self._sending = threading.Lock()
+        self._recv_lock = threading.Lock()
+        self._send_lock = threading.Lock()
         self._buffer = memoryview(bytearray(MAX_DATAGRAM))
 
     def fileno(self) -> int:
@@ -78,16 +78,16 @@ class UdpListener(Listener):
 
     def accept(self) -> Link | None:
         """The link of somebody new; what comes for the others is put where they find it."""
-        for _ in range(AT_ONCE):
+        for _ in range(MAX_DATAGRAMS_PER_READ):
             try:
-                with self._receiving:
+                with self._recv_lock:
                     size, address = self._socket.recvfrom_into(self._buffer)
             except BlockingIOError:
                 return None
             except ConnectionError:
                 continue  # somebody we sent to is gone: only some systems tell, and not which
             except OSError as error:
-                raise LinkError(self.locator.text, reason_of(error)) from error
+                raise LinkError(self.locator.text, error_reason(error)) from error
             link = self._deliver(address, bytes(self._buffer[:size]))
             if link is not None:
                 return link
@@ -96,11 +96,11 @@ class UdpListener(Listener):
     def _deliver(self, address: SocketAddress, datagram: bytes) -> Link | None:
         with self._lock:
             known = self._links.get(address)
-            if known is None and datagram and len(self._links) < MAX_LINKS:
+            if known is None and datagram and len(self._links) < MAX_LINKS_PER_LISTENER:
                 try:
                     fresh = self._links[address] = AcceptedUdpLink(self, address)
                 except OSError as error:
-                    raise LinkError(self.locator.text, reason_of(error)) from error
+                    raise LinkError(self.locator.text, error_reason(error)) from error
                 fresh.feed(datagram)
                 return fresh
         if known is not None and datagram:
@@ -108,26 +108,26 @@ class UdpListener(Listener):
         return None
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
-        return advertised(self.endpoint, self.locator, loopback)
+        return advertised_locators(self.endpoint, self.locator, loopback)
 
     def send_to(self, data: Buffer, address: SocketAddress) -> int:
         """Send a datagram of one of the links; 0 if there is no room now."""
         try:
-            with self._sending:
+            with self._send_lock:
                 return self._socket.sendto(data, address)
         except OSError as error:
-            if error.errno in BUSY:
+            if error.errno in BUSY_ERRNOS:
                 return 0
             raise
 
     def wait_writable(self, timeout: float) -> bool:
         """Wait until there is room for a datagram; at once if the socket is closed."""
-        with self._sending:
+        with self._send_lock:
             if self._socket.fileno() < 0:
                 return True
-            descriptor = duplicate(self._socket)
+            descriptor = duplicate_descriptor(self._socket)
         try:
-            return wait_for(descriptor, WRITE, timeout)
+            return poll_descriptor(descriptor, WRITE, timeout)
         finally:
             socket.close(descriptor)
 
@@ -143,7 +143,7 @@ class UdpListener(Listener):
             self._links.clear()
         for link in links:
             link.end()
-        with self._receiving, self._sending:
+        with self._recv_lock, self._send_lock:
             self._socket.close()
 
 
@@ -155,17 +155,17 @@ class AcceptedUdpLink(Link):
 
     is_streamed = False
     is_reliable = False
-    mtu = MTU
+    mtu = UDP_MTU
 
     def __init__(self, listener: UdpListener, address: SocketAddress) -> None:
         self.endpoint = listener.endpoint
         self.src = listener.locator.text
-        self.dst = listener.endpoint.locator_at(address_text(address)).text
+        self.dst = listener.endpoint.locator_at(format_address(address)).text
         self.local_host, self.remote_host = listener.host, address[0]
         self._listener = listener
         self._address = address
         self._lock = threading.Lock()
-        self._waiting: deque[bytes] = deque()
+        self._queue: deque[bytes] = deque()
         self._size = 0
         self._ended = False
         self._signal, self._trigger = socket.socketpair()
@@ -176,31 +176,31 @@ class AcceptedUdpLink(Link):
     def feed(self, datagram: bytes) -> None:
         """Take what the listener received."""
         with self._lock:
-            if self._ended or self._size + len(datagram) > MAX_WAITING:
+            if self._ended or self._size + len(datagram) > MAX_QUEUED_BYTES:
                 return
-            self._waiting.append(datagram)
+            self._queue.append(datagram)
             self._size += len(datagram)
-            if len(self._waiting) == 1:
+            if len(self._queue) == 1:
                 self._trigger.send(b"\0")
 
     def recv_into(self, buffer: memoryview) -> int:
         with self._lock:
-            if not self._waiting:
-                return 0 if self._ended else NOTHING
-            datagram = self._waiting.popleft()
+            if not self._queue:
+                return 0 if self._ended else WOULD_BLOCK
+            datagram = self._queue.popleft()
             self._size -= len(datagram)
-            if not self._waiting and not self._ended:
+            if not self._queue and not self._ended:
                 self._signal.recv(1)
         buffer[: len(datagram)] = datagram
         return len(datagram)
 
     def send(self, data: Buffer) -> int:
         if self._ended:
-            raise self.failed(None, "the link is closed")
+            raise self.make_error(None, "the link is closed")
         try:
             return self._listener.send_to(data, self._address)
         except OSError as error:
-            raise self.failed(error) from error
+            raise self.make_error(error) from error
 
     def wait_writable(self, timeout: float) -> bool:
         return self._ended or self._listener.wait_writable(timeout)
@@ -216,14 +216,14 @@ class AcceptedUdpLink(Link):
         self._listener.forget(self._address)
         self.end()
         with self._lock:
-            self._waiting.clear()
+            self._queue.clear()
             self._signal.close()
 
 
 def connect(endpoint: Endpoint, timeout: float) -> Link:
     """Open a UDP link; nothing is sent, so whether somebody is there shows later."""
-    connection, address = connect_to(endpoint, time.monotonic() + timeout, DATAGRAM)
-    with closed_on_error(connection, endpoint):
+    connection, address = connect_socket(endpoint, time.monotonic() + timeout, DATAGRAM)
+    with close_on_error(connection, endpoint):
         return UdpLink(connection, endpoint, address)
 
 

@@ -23,18 +23,27 @@ from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
 from zenspark.errors import LinkError
-from zenspark.net.links.base import MAX_MTU, NOTHING, READ, Buffer, Link, SocketAddress, address_text, closed_on_error
+from zenspark.net.links.base import (
+    MAX_MTU,
+    READ,
+    WOULD_BLOCK,
+    Buffer,
+    Link,
+    SocketAddress,
+    close_on_error,
+    format_address,
+)
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.sockets import connect_to
+from zenspark.net.links.sockets import connect_socket
 from zenspark.net.links.tcp import TcpLink, TcpListener
 
 LOGGER = logging.getLogger("zenspark.net")
 
-CHUNK = 1 << 16
+READ_CHUNK_BYTES = 1 << 16
 """How much is read at once."""
-MAX_HANDSHAKE = 1 << 14
+MAX_HANDSHAKE_BYTES = 1 << 14
 """How many bytes an opening handshake may have: nobody can make us collect headers for ever."""
-MAX_UNSENT = 4 * MAX_MTU
+MAX_UNSENT_BYTES = 4 * MAX_MTU
 """How much may wait to be written: who sends pings and never reads the answers is cut off."""
 
 
@@ -42,7 +51,7 @@ class WebSocketLink(TcpLink):
     """A WebSocket connection; before `establish` it is only a TCP connection that wants to become one."""
 
     is_streamed = False
-    can_finish = False
+    can_half_close = False
 
     def __init__(
         self,
@@ -55,13 +64,13 @@ class WebSocketLink(TcpLink):
         self.mtu = MAX_MTU
         self.is_established = False
         self._protocol = protocol
-        self._machine = threading.RLock()
+        self._protocol_lock = threading.RLock()
         self._messages: deque[bytes] = deque()
         self._fragments: list[bytes] = []
         self._unsent = memoryview(b"")
         self._framed = False
         """Whether the batch that is being offered is already a frame in `_unsent`."""
-        self._problem: LinkError | None = None
+        self._error: LinkError | None = None
         self._ended = False
 
     # -- the opening handshake -------------------------------------------------------------------------------
@@ -70,52 +79,52 @@ class WebSocketLink(TcpLink):
         deadline = time.monotonic() + timeout
         if isinstance(self._protocol, ClientProtocol):
             self._protocol.send_request(self._protocol.connect())
-        received = self._shake_hands()
+        received = self._handshake_step()
         while self._protocol.state is not OPEN:
             left = deadline - time.monotonic()
-            if received > MAX_HANDSHAKE:
-                raise self.failed(None, f"WebSocket handshake of more than {MAX_HANDSHAKE} bytes")
+            if received > MAX_HANDSHAKE_BYTES:
+                raise self.make_error(None, f"WebSocket handshake of more than {MAX_HANDSHAKE_BYTES} bytes")
             if left <= 0 or not self._wait(READ, left):
-                raise self.failed(None, f"no WebSocket handshake within {timeout:g} s")
-            received += self._shake_hands()
+                raise self.make_error(None, f"no WebSocket handshake within {timeout:g} s")
+            received += self._handshake_step()
         self.is_established = True
 
-    def _shake_hands(self) -> int:
+    def _handshake_step(self) -> int:
         """Write and read what there is; how many bytes were read."""
-        with self._receiving, self._sending, self._machine:
+        with self._recv_lock, self._send_lock, self._protocol_lock:
             self._flush()
-            count = self._fill(MAX_HANDSHAKE)
+            count = self._fill(MAX_HANDSHAKE_BYTES)
             self._flush()
             refused = self._protocol.handshake_exc
             if refused is not None:
-                raise self.failed(refused, f"WebSocket handshake: {_said(refused)}")
+                raise self.make_error(refused, f"WebSocket handshake: {_error_text(refused)}")
             return count
 
     # -- batches ---------------------------------------------------------------------------------------------
 
     @property
     def has_buffered(self) -> bool:
-        return bool(self._messages) or self._problem is not None or self._ended
+        return bool(self._messages) or self._error is not None or self._ended
 
     def recv_into(self, buffer: memoryview) -> int:
-        with self._receiving, self._machine:
-            if not self._messages and self._problem is None and not self._ended:
-                self._fill(CHUNK)
+        with self._recv_lock, self._protocol_lock:
+            if not self._messages and self._error is None and not self._ended:
+                self._fill(READ_CHUNK_BYTES)
             if self._messages:
                 message = self._messages.popleft()
                 buffer[: len(message)] = message
                 return len(message)
-            if self._problem is not None:
-                raise self._problem
-            return 0 if self._ended else NOTHING
+            if self._error is not None:
+                raise self._error
+            return 0 if self._ended else WOULD_BLOCK
 
     def send(self, data: Buffer) -> int:
-        with self._sending, self._machine:
+        with self._send_lock, self._protocol_lock:
             if not self._framed:
                 try:
                     self._protocol.send_binary(data)
                 except WebSocketException as error:
-                    raise self.failed(error, f"WebSocket: {_said(error)}") from error
+                    raise self.make_error(error, f"WebSocket: {_error_text(error)}") from error
                 self._collect()
                 self._framed = True
             self._flush()
@@ -133,7 +142,7 @@ class WebSocketLink(TcpLink):
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise self.failed(error) from error
+            raise self.make_error(error) from error
         if data:
             self._protocol.receive_data(data)
         else:
@@ -143,7 +152,7 @@ class WebSocketLink(TcpLink):
             self._on_event(event)
         broken = self._protocol.parser_exc
         if broken is not None and not isinstance(broken, EOFError):
-            self._problem = self.failed(broken, f"WebSocket: {_said(broken)}")
+            self._error = self.make_error(broken, f"WebSocket: {_error_text(broken)}")
         elif self._protocol.close_rcvd is not None:
             self._ended = True
         if self._collect():
@@ -163,15 +172,15 @@ class WebSocketLink(TcpLink):
                     if message:  # an empty one says nothing
                         self._messages.append(message)
             case Frame(opcode=Opcode.TEXT):
-                self._problem = self.failed(None, "WebSocket: text, where only binary messages have a meaning")
+                self._error = self.make_error(None, "WebSocket: text, where only binary messages have a meaning")
             case _:
                 pass  # the machine has seen to it
 
     def _collect(self) -> bool:
         """Take what the machine wants to send; whether there was anything."""
         fresh = b"".join(self._protocol.data_to_send())
-        if len(self._unsent) + len(fresh) > MAX_UNSENT:
-            raise self.failed(None, "WebSocket: the other side asks and does not read the answers")
+        if len(self._unsent) + len(fresh) > MAX_UNSENT_BYTES:
+            raise self.make_error(None, "WebSocket: the other side asks and does not read the answers")
         if fresh:
             self._unsent = memoryview(bytes(self._unsent) + fresh if self._unsent else fresh)
         return bool(fresh)
@@ -184,10 +193,10 @@ class WebSocketLink(TcpLink):
         except BlockingIOError:
             return
         except OSError as error:
-            raise self.failed(error) from error
+            raise self.make_error(error) from error
 
     def _end(self) -> None:
-        with self._machine, contextlib.suppress(WebSocketException, LinkError):
+        with self._protocol_lock, contextlib.suppress(WebSocketException, LinkError):
             if self._protocol.state is OPEN:
                 self._protocol.send_close()
                 self._flush()
@@ -205,9 +214,9 @@ def connect(endpoint: Endpoint, timeout: float) -> Link:
     """Open a WebSocket link and finish its handshake."""
     deadline = time.monotonic() + timeout
     host, port = endpoint.host_port
-    uri = parse_uri(f"ws://{address_text((host.partition('%')[0], port))}/")
-    connection, address = connect_to(endpoint, deadline)
-    with closed_on_error(connection, endpoint):
+    uri = parse_uri(f"ws://{format_address((host.partition('%')[0], port))}/")
+    connection, address = connect_socket(endpoint, deadline)
+    with close_on_error(connection, endpoint):
         protocol = ClientProtocol(uri, max_size=MAX_MTU, logger=LOGGER)
         link = WebSocketLink(connection, endpoint, address, protocol)
         link.establish(max(0.0, deadline - time.monotonic()))
@@ -219,6 +228,6 @@ def listen(endpoint: Endpoint) -> WebSocketListener:
     return WebSocketListener(endpoint)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     cause = error.__cause__
     return f"{error}: {cause}" if cause and str(cause) else str(error)

@@ -36,7 +36,7 @@ class Poller(Protocol):
     def close(self) -> None: ...
 
 
-class Portable:
+class SelectorsPoller:
     """The same with `selectors`."""
 
     def __init__(self) -> None:
@@ -71,6 +71,6 @@ def _mask(events: int) -> int:
     return (EPOLLIN if events & READ else 0) | (EPOLLOUT if events & WRITE else 0)
 
 
-def poller() -> Poller:
+def make_poller() -> Poller:
     """The best there is."""
-    return select.epoll() if hasattr(select, "epoll") else Portable()
+    return select.epoll() if hasattr(select, "epoll") else SelectorsPoller()

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 
 from zenspark.errors import CloseReason, LinkError, ZError
-from zenspark.net.io.driver import Driver
+from zenspark.net.io.driver import ConnectionDriver
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.backoff import Backoff, RetryPolicy
 from zenspark.net.node.node import Node
@@ -24,7 +24,7 @@ from zenspark.wire.values import ZenohId
 logger = logging.getLogger("zenspark.net")
 
 
-class Attempt:
+class ConnectAttempt:
     """One call of one endpoint: what became of it."""
 
     def __init__(self, node: Node, endpoint: Endpoint, expected: ZenohId | None = None) -> None:
@@ -50,13 +50,13 @@ class Attempt:
         self._node.wait(lambda: self._is_settled or self._node.is_closed, patience)
         return self.zid is not None
 
-    def _watch(self, driver: Driver, event: Event) -> None:
+    def _watch(self, driver: ConnectionDriver, event: Event) -> None:
         match event:
             case Opened(terms):
                 self.zid = terms.peer.zid
             case Closed(reason, text):
                 if not self._is_settled and reason is CloseReason.MAX_LINKS:
-                    self.zid = driver.connection.callee
+                    self.zid = driver.connection.dialed_zid
                 self.reason = reason
                 self.error = LinkError(self._endpoint.locator.text, text)
         self._is_settled = True
@@ -79,8 +79,8 @@ class Connector:
         self._node = node
         self._endpoints = endpoints
         self._retry = retry.of(endpoints[0])
-        self._attempt: Attempt | None = None
-        self._calling: Attempt | None = None
+        self._attempt: ConnectAttempt | None = None
+        self._calling: ConnectAttempt | None = None
         self._is_over = False
         self.error: ZError | None = None
         """Why the last attempt failed."""
@@ -129,7 +129,7 @@ class Connector:
                 # From here on it is about a session that was there: it is wanted back, however long that takes.
                 backoff = Backoff(RetryPolicy(*self._periods), self._node.loop.now())
                 self._node.wait(lambda: self.is_over or not self.is_open)
-            again = backoff.failed(self._node.loop.now())
+            again = backoff.next_attempt(self._node.loop.now())
             if again is None:
                 self._is_over = True
             else:
@@ -145,7 +145,7 @@ class Connector:
         for endpoint in self._endpoints:
             if self.is_over:
                 return False
-            attempt = self._calling = Attempt(self._node, endpoint)
+            attempt = self._calling = ConnectAttempt(self._node, endpoint)
             if attempt.run() and attempt.is_open:
                 logger.debug("connected to %s", endpoint.locator.text)
                 self._attempt = attempt

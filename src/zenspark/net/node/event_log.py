@@ -25,16 +25,16 @@ def is_enabled() -> bool:
 
 def log_received(face: Face, message: NetworkMessage) -> None:
     """Log a message of a neighbour."""
-    logger.debug("received from %s: %s", face.zid, described(message, face.resolve))
+    logger.debug("received from %s: %s", face.zid, format_message(message, face.resolve))
 
 
 def log_sent(face: Face, message: NetworkMessage) -> None:
     """Log a message to a neighbour; publications are left out."""
     if not isinstance(message, Push):
-        logger.debug("sent to %s: %s", face.zid, described(message, face.resolve_own))
+        logger.debug("sent to %s: %s", face.zid, format_message(message, face.resolve_outgoing))
 
 
-def described(message: NetworkMessage, resolve: Callable[[WireExpr], str | None]) -> str:
+def format_message(message: NetworkMessage, resolve: Callable[[WireExpr], str | None]) -> str:
     """A message in a line: what it is, its number, and the key it is about."""
     part = message.body if isinstance(message, Declare) else message
     words = [type(part).__name__]

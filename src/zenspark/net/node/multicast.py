@@ -26,8 +26,17 @@ from zenspark.router.router import Router
 from zenspark.transport.connection import Send
 from zenspark.transport.counters import ReceiveCounters
 from zenspark.transport.handshake import PATCH
-from zenspark.transport.multicast import JoinDue, MemberJoined, MemberLeft, MulticastLink, GroupEvent, MemberEvent, Member, MemberRefused
-from zenspark.transport.receiver import Closed, PushRun, MessageReceived, MessageRejected
+from zenspark.transport.multicast import (
+    GroupEvent,
+    GroupSession,
+    JoinDue,
+    Member,
+    MemberEvent,
+    MemberJoined,
+    MemberLeft,
+    MemberRefused,
+)
+from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.messages import NetworkMessage
 
 logger = logging.getLogger("zenspark.net")
@@ -41,14 +50,14 @@ REJOIN_SECONDS = 1.0
 class GroupDriver(LinkDriver):
     """Pumps a group machine over the link of a group. `owner` handles its events, in the loop."""
 
-    connection: MulticastLink
+    connection: GroupSession
     link: GroupLink
 
     def __init__(
         self,
         loop: EventLoop,
         link: GroupLink,
-        group: MulticastLink,
+        group: GroupSession,
         owner: Callable[[GroupEvent | Closed], None],
         patience: WriterSettings,
     ) -> None:
@@ -92,7 +101,7 @@ class GroupDriver(LinkDriver):
             case JoinDue():
                 with self._lock:
                     self._disable_lockfree_append()  # or publishers would go on between the two
-                    self._write([*self.connection.outbox.take(), self.connection.announcement(self.loop.now())])
+                    self._write([*self.connection.outbox.pop_all(), self.connection.make_join(self.loop.now())])
             case _:
                 self._owner(event)
 
@@ -116,11 +125,11 @@ class GroupMemberInfo(msgspec.Struct, frozen=True):
     group: str
     mtu: int
     is_qos: bool
-    arrivals: ReceiveCounters
+    receive_counters: ReceiveCounters
 
 
 class GroupHost(Protocol):
-    """The node a gathering belongs to. Everything but `gone` is called with its lock, all of it in the loop."""
+    """The node a gathering belongs to. Everything but `on_group_closed` is called with its lock, all of it in the loop."""
 
     loop: EventLoop
     router: Router
@@ -129,10 +138,10 @@ class GroupHost(Protocol):
     def lock(self) -> AbstractContextManager[object]:
         """Guards the router."""
 
-    def came(self, face: Face, driver: LinkDriver, seat: GroupMemberInfo | None = None) -> None:
+    def add_group_face(self, face: Face, driver: LinkDriver, seat: GroupMemberInfo | None = None) -> None:
         """A group can be spoken to, or a member heard, who has a seat."""
 
-    def left(self, face: Face) -> None:
+    def remove_group_face(self, face: Face) -> None:
         """It no longer can."""
 
     def receive(self, face: Face, message: NetworkMessage, reliable: bool) -> object:
@@ -144,14 +153,16 @@ class GroupHost(Protocol):
     def reject(self, face: Face, rejected: MessageRejected) -> None:
         """A member sent what must not be processed."""
 
-    def gone(self, gathering: MulticastSession) -> None:
+    def on_group_closed(self, gathering: MulticastSession) -> None:
         """The group is left, except for what is still to be written."""
 
 
 class MulticastSession:
     """One group that a node has joined. `begin` makes the machine each time the group is joined."""
 
-    def __init__(self, host: GroupHost, endpoint: Endpoint, begin: Callable[[], MulticastLink], patience: WriterSettings) -> None:
+    def __init__(
+        self, host: GroupHost, endpoint: Endpoint, begin: Callable[[], GroupSession], patience: WriterSettings
+    ) -> None:
         self.endpoint = endpoint
         self.is_left = False
         """Whether it was left on purpose."""
@@ -170,7 +181,7 @@ class MulticastSession:
         """Begin to speak and to listen."""
         with self._host.lock:
             self._face = self._host.router.add_group()
-            self._host.came(self._face, self.driver)
+            self._host.add_group_face(self._face, self.driver)
         logger.info("joined %s", self.endpoint.locator.text)
         self.driver.start()
 
@@ -193,7 +204,7 @@ class MulticastSession:
                 with self._host.lock:
                     face = self._faces.pop(member)
                     self._set_patch()
-                    self._host.left(face)
+                    self._host.remove_group_face(face)
             case MemberRefused(sender, why):
                 logger.warning("%s is not heard in %s: %s", sender, self.endpoint.locator.text, why)
             case Closed():
@@ -206,19 +217,19 @@ class MulticastSession:
             case MessageRejected():
                 self._host.reject(face, heard)
             case PushRun():
-                if not face.is_doubled:
+                if not face.is_duplicate_member:
                     self._host.receive_push_run(face, heard)
 
     def _on_arrived(self, member: Member) -> None:
         link, identity = self.driver.link, member.identity
         logger.info("%s %s joined %s", identity.whatami.text, identity.zid, link.dst)
-        qos, arrivals = self.driver.connection.qos, member.hearing.arrivals
+        qos, arrivals = self.driver.connection.qos, member.receiver.receive_counters
         seat = GroupMemberInfo(link.src, member.sender, link.dst, link.mtu, qos, arrivals)
         with self._host.lock:
             assert self._face is not None
             face = self._faces[member] = self._host.router.add_member(self._face, identity.zid, identity.whatami)
             self._set_patch()
-            self._host.came(face, self.driver, seat)
+            self._host.add_group_face(face, self.driver, seat)
 
     def _set_patch(self) -> None:
         """Say only what every member understands: BlockFirst needs patch 1. With the lock."""
@@ -231,9 +242,9 @@ class MulticastSession:
         with self._host.lock:
             assert self._face is not None
             for face in [*self._faces.values(), self._face]:
-                self._host.left(face)
+                self._host.remove_group_face(face)
             self._faces.clear()
-        self._host.gone(self)
+        self._host.on_group_closed(self)
         if not self.is_left:
             logger.warning("%s was lost: %s", self.endpoint.locator.text, closed.text)
             self._try_again()

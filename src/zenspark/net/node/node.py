@@ -32,9 +32,9 @@ from zenspark.net.links import registry
 from zenspark.net.links.base import Link, Listener
 from zenspark.net.links.certificate_expiration import ExpirationTimers
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.loop.event_loop import EventLoop, Timer, yield_leadership, detach_after_fork
+from zenspark.net.loop.event_loop import EventLoop, Timer, detach_after_fork, yield_leadership
 from zenspark.net.node import event_log
-from zenspark.net.node.multicast import MulticastSession, GroupMemberInfo
+from zenspark.net.node.multicast import GroupMemberInfo, MulticastSession
 from zenspark.net.node.pending_links import InboundLimits, InboundLinks
 from zenspark.net.node.refusals import RefusalLog
 from zenspark.router.face import Face, Outgoing, Region
@@ -43,13 +43,21 @@ from zenspark.router.interceptors.pipeline import InterceptorPipeline
 from zenspark.router.interceptors.rules import Action, Flow, PeerAttributes
 from zenspark.router.limits import Limit
 from zenspark.router.linkstate.gossip import DiscoveredNode, GossipProtocol
-from zenspark.router.router import RouterPolicy, Router
+from zenspark.router.router import Router, RouterPolicy
 from zenspark.router.routing.forwarding import ForwardingPlan, ForwardingPlanner, plans_by_peer
-from zenspark.transport.connection import KEEP_ALIVES_PER_LEASE, MAX_ROWS_PER_EVENT, MIN_BATCH_BYTES, PeerIdentified, SessionRequested, Connection, Event
-from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator, SessionParameters
+from zenspark.transport.connection import (
+    KEEP_ALIVES_PER_LEASE,
+    MAX_ROWS_PER_EVENT,
+    MIN_BATCH_BYTES,
+    Connection,
+    Event,
+    PeerIdentified,
+    SessionRequested,
+)
+from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened, SessionParameters
 from zenspark.transport.multicast import GroupSession, GroupSettings
 from zenspark.transport.reassembly import MAX_SESSION_BYTES, MAX_TOTAL_BYTES, ReassemblyPool
-from zenspark.transport.receiver import Closed, PushRun, MessageReceived, MessageRejected
+from zenspark.transport.receiver import Closed, MessageReceived, MessageRejected, PushRun
 from zenspark.wire.columns import Columns, Relay
 from zenspark.wire.declare import replace
 from zenspark.wire.messages import (
@@ -105,14 +113,14 @@ class NodeLimits(msgspec.Struct, frozen=True):
     accept_timeout: float = 10.0
     close_timeout: float = 10.0
     """for peers that do take what was said last, but slowly"""
-    callers: InboundLimits = InboundLimits()
+    inbound: InboundLimits = InboundLimits()
     message_size: int = 1 << 30
     session_reassembly: int = MAX_SESSION_BYTES
     total_reassembly: int = MAX_TOTAL_BYTES
     """Bytes in messages of which not all fragments have come, for one neighbour and for all."""
     keep_alives: int = KEEP_ALIVES_PER_LEASE
     """How often neighbours hear of us within a lease."""
-    patience: WriterSettings = WriterSettings()
+    writer: WriterSettings = WriterSettings()
 
 
 class Node:
@@ -134,7 +142,7 @@ class Node:
         self.rules = rules
         self.lock = threading.RLock()
         self.router = Router(identity.zid, identity.whatami, policy)
-        self.clock = HybridClock() if policy.stamping is None else policy.stamping.clock
+        self.clock = HybridClock() if policy.timestamping is None else policy.timestamping.clock
         self.local_face = self.router.add_local()
         self.speaker = (self.local_face, True)
         """Whose message is being handled, and whether it came reliably."""
@@ -164,7 +172,7 @@ class Node:
         self._drivers: dict[Face, ConnectionDriver] = {}
         self._faces: dict[ConnectionDriver, Face] = {}
         self._establishing: set[Link] = set()
-        self._callers = InboundLinks(limits.callers, self.router.refusals, self._has_spoken)
+        self._callers = InboundLinks(limits.inbound, self.router.refusals, self._has_spoken)
         self._pending: dict[ConnectionDriver, SessionWatcher | None] = {}
         self._calling: dict[Link, ConnectionDriver] = {}
         """Those of them that others opened."""
@@ -179,7 +187,7 @@ class Node:
         self._seats: dict[Face, GroupMemberInfo] = {}
         self._leaving: set[LinkDriver] = set()
         self._expirations = ExpirationTimers(self.loop)
-        self._held = RelayBackpressure(self.loop, limits.patience)
+        self._held = RelayBackpressure(self.loop, limits.writer)
         self._answering: set[Face] = set()
         """Those whose interests are answered further in the next turn."""
         self._forwarding = ForwardingPlanner(self.router, self.local_face)
@@ -216,7 +224,7 @@ class Node:
             return {**self._drivers, **self._seats}
 
     @property
-    def pumps(self) -> set[LinkDriver]:
+    def link_drivers(self) -> set[LinkDriver]:
         """Everything this node reads from and writes to at this moment."""
         with self.lock:
             return {*self._drivers.values(), *self._groups.values()}
@@ -237,10 +245,10 @@ class Node:
             return self._changed.wait_for(is_so, timeout)
 
     @property
-    def is_told(self) -> bool:
+    def initial_declarations_received(self) -> bool:
         """Whether every peer beside this node has told all it has to tell."""
         with self.lock:
-            return self.router.is_told
+            return self.router.initial_declarations_received
 
     def wake(self) -> None:
         """Let everybody who waits look again."""
@@ -268,7 +276,7 @@ class Node:
         if self.rules.batch_size < MIN_BATCH_BYTES:
             size = self.rules.batch_size
             raise endpoint.error(f"is a multicast group, for which transport/link/tx/batch_size={size} is too small")
-        gathering = MulticastSession(self, endpoint, self._begin_group, self.limits.patience)
+        gathering = MulticastSession(self, endpoint, self._begin_group, self.limits.writer)
         self._gatherings.append(gathering)
         self.loop.call_soon(gathering.start)
 
@@ -280,7 +288,7 @@ class Node:
         return tuple(locator for listener in self.listeners for locator in listener.locators(loopback))
 
     @property
-    def places(self) -> list[str]:
+    def advertised_addresses(self) -> list[str]:
         """Where this node is found: the addresses it listens on, and the groups it has joined."""
         groups = [gathering.endpoint.locator for gathering in self._gatherings]
         return [locator.text for locator in (*self.locators(loopback=False), *groups)]
@@ -379,7 +387,9 @@ class Node:
         side = Acceptor(self.identity, self._offer(link), self._cookie_key, secrets.randbits(64))
         self._drive(link, side, self.limits.accept_timeout)
 
-    def _drive(self, link: Link, side: Initiator | Acceptor, timeout: float, watcher: SessionWatcher | None = None) -> None:
+    def _drive(
+        self, link: Link, side: Initiator | Acceptor, timeout: float, watcher: SessionWatcher | None = None
+    ) -> None:
         if self._is_closed:
             link.close()
             return
@@ -387,11 +397,11 @@ class Node:
         connection = Connection(
             side, self.loop.now(), limits.message_size, link.is_streamed, self._columns, limits.keep_alives, self._pool
         )
-        driver = ConnectionDriver(self.loop, link, connection, self._on_event, self.limits.patience)
+        driver = ConnectionDriver(self.loop, link, connection, self._on_event, self.limits.writer)
         driver.on_released = self._on_released
         driver.on_block = lambda waits: self.on_block(waits)
         driver.on_drained = self._on_room
-        driver.on_unsent = self._held.look_after
+        driver.on_unsent = self._held.start_stall_timer
         self._pending[driver] = watcher
         if isinstance(side, Acceptor):
             self._calling[link] = driver
@@ -444,7 +454,7 @@ class Node:
             driver.close(CloseReason.INVALID, refusal)
         elif self.has_session(zid):
             self._refuse_second(driver, zid)
-        elif all(pending.connection.callee != zid for pending in self._pending):
+        elif all(pending.connection.dialed_zid != zid for pending in self._pending):
             driver.admit()
         elif self.identity.zid.value > zid.value:
             self._refuse_second(driver, zid)
@@ -462,7 +472,7 @@ class Node:
                 self._on_asked(driver, caller)
 
     def _on_opened(self, driver: ConnectionDriver, opened: Opened) -> None:
-        peer = opened.terms.peer
+        peer = opened.parameters.peer
         watcher = self._pending.pop(driver, None)
         if self.has_session(peer.zid):
             self._pending[driver] = watcher
@@ -473,14 +483,16 @@ class Node:
         logger.info("session with %s %s over %s", peer.whatami.text, peer.zid, driver.link.dst)
         with self.lock:
             locators = self.locators(_is_loopback(driver.link))
-            bits, relays = opened.terms.request_bits, opened.terms.relays
+            bits, relays = opened.parameters.request_bits, opened.parameters.relays
             face, out = self.router.add_face(peer.zid, peer.whatami, self.loop.now(), locators, bits, relays)
-            face.patch = driver.patch = opened.terms.patch
+            face.patch = driver.patch = opened.parameters.patch
             self._drivers[face] = driver
             self._faces[driver] = face
-            driver.neighbour_counters = (self.counters.open(face.zid, driver.link.dst, driver.connection.arrivals),)
+            driver.neighbour_counters = (
+                self.counters.open(face.zid, driver.link.dst, driver.connection.receive_counters),
+            )
             if self._checkpoint is not None:
-                self._checkpoint.watch(face, _peer_attributes(driver.link, opened.terms))
+                self._checkpoint.watch(face, _peer_attributes(driver.link, opened.parameters))
             if self._gossip is not None:
                 out += self._gossip.opened(face, locators)
             self._emit(out)
@@ -498,7 +510,7 @@ class Node:
         self._leaving.add(driver)
         self._held.leave(driver)
         self._expirations.forget(driver)
-        driver.connection.forget()
+        driver.connection.release_memory()
         self._calling.pop(driver.link, None)
         self._callers.remove(driver.link)
         was_expected = driver in self._faces or watcher is not None
@@ -508,7 +520,7 @@ class Node:
             face = self._faces.pop(driver, None)
             if face is not None:
                 del self._drivers[face]
-                self.counters.close(face.zid, driver.connection.arrivals)
+                self.counters.close(face.zid, driver.connection.receive_counters)
                 if self._gossip is not None:
                     self._emit(self._gossip.closed(face))
                 self._emit(self.router.remove_face(face, self.loop.now()))
@@ -520,7 +532,7 @@ class Node:
         if face is not None and self.on_lost is not None:
             self.on_lost(face.zid)
         self._crossed.pop(driver, None)
-        self._uncross(driver.connection.callee)
+        self._uncross(driver.connection.dialed_zid)
 
     def _on_released(self, pump: LinkDriver) -> None:
         self._leaving.discard(pump)
@@ -529,30 +541,32 @@ class Node:
 
     # -- what groups tell, in the loop; with the lock
 
-    def came(self, face: Face, driver: LinkDriver, seat: GroupMemberInfo | None = None) -> None:
+    def add_group_face(self, face: Face, driver: LinkDriver, seat: GroupMemberInfo | None = None) -> None:
         """A group was joined, or a member of one is heard."""
         self._groups[face] = driver
         driver.on_drained = self._on_room
         if seat is not None:
             self._seats[face] = seat
-            driver.neighbour_counters += (self.counters.open(face.zid, seat.dst, seat.arrivals),)
+            driver.neighbour_counters += (self.counters.open(face.zid, seat.dst, seat.receive_counters),)
             if self._local is not None:
                 self._local.opened(face, seat)
         self._changed.notify_all()
 
-    def left(self, face: Face) -> None:
+    def remove_group_face(self, face: Face) -> None:
         """That is over."""
         driver = self._groups.pop(face)
         self._emit(self.router.remove_face(face, self.loop.now()))
         seat = self._seats.pop(face, None)
         if seat is not None:
-            driver.neighbour_counters = tuple(counters for counters in driver.neighbour_counters if counters.zid != face.zid)
-            self.counters.close(face.zid, seat.arrivals)
+            driver.neighbour_counters = tuple(
+                counters for counters in driver.neighbour_counters if counters.zid != face.zid
+            )
+            self.counters.close(face.zid, seat.receive_counters)
             if self._local is not None:
                 self._local.closed(face, seat)
         self._changed.notify_all()
 
-    def gone(self, gathering: MulticastSession) -> None:
+    def on_group_closed(self, gathering: MulticastSession) -> None:
         """A group was left or lost; what was said last may still be under way."""
         self._held.leave(gathering.driver)
         self._leaving.add(gathering.driver)
@@ -563,17 +577,17 @@ class Node:
 
     def receive_push_run(self, face: Face, pushes: PushRun) -> None:
         """A neighbour published something: it goes on in columns, unless somebody looks at every message."""
-        courses = self._forwarding.courses(face, pushes.columns, pushes.start, pushes.stop)
+        courses = self._forwarding.plans(face, pushes.columns, pushes.start, pushes.stop)
         if courses is None:
-            self._hear_each(face, pushes)
+            self._receive_individually(face, pushes)
             return
         keys = [course.local_key for course in courses]
         if self._local is not None and any(keys):
-            stamped_by = None if self.router.stamping is None else self.identity.zid
-            self._local.receive_push_run(face, msgspec.structs.replace(pushes, stamped_by=stamped_by), keys)
+            stamped_by = None if self.router.timestamping is None else self.identity.zid
+            self._local.receive_push_run(face, msgspec.structs.replace(pushes, timestamped_by=stamped_by), keys)
         self._relay(face, pushes, courses)
 
-    def _hear_each(self, face: Face, pushes: PushRun) -> None:
+    def _receive_individually(self, face: Face, pushes: PushRun) -> None:
         columns = pushes.columns
         for row in range(pushes.start, pushes.stop):
             self.receive(face, columns.push(row), columns.shape_at(columns.shape[row]).reliable)
@@ -584,8 +598,8 @@ class Node:
         for target, share in plans_by_peer(courses):
             pump = self.driver(target)
             if pump is not None:
-                for start, stop, lanes in self._held.sharing(source, pump, share, pushes):
-                    pump.relay(Relay(pushes.columns, start, stop, lanes, share.heads, self._zid))
+                for start, stop, lanes in self._held.select_rows(source, pump, share, pushes):
+                    pump.forward_rows(Relay(pushes.columns, start, stop, lanes, share.heads, self._zid))
 
     def receive(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[LinkDriver]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""
@@ -605,7 +619,7 @@ class Node:
                     self.on_found(one)
         out = self.router.receive(face, message, self.loop.now())
         spoken_to = self._send_out(out, reliable, self.driver(face))
-        if self.router.is_answering(face):
+        if self.router.is_awaiting_declarations(face):
             self._answer_soon(face)
         if not isinstance(message, NEVER_CHANGE_DEADLINES):
             self._arm()
@@ -620,7 +634,7 @@ class Node:
 
     # -- what the session says
 
-    def say(self, message: NetworkMessage) -> list[LinkDriver]:
+    def send_local(self, message: NetworkMessage) -> list[LinkDriver]:
         """The session declares, asks or answers something; the links it goes to."""
         with self.lock:
             spoken_to = self.receive(self.local_face, message)
@@ -634,9 +648,9 @@ class Node:
         for pump in pumps:
             pump.wait_until_drained(congestion)
 
-    def late_links(self, congestion: Congestion, key: str | None = None) -> list[LinkDriver]:
+    def blocking_links(self, congestion: Congestion, key: str | None = None) -> list[LinkDriver]:
         """The links on which saying something would mean to wait: to all neighbours, or a publication on a key."""
-        late = [pump for pump in self.pumps if pump.would_block(congestion)]
+        late = [pump for pump in self.link_drivers if pump.would_block(congestion)]
         if not late or key is None:
             return late
         with self.lock:
@@ -650,10 +664,12 @@ class Node:
     def _answer_soon(self, face: Face) -> None:
         """Answer the interests of a face further, one portion in each turn; while its link is behind, none."""
         driver = self.driver(face)
-        while driver is None and self.router.is_answering(face):  # the session of this node takes all at once
-            self._send_out(self.router.go_on_answering(face))
+        while driver is None and self.router.is_awaiting_declarations(
+            face
+        ):  # the session of this node takes all at once
+            self._send_out(self.router.send_next_declarations(face))
         if driver is not None and driver.is_backlogged:
-            self._held.hold(driver, driver)
+            self._held.pause_source(driver, driver)
         elif driver is not None and face not in self._answering:
             self._answering.add(face)
             self.loop.call_at_end_of_turn(lambda: self._answer(face))
@@ -661,16 +677,16 @@ class Node:
     def _answer(self, face: Face) -> None:
         with self.lock:
             self._answering.discard(face)
-            if self.router.is_answering(face):
-                self._send_out(self.router.go_on_answering(face))
-            if self.router.is_answering(face):
+            if self.router.is_awaiting_declarations(face):
+                self._send_out(self.router.send_next_declarations(face))
+            if self.router.is_awaiting_declarations(face):
                 self._answer_soon(face)
 
     def _on_room(self, pump: LinkDriver) -> None:
         """A link has taken what waited for it; in the loop."""
-        self._held.let_go(pump)
+        self._held.release_sources(pump)
         with self.lock:
-            for face in self.router.answering:
+            for face in self.router.faces_awaiting_declarations:
                 if self.driver(face) is pump:
                     self._answer_soon(face)
 
@@ -686,10 +702,10 @@ class Node:
                     self._local.receive(message)
             else:
                 driver = self.driver(face)
-                if driver is not None and (not driver.is_backlogged or self._held.passes(source, driver, message)):
+                if driver is not None and (not driver.is_backlogged or self._held.may_forward(source, driver, message)):
                     if is_logged:
                         event_log.log_sent(face, message)
-                    driver.say(message, qos_of(message), reliable)
+                    driver.send_message(message, qos_of(message), reliable)
                     spoken_to.append(driver)
         return spoken_to
 
@@ -744,7 +760,7 @@ class Node:
         try:
             self.on_failed()
         finally:
-            pumps = {*self._pending, *self.pumps, *self._leaving}
+            pumps = {*self._pending, *self.link_drivers, *self._leaving}
             for end in [*(pump.close for pump in pumps), *(link.close for link in self._establishing), self._finish]:
                 with contextlib.suppress(Exception):  # what went wrong in the loop may go wrong here as well
                     end()
@@ -799,7 +815,9 @@ def _is_loopback(link: Link) -> bool:
 
 def _peer_attributes(link: Link, terms: SessionParameters) -> PeerAttributes:
     user = None if terms.user is None else terms.user.decode(errors="replace")
-    return PeerAttributes(terms.peer.zid, link.interfaces, link.endpoint.protocol, user, link.auth_identifier, link.remote_host)
+    return PeerAttributes(
+        terms.peer.zid, link.interfaces, link.endpoint.protocol, user, link.auth_identifier, link.remote_host
+    )
 
 
 def qos_of(message: NetworkMessage) -> QoS:

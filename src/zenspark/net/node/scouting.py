@@ -23,7 +23,7 @@ from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.links.interfaces import AUTO, Interface
 from zenspark.net.links.multicast import group_address, open_receiver, open_sender
 from zenspark.transport.handshake import Identity
-from zenspark.transport.scouting import ScoutResponder, ScoutClient
+from zenspark.transport.scouting import ScoutClient, ScoutResponder
 from zenspark.wire.messages import Hello
 from zenspark.wire.values import Locator, Roles, ZenohId
 
@@ -83,7 +83,7 @@ class Responder:
         """Answer what is there, without waiting."""
         with self._lock:
             for datagram, source in _read_datagrams(self._receiver):
-                if not self._answering.is_asked(datagram):
+                if not self._answering.should_reply(datagram):
                     continue
                 hello = self._answering.hello(self._locators(interfaces.parse_address(source[0]).is_loopback))
                 with contextlib.suppress(OSError):  # who asked is gone, or there is no room: it will ask again

@@ -70,45 +70,45 @@ class Announcements:
         self._out = out
         self._knowing: dict[DeclarationKind, dict[str, dict[Face, None]]] = {kind: {} for kind in DeclarationKind}
 
-    def knowing(self, kind: DeclarationKind, key: str) -> list[Face]:
+    def announced_faces(self, kind: DeclarationKind, key: str) -> list[Face]:
         """The faces that were told of a key."""
         return list(self._knowing[kind].get(key, ()))
 
     def tell(self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
         """Bring what a face was told about a key up to date; None if there is nothing any more."""
-        told = face.told[kind].get(key)
+        told = face.announced[kind].get(key)
         if info is None:
             if told is not None:
                 self._forget(face, kind, key)
                 emit_declare(self._out, face, make_undeclare_body(kind, told.id))
         elif told is None or told.info != info:
-            self.repeat(face, kind, key, info)
+            self.announce(face, kind, key, info)
 
-    def repeat(
+    def announce(
         self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo, interest_id: int | None = None
     ) -> None:
         """Tell a face of a key, whatever it was told before."""
-        told = face.told[kind].get(key)
+        told = face.announced[kind].get(key)
         if told is None:
-            told = face.told[kind][key] = AnnouncedDeclaration(face.next_id(), info)
+            told = face.announced[kind][key] = AnnouncedDeclaration(face.next_id(), info)
             self._knowing[kind].setdefault(key, {})[face] = None
         told.info = info
         emit_key_binding(self._out, face, key)
-        emit_declare(self._out, face, make_declare_body(kind, told.id, face.express(key), info), interest_id)
+        emit_declare(self._out, face, make_declare_body(kind, told.id, face.to_wire_expr(key), info), interest_id)
 
-    def mention(self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo, interest_id: int) -> None:
+    def announce_once(self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo, interest_id: int) -> None:
         """Tell a face of a key once, as the answer to a question about this moment only."""
         emit_key_binding(self._out, face, key)
-        emit_declare(self._out, face, make_declare_body(kind, 0, face.express(key), info), interest_id)
+        emit_declare(self._out, face, make_declare_body(kind, 0, face.to_wire_expr(key), info), interest_id)
 
     def leave(self, face: Face) -> None:
         """A face is gone."""
         for kind in DeclarationKind:
-            for key in list(face.told[kind]):
+            for key in list(face.announced[kind]):
                 self._forget(face, kind, key)
 
     def _forget(self, face: Face, kind: DeclarationKind, key: str) -> None:
-        del face.told[kind][key]
+        del face.announced[kind][key]
         knowing = self._knowing[kind][key]
         del knowing[face]
         if not knowing:

@@ -32,7 +32,7 @@ class Declarations:
         admission: Admission,
     ) -> None:
         self.tables = {kind: DeclarationTable() for kind in DeclarationKind}
-        self.telling = Announcements(out)
+        self.announcements = Announcements(out)
         self.routes = Routes(self.tables, reach, network, self._is_unknown, admission)
         self.sources = None if network is None else SourcedDeclarations(network, out, self._change_source, admission)
         self._admission = admission
@@ -54,7 +54,7 @@ class Declarations:
     def remove(self, face: Face) -> None:
         """A neighbour is gone, with everything it declared."""
         self._unsolicited.pop(face, None)
-        self.telling.leave(face)
+        self.announcements.leave(face)
         self.routes.remove(face)
         for kind in DeclarationKind:
             for number in list(face.declared[kind]):
@@ -93,7 +93,7 @@ class Declarations:
         if declared is not None:
             if face.region is not Region.LOCAL:
                 face.usage.declarations -= 1
-                face.usage.release(declared.key)
+                face.usage.remove_key(declared.key)
             self.tables[kind].discard(declared.key, face, number)
             self._spread(kind, declared.key)
 
@@ -105,7 +105,7 @@ class Declarations:
             self.tables[kind].add(key, source, source.number, info)
         self._spread(kind, key)
 
-    def reconsider(self, one: Face, other: Face) -> None:
+    def update_reachability(self, one: Face, other: Face) -> None:
         """Two faces can reach each other now, or cannot any more."""
         self.routes.clear()
         for holder, face in ((one, other), (other, one)):
@@ -113,7 +113,7 @@ class Declarations:
                 for key in {declared.key for declared in holder.declared[kind].values()}:
                     self._inform(face, kind, key)
 
-    def reconsider_all(self, face: Face) -> None:
+    def update_face_reachability(self, face: Face) -> None:
         """A neighbour above or beside us can be reached by its link now, or is reached through the network instead."""
         self.routes.clear()
         for kind, table in self.tables.items():
@@ -129,27 +129,29 @@ class Declarations:
         if kind is DeclarationKind.SUBSCRIBER:
             self.routes.change(key)
         elif kind is DeclarationKind.QUERYABLE:
-            self.routes.change_queryables()
+            self.routes.on_queryables_changed()
         for face in self._unsolicited:
             self.tell(face, kind, key)
-        for face in self.telling.knowing(kind, key):  # some by interests that have ended: eclipse-zenoh remembers those
+        for face in self.announcements.announced_faces(
+            kind, key
+        ):  # some by interests that have ended: eclipse-zenoh remembers those
             self.tell(face, kind, key)
-        for asked in self._interests.wanting(kind, key):
-            self.tell(asked.face, kind, asked.announces(kind, key))
+        for asked in self._interests.matching_future(kind, key):
+            self.tell(asked.face, kind, asked.announced_key(kind, key))
         if self.sources is not None:
             self.sources.declare_own(kind, key, self._own(kind, key))
 
     def _inform(self, face: Face, kind: DeclarationKind, key: str) -> None:
         """Bring one face up to date about a key, if it wants to know."""
-        if key in face.told[kind]:
+        if key in face.announced[kind]:
             self.tell(face, kind, key)
-        for asked in self._interests.wanting(kind, key):
+        for asked in self._interests.matching_future(kind, key):
             if asked.face is face:
-                self.tell(face, kind, asked.announces(kind, key))
+                self.tell(face, kind, asked.announced_key(kind, key))
 
     def tell(self, face: Face, kind: DeclarationKind, key: str) -> None:
         """Bring what a face was told about a key up to date."""
-        self.telling.tell(face, kind, key, self.visible(face, kind, key))
+        self.announcements.tell(face, kind, key, self.visible_info(face, kind, key))
 
     def _own(self, kind: DeclarationKind, key: str) -> QueryableInfo | None:
         """What is declared under a key on our side of the network of routers."""
@@ -159,11 +161,11 @@ class Declarations:
             merge_queryable_infos(entry.info(holder) for holder in holders) if entry is not None and holders else None
         )
 
-    def visible(self, face: Face, kind: DeclarationKind, key: str) -> QueryableInfo | None:
+    def visible_info(self, face: Face, kind: DeclarationKind, key: str) -> QueryableInfo | None:
         """What a face may know of a key: the declarations of others it can reach, as one; None if there is none."""
         entry = self.tables[kind].get(key)
         infos = [] if entry is None else self._offers(face, kind, entry)
-        if self._interests.aggregating(face, kind, key):
+        if self._interests.is_aggregated(face, kind, key):
             infos += self._aggregated(face, kind, key)
         return merge_queryable_infos(infos) if infos else None
 
@@ -194,5 +196,5 @@ class Declarations:
     def _is_unknown(self, face: Face, kind: DeclarationKind, key: str) -> bool:
         """Whether a face may want a message about which it has told us nothing."""
         if face.region is Region.UPSTREAM:
-            return not self._interests.is_answered(face, kind, key)
-        return face.wants_all or (face.region is Region.GROUP and kind is DeclarationKind.SUBSCRIBER)
+            return not self._interests.is_resolved(face, kind, key)
+        return face.initial_declarations_pending or (face.region is Region.GROUP and kind is DeclarationKind.SUBSCRIBER)

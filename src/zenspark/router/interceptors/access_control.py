@@ -37,7 +37,7 @@ class SubjectMatcher(NamedTuple):
     protocol: str | None
     zid: str | None
 
-    def fits(self, party: PeerAttributes) -> bool:
+    def matches(self, party: PeerAttributes) -> bool:
         """Whether a neighbour is meant."""
         return (
             (self.interface is None or self.interface in party.interfaces)
@@ -86,11 +86,13 @@ class AccessRules:
             self._flows.add(flow)
             granted.setdefault((flow, action, rule.permission), KeyTree()).insert(key, None)
 
-    def permit(self, party: PeerAttributes, flow: Flow) -> FacePermissions | None:
+    def permissions_for(self, party: PeerAttributes, flow: Flow) -> FacePermissions | None:
         """What a neighbour may do; None if it may do anything."""
         if flow not in self._flows:
             return None
-        return FacePermissions(self._default, flow, [found for one, found in self._granted.items() if one.fits(party)])
+        return FacePermissions(
+            self._default, flow, [found for one, found in self._granted.items() if one.matches(party)]
+        )
 
 
 class FacePermissions:

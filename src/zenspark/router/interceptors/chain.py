@@ -50,7 +50,7 @@ class InterceptorConfig(msgspec.Struct, frozen=True, eq=False):
     overwriting: tuple[OverwriteItem, ...] = ()
     low_pass: tuple[LowPassItem, ...] = ()
 
-    def gate(
+    def make_chain(
         self,
         party: PeerAttributes,
         flow: Flow,
@@ -90,9 +90,9 @@ class InterceptorChain:
         self._flow = flow
         self._resolve = resolve
         self._on_denied = on_denied
-        self._downsamplers = [Downsampler(item) for item in interception.downsampling if item.covers(party, flow)]
-        self._permit = None if access is None else access.permit(party, flow)
-        self._overwriting = [QosOverwrite(item) for item in interception.overwriting if item.covers(party, flow)]
+        self._downsamplers = [Downsampler(item) for item in interception.downsampling if item.matches(party, flow)]
+        self._permit = None if access is None else access.permissions_for(party, flow)
+        self._overwriting = [QosOverwrite(item) for item in interception.overwriting if item.matches(party, flow)]
         self._low_pass = LowPassFilter(interception.low_pass, party, flow)
         self._verdicts: dict[tuple[Action, str | None], CachedDecision] = {}
         self._withheld: set[DeclarationRef] = set()
@@ -103,7 +103,7 @@ class InterceptorChain:
         """Whether everything passes as it is."""
         return not (self._downsamplers or self._permit or self._overwriting or self._low_pass)
 
-    def admit(self, message: M, reliable: bool, now: float) -> M | None:
+    def intercept(self, message: M, reliable: bool, now: float) -> M | None:
         """The message as it goes on; None if it does not."""
         found = action_of(message)
         if found is None:
@@ -130,7 +130,7 @@ class InterceptorChain:
             self._on_denied()
             return None
         for overwriting in verdict.overwriting:
-            message = overwriting.applied(message, reliable)
+            message = overwriting.apply(message, reliable)
         return message if verdict.limit is None or payload_and_attachment_size(message) <= verdict.limit else None
 
     def _verdict(self, action: Action, key: str | None) -> CachedDecision:
@@ -150,7 +150,7 @@ class InterceptorChain:
         return CachedDecision(
             tuple(slot for slot in slots if slot is not None),
             self._permit is None or self._permit.allows(action, key),
-            tuple(one for one in self._overwriting if one.concerns(action, key)),
+            tuple(one for one in self._overwriting if one.applies_to(action, key)),
             self._low_pass.limit(action, key),
         )
 

@@ -24,7 +24,7 @@ class LowPassFilter:
     def __init__(self, items: Iterable[LowPassItem], party: PeerAttributes, flow: Flow) -> None:
         self._limits: dict[tuple[LinkScope, Action], KeyTree[int]] = {}
         for item in items:
-            if item.covers(party, flow):
+            if item.matches(party, flow):
                 self._add(item, party)
 
     def _add(self, item: LowPassItem, party: PeerAttributes) -> None:

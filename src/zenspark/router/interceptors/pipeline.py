@@ -34,7 +34,7 @@ class InterceptorPipeline:
     def allows(self, party: PeerAttributes, flow: Flow, action: Action, key: str) -> bool:
         """Whether access control lets somebody who is no face do something to a key."""
         access = self._interception.access
-        permit = None if access is None else access.permit(party, flow)
+        permit = None if access is None else access.permissions_for(party, flow)
         is_allowed = permit is None or permit.allows(action, key)
         if not is_allowed:
             self._router.refusals.count(DENIAL_COUNTERS[flow], party.zid)
@@ -43,18 +43,18 @@ class InterceptorPipeline:
     def watch(self, face: Face, party: PeerAttributes) -> None:
         """Give a new face its gates."""
         count, who = self._router.refusals.count, str(face)
-        face.ingress = self._interception.gate(
+        face.ingress = self._interception.make_chain(
             party, "ingress", face.resolve, partial(count, DENIAL_COUNTERS["ingress"], who)
         )
-        face.egress = self._interception.gate(
-            party, "egress", face.resolve_own, partial(count, DENIAL_COUNTERS["egress"], who)
+        face.egress = self._interception.make_chain(
+            party, "egress", face.resolve_outgoing, partial(count, DENIAL_COUNTERS["egress"], who)
         )
 
     def enter(
         self, face: Face, message: NetworkMessage, reliable: bool, now: float
     ) -> tuple[NetworkMessage | None, Outgoing]:
         """What a face says as the router is to hear it, if at all, and what the face is told instead."""
-        passed = message if face.ingress is None else face.ingress.admit(message, reliable, now)
+        passed = message if face.ingress is None else face.ingress.intercept(message, reliable, now)
         refusal = make_final(message) if passed is None else None
         return passed, [] if refusal is None else [(face, refusal)]
 
@@ -63,7 +63,7 @@ class InterceptorPipeline:
         waiting, said = deque(out), []
         while waiting:
             face, message = waiting.popleft()
-            passed = message if face.egress is None else face.egress.admit(message, reliable, now)
+            passed = message if face.egress is None else face.egress.intercept(message, reliable, now)
             if passed is not None:
                 said.append((face, passed))
             elif (refusal := make_final(message)) is not None:

@@ -32,13 +32,13 @@ class QosOverwrite:
             for key in item.key_exprs:
                 self._keys.insert(key, None)
 
-    def concerns(self, action: Action, key: str | None) -> bool:
+    def applies_to(self, action: Action, key: str | None) -> bool:
         """Whether it is about what is done to a key."""
         if action not in self._messages:
             return False
         return self._keys is None or (key is not None and bool(self._keys.including(key)))
 
-    def applied(self, message: M, reliable: bool) -> M:
+    def apply(self, message: M, reliable: bool) -> M:
         """The message as it goes on."""
         if not isinstance(message, Push | Request) or not self._is_meant(message, message.qos, reliable):
             return message

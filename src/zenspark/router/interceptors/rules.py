@@ -78,7 +78,7 @@ class InterceptorItem(ConfigItem, frozen=True, kw_only=True):
     link_protocols: NonEmpty[LinkProtocol] | None = None
     flows: NonEmpty[Flow] | None = None
 
-    def covers(self, party: PeerAttributes, flow: Flow) -> bool:
+    def matches(self, party: PeerAttributes, flow: Flow) -> bool:
         """Whether it is about what comes from, or goes to, a neighbour."""
         return (
             (self.flows is None or flow in self.flows)
@@ -120,7 +120,7 @@ class RouterSubject(ConfigItem, frozen=True, kw_only=True):
     usernames: NonEmpty[str] | None = None
     zids: NonEmpty[NodeId] | None = None
 
-    def covers(self, party: PeerAttributes) -> bool:
+    def matches(self, party: PeerAttributes) -> bool:
         """Whether it is about a neighbour."""
         return (
             (self.interfaces is None or not set(self.interfaces).isdisjoint(party.interfaces))
@@ -205,5 +205,5 @@ class OverwriteItem(InterceptorItem, frozen=True, kw_only=True):
     qos: QosMatch | None = None
     payload_size: SizeRange | None = None
 
-    def covers(self, party: PeerAttributes, flow: Flow) -> bool:
-        return super().covers(party, flow) and (self.zids is None or str(party.zid) in self.zids)
+    def matches(self, party: PeerAttributes, flow: Flow) -> bool:
+        return super().matches(party, flow) and (self.zids is None or str(party.zid) in self.zids)

@@ -59,7 +59,7 @@ class InterestHandler:
     def ask(self, above: Face, now: float) -> None:
         """Ask a node above us what the others have asked, as far as it was not asked already."""
         for asked in self._interests.all():
-            if above not in asked.passed_on:
+            if above not in asked.upstream_ids:
                 self._pass_on(asked, above, now)
 
     def remove(self, face: Face) -> None:
@@ -105,7 +105,7 @@ class InterestHandler:
         """The current declarations that an interest may be answered with."""
         for kind in sorted(asked.kinds, key=lambda each: each.value):
             entries = self._declarations.tables[kind].matching(asked.key)
-            for key in dict.fromkeys(asked.announces(kind, entry.key) for entry in entries):
+            for key in dict.fromkeys(asked.announced_key(kind, entry.key) for entry in entries):
                 yield kind, key
 
     @property
@@ -113,7 +113,7 @@ class InterestHandler:
         """The faces whose interests are not answered to the end."""
         return list(self._unfinished)
 
-    def is_answering(self, face: Face) -> bool:
+    def is_awaiting_declarations(self, face: Face) -> bool:
         """Whether there is more to answer to a face."""
         return face in self._unfinished
 
@@ -133,7 +133,7 @@ class InterestHandler:
             return most
         for kind, key in islice(asked.rest, most):
             most -= 1
-            info = self._declarations.visible(asked.face, kind, key)
+            info = self._declarations.visible_info(asked.face, kind, key)
             if info is not None:
                 self._tell_current(asked, kind, key, info)
         if most:
@@ -142,21 +142,21 @@ class InterestHandler:
         return most
 
     def _tell_current(self, asked: LiveInterest, kind: DeclarationKind, key: str, info: QueryableInfo) -> None:
-        if (kind, key) in asked.told:
+        if (kind, key) in asked.announced:
             return
-        if asked.passed_on:
-            asked.told.add((kind, key))
-        telling = self._declarations.telling
+        if asked.upstream_ids:
+            asked.announced.add((kind, key))
+        telling = self._declarations.announcements
         if asked.is_future:
-            telling.repeat(asked.face, kind, key, info, asked.id)
+            telling.announce(asked.face, kind, key, info, asked.id)
         else:
-            telling.mention(asked.face, kind, key, info, asked.id)
+            telling.announce_once(asked.face, kind, key, info, asked.id)
 
     def _pass_on(self, asked: LiveInterest, above: Face, now: float) -> None:
         if not self._reach(asked.face, above):
             return
         number = above.next_id()
-        self._interests.pass_on(asked, above, number, now + self._timeout)
+        self._interests.record_propagation(asked, above, number, now + self._timeout)
         if asked.key is not None:
             emit_key_binding(self._out, above, asked.key)
         interest = Interest(
@@ -166,20 +166,20 @@ class InterestHandler:
             subscribers=DeclarationKind.SUBSCRIBER in asked.kinds,
             queryables=DeclarationKind.QUERYABLE in asked.kinds,
             tokens=DeclarationKind.TOKEN in asked.kinds,
-            wire_expr=None if asked.key is None else above.express(asked.key),
+            wire_expr=None if asked.key is None else above.to_wire_expr(asked.key),
             qos=QoS.DECLARE,
         )
         self._out.append((above, interest))
 
     # -- answers from above
 
-    def on_answer(self, face: Face, number: int, kind: DeclarationKind, key: str, info: QueryableInfo) -> bool:
+    def on_interest_reply(self, face: Face, number: int, kind: DeclarationKind, key: str, info: QueryableInfo) -> bool:
         """A node above us answers an interest; whether what it says is to be remembered."""
-        asked = self._interests.answered_by(face, number)
+        asked = self._interests.find_propagated(face, number)
         if asked is None:
             return True
         if not asked.is_future:  # nobody keeps this: it answers one question, once
-            self._tell_current(asked, kind, asked.announces(kind, key), info)
+            self._tell_current(asked, kind, asked.announced_key(kind, key), info)
             return False
         if not asked.aggregate:  # news to who asked, but not to others who knew before
             self._tell_current(asked, kind, key, info)
@@ -187,10 +187,10 @@ class InterestHandler:
 
     def on_final(self, face: Face, number: int) -> None:
         """A node above us has answered, or a peer has told all it has."""
-        if number == INITIAL_INTEREST and face.wants_all:
-            face.wants_all = False
+        if number == INITIAL_INTEREST and face.initial_declarations_pending:
+            face.initial_declarations_pending = False
             self._declarations.routes.clear()
-        asked = self._interests.answered_by(face, number)
+        asked = self._interests.find_propagated(face, number)
         if asked is not None:
             self._answered(asked, face)
 
@@ -204,7 +204,7 @@ class InterestHandler:
     def _conclude(self, asked: LiveInterest) -> None:
         if asked.is_current and not asked.waiting and asked.rest is None:
             emit_declare(self._out, asked.face, DeclareFinal(), asked.id)
-            asked.told.clear()
+            asked.announced.clear()
             if not asked.is_future:
                 self._interests.remove(asked.face, asked.id)
 
@@ -215,23 +215,23 @@ class InterestHandler:
         if asked is None:
             return
         asked.rest = None
-        if asked.passed_on:
+        if asked.upstream_ids:
             self._declarations.routes.clear()
-        for above, passed in asked.passed_on.items():
+        for above, passed in asked.upstream_ids.items():
             self._out.append((above, Interest(id=passed, mode=InterestMode.FINAL, qos=QoS.DECLARE)))
         if asked.is_future:
             for kind in asked.kinds:
-                if asked.aggregate and asked.key in face.told[kind]:  # what stood for many stands for nothing now
+                if asked.aggregate and asked.key in face.announced[kind]:  # what stood for many stands for nothing now
                     self._declarations.tell(face, kind, asked.key)
-            for above in asked.passed_on:
+            for above in asked.upstream_ids:
                 self._forget_heard(asked, above)
 
     def _forget_heard(self, asked: LiveInterest, above: Face) -> None:
         """What a node above us told for this interest alone, it will not tell the end of."""
         for kind in asked.kinds:
             for entry in self._declarations.tables[kind].matching(asked.key):
-                left = self._interests.wanting(kind, entry.key)
-                if above in entry.holders and not any(above in other.passed_on for other in left):
+                left = self._interests.matching_future(kind, entry.key)
+                if above in entry.holders and not any(above in other.upstream_ids for other in left):
                     for number in list(entry.holders[above]):
                         self._declarations.undeclare(above, kind, number)
 
@@ -243,6 +243,6 @@ class InterestHandler:
 
     def handle_timeout(self, now: float) -> None:
         """Wait no longer for answers that are overdue."""
-        for asked in self._interests.overdue(now):
+        for asked in self._interests.expired(now):
             for face in list(asked.waiting):
                 self._answered(asked, face)

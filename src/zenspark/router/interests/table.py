@@ -29,12 +29,12 @@ class LiveInterest(msgspec.Struct, eq=False):
     kinds: frozenset[DeclarationKind]
     key: str | None
     aggregate: bool
-    passed_on: dict[Face, int] = msgspec.field(default_factory=dict)
+    upstream_ids: dict[Face, int] = msgspec.field(default_factory=dict)
     """The id this interest has at each node above us."""
     waiting: set[Face] = msgspec.field(default_factory=set)
     """Those that have not said D_FINAL."""
     deadline: float = 0.0
-    told: set[tuple[DeclarationKind, str]] = msgspec.field(default_factory=set)
+    announced: set[tuple[DeclarationKind, str]] = msgspec.field(default_factory=set)
     """What was answered already: a node above us knows our own declarations too."""
     rest: Iterator[tuple[DeclarationKind, str]] | None = None
     """What of the current declarations of this node is still to be answered."""
@@ -47,7 +47,7 @@ class LiveInterest(msgspec.Struct, eq=False):
     def is_future(self) -> bool:
         return self.mode in (InterestMode.FUTURE, InterestMode.CURRENT_FUTURE)
 
-    def announces(self, kind: DeclarationKind, key: str) -> str:
+    def announced_key(self, kind: DeclarationKind, key: str) -> str:
         """The key under which a matching declaration is told: its own, or the interest's if aggregated."""
         return self.key if self.aggregate and self.key is not None and kind is not DeclarationKind.TOKEN else key
 
@@ -96,11 +96,11 @@ class InterestTable:
             return None
         if face.region is not Region.LOCAL:  # as when it was admitted
             face.usage.interests -= 1
-            face.usage.release(asked.key)
+            face.usage.remove_key(asked.key)
         if not self._by_asker[face]:
             del self._by_asker[face]
         asked.waiting.clear()  # or its deadline would end a later interest of the same id
-        for answerer, passed in asked.passed_on.items():
+        for answerer, passed in asked.upstream_ids.items():
             del self._by_answerer[answerer][passed]
         beside = self._at(asked)
         del beside[asked]
@@ -108,9 +108,9 @@ class InterestTable:
             self._by_key.remove(asked.key)
         return asked
 
-    def pass_on(self, asked: LiveInterest, face: Face, number: int, deadline: float) -> None:
+    def record_propagation(self, asked: LiveInterest, face: Face, number: int, deadline: float) -> None:
         """An interest was passed on to a node above us, which should have answered by a time."""
-        asked.passed_on[face] = number
+        asked.upstream_ids[face] = number
         asked.deadline = deadline
         if asked.is_current:
             asked.waiting.add(face)
@@ -121,10 +121,10 @@ class InterestTable:
         """A node above us is gone; the interests that had been passed on to it."""
         found = list(self._by_answerer.pop(face, {}).values())
         for asked in found:
-            del asked.passed_on[face]
+            del asked.upstream_ids[face]
         return found
 
-    def answered_by(self, face: Face, number: int) -> LiveInterest | None:
+    def find_propagated(self, face: Face, number: int) -> LiveInterest | None:
         """The interest a node above us is answering."""
         return self._by_answerer.get(face, {}).get(number)
 
@@ -136,26 +136,26 @@ class InterestTable:
         """Every live interest."""
         return [asked for mine in self._by_asker.values() for asked in mine.values()]
 
-    def about(self, kind: DeclarationKind, key: str) -> list[LiveInterest]:
+    def matching(self, kind: DeclarationKind, key: str) -> list[LiveInterest]:
         """The interests in declarations on keys that intersect one."""
         found = [beside for _, beside in self._by_key.intersecting(key)]
         return [asked for beside in found for asked in beside if kind in asked.kinds]
 
-    def wanting(self, kind: DeclarationKind, key: str) -> list[LiveInterest]:
+    def matching_future(self, kind: DeclarationKind, key: str) -> list[LiveInterest]:
         """The interests in future declarations that one on a key is news to."""
         found = [self._in_everything, *(beside for _, beside in self._by_key.intersecting(key))]
         return [asked for beside in found for asked in beside if asked.is_future and kind in asked.kinds]
 
-    def aggregating(self, face: Face, kind: DeclarationKind, key: str) -> bool:
+    def is_aggregated(self, face: Face, kind: DeclarationKind, key: str) -> bool:
         """Whether a face wants one declaration on exactly this key to stand for all that match it."""
         beside = self._by_key.get(key) or {}
         return any(asked.face is face and asked.aggregate and kind in asked.kinds for asked in beside)
 
-    def is_answered(self, face: Face, kind: DeclarationKind, key: str) -> bool:
+    def is_resolved(self, face: Face, kind: DeclarationKind, key: str) -> bool:
         """Whether a node above us has told all there is to know about a key."""
         found = [self._in_everything, *(beside for _, beside in self._by_key.including(key))]
         return any(
-            face in asked.passed_on and face not in asked.waiting and asked.is_current and kind in asked.kinds
+            face in asked.upstream_ids and face not in asked.waiting and asked.is_current and kind in asked.kinds
             for beside in found
             for asked in beside
         )
@@ -164,6 +164,6 @@ class InterestTable:
         """When the first answer is overdue."""
         return self._deadlines.next()
 
-    def overdue(self, now: float) -> list[LiveInterest]:
+    def expired(self, now: float) -> list[LiveInterest]:
         """The interests that somebody should have answered by now."""
         return self._deadlines.due(now)

@@ -54,7 +54,7 @@ class _NetworkNode(msgspec.Struct, eq=False):
     sn: int = 0
     links: dict[ZenohId, int] = msgspec.field(default_factory=dict)
     locators: tuple[Locator, ...] = ()
-    lost_at: float | None = None
+    unreachable_since: float | None = None
     """Since when it cannot be reached."""
     was_urgent: bool = False
     """Whether trees were drawn at once for it: once only, or a node that comes and goes would keep us drawing."""
@@ -67,7 +67,7 @@ class _Neighbour(msgspec.Struct, eq=False):
 
     oam_id: int
     psids: dict[int, ZenohId] = msgspec.field(default_factory=dict)
-    knows: set[ZenohId] = msgspec.field(default_factory=set)
+    known_nodes: set[ZenohId] = msgspec.field(default_factory=set)
 
 
 class ReachabilityChange(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class RouterNetwork:
         self.zid = zid
         admission = admission or Admission(RouterLimits(), Refusals())
         self._limits, self._refusals = admission.limits, admission.refusals
-        self.trees_at: float | None = None
+        self.trees_due_at: float | None = None
         """When the trees are to be drawn anew."""
         self._weights = weights or {}
         self._own = _NetworkNode(zid, SELF, sn)
@@ -106,7 +106,7 @@ class RouterNetwork:
         """For us and the routers beside us, the first hop on the way to each other one."""
         self._changed: set[ZenohId] = {zid}
         """Whose links are others than those that were drawn."""
-        self.elsewhere: frozenset[ZenohId] = frozenset()
+        self.reached_via_network: frozenset[ZenohId] = frozenset()
         """The nodes that are reached through the network, those that some router in it serves among them."""
         self._link_count = 0
         self._drawn_at = float("-inf")
@@ -133,7 +133,7 @@ class RouterNetwork:
         return None if node is None else node.psid
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether one more relay may be linked to us: some room is left for what others add at the same time."""
         limits = self._limits
         return (
@@ -239,7 +239,7 @@ class RouterNetwork:
         self._change(self._own, now)
         return self._tell([self._own])
 
-    def serve(self, zid: ZenohId, served: bool, face: Face, now: float) -> Outgoing:
+    def set_served_peer(self, zid: ZenohId, served: bool, face: Face, now: float) -> Outgoing:
         """A peer that does not relay hangs on this router, or does no more: relays with a link to it leave it to us."""
         if served and self._meet(zid, face) is None:
             return []
@@ -330,7 +330,7 @@ class RouterNetwork:
         due = max(
             now + TREES_DELAY_SECONDS * (not is_urgent), self._drawn_at + self._drawing_time() / MAX_TREE_CPU_SHARE
         )
-        self.trees_at = due if self.trees_at is None else min(self.trees_at, due)
+        self.trees_due_at = due if self.trees_due_at is None else min(self.trees_due_at, due)
 
     def _drawing_time(self) -> float:
         """Seconds that drawing takes, at most: all edges for us, and for each router beside us."""
@@ -338,9 +338,9 @@ class RouterNetwork:
 
     # -- trees
 
-    def draw(self, now: float) -> tuple[ReachabilityChange, Outgoing]:
+    def recompute_trees(self, now: float) -> tuple[ReachabilityChange, Outgoing]:
         """Draw the trees anew; who appeared and who is gone by that, and what neighbours must hear."""
-        self.trees_at = None
+        self.trees_due_at = None
         self._drawn_at = now
         claims = {zid: node.links for zid, node in self._nodes.items()}
         for zid in self._changed:
@@ -351,7 +351,7 @@ class RouterNetwork:
         before, self._reachable = self._reachable, frozenset(spanning_trees.reachable_from(self._edges, self.zid))
         moved = ReachabilityChange(self._reachable - before, before - self._reachable)
         claimed = {other for zid in self._reachable for other in self._nodes[zid].links}
-        self.elsewhere = self._reachable | claimed
+        self.reached_via_network = self._reachable | claimed
         for node in list(self._nodes.values()):
             self._keep(node, node.zid in self._reachable, node.zid in claimed, now)
         attached = [self._nodes[zid] for zid in sorted(moved.appeared)]
@@ -359,17 +359,17 @@ class RouterNetwork:
 
     def _keep(self, node: _NetworkNode, is_reachable: bool, is_claimed: bool, now: float) -> None:
         if is_reachable:
-            node.lost_at, node.may_restart = None, False
-        elif node.lost_at is None:
-            node.lost_at, node.may_restart = now, True
-        elif now - node.lost_at >= FORGET_AFTER_SECONDS and not is_claimed:
+            node.unreachable_since, node.may_restart = None, False
+        elif node.unreachable_since is None:
+            node.unreachable_since, node.may_restart = now, True
+        elif now - node.unreachable_since >= FORGET_AFTER_SECONDS and not is_claimed:
             del self._nodes[node.zid]
             del self._psids[node.psid]
             self._link_count -= len(node.links)
             spanning_trees.update_edges(self._edges, {}, node.zid)
             del self._edges[node.zid]
             for neighbour in self._neighbours.values():
-                neighbour.knows.discard(node.zid)
+                neighbour.known_nodes.discard(node.zid)
 
     # -- what is said
 
@@ -392,21 +392,21 @@ class RouterNetwork:
     def _introduce(self, face: Face, nodes: Iterable[_NetworkNode]) -> Outgoing:
         """Who told us of a node must know our number for it, too."""
         neighbour = self._neighbours[face]
-        unknown = [node for node in nodes if node.zid not in neighbour.knows]
+        unknown = [node for node in nodes if node.zid not in neighbour.known_nodes]
         return [(face, _oam(neighbour, [self._named(neighbour, node) for node in unknown]))] if unknown else []
 
     def _oam(self, neighbour: _Neighbour, nodes: Sequence[_NetworkNode]) -> NetworkOam:
         """The states of nodes, and the names of those in them that the neighbour has not heard of."""
         entries = [self._state(neighbour, node) for node in nodes]
         for node in nodes:
-            linked = [self._nodes[zid] for zid in node.links if zid not in neighbour.knows and zid in self._nodes]
+            linked = [self._nodes[zid] for zid in node.links if zid not in neighbour.known_nodes and zid in self._nodes]
             entries += [self._named(neighbour, other) for other in linked]
         return _oam(neighbour, entries)
 
     def _state(self, neighbour: _Neighbour, node: _NetworkNode) -> LinkState:
         links = [(self._nodes[zid], weight) for zid, weight in node.links.items() if zid in self._nodes]
-        is_new = node.zid not in neighbour.knows
-        neighbour.knows.add(node.zid)
+        is_new = node.zid not in neighbour.known_nodes
+        neighbour.known_nodes.add(node.zid)
         return LinkState(
             psid=node.psid,
             sn=node.sn,
@@ -419,7 +419,7 @@ class RouterNetwork:
 
     @staticmethod
     def _named(neighbour: _Neighbour, node: _NetworkNode) -> LinkState:
-        neighbour.knows.add(node.zid)
+        neighbour.known_nodes.add(node.zid)
         return LinkState(psid=node.psid, sn=0, zid=node.zid, whatami=WhatAmI.ROUTER.bit)
 
 

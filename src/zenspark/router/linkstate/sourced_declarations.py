@@ -2,7 +2,7 @@
 
 A source is the router that whoever declared hangs on; we are one too. Between routers a declaration has no id, it is
 known by its source, kind and key. Every router keeps what each neighbour told it (`heard`) and what it told each
-neighbour (`told`), and therefore survives that trees change while declarations are on their way:
+neighbour (`announced`), and therefore survives that trees change while declarations are on their way:
 
 * a neighbour that becomes our child in the tree of a source is told everything of that source;
 * a neighbour that was told something hears its end from us, also if it is not our child any more;
@@ -47,10 +47,10 @@ class SourceRouter(DeclarationOwner):
     def __init__(self, zid: ZenohId) -> None:
         super().__init__(0, zid, Region.ROUTER)
         self.keys = _no_declarations()
-        self.orphans: dict[tuple[DeclarationKind, str], float] = {}
+        self.unconfirmed: dict[tuple[DeclarationKind, str], float] = {}
         """What our parent in its tree has not told, and until when it is believed."""
         self.parent: Face | None = None
-        self.lost_at: float | None = None
+        self.unreachable_since: float | None = None
         """Since when it cannot be reached."""
 
     def items(self) -> list[tuple[DeclarationKind, str, QueryableInfo]]:
@@ -61,7 +61,7 @@ class _NeighbourState(msgspec.Struct, eq=False):
     """What was said between us and a router beside us, by source."""
 
     heard: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
-    told: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
+    announced: dict[ZenohId, DeclarationsByKind] = msgspec.field(default_factory=dict)
     complete: set[ZenohId] = msgspec.field(default_factory=set)
     """The sources of which it was told everything, as our child."""
 
@@ -119,7 +119,7 @@ class SourcedDeclarations:
         self._ledgers[face].heard.setdefault(zid, _no_declarations())[kind][key] = info
         is_backed = self._is_backed(source, kind, key)
         if is_backed:
-            source.orphans.pop((kind, key), None)
+            source.unconfirmed.pop((kind, key), None)
         else:
             self._doubt(source, [(kind, key)], now)
         if is_backed and face is not source.parent and key in source.keys[kind]:
@@ -131,7 +131,7 @@ class SourcedDeclarations:
     ) -> None:
         if source.keys[kind].get(key) != info:
             source.keys[kind][key] = info
-            if source.lost_at is None:
+            if source.unreachable_since is None:
                 self._change(source, kind, key, info)
         self._pass_on(source, kind, key, info, teller)
 
@@ -143,7 +143,7 @@ class SourcedDeclarations:
 
     def _doubt(self, source: SourceRouter, pairs: list[tuple[DeclarationKind, str]], now: float) -> None:
         """Believe something for a while only."""
-        source.orphans.update(dict.fromkeys(pairs, now + UNCONFIRMED_TTL_SECONDS))
+        source.unconfirmed.update(dict.fromkeys(pairs, now + UNCONFIRMED_TTL_SECONDS))
         self._doubts.add(_PendingCheck(source, pairs), now + UNCONFIRMED_TTL_SECONDS)
 
     def _meet(self, zid: ZenohId, now: float) -> SourceRouter:
@@ -163,14 +163,14 @@ class SourcedDeclarations:
         for teller in tellers if is_over and self._is_calm(now) else [face] if face in tellers else []:
             del self._ledgers[teller].heard[zid][kind][key]
             teller.usage.declarations -= 1
-            teller.usage.release(key)
+            teller.usage.remove_key(key)
         if key in source.keys[kind] and (is_over or not self._telling(zid, kind, key)):
             self._drop(source, kind, key)
 
     def _is_calm(self, now: float) -> bool:
         """Whether the trees have not changed for a while: what others than our parent have told is then a leftover,
         the end of which eclipse-zenoh does not tell; otherwise it may be newer than what our parent tells."""
-        return self.network.trees_at is None and now - self._followed_at >= UNCONFIRMED_TTL_SECONDS
+        return self.network.trees_due_at is None and now - self._followed_at >= UNCONFIRMED_TTL_SECONDS
 
     def _telling(self, zid: ZenohId, kind: DeclarationKind, key: str) -> list[Face]:
         """The neighbours that have told of a declaration."""
@@ -179,14 +179,14 @@ class SourcedDeclarations:
 
     def _drop(self, source: SourceRouter, kind: DeclarationKind, key: str) -> None:
         del source.keys[kind][key]
-        source.orphans.pop((kind, key), None)
-        if source is not self._own and source.lost_at is None:
+        source.unconfirmed.pop((kind, key), None)
+        if source is not self._own and source.unreachable_since is None:
             self._change(source, kind, key, None)
         number = self.network.psid(source.zid)
         for face, ledger in self._ledgers.items():
-            told = ledger.told.get(source.zid)
+            told = ledger.announced.get(source.zid)
             if told is not None and told[kind].pop(key, None) is not None and number is not None:
-                emit_declare(self._out, face, make_undeclare_body(kind, 0, face.express(key)), None, number)
+                emit_declare(self._out, face, make_undeclare_body(kind, 0, face.to_wire_expr(key)), None, number)
 
     # -- neighbours
 
@@ -203,7 +203,7 @@ class SourcedDeclarations:
     def _look_again(self, source: SourceRouter, now: float) -> None:
         """Our parent in the tree of a source has changed: whatever the new one has not told is in doubt."""
         pairs = [(kind, key) for kind, key, _ in source.items()]
-        doubtful = [pair for pair in pairs if pair not in source.orphans and not self._is_backed(source, *pair)]
+        doubtful = [pair for pair in pairs if pair not in source.unconfirmed and not self._is_backed(source, *pair)]
         if doubtful:
             self._doubt(source, doubtful, now)
 
@@ -211,16 +211,16 @@ class SourcedDeclarations:
         self, source: SourceRouter, kind: DeclarationKind, key: str, info: QueryableInfo, but: Face | None = None
     ) -> None:
         for face in self.network.children(source.zid):
-            told = self._ledgers[face].told.get(source.zid)
+            told = self._ledgers[face].announced.get(source.zid)
             if face is not but and (told is None or told[kind].get(key) != info):
                 self._tell(face, source.zid, kind, key, info)
 
     def _tell(self, face: Face, zid: ZenohId, kind: DeclarationKind, key: str, info: QueryableInfo) -> None:
         number = self.network.psid(zid)
         assert number is not None, "whoever has children is in the graph"
-        self._ledgers[face].told.setdefault(zid, _no_declarations())[kind][key] = info
+        self._ledgers[face].announced.setdefault(zid, _no_declarations())[kind][key] = info
         emit_key_binding(self._out, face, key)
-        emit_declare(self._out, face, make_declare_body(kind, 0, face.express(key), info), None, number)
+        emit_declare(self._out, face, make_declare_body(kind, 0, face.to_wire_expr(key), info), None, number)
 
     # -- trees
 
@@ -234,7 +234,7 @@ class SourcedDeclarations:
                 self._change(source, kind, key, None)
         for zid in sorted(moved.appeared & self._sources.keys()):
             source = self._sources[zid]
-            source.lost_at = None
+            source.unreachable_since = None
             for kind, key, info in source.items():
                 self._change(source, kind, key, info)
         for zid, source in self._sources.items():
@@ -250,11 +250,11 @@ class SourcedDeclarations:
         heard = {} if source.parent is None else self._ledgers[source.parent].heard.get(source.zid, {})
         for kind, keys in heard.items():
             for key, info in keys.items():
-                source.orphans.pop((kind, key), None)
+                source.unconfirmed.pop((kind, key), None)
                 self._set(source, kind, key, info)
 
     def _lose(self, source: SourceRouter, now: float) -> None:
-        source.lost_at = now
+        source.unreachable_since = now
         self._doubts.add(_PendingCheck(source, []), now + UNCONFIRMED_TTL_SECONDS)
         for ledger in self._ledgers.values():
             ledger.complete.discard(source.zid)
@@ -281,23 +281,25 @@ class SourcedDeclarations:
         for doubt in self._doubts.due(now):
             source = doubt.source
             for kind, key in doubt.keys:
-                if source.orphans.get((kind, key), now + 1) <= now:
+                if source.unconfirmed.get((kind, key), now + 1) <= now:
                     self._drop(source, kind, key)
             if not doubt.keys and self._sources.get(source.zid) is source:
                 self._forget(source)
 
     def _forget(self, source: SourceRouter) -> None:
         del self._sources[source.zid]
-        source.orphans.clear()
+        source.unconfirmed.clear()
         for face, ledger in self._ledgers.items():
             heard = ledger.heard.pop(source.zid, {})
             for key in [key for keys in heard.values() for key in keys]:
                 face.usage.declarations -= 1
-                face.usage.release(key)
-            ledger.told.pop(source.zid, None)
+                face.usage.remove_key(key)
+            ledger.announced.pop(source.zid, None)
 
 
 def _is_check_pending(doubt: _PendingCheck, when: float) -> bool:
     if doubt.keys:
-        return bool(doubt.source.orphans)
-    return doubt.source.lost_at is not None and doubt.source.lost_at + UNCONFIRMED_TTL_SECONDS == when
+        return bool(doubt.source.unconfirmed)
+    return (
+        doubt.source.unreachable_since is not None and doubt.source.unreachable_since + UNCONFIRMED_TTL_SECONDS == when
+    )

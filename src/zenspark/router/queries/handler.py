@@ -66,7 +66,7 @@ class QueryRouter:
             )
             targets = ()
         copies = self._numbered(pending, targets)
-        pending.copies.update(copies)
+        pending.branches.update(copies)
         if not copies:
             if _may_send_final(face):
                 self._finish(pending)
@@ -74,7 +74,7 @@ class QueryRouter:
         self._queries.add(pending)
         for target, number in copies:
             node_id = (tree or SELF) if target.region is Region.ROUTER else SELF
-            expr = target.express(key or "")
+            expr = target.to_wire_expr(key or "")
             self._out.append((target, replace(request, request_id=number, wire_expr=expr, node_id=node_id)))
 
     def _seconds_for(self, face: Face, request: Request) -> float:
@@ -151,7 +151,7 @@ class QueryRouter:
     def handle_timeout(self, now: float) -> None:
         """Give up answers that are too late."""
         for pending in self._queries.expired(now):
-            for silent, _ in sorted(pending.copies, key=lambda copy: copy[0].number):
+            for silent, _ in sorted(pending.branches, key=lambda copy: copy[0].number):
                 late = make_timeout_response(pending.origin_id, pending.qos, silent.zid, pending.key)
                 self._out.append((pending.origin, late))
             self._queries.drop(pending)

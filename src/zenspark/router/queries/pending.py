@@ -24,7 +24,7 @@ class PendingQuery(msgspec.Struct, eq=False):
     """How many more responses the asker accepts; 0 for any number."""
     key: str
     """What is asked for, as it stands in the errors of this node."""
-    copies: set[tuple[Face, int]] = msgspec.field(default_factory=set)
+    branches: set[tuple[Face, int]] = msgspec.field(default_factory=set)
 
 
 class PendingQueries:
@@ -33,11 +33,11 @@ class PendingQueries:
     def __init__(self) -> None:
         self._copies: dict[Face, dict[int, PendingQuery]] = {}
         self._asked: dict[Face, dict[PendingQuery, None]] = {}
-        self._deadlines: Deadlines[PendingQuery] = Deadlines(lambda pending, _: bool(pending.copies))
+        self._deadlines: Deadlines[PendingQuery] = Deadlines(lambda pending, _: bool(pending.branches))
 
     def add(self, pending: PendingQuery) -> None:
         """Remember a request and its copies."""
-        for face, number in pending.copies:
+        for face, number in pending.branches:
             self._copies_of(face)[number] = pending
         self._asked.setdefault(pending.origin, {})[pending] = None
         if pending.deadline < INFINITE:
@@ -59,17 +59,17 @@ class PendingQueries:
         pending = self._copies.get(face, {}).pop(number, None)
         if pending is None:
             return None
-        pending.copies.discard((face, number))
-        if pending.copies:
+        pending.branches.discard((face, number))
+        if pending.branches:
             return None
         self._forget(pending)
         return pending
 
     def drop(self, pending: PendingQuery) -> None:
         """Forget a request with all its copies."""
-        for face, number in pending.copies:
+        for face, number in pending.branches:
             del self._copies[face][number]
-        pending.copies.clear()
+        pending.branches.clear()
         self._forget(pending)
 
     def _forget(self, pending: PendingQuery) -> None:

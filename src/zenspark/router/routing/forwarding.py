@@ -29,19 +29,19 @@ class NextHop(msgspec.Struct, frozen=True, eq=False):
     target: Face
     head: bytes
     """All that stands before the body."""
-    vocabulary: int
+    key_mapping_version: int
     """That of the target, in which the key is named."""
 
 
 class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
     """Where publications of one shape go."""
 
-    ways: tuple[NextHop, ...] = ()
+    next_hops: tuple[NextHop, ...] = ()
     local_key: str | None = None
     """Their key, if the session of this node wants them."""
     lane: int = NO_LANE
     congestion: Congestion = Congestion.DROP
-    is_by_shape: bool = True
+    is_cacheable: bool = True
     """Whether all of that is so for each of them."""
 
     @property
@@ -52,10 +52,12 @@ class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
     @property
     def is_current(self) -> bool:
         """Whether no key has got another number since."""
-        return not self.ways or all(way.vocabulary == way.target.vocabulary for way in self.ways)
+        return not self.next_hops or all(
+            way.key_mapping_version == way.target.key_mapping_version for way in self.next_hops
+        )
 
 
-PER_MESSAGE = ForwardingPlan(is_by_shape=False)
+PER_MESSAGE = ForwardingPlan(is_cacheable=False)
 
 
 class PeerPlan(msgspec.Struct, eq=False):
@@ -64,12 +66,12 @@ class PeerPlan(msgspec.Struct, eq=False):
     lanes: bytearray
     blocking: bytearray
     """The same without those that may be dropped."""
-    firsts: set[int]
+    block_first: set[int]
     """The shapes of which one publication may not be dropped: those with BlockFirst."""
     heads: list[bytes]
 
     @classmethod
-    def of_none(cls, count: int) -> PeerPlan:
+    def empty(cls, count: int) -> PeerPlan:
         return cls(bytearray([NO_LANE]) * count, bytearray([NO_LANE]) * count, set(), [b""] * count)
 
 
@@ -81,17 +83,17 @@ class ForwardingPlanner:
         self._local = local
         self._memory: FaceTemplateCache[ForwardingPlan] = FaceTemplateCache()
 
-    def courses(self, face: Face, columns: Columns, start: int, stop: int) -> list[ForwardingPlan] | None:
+    def plans(self, face: Face, columns: Columns, start: int, stop: int) -> list[ForwardingPlan] | None:
         """Where some rows of a face go, by shape, stamped if they have to be. None: receive them one by one."""
-        found = None if face.ingress is not None or face.is_doubled else self._found(face, columns)
-        stamping = self._router.stamping
+        found = None if face.ingress is not None or face.is_duplicate_member else self._found(face, columns)
+        stamping = self._router.timestamping
         if found is None or stamping is None:
             return found
-        wanted = bytes([course.is_local or bool(course.ways) for course in found])
-        return found if stamping.stamp_rows(columns, start, stop, wanted) else None
+        wanted = bytes([course.is_local or bool(course.next_hops) for course in found])
+        return found if stamping.timestamp_rows(columns, start, stop, wanted) else None
 
     def _found(self, face: Face, columns: Columns) -> list[ForwardingPlan] | None:
-        known = self._memory.of(face, (self._router.routes.version, face.vocabulary))
+        known = self._memory.of(face, (self._router.routes.version, face.key_mapping_version))
         is_router = face.region is Region.ROUTER
         found = []
         for index in range(columns.shape_count):
@@ -101,7 +103,7 @@ class ForwardingPlanner:
             course = known.get(name)
             if course is None or not course.is_current:
                 course = known[name] = self._course(face, known, columns, index, signature)
-            if not course.is_by_shape:
+            if not course.is_cacheable:
                 return None
             found.append(course)
         return found
@@ -113,7 +115,7 @@ class ForwardingPlanner:
         shape, key, tree = template.shape, template.key(signature), self._router.tree(face, template.shape.node_id)
         if tree is None or (key is not None and not self._router.is_within_limits(key)):
             return PER_MESSAGE
-        known.grow(key)
+        known.count_key_bytes(key)
         targets = () if key is None else self._router.routes.push(face, key, tree)
         if any(target.egress is not None for target in targets):
             return PER_MESSAGE
@@ -130,22 +132,22 @@ class ForwardingPlanner:
 def _make_next_hop(target: Face, key: str, qos: QoS, tree: int) -> NextHop:
     node_id = tree if target.region is Region.ROUTER else SELF
     written = qos.for_patch(target.patch)
-    whole = encode(Push(wire_expr=target.express(key), qos=written, node_id=node_id, body=Del()))
-    return NextHop(target, whole[:-1], target.vocabulary)
+    whole = encode(Push(wire_expr=target.to_wire_expr(key), qos=written, node_id=node_id, body=Del()))
+    return NextHop(target, whole[:-1], target.key_mapping_version)
 
 
 def plans_by_peer(courses: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, PeerPlan]]:
     """What each neighbour gets."""
     found: dict[Face, PeerPlan] = {}
     for index, course in enumerate(courses):
-        for way in course.ways:
+        for way in course.next_hops:
             share = found.get(way.target)
             if share is None:
-                share = found[way.target] = PeerPlan.of_none(len(courses))
+                share = found[way.target] = PeerPlan.empty(len(courses))
             share.heads[index] = way.head
             share.lanes[index] = course.lane
             if course.congestion is Congestion.BLOCK:
                 share.blocking[index] = course.lane
             elif course.congestion is Congestion.BLOCK_FIRST:
-                share.firsts.add(index)
+                share.block_first.add(index)
     return found.items()

@@ -63,14 +63,14 @@ MAX_WILDCARD_ROUTES = 1000
 class ReachabilityPolicy:
     """Who may reach whom. A broker also carries messages between its peers that say they have no link of their own.
 
-    Neighbours above or beside a relay that are reached through its network (`elsewhere`) are not reached by their
+    Neighbours above or beside a relay that are reached through its network (`reached_via_network`) are not reached by their
     links: nothing arrives both ways.
     """
 
     def __init__(self, is_broker: bool = True, is_router: bool = True) -> None:
         self._is_broker = is_broker
         self._table = REACHABLE_REGIONS if is_router else RELAY_PEER_REACHABLE_REGIONS
-        self.elsewhere: frozenset[ZenohId] = frozenset()
+        self.reached_via_network: frozenset[ZenohId] = frozenset()
         self._links: dict[ZenohId, frozenset[ZenohId]] = {}
 
     def link(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
@@ -90,14 +90,14 @@ class ReachabilityPolicy:
         """Whether what comes from one may go to another."""
         if source is target or target.region not in self._table[source.region] or source.zid in target.members:
             return False
-        if self.elsewhere and (self._is_elsewhere(source) or self._is_elsewhere(target)):
+        if self.reached_via_network and (self._is_elsewhere(source) or self._is_elsewhere(target)):
             return False
         if source.region is not Region.SOUTH_PEER or target.region is not Region.SOUTH_PEER:
             return True
         return self._is_broker and self._is_needed(source.zid, target.zid)
 
     def _is_elsewhere(self, holder: DeclarationOwner) -> bool:
-        return holder.region in ANNOUNCED_WITHOUT_INTEREST and holder.zid in self.elsewhere
+        return holder.region in ANNOUNCED_WITHOUT_INTEREST and holder.zid in self.reached_via_network
 
     def enters_network(self, holder: DeclarationOwner) -> bool:
         """Whether what comes from a neighbour outside the network goes into it, as ours."""
@@ -153,7 +153,7 @@ class Routes:
         self._requests: dict[tuple[int, int, QueryTarget, str], tuple[Face, ...]] = {}
         self._request_bytes = 0
         self._directions: dict[int, dict[ZenohId, Face]] = {}
-        self.takes_declared_complete = False
+        self.trusts_complete_flag = False
         """Whether a query for AllComplete goes to every queryable declared complete, also where the key of the query is
         wider than that of the queryable."""
         self.version = 0
@@ -179,7 +179,7 @@ class Routes:
         self._forget_pushes()
         self._directions.clear()
         self.version += 1
-        self.change_queryables()
+        self.on_queryables_changed()
 
     def _forget_pushes(self) -> None:
         self._pushes.clear()
@@ -198,7 +198,7 @@ class Routes:
                 for route in routes:
                     del self._pushes[route]
 
-    def change_queryables(self) -> None:
+    def on_queryables_changed(self) -> None:
         """The queryables of some key have changed: they come and go less often than they are asked."""
         self._requests.clear()
         self._request_bytes = 0
@@ -303,7 +303,7 @@ class Routes:
         """Whether AllComplete includes a queryable declared complete whose key does not include that of the query: by
         choice of this node, or for its own session where the node the query comes from can have meant no other."""
         is_meant = is_chosen and offer.region is Region.LOCAL
-        return offer.is_declared_complete and (self.takes_declared_complete or is_meant)
+        return offer.is_declared_complete and (self.trusts_complete_flag or is_meant)
 
     def _offers(self, source: Face, key: str, tree: int) -> list[_QueryableCandidate]:
         found = []

@@ -57,7 +57,7 @@ class FaceTemplates(dict[TemplateKey, T]):
             found = self.templates[common] = PrefixTemplate(shape, prefix)
         return found
 
-    def grow(self, key: str | None) -> None:
+    def count_key_bytes(self, key: str | None) -> None:
         """Something on a key was added."""
         if key is not None:
             self.bytes += len(key)

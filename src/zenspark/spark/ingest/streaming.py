@@ -1,12 +1,12 @@
-"""Landing: the streaming query that brings journals into a lake, and the upkeep beside it.
+"""IngestQuery: the streaming query that ingests journals into a lake, with the maintenance threads beside it.
 
-One query reads all journals of a landing. Each of its batches goes into `samples` (samples.py says how); nothing else
-is done on this way. Threads beside it refresh the derived tables and keep files few (upkeep.py), and renew the leases
-that keep other landings away from these recorders (lease.py). Whatever of it is missed, through a crash or an error
-that passes, is made up for the next time.
+One query reads all journals. Each micro-batch is committed to `samples` (samples.py) and does nothing else. Threads
+beside it refresh the derived tables and compact files (maintenance_thread.py), and renew the leases that keep other
+processes from ingesting the same recorders (lake/lease.py). Work that a crash or a transient error interrupts is done
+by the next run.
 
-How far a landing has come is in the table alone. Spark's checkpoint is a directory of its own for each start, which is
-removed at the end: one that a full disk has damaged, or that belongs to another lake, can do no harm.
+The committed offsets are stored in the table alone. Spark's checkpoint is a temporary directory of each start, removed
+at the end: a checkpoint that a full disk damaged, or that belongs to another lake, cannot do harm.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from zenspark.lake.lease import LeaseKeeper
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.lake.reader_name import reader_name
 from zenspark.spark.ingest.clock_steps import ClockSteps
-from zenspark.spark.ingest.maintenance_thread import Upkeep
-from zenspark.spark.ingest.samples import Landed, Samples, Superseded
+from zenspark.spark.ingest.maintenance_thread import MaintenanceThread
+from zenspark.spark.ingest.samples import BatchResult, SamplesWriter, Superseded
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:
@@ -44,44 +44,44 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("zenspark.spark")
 
-LEASE_SECONDS = 1.0
-"""Between two tries to take a lease."""
-DRAIN_SECONDS = 60.0
+LEASE_RETRY_SECONDS = 1.0
+"""Interval between attempts to acquire the leases."""
+DRAIN_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.05
-"""Between two looks at whether everything has landed."""
-OFTEN_SECONDS = 2.0
-"""A query with batches so often is let land what is left; to start another takes longer."""
+"""Interval between checks whether everything is ingested."""
+MAX_SHORT_TRIGGER_SECONDS = 2.0
+"""With a trigger interval up to this, the running query drains the rest; otherwise a new query is faster."""
 
 Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a landing has come since it was started."""
+class IngestProgress:
+    """Progress of an ingest query since it was started."""
 
     rows: int
-    """Landed in this run,"""
+    """Rows ingested in this run."""
     bytes: int
-    """and the size of their files."""
+    """Size of the files written in this run."""
     batches: int
     batch_seconds: float | None
-    """How long the last batch took,"""
+    """Duration of the last batch."""
     running_seconds: float | None
-    """and the one that is under way so far."""
+    """Time since the current batch started."""
     newest: datetime | None
-    """When the newest row that landed was received."""
+    """Reception time of the newest ingested row."""
     reached: Mapping[str, int]
-    """Up to before which offset the rows of each recorder have landed."""
+    """End offset per recorder (exclusive) of ingested rows."""
     waiting: int
-    """Rows in the journals that have not landed."""
+    """Rows in the journals that are not ingested yet."""
     quarantined: int
-    """Rows that could not be landed and were put aside."""
+    """Rows that could not be ingested and were moved to quarantine."""
     duplicates: int
-    """Rows that were left out, because another recorder had brought them in."""
+    """Rows skipped because another recorder's copy was ingested before."""
     lost: int
-    """Rows that the journals had trimmed before they landed."""
+    """Rows that the journals trimmed before they were ingested."""
     problem: str | None
-    """What is wrong with the upkeep, if anything; rows land all the same."""
+    """Error of the last table maintenance, if any; ingestion continues."""
 
 
 @dataclass
@@ -90,16 +90,16 @@ class _Counts:
     bytes: int = 0
     batches: int = 0
     batch_seconds: float | None = None
-    began: float | None = None
+    started_at: float | None = None
     newest: datetime | None = None
     quarantined: int = 0
     duplicates: int = 0
     lost: int = 0
-    landed: dict[str, int] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
 
 
-class Landing:
-    """Brings journals into a lake, from where the lake ends, until it is stopped."""
+class IngestQuery:
+    """Ingests journals into a lake, starting at the offsets committed in the lake, until it is stopped."""
 
     def __init__(
         self,
@@ -112,109 +112,109 @@ class Landing:
         instance: str | None = None,
         deduplicate: bool = False,
     ) -> None:
-        """`trigger` is the time between batches, in seconds or in Spark's words.
+        """Take journals, a target lake and the trigger interval in seconds or in Spark's syntax.
 
-        With None the query lands what there is and ends by itself. `options` go to the source, such as
-        maxOffsetsPerTrigger. `instance` names the pipeline that this landing is a part of: the next one of the same
-        name takes over its leases at once. With `deduplicate` samples that several recorders recorded land once.
+        With `trigger=None` the query ingests what is in the journals and ends. `options` go to the stream source, such
+        as maxOffsetsPerTrigger. `instance` is the id of the pipeline: a successor with the same id takes over its
+        leases at once. With `deduplicate`, samples recorded by several recorders are ingested once.
         """
         if not journals:
-            raise UsageError("a landing needs a journal")
+            raise UsageError("ingestion needs at least one journal")
         if type(spark).__module__.startswith("pyspark.sql.connect"):
             raise UsageError(
-                "a landing needs a driver with a JVM, which a Spark Connect session has not: "
+                "ingestion needs a driver with a JVM, which a Spark Connect session does not have: "
                 "give the master URL of the cluster instead, such as spark://host:7077"
             )
         self.lake = lake
         self.journals = [Journal(path) for path in journals]
         self._spark = spark
         self._trigger = f"{round(trigger * 1000)} milliseconds" if isinstance(trigger, int | float) else trigger
-        self._is_often = isinstance(trigger, int | float) and trigger <= OFTEN_SECONDS
+        self._has_short_trigger = isinstance(trigger, int | float) and trigger <= MAX_SHORT_TRIGGER_SECONDS
         self._options = dict(options or {})
         self._maintenance = maintenance or MaintenanceConfig()
         self._instance = instance
         self._deduplicate = deduplicate
         self._query: StreamingQuery | None = None
         self._leases: LeaseKeeper | None = None
-        self._upkeep: Upkeep | None = None
+        self._maintenance_thread: MaintenanceThread | None = None
         self._checkpoint: str | None = None
         self._clock = ClockSteps()
         self._counts = _Counts()
         self._lock = threading.Lock()
-        """Held while a batch lands."""
+        """Held while a batch is ingested."""
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self._on_batch: Callable[[], None] | None = None
 
-    # --- life
+    # --- lifecycle
 
     def start(self, on_wait: Notify | None = None, on_batch: Callable[[], None] | None = None) -> None:
-        """Start the query and the upkeep, where the lake ends; waits while another process lands these journals.
+        """Start the query and the maintenance threads; blocks while another process holds the leases.
 
-        `on_wait` is called with one line that says which process that is, `on_batch` whenever a batch has landed.
+        `on_wait` is called with one line that names that process, `on_batch` after every committed batch.
         """
         self._on_batch = on_batch
         self.lake.folder.check()
         leases = LeaseKeeper(self.lake.folder, [each.recorder for each in self.journals], self._instance)
         self._leases = leases
-        if not self._acquired(leases, on_wait or log.warning):
+        if not self._acquire_leases(leases, on_wait or log.warning):
             return
         leases.start()
-        self._upkeep = Upkeep(self._spark, self.lake, self.journals, self._reader, self._maintenance, leases)
+        self._maintenance_thread = MaintenanceThread(self._spark, self.lake, self.journals, self._reader, self._maintenance, leases)
         self.lake.create(timedelta(seconds=self._maintenance.history))
-        self._samples = Samples(self.lake.folder, self.lake.table("samples"), deduplicate=self._deduplicate)
+        self._samples = SamplesWriter(self.lake.folder, self.lake.table("samples"), deduplicate=self._deduplicate)
         self._samples.claim(journal.recorder for journal in self.journals)
         self._retry_quarantine()
-        landed = self.lake.landed()
-        self._counts.landed = {each.recorder: landed.get(each.recorder, 0) for each in self.journals}
-        self._query = self._started(self._trigger)
-        self._upkeep.start()
+        ingested = self.lake.landed()
+        self._counts.offsets = {each.recorder: ingested.get(each.recorder, 0) for each in self.journals}
+        self._query = self._start_query(self._trigger)
+        self._maintenance_thread.start()
 
-    def _acquired(self, leases: LeaseKeeper, on_wait: Notify) -> bool:
-        """Wait for the leases; whether they were there before it was stopped."""
-        told = None
+    def _acquire_leases(self, leases: LeaseKeeper, on_wait: Notify) -> bool:
+        """Wait for the leases. Returns False if the query was stopped before."""
+        logged = None
         while (reason := leases.acquire()) is not None:
-            if reason != told:
+            if reason != logged:
                 on_wait(reason)
-                told = reason
-            if self._stopping.wait(LEASE_SECONDS):
+                logged = reason
+            if self._stopping.wait(LEASE_RETRY_SECONDS):
                 return False
         return True
 
     def _retry_quarantine(self) -> None:
-        """Land what another version of zenspark had to put aside, if this one can read it."""
-        own = {journal.recorder for journal in self.journals}
+        """Ingest quarantined rows that another version of zenspark could not read, if this one can."""
+        recorders = {journal.recorder for journal in self.journals}
         table = self._samples.table
-        aside = quarantine.listing(self.lake.folder, table)
+        entries = quarantine.list_quarantined(self.lake.folder, table)
         quarantine.retry(
-            self.lake.folder, table, [item for item in aside if item.recorder in own and item.version != __version__]
+            self.lake.folder, table, [item for item in entries if item.recorder in recorders and item.version != __version__]
         )
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the query has ended by itself, and raise what ended it; False if that takes too many seconds."""
-        query = self._running
+        """Wait until the query ends, and raise its error; returns False after `timeout` seconds."""
+        query = self._active_query
         try:
-            ended = query.awaitTermination(timeout)  # type: ignore[arg-type]  # None is for ever
+            ended = query.awaitTermination(timeout)  # type: ignore[arg-type]  # None waits forever
         except Exception as error:
-            raise self._reason(error) from error
+            raise self._failure_cause(error) from error
         if self._leases is not None and self._leases.lost is not None:
-            raise Superseded(self.lake.folder.address, f"another process lands recorder {self._leases.lost!r}")
+            raise Superseded(self.lake.folder.address, f"another process ingests recorder {self._leases.lost!r}")
         if not ended and timeout is not None:
             self._restart_after_clock_step()
         return True if timeout is None else bool(ended)
 
     def _restart_after_clock_step(self) -> None:
-        """Start the query again if the clock was set back: Spark would wait until it is as late as before."""
+        """Restart the query if the wall clock was set back: Spark would wait until the old time is reached again."""
         seconds = self._clock.back_seconds()
         if seconds and self._trigger is not None and not self._stopping.is_set():
-            log.warning("the clock was set back by %.0f s: the query is started again", seconds)
+            log.warning("wall clock was set back by %.0f s: restarting the query", seconds)
             self._stop_query()
-            self._query = self._started(self._trigger)
+            self._query = self._start_query(self._trigger)
 
-    def stop(self, timeout: float = DRAIN_SECONDS) -> bool:
-        """Land what the journals have now, refresh the tables, and end; whether everything has landed in time.
+    def stop(self, timeout: float = DRAIN_TIMEOUT_SECONDS) -> bool:
+        """Ingest what is in the journals now, refresh the tables, and end. Returns whether all is ingested in time.
 
-        Raises what ended the query, if that was before.
+        Raises the error of the query if it failed before.
         """
         self._stopping.set()
         if self._query is None:
@@ -222,139 +222,139 @@ class Landing:
         deadline = time.monotonic() + timeout
         target = {journal.recorder: journal.latest() for journal in self.journals}
         try:
-            has_landed = self._drained(target, deadline) if timeout else self._has_landed(target)
-            if has_landed and timeout and self._upkeep is not None:
-                self._upkeep.stop()
-                self._upkeep.finish()
-            return has_landed
+            has_ingested = self._drain(target, deadline) if timeout else self._has_ingested(target)
+            if has_ingested and timeout and self._maintenance_thread is not None:
+                self._maintenance_thread.stop()
+                self._maintenance_thread.finish()
+            return has_ingested
         finally:
-            self._end(release=True)
+            self._close(release=True)
 
     def abandon(self) -> None:
-        """End without landing anything more, after a failure: leases are kept for the next attempt."""
+        """End at once after a failure; the leases are kept for the next attempt."""
         self._stopping.set()
-        with contextlib.suppress(Exception):  # Java may be gone
-            self._end(release=False)
+        with contextlib.suppress(Exception):  # Java may have ended
+            self._close(release=False)
 
-    def _end(self, *, release: bool) -> None:
+    def _close(self, *, release: bool) -> None:
         try:
             self._stop_query()
-            if self._upkeep is not None:
-                self._upkeep.stop()
+            if self._maintenance_thread is not None:
+                self._maintenance_thread.stop()
         finally:
             if self._leases is not None:
                 self._leases.stop(release=release)
             if self._checkpoint is not None:
                 shutil.rmtree(self._checkpoint, ignore_errors=True)
 
-    def _drained(self, target: Mapping[str, int], deadline: float) -> bool:
-        """Land everything up to a target; by a query that ends by itself, if the next batch may be far away."""
+    def _drain(self, target: Mapping[str, int], deadline: float) -> bool:
+        """Ingest up to the target offsets; starts an availableNow query if the next trigger may be far away."""
         self._check_failure()
-        while self._is_often and not self._has_landed(target) and time.monotonic() < deadline:
+        while self._has_short_trigger and not self._has_ingested(target) and time.monotonic() < deadline:
             self.wait(POLL_SECONDS)
         self._stop_query()
-        if not self._has_landed(target) and time.monotonic() < deadline:
-            self._query = self._started(None)
+        if not self._has_ingested(target) and time.monotonic() < deadline:
+            self._query = self._start_query(None)
             self.wait(deadline - time.monotonic())
             self._stop_query()
-        return self._has_landed(target)
+        return self._has_ingested(target)
 
     def _stop_query(self) -> None:
-        with self._lock:  # a batch that is under way ends; one that begins now has done nothing yet
+        with self._lock:  # lets the current batch finish; a batch that starts now has written nothing yet
             if self._query is not None:
                 self._query.stop()
 
     def _check_failure(self) -> None:
-        error = self._running.exception()
+        error = self._active_query.exception()
         if error is not None:
-            raise self._reason(error)
+            raise self._failure_cause(error)
 
-    def progress(self) -> Progress:
-        """How far it has come."""
+    def progress(self) -> IngestProgress:
+        """Return the progress since the start."""
         counts = self._counts
         ends = {journal.recorder: journal.latest() for journal in self.journals}
-        return Progress(
+        return IngestProgress(
             rows=counts.rows,
             bytes=counts.bytes,
             batches=counts.batches,
             batch_seconds=counts.batch_seconds,
-            running_seconds=None if counts.began is None else time.monotonic() - counts.began,
+            running_seconds=None if counts.started_at is None else time.monotonic() - counts.started_at,
             newest=counts.newest,
-            reached=dict(counts.landed),
-            waiting=sum(max(0, end - counts.landed.get(recorder, 0)) for recorder, end in ends.items()),
+            reached=dict(counts.offsets),
+            waiting=sum(max(0, end - counts.offsets.get(recorder, 0)) for recorder, end in ends.items()),
             quarantined=counts.quarantined,
             duplicates=counts.duplicates,
             lost=counts.lost,
-            problem=None if self._upkeep is None else self._upkeep.problem,
+            problem=None if self._maintenance_thread is None else self._maintenance_thread.problem,
         )
 
     @property
     def _reader(self) -> str:
-        """The name under which the journals know how far this lake has come."""
+        """Reader name under which the journals store the offsets of this lake."""
         return reader_name(self.lake.folder.address)
 
     @property
-    def _running(self) -> StreamingQuery:
+    def _active_query(self) -> StreamingQuery:
         if self._query is None:
-            raise UsageError("this landing was not started")
+            raise UsageError("the ingest query was not started")
         return self._query
 
-    def _reason(self, error: Exception) -> Exception:
-        """Why the query ended: what was raised here says more than what Spark made of it."""
+    def _failure_cause(self, error: Exception) -> Exception:
+        """Return why the query ended: the error raised by the batch says more than Spark's wrapper."""
         if self._failure is not None:
             return self._failure
         return error if isinstance(error, ZError) else LakeError(self.lake.folder.address, error_cause(error))
 
-    def _has_landed(self, target: Mapping[str, int]) -> bool:
-        return all(self._counts.landed.get(recorder, 0) >= end for recorder, end in target.items())
+    def _has_ingested(self, target: Mapping[str, int]) -> bool:
+        return all(self._counts.offsets.get(recorder, 0) >= end for recorder, end in target.items())
 
     # --- the query
 
-    def _started(self, trigger: str | None) -> StreamingQuery:
+    def _start_query(self, trigger: str | None) -> StreamingQuery:
         source = {
             "journal": json.dumps([str(journal.path.absolute()) for journal in self.journals]),
-            "startingOffsets": json.dumps(self._beginnings()),
+            "startingOffsets": json.dumps(self._start_offsets()),
             "parallelism": str(self._spark.sparkContext.defaultParallelism),
             "reader": self._reader,
             "slices": "true",
         }
         parts = self._spark.readStream.format("zenoh").options(**(source | self._options)).load()
         self._checkpoint = self._checkpoint or mkdtemp(prefix="zenspark-checkpoint-")
-        writer = parts.writeStream.foreachBatch(self._land).option(
+        writer = parts.writeStream.foreachBatch(self._ingest_batch).option(
             "checkpointLocation", Path(self._checkpoint, uuid4().hex).as_uri()
         )
         timed: dict[str, Any] = {"availableNow": True} if trigger is None else {"processingTime": trigger}
-        name = f"{self._reader}-{uuid4().hex[:8]}"  # a session may land several sets of journals in one lake
+        name = f"{self._reader}-{uuid4().hex[:8]}"  # a session may ingest several sets of journals into one lake
         return writer.queryName(name).trigger(**timed).start()
 
-    def _beginnings(self) -> dict[str, int]:
-        return {journal.recorder: self._beginning(journal) for journal in self.journals}
+    def _start_offsets(self) -> dict[str, int]:
+        return {journal.recorder: self._start_offset(journal) for journal in self.journals}
 
-    def _beginning(self, journal: Journal) -> int:
-        """Where to begin in a journal: behind what the lake has, or where its rows begin if those before are gone."""
-        landed, latest = self._counts.landed.get(journal.recorder, 0), journal.latest()
-        if landed > latest:
+    def _start_offset(self, journal: Journal) -> int:
+        """Return the first offset to ingest: the end offset in the lake, or the start of the journal if rows were trimmed."""
+        start, latest = self._counts.offsets.get(journal.recorder, 0), journal.latest()
+        if start > latest:
             raise LakeError(
                 self.lake.folder.address,
-                f"it has rows of recorder {journal.recorder!r} up to before offset {landed}, but its journal "
+                f"it has rows of recorder {journal.recorder!r} up to before offset {start}, but its journal "
                 f"{journal.path} ends at {latest}: is it an older copy? Give new rows a journal of another name",
             )
-        return max(landed, journal.earliest())
+        return max(start, journal.earliest())
 
-    def _land(self, parts: DataFrame, batch: int) -> None:
+    def _ingest_batch(self, parts: DataFrame, batch: int) -> None:
         with self._lock:
-            self._counts.began = began = time.monotonic()
+            self._counts.started_at = started_at = time.monotonic()
             try:
-                landed = self._samples.land(parts, batch)
+                result = self._samples.commit_batch(parts, batch)
             except Exception as error:
-                self._failure = self._explained(error)
+                self._failure = self._to_cause(error)
                 raise
             finally:
-                self._counts.began = None
-            self._count(landed, time.monotonic() - began)
+                self._counts.started_at = None
+            self._add_result(result, time.monotonic() - started_at)
 
-    def _explained(self, error: Exception) -> Exception:
-        """An error, or what is wrong with the place if that is it: it says so better."""
+    def _to_cause(self, error: Exception) -> Exception:
+        """Return the error of a storage path check if that fails, since it names the cause better; else the error itself."""
         if isinstance(error, Superseded):
             return error
         try:
@@ -363,24 +363,24 @@ class Landing:
             return problem
         return error if isinstance(error, ZError) else LakeError(self.lake.folder.address, error_cause(error))
 
-    def _count(self, landed: Landed, seconds: float) -> None:
+    def _add_result(self, result: BatchResult, seconds: float) -> None:
         counts = self._counts
         counts.batch_seconds = seconds
-        if not landed.reached:
+        if not result.reached:
             return
         counts.batches += 1
-        counts.rows += landed.rows
-        counts.bytes += landed.bytes
-        counts.quarantined += landed.quarantined
-        counts.duplicates += landed.duplicates
-        counts.lost += landed.lost
-        counts.landed |= landed.reached
-        counts.newest = landed.newest or counts.newest
-        if landed.lost:
-            log.error("%d rows were trimmed from the journals before they could land", landed.lost)
+        counts.rows += result.rows
+        counts.bytes += result.bytes
+        counts.quarantined += result.quarantined
+        counts.duplicates += result.duplicates
+        counts.lost += result.lost
+        counts.offsets |= result.reached
+        counts.newest = result.newest or counts.newest
+        if result.lost:
+            log.error("%d rows were lost: journals trimmed them before ingestion", result.lost)
         for journal in self.journals:
-            if journal.recorder in landed.reached:
-                with contextlib.suppress(JournalError):  # the next batch does it again
-                    journal.commit(self._reader, landed.reached[journal.recorder])
+            if journal.recorder in result.reached:
+                with contextlib.suppress(JournalError):  # the next batch commits again
+                    journal.commit(self._reader, result.reached[journal.recorder])
         if self._on_batch is not None:
             self._on_batch()

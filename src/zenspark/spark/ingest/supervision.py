@@ -1,11 +1,11 @@
-"""Supervision: when a landing process is started, told to try again, or killed. Knows no process and no clock.
+"""Supervision: decides when an ingest process is started, restarts its query, or is killed. Sans-I/O, no clock.
 
-A landing that fails is tried again for ever, with waits that double from one second to a minute; a batch that lands
-starts them afresh. A process whose Java still runs is told to land again; one that has ended, has failed many times
-or has not reported for minutes is replaced by another.
+Failed ingestion is retried forever, with a backoff that doubles from one second to one minute; a committed batch resets
+it. If Java still runs, the query is restarted in the same process. A process that has ended, has failed many times in a
+row or has not reported for minutes is replaced.
 
-                 spawned                 Landed
-    (no process) ───────► STARTING ───────────────► LANDING ── Drained ──► ENDED
+                 spawned             ProgressReport
+    (no process) ───────► STARTING ───────────────► INGESTING ─ Drained ─► ENDED
          ▲                 │   ▲  Waiting              │
          │                 │   └────────► WAITING ─────┤
          └── retry ── FAILED ◄────── Failed, exited ───┘
@@ -17,83 +17,83 @@ import math
 from enum import Enum, StrEnum, auto
 
 from zenspark.net.node.backoff import Backoff, RetryPolicy
-from zenspark.spark.ingest.process_protocol import Answer, Drained, Failed, Landed, Report, Waiting
+from zenspark.spark.ingest.process_protocol import Drained, Failed, ProgressReport, Report, SqlResult, Waiting
 
-RETRIES = RetryPolicy(period_init_ms=1000, period_max_ms=60_000)
+RETRY_POLICY = RetryPolicy(period_init_ms=1000, period_max_ms=60_000)
 MAX_FAILURES_PER_PROCESS = 10
-"""After so many in a row a new process is tried: what failed may be in the old one."""
-SILENCE_SECONDS = 300.0
-"""Without any report for so long, a process is taken for hung: stopped, or without a processor or memory to go on."""
+"""Consecutive failures after which the process is replaced: the fault may be in its memory."""
+REPORT_TIMEOUT_SECONDS = 300.0
+"""Time without any report after which a process counts as hung (stopped, or starved of CPU or memory)."""
 
 
-class State(StrEnum):
-    """What a landing does."""
+class IngestState(StrEnum):
+    """State of the ingestion into one lake; the values are part of status documents."""
 
     STARTING = "starting"
-    """The process, Java and Spark come up, or the query starts again."""
+    """The process, Java and Spark start, or the query restarts."""
     WAITING = "waiting"
-    """Another process lands one of its recorders."""
-    LANDING = "landing"
+    """Another process holds the lease of one of its recorders."""
+    INGESTING = "landing"
     FAILED = "failed"
-    """It is tried again after a while."""
+    """Ingestion failed; it is retried after a backoff."""
     ENDED = "ended"
-    """Everything has landed, and nothing more is to."""
+    """Everything is ingested after a drain."""
 
 
-class Action(Enum):
-    """What is to be done with the process."""
+class ProcessAction(Enum):
+    """Action the supervisor takes on the process."""
 
     SPAWN = auto()
-    LAND = auto()
+    RESTART_QUERY = auto()
     KILL = auto()
 
 
-class Life(Enum):
-    """Whether there is a process."""
+class ProcessLife(Enum):
+    """Life cycle of the process."""
 
     NONE = auto()
     ALIVE = auto()
     KILLED = auto()
-    """It will end in a moment."""
+    """SIGKILL was sent, exit is pending."""
 
 
-class Tally:
-    """What all processes of a landing have landed together.
+class IngestTotals:
+    """Totals over all ingest processes of one lake.
 
-    Rows are counted by offsets, which the table knows: a batch that a process committed and could not report, because
-    it was killed, is counted with the first report of the next one.
+    Rows are counted by the offsets stored in the table: a batch that a killed process committed but did not report is
+    counted with the first report of the next process.
     """
 
     def __init__(self) -> None:
         self.reached: dict[str, int] = {}
-        """Up to before which offset the rows of each recorder have landed."""
-        self.last = Landed()
+        """End offset per recorder (exclusive) of ingested rows."""
+        self.last = ProgressReport()
         self._start: int | None = None
-        """The sum of these offsets before the first row landed."""
-        self._before = Landed()
+        """Sum of the offsets before the first row was ingested."""
+        self._before = ProgressReport()
 
-    def add(self, landed: Landed) -> None:
-        """Take in a report."""
-        self.last = landed
-        self.reached = dict(landed.reached)
+    def add(self, report: ProgressReport) -> None:
+        """Add a progress report."""
+        self.last = report
+        self.reached = dict(report.reached)
         if self._start is None:
-            self._start = sum(landed.reached.values()) - landed.rows - self._left_out
+            self._start = sum(report.reached.values()) - report.rows - self._not_ingested
 
     def end_process(self) -> None:
-        """Keep what the process counted: the next one begins at 0."""
-        self._before = Landed(
+        """Keep the counts of a process that ended: the next one starts at 0."""
+        self._before = ProgressReport(
             bytes=self.bytes, quarantined=self.quarantined, duplicates=self.duplicates, lost=self.lost
         )
-        self.last = Landed(batch_seconds=self.last.batch_seconds)
+        self.last = ProgressReport(batch_seconds=self.last.batch_seconds)
 
     @property
     def rows(self) -> int:
-        """In the table since the first process began."""
-        return max(0, sum(self.reached.values()) - (self._start or 0) - self._left_out)
+        """Rows added to the table since the first process started."""
+        return max(0, sum(self.reached.values()) - (self._start or 0) - self._not_ingested)
 
     @property
-    def _left_out(self) -> int:
-        """Rows that the offsets passed and that are not in the table."""
+    def _not_ingested(self) -> int:
+        """Rows before the end offsets that are not in the table."""
         return self.quarantined + self.duplicates + self.lost
 
     @property
@@ -114,112 +114,112 @@ class Tally:
 
 
 class Supervision:
-    """The state of one landing. Times are seconds of any monotonic clock."""
+    """Supervision state of one lake. Times are seconds of any monotonic clock."""
 
     def __init__(self, now: float) -> None:
-        self.state = State.STARTING
+        self.state = IngestState.STARTING
         self.cause: str | None = None
-        """Why it failed, or what it waits for; stays until a batch lands."""
+        """Why ingestion failed, or what it waits for; cleared when a batch is committed."""
         self.maintenance: str | None = None
-        """What is wrong with the maintenance of the tables."""
-        self.tally = Tally()
-        self._backoff = Backoff(RETRIES, now)
+        """Error of the last table maintenance."""
+        self.totals = IngestTotals()
+        self._backoff = Backoff(RETRY_POLICY, now)
         self._retry_at = now
-        self._life = Life.NONE
-        self._heard_at = now
+        self._process_life = ProcessLife.NONE
+        self._last_report_at = now
         self._failures = 0
-        """Of this process in a row."""
+        """Consecutive failures of this process."""
 
-    # --- what is to be done
+    # --- decisions
 
-    def due(self, now: float) -> Action | None:
-        """What is to be done now."""
-        if self.state is State.ENDED or now < self.next_due():
+    def due(self, now: float) -> ProcessAction | None:
+        """Return the action that is due now."""
+        if self.state is IngestState.ENDED or now < self.next_due():
             return None
-        match self._life:
-            case Life.NONE:
-                return Action.SPAWN
-            case Life.ALIVE if self.state is State.FAILED and self._failures < MAX_FAILURES_PER_PROCESS:
-                return Action.LAND
-        return Action.KILL
+        match self._process_life:
+            case ProcessLife.NONE:
+                return ProcessAction.SPAWN
+            case ProcessLife.ALIVE if self.state is IngestState.FAILED and self._failures < MAX_FAILURES_PER_PROCESS:
+                return ProcessAction.RESTART_QUERY
+        return ProcessAction.KILL
 
     def next_due(self) -> float:
-        """When something is to be done, if nothing is reported before."""
-        if self._life is Life.KILLED or self.state is State.ENDED:
+        """Return the time of the next action, if no report arrives before."""
+        if self._process_life is ProcessLife.KILLED or self.state is IngestState.ENDED:
             return math.inf
-        if self._life is Life.NONE or self.state is State.FAILED:
+        if self._process_life is ProcessLife.NONE or self.state is IngestState.FAILED:
             return self._retry_at
-        return self._heard_at + SILENCE_SECONDS
+        return self._last_report_at + REPORT_TIMEOUT_SECONDS
 
     def retry_in(self, now: float) -> float:
-        """Seconds until the next attempt, if it has failed."""
+        """Return the seconds until the next attempt after a failure."""
         return max(0.0, self._retry_at - now)
 
-    def hurry(self, now: float) -> None:
-        """Make the next attempt at once."""
+    def retry_now(self, now: float) -> None:
+        """Make the next attempt without waiting for the backoff."""
         self._retry_at = min(self._retry_at, now)
 
-    # --- what happens
+    # --- events
 
     def spawned(self, now: float) -> None:
         """A process was started."""
-        self._life = Life.ALIVE
-        self._heard_at = now
+        self._process_life = ProcessLife.ALIVE
+        self._last_report_at = now
         self._failures = 0
-        self.state = State.STARTING
+        self.state = IngestState.STARTING
 
-    def ordered(self) -> None:
-        """The process was told to land again."""
-        self.state = State.STARTING
+    def query_restarted(self) -> None:
+        """The query was restarted in the same process."""
+        self.state = IngestState.STARTING
 
     def killed(self, now: float) -> None:
-        """The process was killed because that was due."""
-        if self.state is not State.FAILED:
-            self._fail(f"the landing process had not reported for {now - self._heard_at:.0f} s, and was killed", now)
-        self._life = Life.KILLED
+        """The process was killed, as `due` demanded."""
+        if self.state is not IngestState.FAILED:
+            self._fail(f"ingest process killed: no report for {now - self._last_report_at:.0f} s", now)
+        self._process_life = ProcessLife.KILLED
 
     def receive(self, report: Report, now: float) -> None:
-        """The process has reported something."""
-        self._heard_at = now
+        """Process a report."""
+        self._last_report_at = now
         match report:
-            case Landed():
-                self._on_landed(report, now)
+            case ProgressReport():
+                self._on_progress(report, now)
             case Waiting(reason):
-                self.state, self.cause = State.WAITING, reason
+                self.state, self.cause = IngestState.WAITING, reason
             case Failed(cause):
                 self._failures += 1
                 self._fail(cause, now)
             case Drained(maintenance):
-                self.state, self.cause, self.maintenance = State.ENDED, None, maintenance
-            case Answer():
-                pass  # for whoever asked
+                self.state, self.cause, self.maintenance = IngestState.ENDED, None, maintenance
+            case SqlResult():
+                pass  # handled by the supervisor
 
-    def _on_landed(self, landed: Landed, now: float) -> None:
-        if landed.batches > self.tally.last.batches:
+    def _on_progress(self, report: ProgressReport, now: float) -> None:
+        if report.batches > self.totals.last.batches:
             self._backoff.succeeded(now)
             self._failures = 0
             self.cause = None
-        if self.state is State.WAITING:
+        if self.state is IngestState.WAITING:
             self.cause = None
-        self.tally.add(landed)
-        self.state, self.maintenance = State.LANDING, landed.maintenance
+        self.totals.add(report)
+        self.state, self.maintenance = IngestState.INGESTING, report.maintenance
 
     def exited(self, code: int, now: float) -> None:
-        """The process has ended; a negative code is the signal that killed it."""
-        self._life = Life.NONE
-        self.tally.end_process()
-        if self.state not in (State.ENDED, State.FAILED):
-            self._fail(f"the landing process {_ending(code)}", now)
+        """The process has exited; a negative code is the signal that killed it."""
+        self._process_life = ProcessLife.NONE
+        self.totals.end_process()
+        if self.state not in (IngestState.ENDED, IngestState.FAILED):
+            self._fail(f"ingest process {_format_exit(code)}", now)
 
     def could_not_spawn(self, cause: str, now: float) -> None:
-        """There is no process."""
-        self._fail(f"the landing process could not be started: {cause}", now)
+        """The process could not be started."""
+        self._fail(f"ingest process could not be started: {cause}", now)
 
     def _fail(self, cause: str, now: float) -> None:
         retry_at = self._backoff.failed(now)
-        assert retry_at is not None  # it is tried for ever
-        self.state, self.cause, self._retry_at = State.FAILED, cause, retry_at
+        assert retry_at is not None  # retried forever
+        self.state, self.cause, self._retry_at = IngestState.FAILED, cause, retry_at
 
 
-def _ending(code: int) -> str:
+def _format_exit(code: int) -> str:
     return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"

@@ -1,7 +1,7 @@
-"""What a journal missed: asked for by a query since its newest timestamp, and recorded like anything live.
+"""Backfill: queries the samples since the newest timestamp of a journal, and records them like live ones.
 
-The recorder listens already when the query is asked, so nothing falls between the two. What is published meanwhile may
-come twice, once by itself and once in a reply, with the same timestamp.
+The recorder subscribes before the query is sent, so nothing is missed between the two. A sample published meanwhile may
+be recorded twice, live and as a reply, with the same timestamp.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ logger = logging.getLogger("zenspark.spark")
 
 MAX_BATCH_ROWS = 4096
 LOOK_BACK_ROWS = 100_000
-"""How many of the last rows are looked at for the newest timestamp."""
+"""Number of last rows that are searched for the newest timestamp."""
 
 
 def backfill(session: Session, key_exprs: Iterable[str], since: str) -> int:
-    """Hands what the storages of the network have since then to this session's own subscribers; how many rows."""
+    """Query the storages of the network and deliver the replies to local subscribers. Returns the number of rows."""
     rows = 0
     for key_expr in key_exprs:
         selector = f"{key_expr}?_time={since}"
@@ -41,17 +41,17 @@ def backfill(session: Session, key_exprs: Iterable[str], since: str) -> int:
 
 
 def missing_time_range(journal: Journal, option: str) -> str:
-    """The range of time to ask for: behind the newest timestamp, or from when the option says if there is none."""
+    """Return the time range to query: after the newest timestamp, or from the option if the journal has none."""
     newest = newest_timestamp(journal)
     if newest is None:
         return "[..]" if option == "true" else f"[{option}..]"
-    # rounded to microseconds, so what has that very stamp might come again without the one more
+    # + 1: timestamps are rounded to microseconds, so the newest sample itself could be returned again
     moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=newest + 1)
     return f"[{moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')}..]"
 
 
 def newest_timestamp(journal: Journal) -> int | None:
-    """The newest timestamp among the last rows, in microseconds since 1970."""
+    """Return the newest timestamp among the last rows, in microseconds since 1970."""
     latest = journal.latest()
     start = max(journal.earliest(), latest - LOOK_BACK_ROWS)
     found = [pc.max(batch.column("timestamp").cast("int64")).as_py() for batch in journal.read(start, latest)]

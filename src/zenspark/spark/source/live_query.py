@@ -1,8 +1,7 @@
-"""Asking once: the replies to live queries as rows.
+"""Live query source: returns the replies to queries as rows.
 
-The network is asked when the task runs, and again when Spark runs the task again: the rows are those of the last time.
-A task asks its selectors through one session, several at a time, so that one that is answered late does not hold up
-the others.
+The queries are sent when the task runs, and again when Spark repeats the task: the rows are those of the last run. A
+task sends its selectors through one session, several at a time, so that a slow one does not delay the others.
 """
 
 from __future__ import annotations
@@ -32,55 +31,55 @@ from zenspark.types.sample import Reply, Sample
 from zenspark.types.selector import Selector
 
 MAX_BATCH_ROWS = 4096
-"""Replies are handed to Spark by so many."""
+"""Maximum replies per Arrow batch."""
 MAX_QUERIES_IN_FLIGHT = 8
-"""Selectors that a task asks at a time: their replies share the link, and each has only its own timeout."""
+"""Concurrent queries of a task: their replies share the link, and each has its own timeout."""
 MAX_BACKLOG_REPLIES = 8192
-"""Replies that wait for Spark; with more the network is slowed down."""
+"""High-water mark of replies waiting for Spark; above it the callbacks block (back-pressure)."""
 ERROR_SCHEMA = SCHEMA.append(pa.field("error", pa.string()))
 ROUTER_TIMEOUT = "Timeout"
-"""What a router answers in the place of a node that gave no final reply in time."""
+"""Error payload of a router in place of a node that sent no final reply in time."""
 TARGETS = {"bestMatching": QueryTarget.BEST_MATCHING, "all": QueryTarget.ALL, "allComplete": QueryTarget.ALL_COMPLETE}
 
 
 def schema_of(options: BatchOptions) -> pa.Schema:
-    """The columns of the rows, with one for errors if they are rows too."""
+    """Return the columns of the rows, with `error` if option onError is `row`."""
     return ERROR_SCHEMA if options.on_error == "row" else SCHEMA
 
 
 def reader_of(options: BatchOptions) -> DataSourceReader:
-    """The reader for these options; one that takes filters only where the user said that it may."""
+    """Return the reader; it accepts filters only if option pushDown is set."""
     return FilteringQueryReader(options) if options.push_down else QueryReader(options)
 
 
 class QueryReader(DataSourceReader):
-    """Asks the network, in as many tasks as run at once."""
+    """Queries the network, in as many tasks as run concurrently."""
 
     def __init__(self, options: BatchOptions) -> None:
         self.options = options
         self.keys: list[str] | None = None
-        """The only keys wanted, if that is known."""
+        """Keys that filters restrict the rows to, if known."""
 
     def partitions(self) -> list[InputPartition]:
-        """The selectors that may bring a key that is wanted, divided among tasks."""
+        """Split the selectors that can match the wanted keys into tasks."""
         options = self.options
-        wanted = [text for text in options.selector if self._may_bring(Selector(text))]
+        wanted = [text for text in options.selector if self._may_match(Selector(text))]
         tasks = min(max(options.parallelism or available_cores(), options.min_partitions or 1), len(wanted))
         return [InputPartition(tuple(wanted[place::tasks])) for place in range(tasks)]
 
-    def _may_bring(self, selector: Selector) -> bool:
+    def _may_match(self, selector: Selector) -> bool:
         return self.keys is None or any(intersects(str(selector.key_expr), key) for key in self.keys)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The replies to the queries of one task."""
+        """Yield the replies to the queries of one task."""
         if partition.value is None:
             return
-        with connect_session(self.options) as session, ReplyQueue() as arrivals:
-            yield from _batches(_query_all(session, arrivals, partition.value, self.options), self.options)
+        with connect_session(self.options) as session, ReplyQueue() as queue:
+            yield from _batches(_query_all(session, queue, partition.value, self.options), self.options)
 
 
 class ReplyQueue:
-    """Replies to several queries, in the order they came; when there are too many, the callbacks wait."""
+    """Bounded queue of replies to several queries in order of arrival; when it is full, callbacks block."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -91,20 +90,20 @@ class ReplyQueue:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """No more are taken: whatever waits to bring one goes on without."""
+        """Close the queue and release blocked callbacks."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
     def put(self, selector: str, reply: Reply | None) -> None:
-        """A reply to a query, or None: it was the last."""
+        """Append a reply to a query, or None after its final reply; blocks while the queue is full."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or len(self._items) < MAX_BACKLOG_REPLIES)
             self._items.append((selector, reply))
             self._changed.notify_all()
 
     def get(self) -> tuple[str, Reply | None]:
-        """The next one, as soon as it is there."""
+        """Wait for the next reply."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._items))
             self._changed.notify_all()
@@ -112,14 +111,14 @@ class ReplyQueue:
 
 
 def _query_all(
-    session: Session, arrivals: ReplyQueue, selectors: Sequence[str], options: BatchOptions
+    session: Session, queue: ReplyQueue, selectors: Sequence[str], options: BatchOptions
 ) -> Iterator[tuple[str, Reply]]:
-    """The replies to each of several queries."""
+    """Send queries, at most `MAX_QUERIES_IN_FLIGHT` at a time, and yield their replies."""
 
-    def ask(selector: str) -> None:
+    def send_query(selector: str) -> None:
         session.get(
             selector,
-            Callback(lambda reply: arrivals.put(selector, reply), lambda: arrivals.put(selector, None)),
+            Callback(lambda reply: queue.put(selector, reply), lambda: queue.put(selector, None)),
             target=TARGETS[options.target],
             consolidation=ConsolidationMode[options.consolidation.upper()],
             timeout=options.timeout,
@@ -129,9 +128,9 @@ def _query_all(
     in_flight = 0
     while waiting or in_flight:
         while waiting and in_flight < MAX_QUERIES_IN_FLIGHT:
-            ask(waiting.popleft())
+            send_query(waiting.popleft())
             in_flight += 1
-        selector, reply = arrivals.get()
+        selector, reply = queue.get()
         if reply is None:
             in_flight -= 1
         else:
@@ -164,7 +163,7 @@ def _rows(samples: list[Sample], has_error: bool) -> pa.RecordBatch:
 
 
 def _error_row(selector: str, reply: Reply, timeout: float) -> pa.RecordBatch:
-    """A row of kind ERROR has what a queryable sent; one of kind TIMEOUT is of a query without a final reply."""
+    """Make a row of kind ERROR from an error reply, or of kind TIMEOUT for a query without a final reply."""
     row = {"key": selector.partition("?")[0], "kind": "TIMEOUT_ERROR", "received_at": _now()}
     if not _is_timeout(reply) and reply.err is not None:
         payload, encoding = reply.err.payload.to_bytes(), str(reply.err.encoding)
@@ -175,16 +174,16 @@ def _error_row(selector: str, reply: Reply, timeout: float) -> pa.RecordBatch:
 
 
 def _problem(reply: Reply, timeout: float) -> str:
-    """What an error reply means, as text for the user of the query."""
+    """Format an error reply."""
     if reply.err is TIMEOUT_ERROR:
         return f"timed out after {timeout:g} s without a final reply"
     if _is_timeout(reply) and reply.replier_id is not None:
-        return f"timed out: a router on the way had no final reply from {reply.replier_id.zid}"
-    return f"a queryable answered with an error: {_text(reply.err)}"
+        return f"timed out: a router received no final reply from {reply.replier_id.zid}"
+    return f"a queryable replied with an error: {_text(reply.err)}"
 
 
 def _is_timeout(reply: Reply) -> bool:
-    """Whether this session gave up, or a router did: that answers for a node, which has no entity 0 of its own."""
+    """Whether this session timed out, or a router did: it replies for a node, as entity 0."""
     if reply.err is TIMEOUT_ERROR:
         return True
     by_router = reply.replier_id is not None and reply.replier_id.eid == 0
@@ -200,10 +199,10 @@ def _now() -> int:
 
 
 class FilteringQueryReader(QueryReader):
-    """Does not ask what cannot bring a key that is wanted. Spark filters the rows."""
+    """Does not send queries that cannot match the wanted keys. Spark filters the rows."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Hands all of them back, and learns from those on keys."""
+        """Return all filters to Spark, and use those on keys to skip queries."""
         for each in filters:
             if isinstance(each, EqualTo | In) and each.attribute == ("key",):
                 found = [each.value] if isinstance(each, EqualTo) else list(each.value)

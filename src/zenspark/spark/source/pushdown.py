@@ -1,4 +1,4 @@
-"""Filters that Spark hands down: which are applied while a journal is read, and what need not be read at all."""
+"""Filter push-down: which filters of Spark are applied while a journal is read, and which rows need not be read."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from pyspark.sql.datasource import (
 
 from zenspark.arrow import UTC
 
-TEXTS = frozenset({"key", "kind", "encoding", "recorder", "source_zid", "timestamp_id", "event", "zid"})
-NUMBERS = frozenset({"offset", "source_sn", "source_eid", "timestamp_ntp64"})
-TIMES = frozenset({"received_at", "timestamp", "time"})
+TEXT_COLUMNS = frozenset({"key", "kind", "encoding", "recorder", "source_zid", "timestamp_id", "event", "zid"})
+NUMBER_COLUMNS = frozenset({"offset", "source_sn", "source_eid", "timestamp_ntp64"})
+TIME_COLUMNS = frozenset({"received_at", "timestamp", "time"})
 
-Test = Callable[[pc.Expression, Any], pc.Expression]
-ON_TEXTS: dict[type[Filter], Test] = {
+FilterBuilder = Callable[[pc.Expression, Any], pc.Expression]
+TEXT_FILTERS: dict[type[Filter], FilterBuilder] = {
     EqualTo: lambda field, value: field == value,
     In: lambda field, value: field.isin(value),
     StringStartsWith: pc.starts_with,
     IsNotNull: lambda field, _: field.is_valid(),
 }
-ON_VALUES: dict[type[Filter], Test] = {
+VALUE_FILTERS: dict[type[Filter], FilterBuilder] = {
     EqualTo: lambda field, value: field == value,
     GreaterThan: lambda field, value: field > value,
     GreaterThanOrEqual: lambda field, value: field >= value,
@@ -43,67 +43,67 @@ ON_VALUES: dict[type[Filter], Test] = {
     LessThanOrEqual: lambda field, value: field <= value,
     IsNotNull: lambda field, _: field.is_valid(),
 }
-"""What a filter means to Arrow. A null passes none of them, there as in SQL."""
+"""Arrow expressions of filters. As in SQL, a null passes none of them."""
 
 
-class Pushed(msgspec.Struct, frozen=True):
-    """One filter that is applied here."""
+class PushedFilter(msgspec.Struct, frozen=True):
+    """A filter that is applied while reading."""
 
     kind: type[Filter]
     column: str
     value: Any
 
     def expression(self) -> pc.Expression:
-        tests = ON_TEXTS if self.column in TEXTS else ON_VALUES
+        tests = TEXT_FILTERS if self.column in TEXT_COLUMNS else VALUE_FILTERS
         return tests[self.kind](pc.field(self.column), self.value)
 
 
-def taken(given: Filter, columns: Sequence[str]) -> Pushed | None:
-    """A filter in the form it is applied in; None if Spark has to."""
+def translate_filter(given: Filter, columns: Sequence[str]) -> PushedFilter | None:
+    """Translate a filter; None if Spark must apply it."""
     path: tuple[str, ...] = getattr(given, "attribute", ())
     column = path[0] if len(path) == 1 else ""
     if column not in columns:
         return None
     value: Any = getattr(given, "value", None)
-    if column in TEXTS and type(given) in ON_TEXTS:
-        return Pushed(type(given), column, list(value) if isinstance(given, In) else value)
-    if column in NUMBERS and type(given) in ON_VALUES:
-        return Pushed(type(given), column, value)
-    if column in TIMES and type(given) in ON_VALUES:
-        return Pushed(type(given), column, value if value is None else _moment(value))
+    if column in TEXT_COLUMNS and type(given) in TEXT_FILTERS:
+        return PushedFilter(type(given), column, list(value) if isinstance(given, In) else value)
+    if column in NUMBER_COLUMNS and type(given) in VALUE_FILTERS:
+        return PushedFilter(type(given), column, value)
+    if column in TIME_COLUMNS and type(given) in VALUE_FILTERS:
+        return PushedFilter(type(given), column, value if value is None else _to_scalar(value))
     return None
 
 
-def _moment(value: datetime) -> pa.Scalar:
+def _to_scalar(value: datetime) -> pa.Scalar:
     return pa.scalar(value if value.tzinfo else value.replace(tzinfo=UTC_ZONE), UTC)
 
 
-def applied(filters: Iterable[Pushed]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What leaves the rows of a batch that pass all filters."""
+def make_row_filter(filters: Iterable[PushedFilter]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Make a function that keeps the rows of a batch that pass all filters."""
     whole: pc.Expression | None = None
     for each in filters:
         whole = each.expression() if whole is None else whole & each.expression()
     return (lambda batch: batch) if whole is None else lambda batch: batch.filter(whole)
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """What filters say of where rows are: no row outside these can pass."""
+class ScanRange(msgspec.Struct, frozen=True):
+    """Bounds of offsets, reception time and recorders: no row outside of them can pass the filters."""
 
     start: int = 0
     end: int | None = None
     since: int | None = None
-    """Received at this time or later, in microseconds since 1970."""
+    """Earliest reception time, in microseconds since 1970."""
     recorders: frozenset[str] | None = None
 
     @staticmethod
-    def of(filters: Iterable[Pushed]) -> Bounds:
-        found = Bounds()
+    def of(filters: Iterable[PushedFilter]) -> ScanRange:
+        found = ScanRange()
         for each in filters:
-            found = found.and_also(each)
+            found = found.narrow(each)
         return found
 
-    def and_also(self, pushed: Pushed) -> Bounds:
-        """These, narrowed by one more filter."""
+    def narrow(self, pushed: PushedFilter) -> ScanRange:
+        """Return these bounds narrowed by one more filter."""
         kind, value = pushed.kind, pushed.value
         match pushed.column:
             case "offset" if kind is not IsNotNull:
@@ -116,7 +116,7 @@ class Bounds(msgspec.Struct, frozen=True):
             case _:
                 return self
 
-    def _from_offset(self, kind: type[Filter], value: int) -> Bounds:
+    def _from_offset(self, kind: type[Filter], value: int) -> ScanRange:
         start, end = self.start, self.end
         if kind in (EqualTo, GreaterThanOrEqual, GreaterThan):
             start = max(start, value + (kind is GreaterThan))

@@ -146,7 +146,7 @@ def test_metrics_are_text_that_ends(router: Session, client: Session) -> None:
 
 def test_counters_are_those_of_every_neighbour(router: Session, client: Session) -> None:
     (driver,) = router._runtime.node.drivers.values()
-    driver.connection.arrivals.lose(LossReason.INTERRUPTED, 689)
+    driver.connection.receive_counters.count_lost(LossReason.INTERRUPTED, 689)
     driver.drop(DropReason.CONGESTION, 12)
     (document,) = asked(router, "/counters").values()
     (counters,) = router.info.link_counters()

@@ -18,7 +18,7 @@ from zenspark.net.io.counters import (
     NeighbourCounters,
     NeighbourTotals,
 )
-from zenspark.transport.counters import ReceiveCounters, LossReason
+from zenspark.transport.counters import LossReason, ReceiveCounters
 from zenspark.wire.values import ZenohId
 
 ZID, OTHER = ZenohId(0xA1), ZenohId(0xB1)
@@ -55,11 +55,11 @@ def registry(timers: Timers) -> CounterRegistry:
     return CounterRegistry(timers, contextlib.nullcontext())
 
 
-def arrivals(received: int = 0, **lost: int) -> ReceiveCounters:
+def receive_counters(received: int = 0, **lost: int) -> ReceiveCounters:
     made = ReceiveCounters()
     made.received = received
     for name, count in lost.items():
-        made.lose(LossReason(name), count)
+        made.count_lost(LossReason(name), count)
     return made
 
 
@@ -70,7 +70,7 @@ def test_every_reason_has_its_words() -> None:
 
 def test_a_neighbour_is_counted_over_all_its_links() -> None:
     counters = NeighbourCounters(ZID)
-    first, second = arrivals(3, interrupted=1), arrivals(4)
+    first, second = receive_counters(3, interrupted=1), arrivals(4)
     counters.open(ADDRESS, first)
     counters.open(ADDRESS, second)
     counters.drop(DropReason.CONGESTION, 2)
@@ -85,10 +85,10 @@ def test_a_neighbour_is_counted_over_all_its_links() -> None:
 
 
 def test_who_comes_back_goes_on_counting(registry: CounterRegistry) -> None:
-    first = arrivals(3)
+    first = receive_counters(3)
     before = registry.open(ZID, ADDRESS, first)
     registry.close(ZID, first)
-    assert registry.open(ZID, ADDRESS, arrivals(4)) is before
+    assert registry.open(ZID, ADDRESS, receive_counters(4)) is before
     (totals,) = registry.totals
     assert totals.received == 7
 
@@ -97,14 +97,14 @@ def test_those_who_left_longest_ago_are_forgotten_and_nobody_who_is_here(
     registry: CounterRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_NEIGHBOURS", 3)
-    registry.open(ZID, ADDRESS, arrivals())
+    registry.open(ZID, ADDRESS, receive_counters())
     for number in range(1, 6):
-        came = arrivals(number)
+        came = receive_counters(number)
         registry.open(ZenohId(number), ADDRESS, came)
         registry.close(ZenohId(number), came)
     assert [totals.zid.value for totals in registry.totals] == [ZID.value, 4, 5]
     for number in range(10, 15):
-        registry.open(ZenohId(number), ADDRESS, arrivals())
+        registry.open(ZenohId(number), ADDRESS, receive_counters())
     assert [totals.zid.value for totals in registry.totals] == [ZID.value, 10, 11, 12, 13, 14]
 
 
@@ -112,9 +112,9 @@ def test_losses_are_logged_once_per_interval_with_a_count(
     registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    came = arrivals(interrupted=12)
+    came = receive_counters(interrupted=12)
     registry.open(ZID, ADDRESS, came)
-    registry.open(OTHER, ADDRESS, arrivals(1000))
+    registry.open(OTHER, ADDRESS, receive_counters(1000))
     assert caplog.messages == [], "not yet"
     timers.go_on()
     assert timers.now() == REPORT_SECONDS
@@ -125,8 +125,8 @@ def test_losses_are_logged_once_per_interval_with_a_count(
     caplog.clear()
     timers.go_on()
     assert caplog.messages == [], "nothing more was lost"
-    came.lose(LossReason.INTERRUPTED, 677)
-    came.lose(LossReason.SEQUENCE_GAP, 3)
+    came.count_lost(LossReason.INTERRUPTED, 677)
+    came.count_lost(LossReason.SEQUENCE_GAP, 3)
     timers.go_on()
     assert caplog.messages == [
         f"lost 677 fragmented messages from a1 ({ADDRESS}) in the last 10 s: "
@@ -139,7 +139,7 @@ def test_drops_are_logged_in_the_same_way(
     registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    counters = registry.open(ZID, ADDRESS, arrivals())
+    counters = registry.open(ZID, ADDRESS, receive_counters())
     counters.drop(DropReason.CONGESTION, 4)
     timers.go_on()
     counters.drop(DropReason.CONGESTION, 1)
@@ -152,12 +152,12 @@ def test_who_leaves_is_reported_at_once_and_nobody_is_waited_for(
     registry: CounterRegistry, timers: Timers, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    came = arrivals(too_large=1)
+    came = receive_counters(too_large=1)
     registry.open(ZID, ADDRESS, came)
     registry.close(ZID, came)
     assert len(caplog.messages) == 1
     timers.go_on()
     assert timers.due == [], "there is no neighbour"
     assert len(caplog.messages) == 1
-    registry.open(ZID, ADDRESS, arrivals())
+    registry.open(ZID, ADDRESS, receive_counters())
     assert len(timers.due) == 1

@@ -18,9 +18,9 @@ from zenspark.net.links.base import Link, pair
 from zenspark.transport.connection import Event
 from zenspark.transport.handshake import Capabilities, Opened
 
-TALKATIVE = WriterSettings(quiet=3600.0, linger=0.2)
+TALKATIVE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
 """Never so quiet that a message is written by itself."""
-IMPATIENT = WriterSettings(drop_after=0.001, block=0.1, linger=0.1)
+IMPATIENT = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
 
 
 # -- pausing ------------------------------------------------------------------------------------------------------
@@ -99,7 +99,11 @@ def test_keep_alives_hold_a_silent_session_both_ways() -> None:
 def test_a_peer_that_falls_silent_is_given_up(connects: bool) -> None:
     left, right = pair()
     alice = End(left, opening() if connects else accepting(), QUICK)
-    bob = End(right, accepting(offer=Capabilities(lease_ms=150)) if connects else opening(offer=Capabilities(lease_ms=150)), QUICK)
+    bob = End(
+        right,
+        accepting(offer=Capabilities(lease_ms=150)) if connects else opening(offer=Capabilities(lease_ms=150)),
+        QUICK,
+    )
     alice.wait_open()
     bob.wait_open()
     assert bob.loop.stop(PATIENCE)  # its process hangs, as it were
@@ -114,7 +118,7 @@ def test_a_peer_that_falls_silent_is_given_up(connects: bool) -> None:
 
 
 def test_close_says_why_and_flushes_what_was_said() -> None:
-    with ends(patience=TALKATIVE) as (alice, bob):
+    with ends(writer=TALKATIVE) as (alice, bob):
         alice.driver._last_write = time.monotonic()
 
         def say_and_close() -> None:
@@ -131,7 +135,7 @@ def test_close_says_why_and_flushes_what_was_said() -> None:
 
 
 def test_close_flushes_to_a_peer_that_reads_late() -> None:
-    with deaf(WriterSettings(linger=PATIENCE)) as (alice, bob):
+    with deaf(WriterSettings(close_linger=PATIENCE)) as (alice, bob):
         count = fill(alice)
         alice.in_loop(alice.driver.close)
         assert not alice.released.is_set()
@@ -154,7 +158,7 @@ def test_close_does_not_take_back_what_was_said_when_bytes_are_unread() -> None:
 
 
 def test_two_that_close_at_once_do_not_wait_for_each_other() -> None:
-    with ends(patience=WriterSettings(linger=PATIENCE)) as (alice, bob):
+    with ends(writer=WriterSettings(close_linger=PATIENCE)) as (alice, bob):
         start = time.monotonic()
         for end in (alice, bob):  # neither reads that the other closes before it closes itself
             end.driver.pause()

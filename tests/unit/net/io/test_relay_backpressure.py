@@ -44,8 +44,8 @@ class Relay:
     """A router between a client that publishes and one that does not read for the moment."""
 
     def __init__(self, block: float) -> None:
-        patience = WriterSettings(block=block, linger=0.1)
-        self.router = TestNode(A, WhatAmI.ROUTER, NodeLimits(patience=patience))
+        patience = WriterSettings(block_wait=block, close_linger=0.1)
+        self.router = TestNode(A, WhatAmI.ROUTER, NodeLimits(writer=patience))
         self.source, self.target = TestNode(B, WhatAmI.CLIENT), TestNode(C, WhatAmI.CLIENT)
         there = self.router.place()
         there = Endpoint.parse(f"{there}#so_rcvbuf=8192")
@@ -64,7 +64,7 @@ class Relay:
 
     def publish(self, congestion: Congestion, reliable: bool = True) -> bool:
         message = Push(wire_expr=WireExpr(0, KEY), qos=qos(congestion), body=Put(payload=bytes(10_000)))
-        return self.saying.put(encode(message), None, qos(congestion), reliable)
+        return self.saying.publish(encode(message), None, qos(congestion), reliable)
 
     def all(self) -> tuple[TestNode, ...]:
         return self.source, self.target, self.router
@@ -106,7 +106,7 @@ def test_what_is_not_passed_on_is_counted_for_who_does_not_read(monkeypatch: pyt
         assert relay.saying.wait_until_drained(Congestion.BLOCK)
         relay.reading.resume()
         last = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK), body=Put(payload=b"last"))
-        assert relay.saying.put(encode(last), None, qos(Congestion.BLOCK), True)
+        assert relay.saying.publish(encode(last), None, qos(Congestion.BLOCK), True)
         assert relay.target.heard.wait(lambda: b"last" in relay.target.heard.payloads)
         (totals,) = [each for each in relay.router.counters.totals if each.zid.value == C]
         assert totals.dropped == {DropReason.CONGESTION: sent + 1 - len(relay.target.heard.payloads)}
@@ -124,7 +124,7 @@ def test_of_rows_together_those_are_counted_that_may_be_dropped(keys: str, wante
     messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(SHAPES[key]), body=Put(payload=b"")) for key in keys)
     columns = Columns(16)
     assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
-    share = PeerPlan.of_none(columns.shape_count)
+    share = PeerPlan.empty(columns.shape_count)
     for index in range(columns.shape_count):
         shape = columns.shape_at(index)
         if shape.wire_expr.suffix in wanted:
@@ -154,7 +154,7 @@ def test_of_rows_with_block_first_the_first_waits(keys: str, passed: list[str], 
         assert [keys[row] for row in going(holding, source, target, share, pushes)] == passed
         assert target.dropped.pop(DropReason.CONGESTION, 0) == dropped
         assert source.paused == ({target} if is_held else set())
-        holding.let_go(target)
+        holding.release_sources(target)
     while_it_waits = [key for key in keys if ROWS[key] is Congestion.BLOCK]
     going(holding, source, target, share, pushes)
     assert [keys[row] for row in going(holding, source, target, share, pushes)] == while_it_waits
@@ -167,20 +167,20 @@ def rows_of(keys: str) -> tuple[PushRun, PeerPlan]:
     columns = Columns(16)
     messages = tuple(Push(wire_expr=WireExpr(0, key), qos=qos(ROWS[key]), body=Put(payload=b"")) for key in keys)
     assert Cursor(encode(Frame(reliable=True, sn=0, msgs=messages)), Framing.BATCH).decode(columns) is Outcome.END
-    share = PeerPlan.of_none(columns.shape_count)
+    share = PeerPlan.empty(columns.shape_count)
     for index in range(columns.shape_count):
         congestion = columns.shape_at(index).qos.congestion
         share.lanes[index] = 13
         if congestion is Congestion.BLOCK:
             share.blocking[index] = 13
         elif congestion is Congestion.BLOCK_FIRST:
-            share.firsts.add(index)
+            share.block_first.add(index)
     return PushRun(columns, 0, len(keys)), share
 
 
 def going(holding: Any, source: Tiny, target: Tiny, share: PeerPlan, pushes: PushRun) -> list[int]:  # noqa: ANN401
     """The rows that go on."""
-    shapes, parts = pushes.columns.shape, holding.sharing(source, target, share, pushes)
+    shapes, parts = pushes.columns.shape, holding.select_rows(source, target, share, pushes)
     return [row for start, stop, lanes in parts for row in range(start, stop) if lanes[shapes[row]] != NO_LANE]
 
 
@@ -219,13 +219,13 @@ def test_the_links_one_would_wait_for_are_known_by_key() -> None:
         deadline = time.monotonic() + PATIENCE
         while not relay.behind.would_block(Congestion.BLOCK):
             assert time.monotonic() < deadline
-            relay.behind.put(encode(message), None, qos(Congestion.BLOCK), True)
-        assert relay.router.late_links(Congestion.BLOCK) == [relay.behind]
-        assert relay.router.late_links(Congestion.BLOCK, KEY) == [relay.behind]
-        assert relay.router.late_links(Congestion.BLOCK, "nobody/wants/this") == []
+            relay.behind.publish(encode(message), None, qos(Congestion.BLOCK), True)
+        assert relay.router.blocking_links(Congestion.BLOCK) == [relay.behind]
+        assert relay.router.blocking_links(Congestion.BLOCK, KEY) == [relay.behind]
+        assert relay.router.blocking_links(Congestion.BLOCK, "nobody/wants/this") == []
         relay.reading.resume()
         assert relay.behind.wait_until_drained(Congestion.BLOCK)
-        assert relay.router.late_links(Congestion.BLOCK, KEY) == []
+        assert relay.router.blocking_links(Congestion.BLOCK, KEY) == []
 
 
 def test_reliability_is_passed_on() -> None:
@@ -235,7 +235,7 @@ def test_reliability_is_passed_on() -> None:
         for reliable in (True, False):
             assert relay.publish(Congestion.BLOCK, reliable)
         relay.target.heard.wait_payloads(2)
-        hearing = relay.reading.connection._hearing
+        hearing = relay.reading.connection._receiver
         assert hearing is not None
         assert {lane[1] for lane in hearing._lanes if lane[0] is Priority.DATA} == {True, False}
 
@@ -297,16 +297,16 @@ class Clock:
             timer = min(due, key=lambda each: each.when)
             self._timers.remove(timer)
             self.time = timer.when
-            if timer.work is not None:
-                timer.work()
+            if timer.task is not None:
+                timer.task()
         self.time = end
 
     @property
     def is_idle(self) -> bool:
-        return not any(timer.work is not None for timer in self._timers)
+        return not any(timer.task is not None for timer in self._timers)
 
 
-PATIENT = WriterSettings(block=4.0, max_backlog=1 << 25)
+PATIENT = WriterSettings(block_wait=4.0, max_backlog=1 << 25)
 BEHIND = writer.BACKLOG_LIMIT_BYTES + 1
 REQUEST = Request(request_id=1, wire_expr=WireExpr(0, KEY), body=Query())
 
@@ -331,7 +331,7 @@ def test_the_source_of_what_may_not_be_dropped_is_not_read_until_there_is_room(m
     assert holding.passes(source, target, message)
     assert source.paused == {target}
     target.backlog = 0
-    holding.let_go(target)
+    holding.release_sources(target)
     assert source.paused == set()
     clock.pass_time(10)
     assert target.closed is None
@@ -355,12 +355,12 @@ def test_of_a_neighbours_publications_with_block_first_one_waits_and_the_others_
     assert (one.paused, target.dropped) == ({target}, {DropReason.CONGESTION: 2})
     assert [holding.passes(other, target, message) for _ in range(2)] == [True, False], "each has one of its own"
     assert holding.passes(one, third, message), "for each link"
-    holding.let_go(target)
+    holding.release_sources(target)
     assert (one.paused, other.paused) == ({third}, set())
     assert [holding.passes(one, target, message) for _ in range(2)] == [True, False], "it waits no more"
     for link in (one, target, third):
         holding.leave(link)
-    assert holding._firsts == {}
+    assert holding._block_first_sources == {}
 
 
 def test_what_comes_from_no_neighbour_passes() -> None:
@@ -394,15 +394,19 @@ def test_a_link_that_takes_something_is_not_given_up() -> None:
 
 @pytest.mark.parametrize(
     ("backlog", "others", "is_given_up"),
-    [(BEHIND, 0, False), (module.MAX_STALLED_BACKLOG_BYTES + 1, 0, True), (BEHIND, module.MAX_TOTAL_BACKLOG_BYTES, True)],
+    [
+        (BEHIND, 0, False),
+        (module.MAX_STALLED_BACKLOG_BYTES + 1, 0, True),
+        (BEHIND, module.MAX_TOTAL_BACKLOG_BYTES, True),
+    ],
 )
 def test_a_link_that_nobody_waits_for_may_pause_if_little_waits(backlog: int, others: int, is_given_up: bool) -> None:
     clock, holding = held()
     target = Tiny(backlog)
-    holding.look_after(target)
+    holding.start_stall_timer(target)
     other = Tiny(others)
     if others:
-        holding.look_after(other)
+        holding.start_stall_timer(other)
     clock.pass_time(4.1)
     assert (target.closed is not None) == is_given_up
 
@@ -430,7 +434,7 @@ def test_nothing_is_kept_of_a_link_that_is_gone() -> None:
     gone, target = Tiny(), Tiny(BEHIND)
     holding.passes(gone, target, REQUEST)
     holding.leave(gone)
-    assert holding._waiting == {target: set()}
+    assert holding._paused_sources == {target: set()}
     holding.leave(target)
-    assert (holding._waiting, holding._looks, holding._exempt) == ({}, {}, set())
+    assert (holding._paused_sources, holding._stall_timers, holding._exempt) == ({}, {}, set())
     assert clock.is_idle

@@ -26,9 +26,9 @@ from zenspark.wire.columns import EXPRESS, Columns, Cursor, Framing, Outcome, Re
 from zenspark.wire.messages import Del, Frame, Push
 from zenspark.wire.values import Congestion, Priority, QoS, WireExpr, ZenohId
 
-TALKATIVE = WriterSettings(quiet=3600.0, linger=0.2)
+TALKATIVE = WriterSettings(idle_before_direct_write=3600.0, close_linger=0.2)
 """Never so quiet that a message is written by itself."""
-IMPATIENT = WriterSettings(drop_after=0.001, block=0.1, linger=0.1)
+IMPATIENT = WriterSettings(drop_wait=0.001, block_wait=0.1, close_linger=0.1)
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def watched(patience: WriterSettings) -> Iterator[tuple[End, End, Watched]]:
 
 
 def test_after_silence_a_message_is_written_at_once_by_who_says_it() -> None:
-    with watched(WriterSettings(quiet=-1.0, linger=0.2)) as (alice, bob, link):
+    with watched(WriterSettings(idle_before_direct_write=-1.0, close_linger=0.2)) as (alice, bob, link):
         assert alice.put(b"hello")
         assert [by_loop for _, by_loop in link.writes] == [False]
         assert bob.wait_payloads(1) == [b"hello"]
@@ -160,9 +160,9 @@ def test_so_is_an_express_message_that_nobody_waits_with(in_full_flow: bool) -> 
     with busy() as (alice, _, link):
         assert alice.put(b"1")
         alice.driver._is_bulk = in_full_flow
-        alice.driver.say(push(b"2"), qos(priority=Priority.REAL_TIME))
-        alice.driver.say(push(b"3"), qos(express=True))
-        alice.driver.say(push(b"4"), qos())
+        alice.driver.send_message(push(b"2"), qos(priority=Priority.REAL_TIME))
+        alice.driver.send_message(push(b"3"), qos(express=True))
+        alice.driver.send_message(push(b"4"), qos())
         assert batches_of(link) == [[b"2"], [b"1"], [b"3"]]
 
 
@@ -183,9 +183,9 @@ def test_so_is_each_of_the_express_rows_that_are_passed_on() -> None:
     lanes = bytes(13 | (EXPRESS if shape.qos.express else 0) for shape in shapes)
     heads = [encode(Push(wire_expr=shape.wire_expr, qos=shape.qos, body=Del()))[:-1] for shape in shapes]
     with busy() as (alice, bob, link):
-        alice.driver.relay(Relay(columns, 0, 6, lanes, heads, b"\1"))
+        alice.driver.forward_rows(Relay(columns, 0, 6, lanes, heads, b"\1"))
         assert batches_of(link) == [[b"0", b"1"], [b"2"], [b"3"]]
-        alice.driver.drain()
+        alice.driver.flush_and_wait()
         assert batches_of(link)[3:] == [[b"4", b"5"]]
         assert bob.wait_payloads(6) == [b"%d" % number for number in range(6)]
 
@@ -193,7 +193,7 @@ def test_so_is_each_of_the_express_rows_that_are_passed_on() -> None:
 def test_what_is_said_without_a_payload_comes_before_what_is_put_later() -> None:
     with watched(TALKATIVE) as (alice, bob, _):
         alice.driver._last_write = time.monotonic()
-        alice.driver.say(push(b"said"), qos(priority=Priority.BACKGROUND))
+        alice.driver.send_message(push(b"said"), qos(priority=Priority.BACKGROUND))
         assert alice.put(b"put", qos(priority=Priority.REAL_TIME))
         assert bob.wait_payloads(2) == [b"said", b"put"]
 
@@ -203,7 +203,7 @@ def test_nothing_is_said_before_there_is_a_session() -> None:
     alice = End(left, opening(), QUICK)
     with contextlib.closing(right):
         assert not alice.put(b"too early")
-        alice.driver.say(push(b"too early"), QoS.DEFAULT)
+        alice.driver.send_message(push(b"too early"), QoS.DEFAULT)
         assert receive(right)
     alice.wait_closed()
     assert alice.released.wait(PATIENCE)
@@ -214,8 +214,8 @@ def test_a_message_too_large_for_the_session_is_refused_and_the_next_one_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with ends(Capabilities(low_latency=True)) as (alice, bob), caplog.at_level(logging.WARNING, "zenspark.net"):
-        alice.driver.say(push(bytes(100_000)), qos())
-        alice.driver.say(push(b"small"), qos())
+        alice.driver.send_message(push(bytes(100_000)), qos())
+        alice.driver.send_message(push(b"small"), qos())
         alice.driver.flush()
         assert bob.wait_payloads(1) == [b"small"]
         assert "not sent" in caplog.text
@@ -224,7 +224,7 @@ def test_a_message_too_large_for_the_session_is_refused_and_the_next_one_sent(
 def test_what_another_thread_says_is_written_when_it_has_said_all() -> None:
     with watched(TALKATIVE) as (alice, bob, link):
         for number in range(3):
-            alice.driver.say(push(b"%d" % number), qos())
+            alice.driver.send_message(push(b"%d" % number), qos())
         assert link.writes == []
         alice.driver.flush()
         alice.driver.flush()
@@ -255,7 +255,9 @@ def test_rows_are_written_in_runs_by_who_says_them_behind_what_was_said_before()
         assert bob.wait_payloads(1001) == [b"before", *MANY[:1000]]
 
 
-@pytest.mark.parametrize("offer", [Capabilities(), Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)])
+@pytest.mark.parametrize(
+    "offer", [Capabilities(), Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)]
+)
 @pytest.mark.parametrize("streamed", [True, False])
 def test_whatever_was_agreed_all_rows_arrive_in_order(offer: Capabilities, streamed: bool) -> None:
     sent = [*MANY[:2000], bytes(200_000), b"last"]
@@ -341,7 +343,7 @@ def test_block_waits_and_goes_on_in_order_with_nothing_lost() -> None:
 
 
 def test_drop_waits_a_moment_once_and_then_not_at_all() -> None:
-    with deaf(WriterSettings(drop_after=0.05, linger=0.1)) as (alice, bob):
+    with deaf(WriterSettings(drop_wait=0.05, close_linger=0.1)) as (alice, bob):
         count = fill(alice)
         start = time.monotonic()
         assert not alice.put(b"dropped", qos(Congestion.DROP))
@@ -384,7 +386,7 @@ def test_a_peer_that_takes_nothing_is_given_up() -> None:
 
 
 def test_who_waits_is_woken_when_the_session_ends() -> None:
-    with deaf(WriterSettings(block=60.0, linger=0.1)) as (alice, _):
+    with deaf(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(lambda: alice.put(b"never")) as result:
             alice.in_loop(alice.driver.close)
@@ -431,7 +433,7 @@ def test_whether_one_would_wait_can_be_asked_without_waiting() -> None:
 
 
 def test_nobody_waits_for_a_link_that_is_closed() -> None:
-    with deaf(WriterSettings(linger=1.0)) as (alice, _):
+    with deaf(WriterSettings(close_linger=1.0)) as (alice, _):
         fill(alice)
         alice.in_loop(alice.driver.close)
         assert not alice.driver.would_block(Congestion.BLOCK)
@@ -453,7 +455,9 @@ def test_a_large_message_passes_a_narrow_link() -> None:
         assert bob.wait_payloads(1) == [large]
 
 
-@pytest.mark.parametrize("offer", [Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)])
+@pytest.mark.parametrize(
+    "offer", [Capabilities(compression=True), Capabilities(qos=False), Capabilities(batch_size=512)]
+)
 def test_whatever_was_agreed_everything_arrives(offer: Capabilities) -> None:
     sent = [b"%d" % number * (number % 50) for number in range(300)]
     with ends(offer) as (alice, bob):
@@ -505,7 +509,7 @@ def test_what_is_sent_is_not_counted_as_dropped() -> None:
 def test_what_is_too_large_to_be_said_is_counted() -> None:
     with ends(Capabilities(low_latency=True, qos=False)) as (alice, bob):
         counters = counted(alice)
-        alice.driver.say(push(bytes(100_000)), qos())
+        alice.driver.send_message(push(bytes(100_000)), qos())
         alice.put(b"next")
         assert bob.wait_payloads(1) == [b"next"]
         assert counters.totals.dropped == {DropReason.TOO_LARGE: 1}
@@ -530,7 +534,7 @@ def test_what_is_passed_on_arrives_but_for_what_is_too_large(
     with ends(offer) as (alice, bob):
         columns, rows = rows_to_pass_on(b"first", b"x" * 200, b"last")
         with caplog.at_level(logging.WARNING, "zenspark.net"):
-            alice.in_loop(lambda: alice.driver.relay(rows))
+            alice.in_loop(lambda: alice.driver.forward_rows(rows))
             expected = [b"first", b"last"] if low_latency else [b"first", b"x" * 200, b"last"]
             assert bob.wait_payloads(len(expected)) == expected
         assert ("was not sent" in caplog.text) is low_latency
@@ -541,19 +545,19 @@ def test_nothing_is_passed_on_before_or_after_a_session() -> None:
     left, right = pair()
     end = End(left, opening())
     _, rows = rows_to_pass_on(b"x")
-    end.in_loop(lambda: end.driver.relay(rows))
+    end.in_loop(lambda: end.driver.forward_rows(rows))
     assert rows.lane >= 0
     end.close()
     right.close()
     with ends() as (alice, _):
         alice.in_loop(alice.driver.close)
-        alice.in_loop(lambda: alice.driver.relay(rows))
+        alice.in_loop(lambda: alice.driver.forward_rows(rows))
         assert rows.lane >= 0
 
 
 # -- the limit of what waits ------------------------------------------------------------------------------------------
 
-BOUNDED = WriterSettings(block=60.0, linger=0.2, max_backlog=200_000)
+BOUNDED = WriterSettings(block_wait=60.0, close_linger=0.2, max_backlog=200_000)
 
 
 def test_what_the_loop_says_to_a_peer_that_does_not_read_is_bounded() -> None:
@@ -563,7 +567,7 @@ def test_what_the_loop_says_to_a_peer_that_does_not_read_is_bounded() -> None:
 
         def say() -> None:
             for _ in range(100):
-                alice.driver.say(message, message.qos)
+                alice.driver.send_message(message, message.qos)
 
         alice.in_loop(say)
         closed = alice.wait_closed()
@@ -583,7 +587,7 @@ def test_what_is_relayed_to_a_peer_that_does_not_read_is_bounded() -> None:
     with deaf(BOUNDED) as (alice, _):
         lanes = bytes([Priority.DATA | 8]) * columns.shape_count
         relay = Relay(columns, 0, len(pushes), lanes, [head] * columns.shape_count, bytes(1))
-        alice.in_loop(lambda: alice.driver.relay(relay))
+        alice.in_loop(lambda: alice.driver.forward_rows(relay))
         assert alice.wait_closed().reason is CloseReason.UNRESPONSIVE
         assert relay.lane >= 0, "the rest was not even written"
 
@@ -598,7 +602,7 @@ def test_a_put_that_waits_can_be_interrupted_at_any_moment(monkeypatch: pytest.M
     done = threading.Event()
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     interrupts = 0
-    with deaf(WriterSettings(block=60.0, linger=0.1)) as (alice, _):
+    with deaf(WriterSettings(block_wait=60.0, close_linger=0.1)) as (alice, _):
         fill(alice)
         with meanwhile(contend):
             for number in range(300):

@@ -11,14 +11,14 @@ from tests.unit.net.ends import fill, in_thread, meanwhile, readable, receive, s
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, ZError
 from zenspark.net.links.base import (
-    NOTHING,
+    WOULD_BLOCK,
     Link,
     SocketAddress,
     SocketLink,
     SocketListener,
-    address_text,
+    error_reason,
+    format_address,
     pair,
-    reason_of,
 )
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.wire.values import Locator
@@ -36,10 +36,10 @@ def ends() -> Iterator[Ends]:
 def test_bytes_arrive_and_nothing_is_nothing(ends: Ends) -> None:
     left, right = ends
     buffer = memoryview(bytearray(16))
-    assert right.recv_into(buffer) == NOTHING
+    assert right.recv_into(buffer) == WOULD_BLOCK
     assert left.send(b"hello") == 5
     assert receive(right, 5) == b"hello"
-    assert right.recv_into(buffer) == NOTHING
+    assert right.recv_into(buffer) == WOULD_BLOCK
     assert not right.has_buffered
     left.establish(0.0)
     assert left.is_established
@@ -169,7 +169,7 @@ def test_datagrams_keep_their_borders() -> None:
             left.send(datagram)
         buffer = memoryview(bytearray(16))
         assert right.recv_into(buffer) == 3
-        assert right.recv_into(buffer) == NOTHING  # the empty one: not the end
+        assert right.recv_into(buffer) == WOULD_BLOCK  # the empty one: not the end
         assert right.recv_into(buffer) == 5
         assert bytes(buffer[:5]) == b"three"
 
@@ -206,14 +206,14 @@ def test_a_listener_that_cannot_accept_says_so(listening: socket.socket) -> None
 
 
 def test_addresses_as_they_stand_in_locators() -> None:
-    assert address_text(("127.0.0.1", 1)) == "127.0.0.1:1"
-    assert address_text(("::1", 1, 0, 0)) == "[::1]:1"
+    assert format_address(("127.0.0.1", 1)) == "127.0.0.1:1"
+    assert format_address(("::1", 1, 0, 0)) == "[::1]:1"
 
 
 def test_reasons_without_numbers() -> None:
-    assert reason_of(OSError(errno.ECONNREFUSED, "Connection refused")) == "Connection refused"
-    assert reason_of(OSError("text only")) == "text only"
-    assert reason_of(TimeoutError()) == "TimeoutError"
+    assert error_reason(OSError(errno.ECONNREFUSED, "Connection refused")) == "Connection refused"
+    assert error_reason(OSError("text only")) == "text only"
+    assert error_reason(TimeoutError()) == "TimeoutError"
 
 
 def test_links_are_shown_with_both_ends(ends: Ends) -> None:

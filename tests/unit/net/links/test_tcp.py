@@ -5,8 +5,8 @@ import pytest
 
 from tests.unit.net.ends import accept, connect, joined, listen, meanwhile, readable, receive, send
 from zenspark.errors import LinkError
-from zenspark.net.links.base import NOTHING
-from zenspark.net.links.interfaces import names_at
+from zenspark.net.links.base import WOULD_BLOCK
+from zenspark.net.links.interfaces import interface_names_with
 from zenspark.net.links.tcp import TcpLink, mtu_of
 
 needs_ipv6 = pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
@@ -20,7 +20,7 @@ def test_both_ends_are_named_as_zenohd_names_them(address: str) -> None:
         assert left.is_streamed
         assert left.is_reliable
         assert left.auth_identifier is None
-        assert left.interfaces == right.interfaces == names_at("127.0.0.1")
+        assert left.interfaces == right.interfaces == interface_names_with("127.0.0.1")
 
 
 def test_metadata_is_part_of_both_ends() -> None:
@@ -37,7 +37,7 @@ def test_the_wildcard_serves_both_families() -> None:
         for host, seen in (("127.0.0.1", "tcp/[::ffff:127.0.0.1]:"), ("[::1]", "tcp/[::1]:")):
             with contextlib.closing(connect(listener, host=host)), contextlib.closing(accept(listener)) as right:
                 assert right.src.startswith(seen)
-                assert right.interfaces == names_at("127.0.0.1")
+                assert right.interfaces == interface_names_with("127.0.0.1")
 
 
 def test_the_listener_knows_its_real_port() -> None:
@@ -88,7 +88,7 @@ def test_links_outlive_their_listener() -> None:
         listener.close()
         send(left, b"hello")
         assert receive(right, 5) == b"hello"
-        assert right.recv_into(memoryview(bytearray(1))) == NOTHING
+        assert right.recv_into(memoryview(bytearray(1))) == WOULD_BLOCK
 
 
 class Segments(socket.socket):

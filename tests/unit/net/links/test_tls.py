@@ -15,9 +15,9 @@ from tests.unit.net.ends import Certificates, accept, connect, fill, joined, lis
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links import tls
-from zenspark.net.links.base import NOTHING, Link, Listener
+from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.tls import client_context, common_name, expiration, server_context, tls_reason
+from zenspark.net.links.tls import client_context, common_name, expiration, server_context, tls_error_reason
 
 HANDSHAKE = 0.3
 """Seconds that a bad peer is given."""
@@ -163,12 +163,12 @@ def test_decrypted_bytes_that_wait_are_reported(server: str, trust: str) -> None
     with joined(server, trust) as (left, right):
         left.send(b"0123456789")
         small = memoryview(bytearray(4))
-        while right.recv_into(small) == NOTHING:
+        while right.recv_into(small) == WOULD_BLOCK:
             assert readable(right)
         assert right.has_buffered
         assert receive(right, 6) == b"456789"
         assert not right.has_buffered
-        assert right.recv_into(small) == NOTHING
+        assert right.recv_into(small) == WOULD_BLOCK
 
 
 def test_the_other_side_ends(server: str, trust: str) -> None:
@@ -383,8 +383,8 @@ def test_common_names() -> None:
 
 
 def test_reasons() -> None:
-    assert tls_reason(OSError(104, "Connection reset")) == "Connection reset"
-    assert tls_reason(ValueError("no")) == "no"
+    assert tls_error_reason(OSError(104, "Connection reset")) == "Connection reset"
+    assert tls_error_reason(ValueError("no")) == "no"
 
 
 def test_expiration() -> None:

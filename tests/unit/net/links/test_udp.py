@@ -9,9 +9,9 @@ from tests.unit.net.ends import accept, connect, joined, listen, meanwhile, read
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net.links import udp
-from zenspark.net.links.base import NOTHING, Link, Listener
-from zenspark.net.links.interfaces import names_at
-from zenspark.net.links.udp import AT_ONCE, MTU, UdpListener
+from zenspark.net.links.base import WOULD_BLOCK, Link, Listener
+from zenspark.net.links.interfaces import interface_names_with
+from zenspark.net.links.udp import MAX_DATAGRAMS_PER_READ, UDP_MTU, UdpListener
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_both_ends_are_named_as_zenohd_names_them(address: str) -> None:
         assert left.mtu == right.mtu == 65487
         assert not left.is_streamed
         assert not right.is_reliable
-        assert left.interfaces == right.interfaces == names_at("127.0.0.1")
+        assert left.interfaces == right.interfaces == interface_names_with("127.0.0.1")
         assert right.send(b"back") == 4
         assert receive(left) == b"back"
 
@@ -63,13 +63,13 @@ def test_each_sender_is_a_link(listener: Listener) -> None:
         for number, sender in enumerate(senders):
             link = by_sender[sender.src]
             assert receive(link) == b"hello %d" % number
-            while link.recv_into(memoryview(bytearray(MTU))) == NOTHING:
+            while link.recv_into(memoryview(bytearray(UDP_MTU))) == WOULD_BLOCK:
                 assert pump(listener) is None
         assert listener.accept() is None
 
 
 def test_the_descriptor_is_readable_while_there_is_something(listener: Listener, raw: socket.socket) -> None:
-    buffer = memoryview(bytearray(MTU))
+    buffer = memoryview(bytearray(UDP_MTU))
     raw.send(b"one")
     raw.send(b"two")
     with contextlib.closing(accept(listener)) as link:
@@ -79,7 +79,7 @@ def test_the_descriptor_is_readable_while_there_is_something(listener: Listener,
         assert readable(link, 0)
         assert link.recv_into(buffer) == 3
         assert not readable(link, 0)
-        assert link.recv_into(buffer) == NOTHING
+        assert link.recv_into(buffer) == WOULD_BLOCK
         raw.send(b"three")
         assert pump(listener) is None
         assert readable(link, 0)
@@ -87,7 +87,7 @@ def test_the_descriptor_is_readable_while_there_is_something(listener: Listener,
 
 def test_the_largest_batch_passes() -> None:
     batch = bytes(range(251)) * 260 + bytes(227)
-    assert len(batch) == MTU
+    assert len(batch) == UDP_MTU
     with joined("udp/127.0.0.1:0") as (left, right):
         right.send(batch)
         assert receive(left) == batch
@@ -108,7 +108,7 @@ def test_empty_datagrams_are_nothing(listener: Listener, raw: socket.socket) -> 
         raw.send(b"")
         assert pump(listener) is None
         assert receive(link) == b"hello"
-        assert link.recv_into(memoryview(bytearray(MTU))) == NOTHING
+        assert link.recv_into(memoryview(bytearray(UDP_MTU))) == WOULD_BLOCK
 
 
 def test_nobody_there_shows_when_something_is_sent(listener: Listener) -> None:
@@ -118,7 +118,7 @@ def test_nobody_there_shows_when_something_is_sent(listener: Listener) -> None:
         left.send(b"hello?")
         assert readable(left)
         with pytest.raises(LinkError, match="Connection refused"):
-            left.recv_into(memoryview(bytearray(MTU)))
+            left.recv_into(memoryview(bytearray(UDP_MTU)))
 
 
 def test_a_closed_link_is_forgotten(listener: Listener, raw: socket.socket) -> None:
@@ -127,7 +127,7 @@ def test_a_closed_link_is_forgotten(listener: Listener, raw: socket.socket) -> N
     link.close()
     link.close()
     assert link.fileno() == -1
-    assert link.recv_into(memoryview(bytearray(MTU))) == 0
+    assert link.recv_into(memoryview(bytearray(UDP_MTU))) == 0
     assert link.wait_writable(PATIENCE)
     with pytest.raises(LinkError, match="closed"):
         link.send(b"x")
@@ -154,7 +154,7 @@ def test_closing_the_listener_ends_its_links(listener: Listener, raw: socket.soc
 def test_the_number_of_senders_is_limited(
     listener: Listener, raw: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(udp, "MAX_LINKS", 1)
+    monkeypatch.setattr(udp, "MAX_LINKS_PER_LISTENER", 1)
     raw.send(b"one")
     with contextlib.closing(accept(listener)) as link, contextlib.closing(connect(listener)) as other:
         other.send(b"me too")
@@ -179,7 +179,7 @@ def test_a_machine_without_descriptors(listener: Listener, raw: socket.socket, m
 
 
 def test_what_waits_is_limited(listener: Listener, raw: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(udp, "MAX_WAITING", 10)
+    monkeypatch.setattr(udp, "MAX_QUEUED_BYTES", 10)
     raw.send(b"12345678")
     with contextlib.closing(accept(listener)) as link:
         raw.send(b"lost")
@@ -192,7 +192,7 @@ def test_what_waits_is_limited(listener: Listener, raw: socket.socket, monkeypat
 def test_a_flood_does_not_keep_the_loop(listener: Listener, raw: socket.socket) -> None:
     raw.send(b"first")
     with contextlib.closing(accept(listener)):
-        for _ in range(AT_ONCE + 1):
+        for _ in range(MAX_DATAGRAMS_PER_READ + 1):
             raw.send(b"more")
         assert pump(listener) is None
         assert readable(listener, 0)

@@ -12,9 +12,9 @@ from tests.unit.net.ends import accept, fill, joined, listen, meanwhile, readabl
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net.links import websocket
-from zenspark.net.links.base import MAX_MTU, NOTHING, Link, Listener
+from zenspark.net.links.base import MAX_MTU, WOULD_BLOCK, Link, Listener
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.websocket import MAX_HANDSHAKE
+from zenspark.net.links.websocket import MAX_HANDSHAKE_BYTES
 
 HANDSHAKE = 0.3
 """Seconds that a bad peer is given."""
@@ -112,7 +112,7 @@ def test_batches_that_came_together_are_reported() -> None:
             found.append(receive(right))
         assert found == [b"one", b"two"]
         assert not right.has_buffered
-        assert right.recv_into(memoryview(bytearray(MAX_MTU))) == NOTHING
+        assert right.recv_into(memoryview(bytearray(MAX_MTU))) == WOULD_BLOCK
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
@@ -172,7 +172,7 @@ def test_pings_wait_behind_a_batch_that_is_half_written(client: RawClient, link:
     written = fill(link, batch) // len(batch) + 1
     client.protocol.send_ping(b"there?")
     client.flush()
-    while link.recv_into(memoryview(bytearray(MAX_MTU))) == NOTHING and not readable(client.socket, 0.0):
+    while link.recv_into(memoryview(bytearray(MAX_MTU))) == WOULD_BLOCK and not readable(client.socket, 0.0):
         assert readable(link)
     frames: list[object] = []
     with meanwhile(lambda: send(link, batch)):
@@ -256,7 +256,7 @@ def test_who_pings_and_does_not_read_is_cut_off(client: RawClient, link: Link) -
             with contextlib.suppress(BlockingIOError):
                 client.protocol.send_ping(b"x" * 125)
                 client.flush()
-            assert link.recv_into(memoryview(bytearray(MAX_MTU))) == NOTHING
+            assert link.recv_into(memoryview(bytearray(MAX_MTU))) == WOULD_BLOCK
 
     with pytest.raises(LinkError, match=r"does not read the answers|WebSocket: "):
         take_pings()
@@ -314,7 +314,7 @@ def test_headers_without_end_are_not_collected(listener: Listener) -> None:
         raw.sendall(REQUEST + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 1000) for n in range(100)))
         with (
             contextlib.closing(arrived(listener)) as link,
-            pytest.raises(LinkError, match=f"more than {MAX_HANDSHAKE}"),
+            pytest.raises(LinkError, match=f"more than {MAX_HANDSHAKE_BYTES}"),
         ):
             link.establish(PATIENCE)
 

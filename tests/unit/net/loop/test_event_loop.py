@@ -18,19 +18,19 @@ import pytest
 from tests.unit.net.ends import in_thread
 from tests.waiting import PATIENCE, until
 from zenspark.net.loop.event_loop import (
-    MANY_CANCELLED,
+    MAX_CANCELLED_TIMERS,
     MAX_FAILED_TURNS,
     MAX_TIMER_DELAY_SECONDS,
-    Loop,
-    hand_over,
-    sever,
+    EventLoop,
+    detach_after_fork,
+    yield_leadership,
 )
-from zenspark.net.loop.read_coalescing import REST
+from zenspark.net.loop.read_coalescing import READ_DELAY_SECONDS
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Loop]:
-    loop = Loop("test-loop")
+def running() -> Iterator[EventLoop]:
+    loop = EventLoop("test-loop")
     loop.start()
     try:
         yield loop
@@ -42,13 +42,13 @@ def test_work_of_other_threads_runs_in_the_loop_in_order() -> None:
     done: queue.Queue[tuple[int, bool]] = queue.Queue()
 
     def note(number: int) -> None:
-        done.put((number, loop.is_current))
+        done.put((number, loop.is_loop_internal))
 
     with running() as loop:
         for number in range(100):
             loop.call_soon(partial(note, number))
         assert [done.get(timeout=PATIENCE) for _ in range(100)] == [(number, True) for number in range(100)]
-        assert not loop.is_current
+        assert not loop.is_loop_internal
 
 
 def test_a_sleeping_loop_is_woken_each_time() -> None:
@@ -98,8 +98,8 @@ def test_a_cancelled_timer_never_comes() -> None:
 
 
 def test_cancelled_timers_do_not_pile_up() -> None:
-    loop = Loop("test-loop")
-    timers = [loop.call_at(loop.now() + 1000, lambda: None) for _ in range(3 * MANY_CANCELLED)]
+    loop = EventLoop("test-loop")
+    timers = [loop.call_at(loop.now() + 1000, lambda: None) for _ in range(3 * MAX_CANCELLED_TIMERS)]
     kept = loop.call_at(loop.now() + 1000, lambda: None)
     loop.start()
     for timer in timers:
@@ -110,8 +110,8 @@ def test_cancelled_timers_do_not_pile_up() -> None:
         assert turned.wait(PATIENCE)
         loop.call_soon(lambda: None)
     assert loop.stop(PATIENCE)
-    assert len(loop._timers) <= MANY_CANCELLED + 1
-    assert kept.work is not None
+    assert len(loop._timers) <= MAX_CANCELLED_TIMERS + 1
+    assert kept.task is not None
 
 
 def test_a_mistake_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
@@ -142,9 +142,9 @@ def test_whatever_work_raises_the_loop_goes_on(error: BaseException, caplog: pyt
 
     went_on = threading.Event()
     with caplog.at_level(logging.ERROR, "zenspark.net"), running() as loop:
-        for start in (loop.call_soon, loop.call_last, loop.lend_soon, partial(loop.call_at, 0)):
+        for start in (loop.call_soon, loop.call_at_end_of_turn, loop.run_callback_soon, partial(loop.call_at, 0)):
             start(fail)
-        loop.call_at(loop.now() + 0.001, lambda: loop.call_last(went_on.set))
+        loop.call_at(loop.now() + 0.001, lambda: loop.call_at_end_of_turn(went_on.set))
         assert went_on.wait(PATIENCE)
     assert len(caplog.records) == 4
 
@@ -152,7 +152,7 @@ def test_whatever_work_raises_the_loop_goes_on(error: BaseException, caplog: pyt
 class Failing:
     """A poller that fails so many times."""
 
-    def __init__(self, loop: Loop, times: int) -> None:
+    def __init__(self, loop: EventLoop, times: int) -> None:
         self._poller = loop._poller
         self.left = times
         loop._poller = self
@@ -185,7 +185,7 @@ def test_a_loop_that_cannot_go_on_logs_that_and_tells_its_owner(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zenspark.net.loop.event_loop.FAILED_TURN_PAUSE_SECONDS", 0.001)
-    loop, told, cleaned = Loop("test-loop"), threading.Event(), threading.Event()
+    loop, told, cleaned = EventLoop("test-loop"), threading.Event(), threading.Event()
     loop.on_failed = told.set
     with caplog.at_level(logging.ERROR, "zenspark.net"):
         loop.start()
@@ -199,13 +199,13 @@ def test_a_loop_that_cannot_go_on_logs_that_and_tells_its_owner(
 
 
 def test_a_thread_of_the_loop_that_fails_outside_of_turns_tells_its_owner(caplog: pytest.LogCaptureFixture) -> None:
-    loop, told = Loop("test-loop"), threading.Event()
+    loop, told = EventLoop("test-loop"), threading.Event()
     loop.on_failed = told.set
 
     def fail() -> bool:
         raise MemoryError
 
-    loop._lead = fail  # type: ignore[method-assign]
+    loop._run_as_leader = fail  # type: ignore[method-assign]
     with caplog.at_level(logging.ERROR, "zenspark.net"):
         loop.start()
         assert told.wait(PATIENCE)
@@ -272,7 +272,7 @@ def test_what_is_closed_is_not_watched() -> None:
 
 
 def test_the_end_comes_after_what_was_queued_and_may_come_from_the_loop() -> None:
-    loop = Loop("test-loop")
+    loop = EventLoop("test-loop")
     seen: list[int] = []
     for number in range(10):
         loop.call_soon(partial(seen.append, number))
@@ -282,18 +282,18 @@ def test_the_end_comes_after_what_was_queued_and_may_come_from_the_loop() -> Non
     assert loop.stop(PATIENCE), "a second time does nothing"
     loop.call_soon(lambda: None)
 
-    other = Loop("test-loop")
+    other = EventLoop("test-loop")
     other.start()
     other.call_soon(other.stop)
     assert other._ended.wait(PATIENCE)
 
 
 def test_a_loop_that_never_started_can_be_stopped() -> None:
-    assert Loop("test-loop").stop()
+    assert EventLoop("test-loop").stop()
 
 
 def test_a_loop_that_is_stuck_does_not_hold_who_stops_it() -> None:
-    loop = Loop("test-loop")
+    loop = EventLoop("test-loop")
     stuck, go_on = threading.Event(), threading.Event()
     loop.call_soon(stuck.set)
     loop.call_soon(lambda: go_on.wait(PATIENCE))
@@ -309,12 +309,12 @@ def test_severing_takes_the_connection_away_and_ends_nothing() -> None:
     copy = left.dup()  # as the parent has one after a fork
     number = left.fileno()
     with copy, right:
-        sever(left)
+        detach_after_fork(left)
         assert left.fileno() == number
         with pytest.raises(OSError, match="socket"):
             left.send(b"lost")
         left.close()
-        sever(left)
+        detach_after_fork(left)
         copy.send(b"kept")
         assert right.recv(10) == b"kept"
 
@@ -326,9 +326,9 @@ def test_what_is_quick_runs_in_the_loop_itself() -> None:
     seen: queue.Queue[tuple[bool, bool]] = queue.Queue()
     with running() as loop:
         for _ in range(20):
-            loop.lend_soon(lambda: seen.put((loop.is_mine, loop.is_current)))
+            loop.run_callback_soon(lambda: seen.put((loop.is_loop_thread, loop.is_loop_internal)))
             assert seen.get(timeout=PATIENCE) == (True, False)
-        loop.call_soon(lambda: seen.put((loop.is_mine, loop.is_current)))
+        loop.call_soon(lambda: seen.put((loop.is_loop_thread, loop.is_loop_internal)))
         assert seen.get(timeout=PATIENCE) == (True, True)
 
 
@@ -340,9 +340,9 @@ def test_while_something_takes_its_time_another_thread_is_the_loop() -> None:
 
             def wait(go_on: threading.Event = go_on, kept: queue.Queue[bool] = kept) -> None:
                 go_on.wait(PATIENCE)
-                kept.put(loop.is_mine)
+                kept.put(loop.is_loop_thread)
 
-            loop.lend_soon(wait)
+            loop.run_callback_soon(wait)
             loop.call_soon(went_on.set)
             assert went_on.wait(PATIENCE)
             go_on.set()
@@ -362,7 +362,7 @@ def test_many_may_take_their_time_at_once() -> None:
             done.release()
 
         for _ in range(5):
-            loop.lend_soon(wait)
+            loop.run_callback_soon(wait)
         went_on = threading.Event()
         loop.call_soon(went_on.set)
         assert went_on.wait(PATIENCE)
@@ -371,44 +371,44 @@ def test_many_may_take_their_time_at_once() -> None:
 
 
 def test_who_is_about_to_wait_hands_the_loop_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.net.loop.event_loop.GRACE", PATIENCE)
+    monkeypatch.setattr("zenspark.net.loop.event_loop.CALLBACK_GRACE_SECONDS", PATIENCE)
     answered = threading.Event()
     with running() as loop:
 
         def ask() -> None:
             loop.call_soon(went_on.set)
-            hand_over()
+            yield_leadership()
             if went_on.wait(PATIENCE):
                 answered.set()
 
         went_on = threading.Event()
-        hand_over()  # in a thread that has nothing to hand over
-        loop.lend_soon(ask)
+        yield_leadership()  # in a thread that has nothing to hand over
+        loop.run_callback_soon(ask)
         assert answered.wait(PATIENCE)
 
 
 def test_what_is_lent_may_stop_the_loop() -> None:
-    loop = Loop("test-loop")
+    loop = EventLoop("test-loop")
     loop.start()
     stopped: queue.Queue[bool] = queue.Queue()
-    loop.lend_soon(lambda: stopped.put(loop.stop(PATIENCE)))
+    loop.run_callback_soon(lambda: stopped.put(loop.stop(PATIENCE)))
     assert stopped.get(timeout=PATIENCE)
 
 
 def test_after_the_end_work_is_done_by_others() -> None:
-    loop = Loop("test-loop")
+    loop = EventLoop("test-loop")
     loop.start()
     done = threading.Event()
 
     def stop_and_go_on() -> None:
         loop.stop()
-        loop.lend_soon(done.set)
+        loop.run_callback_soon(done.set)
 
     loop.call_soon(stop_and_go_on)
     assert done.wait(PATIENCE)
     assert loop._ended.wait(PATIENCE)
     late = threading.Event()
-    loop.lend_soon(late.set)
+    loop.run_callback_soon(late.set)
     assert late.wait(PATIENCE)
 
 
@@ -422,11 +422,11 @@ def test_who_rests_does_so_once_and_hears_who_calls(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("zenspark.net.loop.event_loop.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
     with running() as loop:
-        loop.call_soon(loop.rest)
-        assert rests.get(timeout=PATIENCE) == REST
+        loop.call_soon(loop.coalesce_next_read)
+        assert rests.get(timeout=PATIENCE) == READ_DELAY_SECONDS
         assert woken.wait(PATIENCE)
-        loop.call_soon(loop.rest)
-        assert rests.get(timeout=PATIENCE) == REST
+        loop.call_soon(loop.coalesce_next_read)
+        assert rests.get(timeout=PATIENCE) == READ_DELAY_SECONDS
     assert rests.empty()
 
 
@@ -437,12 +437,12 @@ def test_who_has_something_to_do_does_not_rest(monkeypatch: pytest.MonkeyPatch) 
     )
     done = threading.Event()
 
-    def work(left: int) -> None:
-        loop.rest()
-        loop.call_last(partial(work, left - 1) if left else done.set)
+    def task(left: int) -> None:
+        loop.coalesce_next_read()
+        loop.call_at_end_of_turn(partial(task, left - 1) if left else done.set)
 
     with running() as loop:
-        loop.call_soon(partial(work, 20))
+        loop.call_soon(partial(task, 20))
         assert done.wait(PATIENCE)
     assert rests == []
 

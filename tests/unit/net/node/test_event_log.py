@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from zenspark.net.node import event_log
-from zenspark.net.node.event_log import described
+from zenspark.net.node.event_log import format_message
 from zenspark.router.face import Face, Region
 from zenspark.wire.messages import (
     Declare,
@@ -48,12 +48,12 @@ def resolve(expr: WireExpr) -> str | None:
     ],
 )
 def test_a_message_is_one_line(message: NetworkMessage, text: str) -> None:
-    assert described(message, resolve) == text
+    assert format_message(message, resolve) == text
 
 
 def test_keys_are_shortened() -> None:
     message = Declare(body=DeclareSubscriber(id=7, wire_expr=WireExpr(0, "k" * 60_000)))
-    assert len(described(message, resolve)) < 300
+    assert len(format_message(message, resolve)) < 300
 
 
 def test_publications_are_left_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -67,7 +67,7 @@ def wait_members(node: TestNode, *numbers: int) -> None:
 
 
 def driver_of(node: TestNode) -> GroupDriver:
-    (pump,) = node.pumps
+    (pump,) = node.link_drivers
     assert isinstance(pump, GroupDriver)
     return pump
 
@@ -217,7 +217,7 @@ def test_a_member_with_a_session_is_heard_there(pair: tuple[TestNode, TestNode])
     call(bob, alice.place())
     alice.wait_for(B)
     bob.wait_for(A)
-    assert alice.wait(lambda: alice.is_told and bob.is_told, PATIENCE)
+    assert alice.wait(lambda: alice.initial_declarations_received and bob.initial_declarations_received, PATIENCE)
     for number in range(10):
         alice.publish(b"%d" % number)
     assert bob.heard.wait_payloads(10) == [b"%d" % number for number in range(10)]
@@ -231,7 +231,7 @@ def test_pausing_stops_all_members_and_nobody_is_missed(pair: tuple[TestNode, Te
     driver.pause()
     in_loop(bob, lambda: None)
     alice.publish(b"held")
-    in_loop(bob, driver._on_time)
+    in_loop(bob, driver._on_timeout)
     assert bob.heard.payloads == []
     driver.resume()
     assert bob.heard.wait_payloads(1) == [b"held"]
@@ -349,7 +349,7 @@ def test_a_router_carries_publications_in_and_out(group: Endpoint) -> None:
 
 
 def test_closing_says_goodbye_and_waits_for_it_to_be_written(group: Endpoint) -> None:
-    alice, bob = TestNode(A, limits=NodeLimits(patience=QUICK)), TestNode(B)
+    alice, bob = TestNode(A, limits=NodeLimits(writer=QUICK)), TestNode(B)
     with nodes(alice, bob):
         for node in (alice, bob):
             node.join(group)
@@ -360,6 +360,6 @@ def test_closing_says_goodbye_and_waits_for_it_to_be_written(group: Endpoint) ->
         wait_members(alice)
         assert driver.is_released
         assert driver.link.fileno() < 0
-        assert not driver.put(b"", b"x", qos(), True)
+        assert not driver.publish(b"", b"x", qos(), True)
         driver.close(CloseReason.GENERIC)
         assert isinstance(driver.connection.close(), Closed)

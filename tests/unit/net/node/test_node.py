@@ -25,7 +25,7 @@ from zenspark.net.node.node import NodeLimits, make_identity
 from zenspark.net.node.pending_links import InboundLimits
 from zenspark.router.limits import Limit
 from zenspark.transport.framing import LengthPrefix
-from zenspark.transport.handshake import Acceptor, Identity, Capabilities, Opened, Initiator
+from zenspark.transport.handshake import Acceptor, Capabilities, Identity, Initiator, Opened
 from zenspark.wire.codec import decode_transport, encode
 from zenspark.wire.messages import Close, Declare, DeclareFinal, Interest, TransportMessage
 from zenspark.wire.values import InterestMode, Locator, WhatAmI, WireExpr, ZenohId
@@ -62,7 +62,7 @@ def test_a_router_carries_messages_between_its_clients() -> None:
         router.wait_for(B, C)
         one.wait_for(A)
         until(lambda: router.router.routes.push(router.local_face, KEY))
-        one.say(Interest(id=1, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, KEY)))
+        one.send_local(Interest(id=1, mode=InterestMode.CURRENT_FUTURE, subscribers=True, wire_expr=WireExpr(0, KEY)))
         assert one.heard.wait(
             lambda: any(isinstance(e, Declare) and isinstance(e.body, DeclareFinal) for e in one.heard.events)
         )
@@ -110,7 +110,7 @@ def test_a_node_that_calls_itself_is_refused_with_7() -> None:
 
 
 def test_more_sessions_than_allowed_are_refused_with_2() -> None:
-    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(sessions=1), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(sessions=1), writer=QUICK))
     alice, carol = TestNode(A), TestNode(C)
     with nodes(alice, carol, bob):
         there = bob.place()
@@ -154,23 +154,23 @@ class Bob:
         assert isinstance(message, TransportMessage)
         end.sendall(LengthPrefix.U16.wrap(encode(message)))
 
-    def hear(self, end: socket.socket) -> TransportMessage:
+    def receive(self, end: socket.socket) -> TransportMessage:
         size = int.from_bytes(end.recv(2, socket.MSG_WAITALL), "little")
         return decode_transport(end.recv(size, socket.MSG_WAITALL))
 
     def answer_call(self) -> None:
         """Up to where alice has asked for a session,"""
-        self.say(self.called, self.accepting.receive(self.hear(self.called)))
+        self.say(self.called, self.accepting.receive(self.receive(self.called)))
 
     def call(self) -> None:
         """and where bob has."""
         self.say(self.calling, self.opening.start())
-        self.say(self.calling, self.opening.receive(self.hear(self.calling)))
+        self.say(self.calling, self.opening.receive(self.receive(self.calling)))
 
     def accept_call(self) -> None:
-        opened = self.accepting.receive(self.hear(self.called))
+        opened = self.accepting.receive(self.receive(self.called))
         assert isinstance(opened, Opened)
-        self.say(self.called, self.accepting.ack(opened.terms))
+        self.say(self.called, self.accepting.ack(opened.parameters))
 
 
 def is_silent(end: socket.socket) -> bool:
@@ -185,7 +185,7 @@ def test_who_calls_while_we_call_waits_until_our_call_is_answered() -> None:
         bob.call()
         assert is_silent(bob.calling)
         bob.accept_call()
-        refused = bob.hear(bob.calling)
+        refused = bob.receive(bob.calling)
         assert isinstance(refused, Close)
         assert refused.why is CloseReason.MAX_LINKS
         alice.wait_for(B)
@@ -198,7 +198,7 @@ def test_who_calls_while_we_call_is_let_in_when_our_call_is_refused() -> None:
         bob.answer_call()
         bob.call()
         bob.say(bob.called, Close(session=False, reason=CloseReason.MAX_LINKS))
-        assert isinstance(bob.opening.receive(bob.hear(bob.calling)), Opened)
+        assert isinstance(bob.opening.receive(bob.receive(bob.calling)), Opened)
         alice.wait_for(B)
 
 
@@ -221,7 +221,7 @@ def test_the_greater_of_two_that_call_each_other_refuses() -> None:
         bob = Bob(stack, alice, A)
         bob.answer_call()
         bob.call()
-        assert isinstance(bob.hear(bob.calling), Close)
+        assert isinstance(bob.receive(bob.calling), Close)
         bob.accept_call()
         alice.wait_for(A)
 
@@ -231,9 +231,9 @@ def test_a_call_is_given_up_when_it_is_answered_by_who_called_meanwhile() -> Non
     with nodes(alice), contextlib.ExitStack() as stack:
         bob = Bob(stack, alice, B)
         bob.call()
-        assert isinstance(bob.opening.receive(bob.hear(bob.calling)), Opened)
+        assert isinstance(bob.opening.receive(bob.receive(bob.calling)), Opened)
         bob.answer_call()
-        assert isinstance(bob.hear(bob.called), Close)
+        assert isinstance(bob.receive(bob.called), Close)
         assert bob.heard.wait_closed().reason is CloseReason.MAX_LINKS
         alice.wait_for(B)
 
@@ -251,13 +251,13 @@ def is_at_end(connection: socket.socket) -> bool:
 
 
 def test_callers_who_say_nothing_are_given_up() -> None:
-    bob = TestNode(B, limits=NodeLimits(accept_timeout=0.1, patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(accept_timeout=0.1, writer=QUICK))
     with nodes(bob), raw(bob.place()) as silent:
         assert is_at_end(silent)
 
 
 def test_callers_who_are_slow_do_not_get_more_time() -> None:
-    bob = TestNode(B, limits=NodeLimits(accept_timeout=0.2, patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(accept_timeout=0.2, writer=QUICK))
     with nodes(bob), raw(bob.place()) as slow:
         start = time.monotonic()
         with contextlib.suppress(OSError):
@@ -270,7 +270,7 @@ def test_callers_who_are_slow_do_not_get_more_time() -> None:
 
 
 def test_of_callers_that_say_nothing_the_oldest_goes() -> None:
-    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(pending=2), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
     alice = TestNode(A)
     with nodes(alice, bob):
         there = bob.place()
@@ -285,7 +285,7 @@ def test_of_callers_that_say_nothing_the_oldest_goes() -> None:
 
 
 def test_of_callers_that_have_spoken_the_oldest_goes_too_but_after_the_silent_ones() -> None:
-    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(pending=2), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=2), writer=QUICK))
     with nodes(bob):
         there = bob.place()
         with raw(there) as first, raw(there) as second:
@@ -300,14 +300,14 @@ def test_of_callers_that_have_spoken_the_oldest_goes_too_but_after_the_silent_on
 
 
 def test_where_no_callers_are_allowed_none_is_let_in() -> None:
-    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(pending=0), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=0), writer=QUICK))
     with nodes(bob), raw(bob.place()) as first:
         assert is_at_end(first)
 
 
 def test_tls_callers_who_are_not_done_are_limited_too(tmp_path: Path) -> None:
     certificate, key = Certificates(tmp_path).files("localhost")
-    bob = TestNode(B, limits=NodeLimits(callers=InboundLimits(pending=1), patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(inbound=InboundLimits(pending=1), writer=QUICK))
     with nodes(bob):
         options = f"#listen_certificate={certificate};listen_private_key={key}"
         there = Endpoint.parse(bob.listen(Endpoint.parse(f"tls/127.0.0.1:0{options}")).locator.text)
@@ -319,7 +319,7 @@ def test_tls_callers_who_are_not_done_are_limited_too(tmp_path: Path) -> None:
 
 def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     certificate, key = Certificates(tmp_path).files("localhost")
-    bob = TestNode(B, limits=NodeLimits(patience=QUICK))
+    bob = TestNode(B, limits=NodeLimits(writer=QUICK))
     with nodes(bob):
         options = f"#listen_certificate={certificate};listen_private_key={key}"
         there = Endpoint.parse(bob.listen(Endpoint.parse(f"tls/127.0.0.1:0{options}")).locator.text)
@@ -335,7 +335,7 @@ def test_failed_handshakes_are_counted_and_logged_together(tmp_path: Path, caplo
 
 
 def test_whom_we_call_and_who_does_not_answer_is_given_up() -> None:
-    alice = TestNode(A, limits=NodeLimits(open_timeout=0.2, patience=QUICK))
+    alice = TestNode(A, limits=NodeLimits(open_timeout=0.2, writer=QUICK))
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:
         heard = call(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"))
         closed = heard.wait_closed()
@@ -416,7 +416,7 @@ def test_neighbours_tell_where_their_neighbours_are() -> None:
 
 
 def test_close_returns_although_a_peer_is_stuck() -> None:
-    alice, bob = TestNode(A, limits=NodeLimits(patience=QUICK)), TestNode(B)
+    alice, bob = TestNode(A, limits=NodeLimits(writer=QUICK)), TestNode(B)
     with nodes(alice, bob):
         bob.subscribe()
         call(alice, bob.place())
@@ -425,7 +425,7 @@ def test_close_returns_although_a_peer_is_stuck() -> None:
         (driver,) = bob.drivers.values()
         driver.pause()
         (own,) = alice.drivers.values()
-        while not own._residue:
+        while not own._unsent:
             alice.publish(bytes(60_000))
         start = time.monotonic()
         alice.close()

@@ -47,7 +47,7 @@ def test_a_key_is_told_once_changed_and_ended() -> None:
     telling.tell(face, DeclarationKind.QUERYABLE, "a/*", NONE)
     telling.tell(face, DeclarationKind.QUERYABLE, "a/*", NONE)
     assert bodies(out) == ["D_KEYEXPR", "D_QUERYABLE"]
-    assert telling.knowing(DeclarationKind.QUERYABLE, "a/*") == [face]
+    assert telling.announced_faces(DeclarationKind.QUERYABLE, "a/*") == [face]
     telling.tell(face, DeclarationKind.QUERYABLE, "a/*", COMPLETE)
     ((_, changed),) = out
     assert isinstance(changed, Declare)
@@ -56,21 +56,21 @@ def test_a_key_is_told_once_changed_and_ended() -> None:
     out.clear()
     telling.tell(face, DeclarationKind.QUERYABLE, "a/*", None)
     assert bodies(out) == ["U_QUERYABLE"]
-    assert telling.knowing(DeclarationKind.QUERYABLE, "a/*") == []
+    assert telling.announced_faces(DeclarationKind.QUERYABLE, "a/*") == []
 
 
 def test_a_mention_leaves_no_trace() -> None:
     out: Outgoing = []
     telling, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.LOCAL)
-    telling.mention(face, DeclarationKind.TOKEN, "a", NONE, 5)
+    telling.announce_once(face, DeclarationKind.TOKEN, "a", NONE, 5)
     assert bodies(out) == ["D_TOKEN"]
-    assert telling.knowing(DeclarationKind.TOKEN, "a") == []
+    assert telling.announced_faces(DeclarationKind.TOKEN, "a") == []
 
 
 def test_who_leaves_knows_nothing() -> None:
     telling = Announcements([])
     one, other = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) for number in (1, 2))
     for face in (one, other):
-        telling.repeat(face, DeclarationKind.TOKEN, "a", NONE)
+        telling.announce(face, DeclarationKind.TOKEN, "a", NONE)
     telling.leave(one)
-    assert telling.knowing(DeclarationKind.TOKEN, "a") == [other]
+    assert telling.announced_faces(DeclarationKind.TOKEN, "a") == [other]

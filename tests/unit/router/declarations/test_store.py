@@ -29,11 +29,11 @@ def test_a_key_goes_up_once_and_ends_with_its_last_holder() -> None:
     above, _ = peer.router.add_face(ZenohId(99), WhatAmI.ROUTER, 0.0)
     net.subscribe(one, "a")
     net.subscribe(other, "a")
-    assert list(above.told[DeclarationKind.SUBSCRIBER]) == ["a"]
+    assert list(above.announced[DeclarationKind.SUBSCRIBER]) == ["a"]
     net.declare(one, UndeclareSubscriber(id=1))
-    assert list(above.told[DeclarationKind.SUBSCRIBER]) == ["a"]
+    assert list(above.announced[DeclarationKind.SUBSCRIBER]) == ["a"]
     net.declare(other, UndeclareSubscriber(id=1))
-    assert list(above.told[DeclarationKind.SUBSCRIBER]) == []
+    assert list(above.announced[DeclarationKind.SUBSCRIBER]) == []
 
 
 def test_a_router_stays_out_of_the_way_of_peers_with_a_link() -> None:

@@ -33,38 +33,38 @@ def access(default: Permission, rules: list[AccessRule], subject: AccessSubject 
     )
 
 
-def permit(found: AccessRules, party: PeerAttributes = PARTY, flow: Flow = "ingress") -> FacePermissions:
-    made = found.permit(party, flow)
+def permissions_for(found: AccessRules, party: PeerAttributes = PARTY, flow: Flow = "ingress") -> FacePermissions:
+    made = found.permissions_for(party, flow)
     assert made is not None
     return made
 
 
 def test_what_is_not_named_follows_the_default() -> None:
-    careful = permit(access("deny", [rule("allow", "a/**")]))
+    careful = permissions_for(access("deny", [rule("allow", "a/**")]))
     assert careful.allows("put", "a/b")
     assert not careful.allows("put", "b")
     assert not careful.allows("delete", "a/b")
-    generous = permit(access("allow", [rule("deny", "a/**")]))
+    generous = permissions_for(access("allow", [rule("deny", "a/**")]))
     assert not generous.allows("put", "a/b")
     assert generous.allows("put", "b")
     assert generous.allows("delete", "a/b")
 
 
 def test_a_denial_counts_more_than_a_permission() -> None:
-    found = permit(access("deny", [rule("allow", "**", name="r"), rule("deny", "a/*", name="q")]))
+    found = permissions_for(access("deny", [rule("allow", "**", name="r"), rule("deny", "a/*", name="q")]))
     assert not found.allows("put", "a/b")
     assert found.allows("put", "a/b/c")
 
 
 def test_a_rule_holds_for_keys_it_includes_whole() -> None:
-    found = permit(access("deny", [rule("allow", "a/*")]))
+    found = permissions_for(access("deny", [rule("allow", "a/*")]))
     assert found.allows("put", "a/*")
     assert not found.allows("put", "a/**")
     assert not found.allows("put", "a/@b")
 
 
 def test_what_is_no_key_is_denied() -> None:
-    assert not permit(access("allow", [rule("deny", "a")])).allows("put", None)
+    assert not permissions_for(access("allow", [rule("deny", "a")])).allows("put", None)
 
 
 @pytest.mark.parametrize(
@@ -86,41 +86,41 @@ def test_what_is_no_key_is_denied() -> None:
 )
 def test_who_is_meant(subject: AccessSubject, is_meant: bool) -> None:
     found = access("deny", [rule("allow", "a")], subject)
-    assert permit(found).allows("put", "a") is is_meant
-    assert permit(found, NOBODY).allows("put", "a") is (subject == ANYBODY)
+    assert permissions_for(found).allows("put", "a") is is_meant
+    assert permissions_for(found, NOBODY).allows("put", "a") is (subject == ANYBODY)
 
 
 def test_of_several_subjects_that_fit_one_that_allows_is_enough() -> None:
     subjects = [ANYBODY, AccessSubject(id="t", interfaces=("lo",))]
     deny = AccessPolicy(rules=("r",), subjects=("s",))
     found = AccessRules("allow", [rule("deny", "a")], subjects, [deny])
-    assert permit(found).allows("put", "a")  # as nothing is said against the other subject
-    assert not permit(found, NOBODY).allows("put", "a")
+    assert permissions_for(found).allows("put", "a")  # as nothing is said against the other subject
+    assert not permissions_for(found, NOBODY).allows("put", "a")
     both = AccessRules("allow", [rule("deny", "a")], subjects, [deny, AccessPolicy(rules=("r",), subjects=("t",))])
-    assert not permit(both).allows("put", "a")
+    assert not permissions_for(both).allows("put", "a")
 
 
 def test_subjects_that_mean_the_same_are_one() -> None:
     rules = [rule("allow", "a", name="r"), rule("deny", "a", name="q")]
     subjects = [ANYBODY, AccessSubject(id="t")]
     policies = [AccessPolicy(rules=("r",), subjects=("s",)), AccessPolicy(rules=("q",), subjects=("t",))]
-    assert not permit(AccessRules("deny", rules, subjects, policies)).allows("put", "a")
+    assert not permissions_for(AccessRules("deny", rules, subjects, policies)).allows("put", "a")
 
 
 def test_who_is_no_subject_gets_the_default() -> None:
     nobody = AccessSubject(id="s", zids=("c3",))
-    assert permit(access("allow", [rule("deny", "a")], nobody)).allows("put", "a")
-    assert not permit(access("deny", [rule("allow", "a")], nobody)).allows("put", "a")
+    assert permissions_for(access("allow", [rule("deny", "a")], nobody)).allows("put", "a")
+    assert not permissions_for(access("deny", [rule("allow", "a")], nobody)).allows("put", "a")
 
 
 def test_flows_without_a_rule_are_free_if_the_default_allows() -> None:
-    assert access("allow", [rule("deny", "a", flows=("egress",))]).permit(PARTY, "ingress") is None
-    assert access("allow", [rule("deny", "a", flows=("egress",))]).permit(PARTY, "egress") is not None
+    assert access("allow", [rule("deny", "a", flows=("egress",))]).permissions_for(PARTY, "ingress") is None
+    assert access("allow", [rule("deny", "a", flows=("egress",))]).permissions_for(PARTY, "egress") is not None
     one_way = access("deny", [rule("allow", "a", flows=("egress",))])
-    assert permit(one_way, flow="egress").allows("put", "a")
-    assert not permit(one_way, flow="ingress").allows("put", "a")
+    assert permissions_for(one_way, flow="egress").allows("put", "a")
+    assert not permissions_for(one_way, flow="ingress").allows("put", "a")
 
 
 def test_without_rules_the_default_is_all_there_is() -> None:
-    assert AccessRules("allow").permit(PARTY, "ingress") is None
-    assert not permit(AccessRules("deny")).allows("put", "a")
+    assert AccessRules("allow").permissions_for(PARTY, "ingress") is None
+    assert not permissions_for(AccessRules("deny")).allows("put", "a")

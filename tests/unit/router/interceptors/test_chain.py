@@ -46,14 +46,14 @@ def limiting(key: str, limit: int) -> LowPassItem:
     return LowPassItem(messages=("put",), key_exprs=(KeyExpr(key),), size_limit=limit)
 
 
-def gate(interception: InterceptorConfig, flow: Flow = "ingress") -> InterceptorChain:
-    found = interception.gate(PARTY, flow, resolve)
+def make_chain(interception: InterceptorConfig, flow: Flow = "ingress") -> InterceptorChain:
+    found = interception.make_chain(PARTY, flow, resolve)
     assert found is not None
     return found
 
 
 def passes(found: InterceptorChain, message: NetworkMessage, now: float = 0.0) -> bool:
-    return found.admit(message, True, now) is message
+    return found.intercept(message, True, now) is message
 
 
 @pytest.mark.parametrize(
@@ -69,29 +69,29 @@ def passes(found: InterceptorChain, message: NetworkMessage, now: float = 0.0) -
     ],
 )
 def test_there_is_no_gate_where_everything_passes(interception: InterceptorConfig) -> None:
-    assert interception.gate(NOBODY, "egress", resolve) is None
+    assert interception.make_chain(NOBODY, "egress", resolve) is None
 
 
 def test_each_interceptor_alone_makes_a_gate() -> None:
-    assert not passes(gate(InterceptorConfig(access=denying("put"))), put("shut/a"))
-    assert not passes(gate(InterceptorConfig(downsampling=(sampling("a", 0),))), put("a"))
-    assert not passes(gate(InterceptorConfig(low_pass=(limiting("a", 1),))), put("a", b"12"))
-    assert passes(gate(InterceptorConfig(low_pass=(limiting("a", 2),))), put("a", b"12"))
+    assert not passes(make_chain(InterceptorConfig(access=denying("put"))), put("shut/a"))
+    assert not passes(make_chain(InterceptorConfig(downsampling=(sampling("a", 0),))), put("a"))
+    assert not passes(make_chain(InterceptorConfig(low_pass=(limiting("a", 1),))), put("a", b"12"))
+    assert passes(make_chain(InterceptorConfig(low_pass=(limiting("a", 2),))), put("a", b"12"))
     item = OverwriteItem(messages=("put",), overwrite=QosChange(priority="background"))
-    changed = gate(InterceptorConfig(overwriting=(item,))).admit(put("a"), True, 0.0)
+    changed = make_chain(InterceptorConfig(overwriting=(item,))).intercept(put("a"), True, 0.0)
     assert changed is not None
     assert changed.qos.priority is Priority.BACKGROUND
 
 
 def test_what_is_denied_takes_its_place_in_time() -> None:
-    found = gate(InterceptorConfig(downsampling=(sampling("**", 1),), access=denying("put")))
+    found = make_chain(InterceptorConfig(downsampling=(sampling("**", 1),), access=denying("put")))
     assert not passes(found, put("shut/a"), 0.0)
     assert not passes(found, put("open"), 0.5)
     assert passes(found, put("open"), 1.0)
 
 
 def test_numbers_are_resolved_and_what_is_no_key_is_denied() -> None:
-    found = gate(InterceptorConfig(access=denying("put", "liveliness_query")))
+    found = make_chain(InterceptorConfig(access=denying("put", "liveliness_query")))
     for expr in (WireExpr(7, "/a"), WireExpr(8, "/a"), WireExpr(0, "a//b")):
         assert not passes(found, Push(wire_expr=expr, body=Put(payload=b"")))
     assert not passes(found, interest(InterestMode.CURRENT, None))
@@ -100,7 +100,7 @@ def test_numbers_are_resolved_and_what_is_no_key_is_denied() -> None:
 
 def test_verdicts_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CACHED_DECISIONS", 3)
-    found = gate(InterceptorConfig(access=denying("put")))
+    found = make_chain(InterceptorConfig(access=denying("put")))
     for number in range(10):
         assert passes(found, put(f"a/{number % 5}"))
         assert not passes(found, put(f"shut/{number % 5}"))
@@ -112,7 +112,9 @@ def test_verdicts_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_was_never_declared_there_is_not_taken_back() -> None:
-    found = gate(InterceptorConfig(access=denying("declare_subscriber", "declare_liveliness_subscriber")), "egress")
+    found = make_chain(
+        InterceptorConfig(access=denying("declare_subscriber", "declare_liveliness_subscriber")), "egress"
+    )
     for number, key, is_free in ((1, "shut/a", False), (2, "open", True)):
         assert passes(found, declare(DeclareSubscriber(id=number, wire_expr=WireExpr(0, key)))) is is_free
         assert passes(found, declare(UndeclareSubscriber(id=number))) is is_free
@@ -126,7 +128,7 @@ def test_what_was_never_declared_there_is_not_taken_back() -> None:
 
 
 def test_of_what_comes_in_everything_may_be_taken_back() -> None:
-    found = gate(InterceptorConfig(access=denying("declare_subscriber", "query")))
+    found = make_chain(InterceptorConfig(access=denying("declare_subscriber", "query")))
     assert not passes(found, declare(DeclareSubscriber(id=1, wire_expr=WireExpr(0, "shut/a"))))
     assert passes(found, declare(UndeclareSubscriber(id=1)))
     assert passes(found, declare(UndeclareSubscriber(id=1, ext_wire_expr=WireExpr(0, "shut/a"))))

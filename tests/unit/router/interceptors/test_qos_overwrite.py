@@ -29,12 +29,12 @@ def overwriting(
 
 def test_only_some_messages_on_some_keys() -> None:
     found = overwriting(HIGH, None, None, "a/*", "b")
-    assert found.concerns("put", "a/b")
-    assert found.concerns("query", "b")
-    assert not found.concerns("delete", "b")
-    assert not found.concerns("put", "a/**")
-    assert not found.concerns("put", None)
-    assert overwriting().concerns("put", None)
+    assert found.applies_to("put", "a/b")
+    assert found.applies_to("query", "b")
+    assert not found.applies_to("delete", "b")
+    assert not found.applies_to("put", "a/**")
+    assert not found.applies_to("put", None)
+    assert overwriting().applies_to("put", None)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_only_some_messages_on_some_keys() -> None:
     ],
 )
 def test_treatments(treatment: QosChange, expected: QoS) -> None:
-    assert overwriting(treatment).applied(put("a"), True).qos == expected
-    assert overwriting(treatment).applied(query("a"), True).qos == expected
+    assert overwriting(treatment).apply(put("a"), True).qos == expected
+    assert overwriting(treatment).apply(query("a"), True).qos == expected
 
 
 def test_replies_are_left_as_they_are() -> None:
     answer = reply("a", Put(payload=b""))
-    assert overwriting().applied(answer, True) is answer
+    assert overwriting().apply(answer, True) is answer
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_replies_are_left_as_they_are() -> None:
     ],
 )
 def test_only_what_wanted_to_be_treated_in_some_way(qos: QosMatch, is_meant: bool) -> None:
-    changed = overwriting(HIGH, qos).applied(put("a"), True)
+    changed = overwriting(HIGH, qos).apply(put("a"), True)
     assert (changed.qos.priority is Priority.DATA_HIGH) is is_meant
-    unreliable = overwriting(HIGH, QosMatch(reliability="best_effort")).applied(put("a"), False)
+    unreliable = overwriting(HIGH, QosMatch(reliability="best_effort")).apply(put("a"), False)
     assert unreliable.qos.priority is Priority.DATA_HIGH
 
 
@@ -87,6 +87,6 @@ def test_only_what_wanted_to_be_treated_in_some_way(qos: QosMatch, is_meant: boo
 )
 def test_only_values_of_some_size(size: str, meant: list[int]) -> None:
     found = overwriting(HIGH, None, size)
-    changed = [n for n in (1, 2, 3, 4) if found.applied(put("a", b"x" * n, b"long"), True).qos != QoS.DEFAULT]
+    changed = [n for n in (1, 2, 3, 4) if found.apply(put("a", b"x" * n, b"long"), True).qos != QoS.DEFAULT]
     assert changed == meant
-    assert (found.applied(delete("a"), True).qos != QoS.DEFAULT) is size.startswith("..")
+    assert (found.apply(delete("a"), True).qos != QoS.DEFAULT) is size.startswith("..")

@@ -36,11 +36,11 @@ from zenspark.wire.values import ZenohId
     ],
 )
 def test_whom_an_item_covers(item: InterceptorItem, covered: bool) -> None:
-    assert item.covers(PARTY, "ingress") is covered
+    assert item.matches(PARTY, "ingress") is covered
 
 
 def test_a_link_without_interfaces_is_at_none_of_them() -> None:
-    assert not InterceptorItem(interfaces=("lo",)).covers(NOBODY, "egress")
+    assert not InterceptorItem(interfaces=("lo",)).matches(NOBODY, "egress")
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ HOME = PeerAttributes(ZenohId(0xA1), ("lo",), "tls", "fleet", "r1", "192.0.2.7")
     ],
 )
 def test_who_may_be_a_router(subject: RouterSubject, covered: bool) -> None:
-    assert subject.covers(HOME) is covered
+    assert subject.matches(HOME) is covered
 
 
 @pytest.mark.parametrize(("address", "covered"), [(None, False), ("::ffff:192.0.2.7", True), ("fe80::1%eth0", False)])
 def test_addresses_of_routers_in_other_clothes(address: str | None, covered: bool) -> None:
     party = msgspec.structs.replace(HOME, address=address)
-    assert RouterSubject(addresses=("192.0.2.0/24",)).covers(party) is covered
+    assert RouterSubject(addresses=("192.0.2.0/24",)).matches(party) is covered

@@ -91,9 +91,9 @@ def test_the_first_final_of_a_peer_is_for_a_question_nobody_sent() -> None:
     net = Network()
     one, other = net.peer(), net.peer()
     face, _ = one.router.add_face(other.router.zid, other.router.whatami, 0.0)
-    assert face.wants_all
+    assert face.initial_declarations_pending
     one.router.receive(face, Declare(interest_id=INITIAL_INTEREST, body=DeclareFinal()), 0.0)
-    assert not face.wants_all
+    assert not face.initial_declarations_pending
 
 
 def test_nobody_is_told_of_its_own_subscribers() -> None:
@@ -131,20 +131,20 @@ def bodies(out: Outgoing) -> list[str]:
 def test_many_declarations_are_answered_in_portions_and_then_comes_the_end(mode: InterestMode) -> None:
     router, client = crowded(2 * MAX_DECLARATIONS_PER_PORTION + 10)
     portions = [bodies(router.receive(client, interest(1, mode), 0.0))]
-    while router.is_answering(client):
-        portions.append(bodies(router.go_on_answering(client)))
+    while router.is_awaiting_declarations(client):
+        portions.append(bodies(router.send_next_declarations(client)))
     assert [len(portion) for portion in portions] == [MAX_DECLARATIONS_PER_PORTION, MAX_DECLARATIONS_PER_PORTION, 11]
     assert portions[-1][-1] == "DeclareFinal"
-    assert router.answering == []
+    assert router.faces_awaiting_declarations == []
 
 
 def test_the_next_interest_waits_for_its_turn() -> None:
     router, client = crowded(MAX_DECLARATIONS_PER_PORTION + 10)
     router.receive(client, interest(1), 0.0)
     assert bodies(router.receive(client, interest(2), 0.0)) == []
-    assert bodies(router.go_on_answering(client)).index("DeclareFinal") == 10, "the first one ends"
-    while router.is_answering(client):
-        last = bodies(router.go_on_answering(client))
+    assert bodies(router.send_next_declarations(client)).index("DeclareFinal") == 10, "the first one ends"
+    while router.is_awaiting_declarations(client):
+        last = bodies(router.send_next_declarations(client))
     assert last[-1] == "DeclareFinal"
 
 
@@ -152,15 +152,15 @@ def test_an_interest_that_was_taken_back_is_answered_no_further() -> None:
     router, client = crowded(3 * MAX_DECLARATIONS_PER_PORTION)
     router.receive(client, interest(1, InterestMode.CURRENT_FUTURE), 0.0)
     router.receive(client, Interest(id=1, mode=InterestMode.FINAL), 0.0)
-    assert bodies(router.go_on_answering(client)) == []
-    assert not router.is_answering(client)
+    assert bodies(router.send_next_declarations(client)) == []
+    assert not router.is_awaiting_declarations(client)
 
 
 def test_a_face_that_is_gone_is_answered_no_further() -> None:
     router, client = crowded(3 * MAX_DECLARATIONS_PER_PORTION)
     router.receive(client, interest(1), 0.0)
     router.remove_face(client, 0.0)
-    assert router.answering == []
+    assert router.faces_awaiting_declarations == []
 
 
 def test_what_ended_before_its_turn_is_not_mentioned() -> None:
@@ -170,4 +170,4 @@ def test_what_ended_before_its_turn_is_not_mentioned() -> None:
     for number in range(MAX_DECLARATIONS_PER_PORTION + 2):
         router.receive(owner, Declare(body=UndeclareToken(id=number)), 0.0)
     assert len(bodies(first)) == MAX_DECLARATIONS_PER_PORTION
-    assert bodies(router.go_on_answering(client)) == ["DeclareFinal"]
+    assert bodies(router.send_next_declarations(client)) == ["DeclareFinal"]

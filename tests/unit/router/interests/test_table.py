@@ -27,13 +27,13 @@ def test_matching_is_intersection() -> None:
     interests, mine, everything = InterestTable(), asked(), asked(None)
     everything.id = 6
     interests.add(mine)
-    assert interests.wanting(DeclarationKind.SUBSCRIBER, "a/**") == [mine]
-    assert interests.wanting(DeclarationKind.SUBSCRIBER, "b") == []
-    assert interests.wanting(DeclarationKind.TOKEN, "a/b") == []
+    assert interests.matching_future(DeclarationKind.SUBSCRIBER, "a/**") == [mine]
+    assert interests.matching_future(DeclarationKind.SUBSCRIBER, "b") == []
+    assert interests.matching_future(DeclarationKind.TOKEN, "a/b") == []
     interests.add(everything)
-    assert interests.wanting(DeclarationKind.SUBSCRIBER, "b") == [everything]
+    assert interests.matching_future(DeclarationKind.SUBSCRIBER, "b") == [everything]
     assert interests.remove(ASKER, 6) is everything
-    assert interests.wanting(DeclarationKind.SUBSCRIBER, "b") == []
+    assert interests.matching_future(DeclarationKind.SUBSCRIBER, "b") == []
 
 
 def test_one_declaration_stands_for_many_only_if_that_was_asked() -> None:
@@ -42,34 +42,34 @@ def test_one_declaration_stands_for_many_only_if_that_was_asked() -> None:
     other = asked()
     other.id = 6
     interests.add(other)
-    assert interests.aggregating(ASKER, DeclarationKind.SUBSCRIBER, "a/*")
-    assert not interests.aggregating(ABOVE, DeclarationKind.SUBSCRIBER, "a/*")
-    assert not interests.aggregating(ASKER, DeclarationKind.SUBSCRIBER, "a/b")
+    assert interests.is_aggregated(ASKER, DeclarationKind.SUBSCRIBER, "a/*")
+    assert not interests.is_aggregated(ABOVE, DeclarationKind.SUBSCRIBER, "a/*")
+    assert not interests.is_aggregated(ASKER, DeclarationKind.SUBSCRIBER, "a/b")
     interests.remove(ASKER, 5)
-    assert not interests.aggregating(ASKER, DeclarationKind.SUBSCRIBER, "a/*")
+    assert not interests.is_aggregated(ASKER, DeclarationKind.SUBSCRIBER, "a/*")
 
 
 def test_aggregated_interests_announce_their_own_key() -> None:
-    assert asked(aggregate=True).announces(DeclarationKind.SUBSCRIBER, "a/b") == "a/*"
-    assert asked(aggregate=True).announces(DeclarationKind.TOKEN, "a/b") == "a/b"
-    assert asked().announces(DeclarationKind.SUBSCRIBER, "a/b") == "a/b"
+    assert asked(aggregate=True).announced_key(DeclarationKind.SUBSCRIBER, "a/b") == "a/*"
+    assert asked(aggregate=True).announced_key(DeclarationKind.TOKEN, "a/b") == "a/b"
+    assert asked().announced_key(DeclarationKind.SUBSCRIBER, "a/b") == "a/b"
 
 
 def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
     interests, mine = InterestTable(), asked()
     interests.add(mine)
-    interests.pass_on(mine, ABOVE, 9, 1.0)
-    assert interests.answered_by(ABOVE, 9) is mine
-    assert not interests.is_answered(ABOVE, DeclarationKind.SUBSCRIBER, "a/b")
-    assert not interests.is_answered(ABOVE, DeclarationKind.SUBSCRIBER, "a/**")
+    interests.record_propagation(mine, ABOVE, 9, 1.0)
+    assert interests.find_propagated(ABOVE, 9) is mine
+    assert not interests.is_resolved(ABOVE, DeclarationKind.SUBSCRIBER, "a/b")
+    assert not interests.is_resolved(ABOVE, DeclarationKind.SUBSCRIBER, "a/**")
     assert interests.next_deadline() == 1.0
-    assert interests.overdue(1.0) == [mine]
+    assert interests.expired(1.0) == [mine]
     mine.waiting.clear()
     assert interests.next_deadline() is None
-    assert interests.is_answered(ABOVE, DeclarationKind.SUBSCRIBER, "a/b")
-    assert not interests.is_answered(ABOVE, DeclarationKind.SUBSCRIBER, "c")
+    assert interests.is_resolved(ABOVE, DeclarationKind.SUBSCRIBER, "a/b")
+    assert not interests.is_resolved(ABOVE, DeclarationKind.SUBSCRIBER, "c")
     assert interests.remove(ASKER, 5) is mine
-    assert interests.answered_by(ABOVE, 9) is None
+    assert interests.find_propagated(ABOVE, 9) is None
     assert interests.remove(ASKER, 5) is None
     assert interests.of(ASKER) == interests.all() == []
 
@@ -77,16 +77,16 @@ def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
 def test_who_is_gone_owes_no_answer() -> None:
     interests, mine = InterestTable(), asked()
     interests.add(mine)
-    interests.pass_on(mine, ABOVE, 9, 1.0)
+    interests.record_propagation(mine, ABOVE, 9, 1.0)
     assert interests.leave(ABOVE) == [mine]
     assert interests.leave(ABOVE) == []
-    assert interests.answered_by(ABOVE, 9) is None
+    assert interests.find_propagated(ABOVE, 9) is None
     assert interests.remove(ASKER, 5) is mine
 
 
 def test_nobody_waits_for_the_answer_to_a_future_interest() -> None:
     interests, mine = InterestTable(), asked(mode=InterestMode.FUTURE)
-    interests.pass_on(mine, ABOVE, 9, 1.0)
+    interests.record_propagation(mine, ABOVE, 9, 1.0)
     assert not mine.waiting
     assert mine.is_future
     assert not mine.is_current
@@ -99,4 +99,4 @@ def test_interests_about_a_key_are_those_that_intersect() -> None:
     other = LiveInterest(ASKER, 3, InterestMode.FUTURE, frozenset({DeclarationKind.TOKEN}), "a/b", False)
     for asked in (near, far, other):
         interests.add(asked)
-    assert interests.about(DeclarationKind.SUBSCRIBER, "a/b") == [near]
+    assert interests.matching(DeclarationKind.SUBSCRIBER, "a/b") == [near]

@@ -21,12 +21,12 @@ def neighbour(number: int, whatami: WhatAmI = WhatAmI.PEER) -> Face:
     return Face(number, ZenohId(number), whatami, REGIONS[WhatAmI.PEER, whatami])
 
 
-def told(*entries: LinkState) -> NetworkOam:
+def make_oam(*entries: LinkState) -> NetworkOam:
     return NetworkOam(id=NetworkOam.LINK_STATE, qos=QoS.DECLARE, zbuf=encode_link_states(entries))
 
 
 def about_self(face: Face, locators: tuple[Locator, ...] = THERE, sn: int = 1) -> NetworkOam:
-    return told(LinkState(psid=0, sn=sn, zid=face.zid, whatami=face.whatami.bit, locators=locators))
+    return make_oam(LinkState(psid=0, sn=sn, zid=face.zid, whatami=face.whatami.bit, locators=locators))
 
 
 def entries(out: Outgoing) -> list[tuple[int, list[LinkState]]]:
@@ -106,7 +106,7 @@ def test_rumours_of_others_are_found_but_passed_on_only_with_multihop(multihop: 
     first, second = neighbour(0xB1), neighbour(0xB2)
     node.opened(first, HERE)
     node.opened(second, HERE)
-    rumour = told(LinkState(psid=7, sn=1, zid=ZenohId(0xC1), whatami=2, locators=THERE))
+    rumour = make_oam(LinkState(psid=7, sn=1, zid=ZenohId(0xC1), whatami=2, locators=THERE))
     found, out = node.receive(first, rumour)
     assert found == [DiscoveredNode(ZenohId(0xC1), WhatAmI.PEER, THERE)]
     assert [face for face, _ in out] == ([second] if multihop else [])
@@ -118,9 +118,11 @@ def test_a_number_stands_for_the_node_it_was_explained_with() -> None:
     node = peer()
     face = neighbour(0xB1)
     node.opened(face, HERE)
-    assert node.receive(face, told(LinkState(psid=4, sn=1, zid=ZenohId(0xC1), whatami=2))) == ([], [])
-    assert node.receive(face, told(LinkState(psid=9, sn=1, whatami=2, locators=THERE))) == ([], []), "never explained"
-    found, _ = node.receive(face, told(LinkState(psid=4, sn=2, whatami=2, locators=THERE)))
+    assert node.receive(face, make_oam(LinkState(psid=4, sn=1, zid=ZenohId(0xC1), whatami=2))) == ([], [])
+    assert node.receive(face, make_oam(LinkState(psid=9, sn=1, whatami=2, locators=THERE))) == ([], []), (
+        "never explained"
+    )
+    found, _ = node.receive(face, make_oam(LinkState(psid=4, sn=2, whatami=2, locators=THERE)))
     assert found == [DiscoveredNode(ZenohId(0xC1), WhatAmI.PEER, THERE)]
 
 
@@ -128,9 +130,12 @@ def test_what_is_said_of_ourselves_or_without_a_role_is_passed_over() -> None:
     node = peer()
     face = neighbour(0xB1)
     node.opened(face, HERE)
-    assert node.receive(face, told(LinkState(psid=1, sn=9, zid=OWN, whatami=2, locators=THERE))) == ([], [])
-    assert node.receive(face, told(LinkState(psid=2, sn=9, zid=ZenohId(0xC1), locators=THERE))) == ([], [])
-    assert node.receive(face, told(LinkState(psid=2, sn=9, zid=ZenohId(0xC1), whatami=3, locators=THERE))) == ([], [])
+    assert node.receive(face, make_oam(LinkState(psid=1, sn=9, zid=OWN, whatami=2, locators=THERE))) == ([], [])
+    assert node.receive(face, make_oam(LinkState(psid=2, sn=9, zid=ZenohId(0xC1), locators=THERE))) == ([], [])
+    assert node.receive(face, make_oam(LinkState(psid=2, sn=9, zid=ZenohId(0xC1), whatami=3, locators=THERE))) == (
+        [],
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,7 +185,7 @@ def test_invented_nodes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) 
     face = neighbour(0xB1)
     node.opened(face, HERE)
     many = [LinkState(psid=n, sn=1, zid=ZenohId(n), whatami=2, locators=THERE * 100) for n in range(1, 20)]
-    found, _ = node.receive(face, told(*many))
+    found, _ = node.receive(face, make_oam(*many))
     assert len(found) == 4
     assert all(len(one.locators) == gossip.MAX_LOCATORS_PER_NODE for one in found)
     assert node.opened(neighbour(0xB2), HERE) == [], "a neighbour too many has a session, but no gossip"

@@ -72,11 +72,11 @@ def test_the_trees_change_a_moment_after_the_links() -> None:
     node, there = RouterNetwork(A), face(B)
     node.opened(there, (), 1.0)
     node.receive(there, oam(own(B, 2, 1), named(1, A)), 1.05)
-    assert node.trees_at == 1.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 1.0 + TREES_DELAY_SECONDS
     assert not node.is_reachable(B)
-    moved, _ = node.draw(1.1)
+    moved, _ = node.recompute_trees(1.1)
     assert moved == ReachabilityChange(frozenset({B}), frozenset())
-    assert node.trees_at is None
+    assert node.trees_due_at is None
     assert node.children(A) == [there]
     assert node.parent(B) is there
     assert node.parent(A) is None
@@ -96,7 +96,7 @@ def test_news_go_on_to_the_others_in_our_numbers() -> None:
     assert node.root(3) == D
     assert node.source(left, 9) == D
     assert node.source(right, 9) is None
-    node.draw(1.0)
+    node.recompute_trees(1.0)
     assert node.directions(A) == {B: left, D: left, C: right}
     assert node.directions(D) == {C: right}
     assert node.parent(D) is left
@@ -117,10 +117,10 @@ def test_those_in_a_state_that_are_unknown_are_named() -> None:
 def test_a_lost_link_is_told_and_who_was_behind_it_is_gone() -> None:
     node = RouterNetwork(A)
     left, right = beside(node, B, 1), beside(node, C, 2)
-    node.draw(0.1)
+    node.recompute_trees(0.1)
     assert said(node.closed(left, 1.0)) == [(C, [LinkState(psid=0, sn=4, links=(2,))])]
     assert node.children(A) == [right]
-    moved, _ = node.draw(1.1)
+    moved, _ = node.recompute_trees(1.1)
     assert moved == ReachabilityChange(frozenset(), frozenset({B}))
     assert node.tree(B) is None
     assert node.parent(B) is None
@@ -140,14 +140,14 @@ def test_who_was_started_anew_counts_from_the_beginning() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(own(D, 50, 0, psid=2), LinkState(psid=0, sn=3, links=(1, 2))), 0.0)
-    node.draw(0.1)
+    node.recompute_trees(0.1)
     assert node.receive(left, oam(LinkState(psid=2, sn=2, links=(0,))), 0.2) == []
     node.receive(left, oam(LinkState(psid=0, sn=4, links=(1,))), 0.3)
-    node.draw(0.4)
+    node.recompute_trees(0.4)
     assert not node.is_reachable(D)
     node.receive(left, oam(LinkState(psid=2, sn=2, links=(0,)), LinkState(psid=0, sn=5, links=(1, 2))), 0.5)
     node.receive(left, oam(LinkState(psid=2, sn=1, links=())), 0.5)  # once is enough
-    node.draw(0.6)
+    node.recompute_trees(0.6)
     assert node.is_reachable(D)
 
 
@@ -155,12 +155,12 @@ def test_who_stays_away_is_forgotten_and_its_number_free() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(own(D, 5, 0, psid=2), LinkState(psid=0, sn=3, links=(1, 2))), 0.0)
-    node.draw(0.1)
+    node.recompute_trees(0.1)
     node.receive(left, oam(LinkState(psid=0, sn=4, links=(1,))), 1.0)
-    node.draw(1.1)
-    node.draw(1.2)
+    node.recompute_trees(1.1)
+    node.recompute_trees(1.2)
     assert node.psid(D) == 2
-    node.draw(1.1 + FORGET_AFTER_SECONDS)
+    node.recompute_trees(1.1 + FORGET_AFTER_SECONDS)
     assert node.psid(D) is None
     (_, introduced) = said(node.receive(left, oam(LinkState(psid=2, sn=6, links=(0,))), 20.0))[-1]
     assert introduced == [named(3, D)]
@@ -172,7 +172,7 @@ def test_numbers_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
     left = beside(node, B)
     node.receive(left, oam(own(D, 5, 0, psid=2), LinkState(psid=0, sn=3, links=(1,))), 0.0)
     for now in (0.1, 20.0):
-        node.draw(now)
+        node.recompute_trees(now)
     assert node.psid(D) is None
     node.receive(left, oam(own(C, 1, psid=1)), 20.0)
     assert node.psid(C) == 2
@@ -204,7 +204,7 @@ def test_weights_are_told_and_count() -> None:
     assert told[1] == (B, [LinkState(psid=0, sn=3, links=(1, 2), weights=(7, 0)), named(2, C)])
     state = LinkState(psid=0, sn=2, zid=B, whatami=1, links=(1,), weights=(500,))
     node.receive(left, oam(state, named(1, A)), 0.0)
-    node.draw(0.1)
+    node.recompute_trees(0.1)
     assert node.distance(B) == pytest.approx(500, rel=0.01)
 
 
@@ -258,7 +258,7 @@ def test_invented_routers_that_all_know_each_other_cost_little() -> None:
     left = beside(node, B)
     message = oam(*invented(700, 698))
     assert steps(lambda: node.receive(left, message, 0.0), "/zenspark/router/") < 200_000  # reading it is linear
-    assert steps(lambda: node.draw(1.0)) < 200_000
+    assert steps(lambda: node.recompute_trees(1.0)) < 200_000
     assert refusals.counts == {Limit.NETWORK_LINKS: 700}
 
 
@@ -266,7 +266,7 @@ def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times(
     node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(*invented(700, 12)), 0.0)
-    node.draw(1.0)
+    node.recompute_trees(1.0)
     assert len(node.nodes) == 702
     links = node._link_count
     roots = list(node.nodes.values())
@@ -274,7 +274,7 @@ def test_a_change_of_one_link_costs_as_much_as_looking_at_each_link_a_few_times(
         node.receive(left, oam(LinkState(psid=2, sn=sn, links=(0,) if sn % 2 else (0, 3, 4))), 10.0 * sn)
 
         def follow() -> None:
-            node.draw(10.0)
+            node.recompute_trees(10.0)
             for root in roots:
                 node.parent(root)
                 node.children(root)
@@ -286,14 +286,14 @@ def test_drawing_takes_a_small_part_of_the_time() -> None:
     node = RouterNetwork(A)
     left = beside(node, B)
     node.receive(left, oam(*invented(700, 12)), 0.0)
-    assert node.trees_at == TREES_DELAY_SECONDS  # the first drawing was due before there was so much to draw
-    node.draw(5.0)
+    assert node.trees_due_at == TREES_DELAY_SECONDS  # the first drawing was due before there was so much to draw
+    node.recompute_trees(5.0)
     node.receive(left, oam(LinkState(psid=2, sn=2, links=(0,))), 5.0)
-    assert node.trees_at == pytest.approx(5.0 + 10 * SECONDS_PER_EDGE * node._link_count * 2)
-    assert node.trees_at > 5.0 + TREES_DELAY_SECONDS
-    node.draw(6.0)
+    assert node.trees_due_at == pytest.approx(5.0 + 10 * SECONDS_PER_EDGE * node._link_count * 2)
+    assert node.trees_due_at > 5.0 + TREES_DELAY_SECONDS
+    node.recompute_trees(6.0)
     node.receive(left, oam(LinkState(psid=2, sn=3, links=(0, 3))), 60.0)
-    assert node.trees_at == 60.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 60.0 + TREES_DELAY_SECONDS
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -311,7 +311,7 @@ def test_parents_and_children_are_those_of_the_trees(seed: int) -> None:
             weights = tuple(1 + (at + other) % 3 for other in links[at])
             state = LinkState(psid=at, sn=9, zid=zids[at], whatami=1, links=tuple(links[at]), weights=weights)
             node.receive(teller, oam(state), 0.0)
-    node.draw(1.0)
+    node.recompute_trees(1.0)
     for root in zids:
         tree = node.tree(root)
         parent = None if tree is None or tree.parent is None else node.face(tree.parent)
@@ -326,7 +326,7 @@ def test_what_is_known_can_be_looked_at() -> None:
     there = beside(node, B)
     node.receive(there, oam(own(B, 3, 1, 2), named(1, A), named(2, C), own(C, 2, 0, psid=2)), 0.0)
     assert node.nodes == {0: A}
-    node.draw(1.0)
+    node.recompute_trees(1.0)
     assert sorted(node.nodes.values()) == [A, B, C]
     assert [(one, other, int(far)) for one, other, far in node.edges] == [(A, B, 7), (B, C, 100)]
     assert node.weights(B) == (7, 0)
@@ -354,10 +354,10 @@ def test_relays_exchange_states_under_an_id_of_their_own() -> None:
     assert isinstance(message, NetworkOam)
     assert message.id == RELAY_STATE_OAM_ID
     assert node.receive(there, oam(own(B, 2, 1), named(1, A)), 0.0) == []
-    node.draw(1.0)
+    node.recompute_trees(1.0)
     assert not node.is_reachable(B)
     node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 0.0)
-    node.draw(2.0)
+    node.recompute_trees(2.0)
     assert node.is_reachable(B)
 
 
@@ -376,41 +376,41 @@ def test_a_peer_that_a_router_serves_is_elsewhere_for_all_others() -> None:
     """It says nothing of its links, so it is no part of any tree."""
     router, there = RouterNetwork(B), relay(A)
     router.opened(there, (), 0.0)
-    ((_, (state, name)),) = said(router.serve(C, True, face(C), 0.0))
+    ((_, (state, name)),) = said(router.set_served_peer(C, True, face(C), 0.0))
     assert (state.psid, len(state.links)) == (0, 2)
     assert name.zid == C
     node, back = RouterNetwork(A), relay(B)
     node.opened(back, (), 0.0)
     node.receive(back, relay_state(own(B, 9, 1, 2), named(1, A), named(2, C)), 0.0)
-    node.draw(1.0)
-    assert node.elsewhere == {A, B, C}
+    node.recompute_trees(1.0)
+    assert node.reached_via_network == {A, B, C}
     assert not node.is_reachable(C)
-    ((_, (state,)),) = said(router.serve(C, False, face(C), 2.0))
+    ((_, (state,)),) = said(router.set_served_peer(C, False, face(C), 2.0))
     assert state.links == (1,)
-    assert router.serve(C, False, face(C), 2.0) == []
+    assert router.set_served_peer(C, False, face(C), 2.0) == []
     node.receive(back, relay_state(own(B, 10, 1)), 2.0)
-    node.draw(3.0)
-    assert node.elsewhere == {A, B}
+    node.recompute_trees(3.0)
+    assert node.reached_via_network == {A, B}
 
 
 def test_a_router_with_no_room_for_more_nodes_serves_without_a_word() -> None:
     router = RouterNetwork(B, admission=Admission(RouterLimits(network_nodes=1), Refusals()))
-    assert router.serve(C, True, face(C), 0.0) == []
+    assert router.set_served_peer(C, True, face(C), 0.0) == []
 
 
 def test_a_new_relay_is_drawn_when_its_state_arrives() -> None:
     """It may publish at once; links that come and go between known nodes can wait."""
     node, there = RouterNetwork(A), relay(B)
     node.opened(there, (), 1.0)
-    assert node.trees_at == 1.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 1.0 + TREES_DELAY_SECONDS
     node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 1.05)
-    assert node.trees_at == 1.05
-    node.draw(1.05)
+    assert node.trees_due_at == 1.05
+    node.recompute_trees(1.05)
     assert node.is_reachable(B)
     node.receive(there, relay_state(own(B, 3, 1, 2), named(2, C)), 2.0)
-    assert node.trees_at == 2.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 2.0 + TREES_DELAY_SECONDS
     node.receive(there, relay_state(own(C, 1, 0, psid=2)), 2.01)
-    assert node.trees_at == 2.01
+    assert node.trees_due_at == 2.01
 
 
 def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
@@ -418,12 +418,12 @@ def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
     node, there = RouterNetwork(A), relay(B)
     node.opened(there, (), 0.0)
     node.receive(there, relay_state(own(B, 2, 2), named(2, D)), 1.0)
-    assert node.trees_at == 0.1
-    node.draw(1.0)
+    assert node.trees_due_at == 0.1
+    node.recompute_trees(1.0)
     assert not node.is_reachable(B)
     for sn in range(3, 10):
         node.receive(there, relay_state(own(B, sn, *([2] * (sn % 2)))), 2.0)
-    assert node.trees_at == 2.0 + TREES_DELAY_SECONDS
+    assert node.trees_due_at == 2.0 + TREES_DELAY_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_trees_are_drawn_at_once_for_a_relay_only_once() -> None:
 )
 def test_relays_are_added_while_there_is_room(limits: RouterLimits) -> None:
     node, there = RouterNetwork(A, admission=Admission(limits, Refusals())), relay(B)
-    assert node.has_room
+    assert node.has_capacity
     node.opened(there, (), 0.0)
     node.receive(there, relay_state(own(B, 2, 1), named(1, A)), 0.0)
-    assert not node.has_room
+    assert not node.has_capacity

@@ -15,21 +15,21 @@ ROUTER, ONE, OTHER = ZenohId(0xA), ZenohId(0xB1), ZenohId(0xB2)
 FACE = Face(1, ONE, WhatAmI.PEER, Region.SOUTH_PEER)
 
 
-def told(*entries: LinkState) -> NetworkOam:
+def make_oam(*entries: LinkState) -> NetworkOam:
     return NetworkOam(id=NetworkOam.LINK_STATE, zbuf=encode_link_states(entries))
 
 
 def test_a_peer_names_its_links_by_numbers_it_has_explained() -> None:
     peers = PeerLinks()
     own = LinkState(psid=0, sn=2, zid=ONE, whatami=2, links=(1,))
-    assert peers.receive(FACE, told(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1, gateway=True))) == frozenset(
-        {ROUTER}
-    )
+    assert peers.receive(
+        FACE, make_oam(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1, gateway=True))
+    ) == frozenset({ROUTER})
     news = [LinkState(psid=2, sn=0, zid=OTHER, whatami=2), LinkState(psid=0, sn=3, whatami=2, links=(1, 2, 9))]
-    assert peers.receive(FACE, told(*news)) == frozenset({ROUTER, OTHER})
-    assert peers.receive(FACE, told(LinkState(psid=2, sn=3, zid=OTHER, whatami=2))) is None
+    assert peers.receive(FACE, make_oam(*news)) == frozenset({ROUTER, OTHER})
+    assert peers.receive(FACE, make_oam(LinkState(psid=2, sn=3, zid=OTHER, whatami=2))) is None
     peers.remove(FACE)
-    assert peers.receive(FACE, told(news[1])) is None
+    assert peers.receive(FACE, make_oam(news[1])) is None
 
 
 def test_what_is_no_link_state_says_nothing() -> None:
@@ -42,4 +42,4 @@ def test_what_is_no_link_state_says_nothing() -> None:
 def test_only_so_many_numbers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_links, "MAX_PSIDS_PER_PEER", 1)
     own = LinkState(psid=0, sn=2, zid=ONE, whatami=2, links=(1,))
-    assert PeerLinks().receive(FACE, told(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1))) == frozenset()
+    assert PeerLinks().receive(FACE, make_oam(own, LinkState(psid=1, sn=0, zid=ROUTER, whatami=1))) == frozenset()

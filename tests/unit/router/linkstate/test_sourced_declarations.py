@@ -53,13 +53,13 @@ class Here:
         others = [named(5, C)] if teller is self.b else [named(5, B)]
         mine = tuple(0 if zid == number else 5 for zid in routers)
         self.network.receive(teller, oam(*others, LinkState(psid=2, sn=self.sns, links=mine)), now)
-        self.draw(now)
+        self.recompute_trees(now)
 
-    def draw(self, now: float) -> None:
-        moved, _ = self.network.draw(now)
+    def recompute_trees(self, now: float) -> None:
+        moved, _ = self.network.recompute_trees(now)
         self.sources.follow(moved, now)
 
-    def told(self) -> list[tuple[ZenohId, int, str]]:
+    def announced(self) -> list[tuple[ZenohId, int, str]]:
         """To whom, of whom (by our number), what."""
         found = []
         for there, message in self.out:
@@ -78,45 +78,45 @@ def here() -> Here:
 def test_ours_go_to_all_our_children_without_node_id(here: Here) -> None:
     here.sources.declare_own(SUBSCRIBER, "a", NONE)
     here.sources.declare_own(SUBSCRIBER, "a", NONE)
-    assert here.told() == [(B, 0, "D_SUBSCRIBER"), (C, 0, "D_SUBSCRIBER")]
+    assert here.announced() == [(B, 0, "D_SUBSCRIBER"), (C, 0, "D_SUBSCRIBER")]
     here.sources.declare_own(SUBSCRIBER, "a", None)
     here.sources.declare_own(SUBSCRIBER, "a", None)
-    assert here.told() == [(B, 0, "U_SUBSCRIBER"), (C, 0, "U_SUBSCRIBER")]
+    assert here.announced() == [(B, 0, "U_SUBSCRIBER"), (C, 0, "U_SUBSCRIBER")]
     assert here.held == {}
 
 
 def test_those_of_others_go_on_down_their_tree(here: Here) -> None:
     number = here.network.psid(D)
     here.sources.declare(here.b, D, QUERYABLE, "a", NONE, 0.0)
-    assert here.told() == [(C, number, "D_QUERYABLE")]
+    assert here.announced() == [(C, number, "D_QUERYABLE")]
     here.sources.declare(here.b, D, QUERYABLE, "a", COMPLETE, 0.0)
     assert here.held == {(D, QUERYABLE, "a"): COMPLETE}
-    assert here.told() == [(C, number, "D_QUERYABLE")]
+    assert here.announced() == [(C, number, "D_QUERYABLE")]
     here.sources.undeclare(here.b, D, QUERYABLE, "a", 0.0)
     here.sources.undeclare(here.b, D, QUERYABLE, "a", 0.0)
     assert here.held == {}
-    assert here.told() == [(C, number, "U_QUERYABLE")]
+    assert here.announced() == [(C, number, "U_QUERYABLE")]
 
 
 def test_nobody_tells_us_what_is_ours(here: Here) -> None:
     here.sources.declare(here.b, A, SUBSCRIBER, "a", NONE, 0.0)
     here.sources.undeclare(here.b, A, SUBSCRIBER, "a", 0.0)
     here.sources.undeclare(here.b, ZenohId(99), SUBSCRIBER, "a", 0.0)
-    assert (here.held, here.told()) == ({}, [])
+    assert (here.held, here.announced()) == ({}, [])
 
 
 def test_a_new_child_is_told_everything(here: Here) -> None:
     here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
     here.sources.declare_own(SUBSCRIBER, "b", NONE)
-    here.told()
+    here.announced()
     here.sources.closed(here.c, 1.0)
     here.network.closed(here.c, 1.0)
     here.c = face(C, 3)
     here.open(here.c, 1.0)
     here.sns += 1
     here.network.receive(here.c, oam(LinkState(psid=0, sn=here.sns, links=(1,))), 1.0)
-    here.draw(1.1)
-    assert sorted(here.told()) == sorted([(C, 0, "D_SUBSCRIBER"), (C, here.network.psid(D), "D_SUBSCRIBER")])
+    here.recompute_trees(1.1)
+    assert sorted(here.announced()) == sorted([(C, 0, "D_SUBSCRIBER"), (C, here.network.psid(D), "D_SUBSCRIBER")])
 
 
 def test_when_the_way_changes_what_counts_is_what_the_new_parent_tells(here: Here) -> None:
@@ -176,7 +176,7 @@ def test_a_lost_neighbour_leaves_doubt(here: Here) -> None:
 
 def test_who_cannot_be_reached_has_declared_nothing_but_may_come_back(here: Here) -> None:
     here.sources.declare(here.b, D, SUBSCRIBER, "a", NONE, 0.0)
-    here.told()
+    here.announced()
     here.near(now=1.0)
     assert here.held == {}
     here.sources.declare(here.b, D, SUBSCRIBER, "b", NONE, 1.0)

@@ -39,7 +39,7 @@ def test_requests_are_found_by_who_asked_and_who_owes() -> None:
 
 def test_deadlines() -> None:
     queries, early, late = PendingQueries(), pending(1.0), pending(2.0)
-    late.copies = {(ONE, 2)}
+    late.branches = {(ONE, 2)}
     assert queries.next_deadline() is None
     queries.add(late)
     queries.add(early)

@@ -49,7 +49,7 @@ class Place:
 
     def __init__(self, stamps: bool = False) -> None:
         stamping = TimestampPolicy(OWN, HybridClock(), lambda: NOW) if stamps else None
-        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(stamping=stamping))
+        self.router = Router(OWN, WhatAmI.ROUTER, RouterPolicy(timestamping=stamping))
         self.local = self.router.add_local()
         self.source = self.client(1)
         self.target = self.client(2)
@@ -66,11 +66,11 @@ class Place:
         declaration = DeclareKeyexpr(expr_id=number, wire_expr=BoundExpr(0, key))
         self.router.receive(face, Declare(body=declaration), 0.0)
 
-    def courses(self, *pushes: Push, face: Face | None = None) -> list[ForwardingPlan] | None:
-        return self.forwarding.courses(face or self.source, columns_of(*pushes), 0, len(pushes))
+    def plans(self, *pushes: Push, face: Face | None = None) -> list[ForwardingPlan] | None:
+        return self.forwarding.plans(face or self.source, columns_of(*pushes), 0, len(pushes))
 
     def course(self, message: Push, face: Face | None = None) -> ForwardingPlan:
-        found = self.courses(message, face=face)
+        found = self.plans(message, face=face)
         assert found is not None
         (course,) = found
         return course
@@ -78,7 +78,7 @@ class Place:
 
 def said(course: ForwardingPlan) -> dict[int, Push]:
     """By neighbour, the message without its body that is said there: with a deletion in its place."""
-    found: dict[int, Any] = {way.target.zid.value: decode_network(way.head + b"\x02") for way in course.ways}
+    found: dict[int, Any] = {way.target.zid.value: decode_network(way.head + b"\x02") for way in course.next_hops}
     return found
 
 
@@ -107,14 +107,14 @@ def test_a_new_key_needs_no_decoding_of_all_else() -> None:
                 assert said(course)[2].wire_expr == WireExpr(0, f"a/{number}")
                 assert course.local_key == ("a/2" if number == 2 else None)
                 assert course.congestion is qos.congestion
-    known = place.forwarding._memory.of(place.source, (place.router.routes.version, place.source.vocabulary))
+    known = place.forwarding._memory.of(place.source, (place.router.routes.version, place.source.key_mapping_version))
     assert (len(known), len(known.templates)) == (3 * 2 * 2, 2 * 2)
 
 
 def test_new_subscribers_and_new_meanings_are_heeded() -> None:
     place = Place()
     number = push(WireExpr(3, "", Mapping.SENDER))
-    assert place.course(number).ways == ()
+    assert place.course(number).next_hops == ()
     place.name(place.source, 3, "a/b")
     assert said(place.course(number)).keys() == {2}
     place.subscribe(place.client(4), "a/b")
@@ -124,7 +124,7 @@ def test_new_subscribers_and_new_meanings_are_heeded() -> None:
 def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
     place = Place()
     urgent = QoS(Priority.REAL_TIME, Congestion.DROP, express=True)
-    found = place.forwarding.courses(place.source, columns_of(push(qos=urgent), reliable=False), 0, 1)
+    found = place.forwarding.plans(place.source, columns_of(push(qos=urgent), reliable=False), 0, 1)
     assert found is not None
     course = found[0]
     assert course.lane == Priority.REAL_TIME | EXPRESS
@@ -137,16 +137,16 @@ def test_the_lane_is_that_of_the_message_and_its_frame() -> None:
 
 def test_whoever_looks_at_every_message_gets_them_one_by_one() -> None:
     class Guard:
-        def admit(self, message: Any, reliable: bool, now: float) -> Any:  # noqa: ANN401
+        def intercept(self, message: Any, reliable: bool, now: float) -> Any:  # noqa: ANN401
             return message
 
     place = Place()
     place.target.egress = Guard()
-    assert place.courses(push()) is None
-    assert place.courses(push("b")) == [place.course(push("b"))]
-    assert place.courses(push("b"), push()) is None
+    assert place.plans(push()) is None
+    assert place.plans(push("b")) == [place.course(push("b"))]
+    assert place.plans(push("b"), push()) is None
     place.source.ingress = Guard()
-    assert place.courses(push("b")) is None
+    assert place.plans(push("b")) is None
 
 
 def test_a_member_that_is_heard_elsewhere_too_is_left_to_the_router() -> None:
@@ -154,7 +154,7 @@ def test_a_member_that_is_heard_elsewhere_too_is_left_to_the_router() -> None:
     member = place.router.add_member(place.router.add_group(), ZenohId(5), WhatAmI.PEER)
     assert said(place.course(push(), face=member)).keys() == {2}
     place.client(5)
-    assert place.courses(push(), face=member) is None
+    assert place.plans(push(), face=member) is None
 
 
 def test_the_session_of_this_node_gets_columns_too() -> None:
@@ -170,7 +170,7 @@ def test_what_only_the_session_of_this_node_wants_is_stamped() -> None:
     place = Place(stamps=True)
     place.subscribe(place.local, "only/here")
     columns = columns_of(push("only/here"))
-    assert place.forwarding.courses(place.source, columns, 0, 1) is not None
+    assert place.forwarding.plans(place.source, columns, 0, 1) is not None
     assert columns.timestamp[0] >> 32 == NOW // 10**9
 
 
@@ -178,7 +178,7 @@ def test_what_only_the_session_of_this_node_wants_is_stamped() -> None:
 def test_they_are_stamped_unless_one_is_of_the_future(ahead: int) -> None:
     place = Place(stamps=True)
     columns = columns_of(push(), push("b"), push(stamp=Timestamp(ntp64_from_ns(NOW + ahead), ZenohId(5))))
-    courses = place.forwarding.courses(place.source, columns, 0, 3)
+    courses = place.forwarding.plans(place.source, columns, 0, 3)
     if ahead:
         assert courses is None
     else:
@@ -223,7 +223,7 @@ def test_between_routers_it_keeps_to_the_tree_of_where_it_came_in() -> None:
     assert ways[2].node_id == 0
     assert place.left.region is Region.ROUTER
     assert said(place.course(push(), face=place.left))[0x30].node_id == network.psid(ZenohId(0x20))
-    assert place.courses(push(node_id=9), face=place.left) is None
+    assert place.plans(push(node_id=9), face=place.left) is None
 
 
 def test_a_number_for_a_router_may_come_to_mean_another() -> None:
@@ -242,7 +242,7 @@ def test_every_neighbour_has_a_share_by_shape() -> None:
     place = Place()
     place.subscribe(place.client(4), "b")
     messages = (push(), push("b"), push("c"), push(qos=QoS(Priority.DATA, Congestion.BLOCK)))
-    courses = place.courses(*messages)
+    courses = place.plans(*messages)
     assert courses is not None
     found = dict(plans_by_peer(courses))
     assert {face.zid.value for face in found} == {2, 4}

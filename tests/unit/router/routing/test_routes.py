@@ -163,7 +163,7 @@ def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: p
     assert routes.request(source, "a", QueryTarget.ALL) == ()
     tables[DeclarationKind.QUERYABLE].add("**", target, 1, QueryableInfo.NONE)
     assert routes.request(source, "a", QueryTarget.ALL) == ()
-    routes.change_queryables()
+    routes.on_queryables_changed()
     for key in ("a", "b", "c", "a"):
         assert routes.request(source, key, QueryTarget.ALL) == (target,)
     assert routes.request(source, "not//a key", QueryTarget.ALL) == ()

@@ -41,7 +41,7 @@ def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> No
     for key in ("long" * 3, None):
         found = known.of(one, 1)
         found["a",] = True
-        found.grow(key)
+        found.count_key_bytes(key)
     assert known.of(one, 1) == {("a",): True}
     assert known.of(one, 1).bytes == 0
 

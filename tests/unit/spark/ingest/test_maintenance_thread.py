@@ -12,9 +12,9 @@ import pytest
 from zenspark.errors import LakeError
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.ingest import maintenance_thread as upkeep_module
-from zenspark.spark.ingest.maintenance import Retention, Rule
-from zenspark.spark.ingest.maintenance_thread import PeriodicTask, Upkeep, key_expression, retention_of
-from zenspark.spark.ingest.publication import Published
+from zenspark.spark.ingest.maintenance import Retention, RetentionRule
+from zenspark.spark.ingest.maintenance_thread import PeriodicSparkTask, MaintenanceThread, to_key_expr, make_retention
+from zenspark.spark.ingest.publication import PublishResult
 
 
 class Context:
@@ -80,9 +80,9 @@ class Tables:
         if self.calls.count("refresh") == 1:
             raise LakeError("latest", "not now")
 
-    def publish(self, spark: object) -> Published:
+    def publish(self, spark: object) -> PublishResult:
         self.calls.append("publish")
-        return Published(self.publishing, 1)
+        return PublishResult(self.publishing, 1)
 
     def compact(self, spark: object) -> None:
         self.calls.append("compact")
@@ -102,9 +102,9 @@ class Tables:
         self.compacted.release()
 
 
-def upkeep(lake: Any, spark: Any, config: MaintenanceConfig, maintains: bool = True) -> Upkeep:  # noqa: ANN401 - fakes
+def upkeep(lake: Any, spark: Any, config: MaintenanceConfig, maintains: bool = True) -> MaintenanceThread:  # noqa: ANN401 - fakes
     leases: Any = Leases(maintains)
-    return Upkeep(spark, lake, [], "me", config, leases)
+    return MaintenanceThread(spark, lake, [], "me", config, leases)
 
 
 def test_what_fails_is_tried_again_and_the_last_is_brought_in_at_the_end() -> None:
@@ -128,7 +128,7 @@ def test_the_last_to_end_takes_over_from_one_that_ends_before(monkeypatch: pytes
     lake.calls.append("refresh")  # so that none fails
     lake.unrefreshed = 100
     leases: Any = Leases(maintains=False, refusals=3)
-    Upkeep(Context(), lake, [], "me", MaintenanceConfig(), leases).finish()  # type: ignore[arg-type]
+    MaintenanceThread(Context(), lake, [], "me", MaintenanceConfig(), leases).finish()  # type: ignore[arg-type]
     assert lake.calls[1:] == ["observe", "refresh", "publish"]
 
 
@@ -137,7 +137,7 @@ def test_another_process_that_goes_on_has_taken_in_the_rows(monkeypatch: pytest.
     lake = Tables()
     lake.unrefreshed = 3
     leases: Any = Leases(maintains=False, refusals=100)
-    Upkeep(Context(), lake, [], "me", MaintenanceConfig(), leases).finish()  # type: ignore[arg-type]
+    MaintenanceThread(Context(), lake, [], "me", MaintenanceConfig(), leases).finish()  # type: ignore[arg-type]
     assert lake.calls == ["observe"]
 
 
@@ -193,7 +193,7 @@ def test_of_several_landings_one_maintains_the_tables() -> None:
 
 
 def test_what_does_not_end_by_itself_is_cancelled_and_that_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep_module, "END_SECONDS", 0.0)
+    monkeypatch.setattr(upkeep_module, "JOIN_TIMEOUT_SECONDS", 0.0)
     spark, began, cancelled = Context(), threading.Event(), threading.Event()
     spark.on_cancel = cancelled.set
 
@@ -202,7 +202,7 @@ def test_what_does_not_end_by_itself_is_cancelled_and_that_is_no_problem(monkeyp
         assert cancelled.wait(30)
         raise LakeError("latest", "cancelled")
 
-    task = PeriodicTask(spark, "refresh", 0.0, work)  # type: ignore[arg-type]
+    task = PeriodicSparkTask(spark, "refresh", 0.0, work)  # type: ignore[arg-type]
     task.start()
     assert began.wait(30)
     task.stop()
@@ -211,7 +211,7 @@ def test_what_does_not_end_by_itself_is_cancelled_and_that_is_no_problem(monkeyp
 
 def test_rules_are_key_expressions_or_prefixes() -> None:
     config = MaintenanceConfig(retain_age=60.0, retain={"fleet/*/camera/**": 7.0, "poses": None})
-    assert retention_of(config) == Retention(
-        timedelta(seconds=60), None, (Rule("fleet/*/camera/**", timedelta(seconds=7)), Rule("poses/**", None))
+    assert make_retention(config) == Retention(
+        timedelta(seconds=60), None, (RetentionRule("fleet/*/camera/**", timedelta(seconds=7)), RetentionRule("poses/**", None))
     )
-    assert [key_expression(text) for text in ("a", "a/b/", "a/*")] == ["a/**", "a/b/**", "a/*"]
+    assert [to_key_expr(text) for text in ("a", "a/b/", "a/*")] == ["a/**", "a/b/**", "a/*"]

@@ -10,24 +10,24 @@ from tests.unit.spark.journaled import journal
 from zenspark.api.open import open as open_session
 from zenspark.journal import Journal
 from zenspark.spark.source import backfill as module
-from zenspark.spark.source.backfill import backfill, newest_stamp, since_of
+from zenspark.spark.source.backfill import backfill, newest_timestamp, missing_time_range
 from zenspark.types.query import Query
 from zenspark.types.sample import Sample
 
 
 def test_since_when(tmp_path: Path) -> None:
     empty, full = Journal(journal(tmp_path / "a", 0)), Journal(journal(tmp_path / "b", 250))
-    assert newest_stamp(empty) is None
-    assert since_of(empty, "true") == "[..]"
-    assert since_of(empty, "now(-1h)") == "[now(-1h)..]"
-    assert newest_stamp(full) == 1_700_000_000_249_000
-    assert since_of(full, "now(-1h)") == "[2023-11-14T22:13:20.249001Z..]"
+    assert newest_timestamp(empty) is None
+    assert missing_time_range(empty, "true") == "[..]"
+    assert missing_time_range(empty, "now(-1h)") == "[now(-1h)..]"
+    assert newest_timestamp(full) == 1_700_000_000_249_000
+    assert missing_time_range(full, "now(-1h)") == "[2023-11-14T22:13:20.249001Z..]"
 
 
 def test_replies_reach_the_subscribers_of_this_session(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "ROWS", 2)
+    monkeypatch.setattr(module, "MAX_BATCH_ROWS", 2)
     endpoint, heard, asked = unused(), list[Sample](), list[str]()
 
     with open_session(ours(mode="router", listen__endpoints=[endpoint])) as network:
