@@ -26,9 +26,9 @@ class CancellationToken:
         self._stops: set[Callable[[], None]] | None = set()
 
     def cancel(self) -> None:
-        """End all queries of the token. No reply is delivered after this, and their callbacks have returned and were dropped.
+        """End all queries of the token; cancelling it again does nothing.
 
-        Cancelling it again does nothing.
+        No reply is delivered after this: their callbacks have returned and were dropped.
         """
         with self._lock:
             stops, self._stops = self._stops, None

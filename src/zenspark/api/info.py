@@ -230,7 +230,7 @@ class SessionInfo:
                 Declaration(kind.name.lower(), entry.key, ZenohId.from_wire(holder.zid), _role(holder))
                 for kind in DeclarationKind
                 for entry in tables[kind].matching(None)
-                for holder in entry.holders
+                for holder in entry.owners
                 if holder.zid != self._runtime.node.identity.zid
             ]
 

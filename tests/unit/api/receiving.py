@@ -16,7 +16,7 @@ LONG = 30.0  # seconds, for what must happen at once: only a failing test takes 
 class Threads:
     """Starts threads, where the session has a loop, and waits for them."""
 
-    is_mine = False
+    is_loop_thread = False
 
     def __init__(self) -> None:
         self.started: list[threading.Thread] = []
@@ -38,7 +38,7 @@ class Threads:
 class Nobody:
     """Lends nothing: for handlers that need nobody to call."""
 
-    is_mine = True
+    is_loop_thread = True
 
     def run_callback_soon(self, work: Callable[[], object]) -> None:
         raise AssertionError("nobody is needed here")
@@ -47,7 +47,7 @@ class Nobody:
 class Turns:
     """A loop that turns when told to."""
 
-    is_mine = True
+    is_loop_thread = True
 
     def __init__(self) -> None:
         self.work: list[Callable[[], object]] = []

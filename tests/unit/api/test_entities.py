@@ -33,13 +33,13 @@ DECLARE: dict[str, Callable[[Session], Entity]] = {
 
 @pytest.mark.parametrize("kind", DECLARE)
 def test_one_nobody_holds_ends(peer: Session, kind: str) -> None:
-    before = len(peer._runtime.finalizers)
+    before = len(peer._runtime.entities)
     entity = DECLARE[kind](peer)
     gone = weakref.ref(entity)
-    assert len(peer._runtime.finalizers) == before + 1
+    assert len(peer._runtime.entities) == before + 1
     del entity
     assert gone() is None
-    until(lambda: len(peer._runtime.finalizers) == before)
+    until(lambda: len(peer._runtime.entities) == before)
 
 
 @pytest.mark.parametrize("kind", DECLARE)
