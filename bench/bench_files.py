@@ -54,10 +54,10 @@ def filled(path: Path, files: int) -> Lake:
     table = lake.table("samples")
     for start in range(0, files, FILES_PER_COMMIT):
         table.commit(Transaction(add=[_file(number) for number in range(start, min(start + FILES_PER_COMMIT, files))]))
-    table.commit(Transaction(marks={"offset:old": files}))
+    table.commit(Transaction(app_versions={"offset:old": files}))
     table.checkpoint(force=True)
     for name in STATE_TABLE_SPECS:
-        lake.state_table(name).commit(Transaction(marks={"offset:old": files, SAMPLES_VERSION: table.version}))
+        lake.state_table(name).commit(Transaction(app_versions={"offset:old": files, SAMPLES_VERSION: table.version}))
     return lake
 
 
@@ -76,7 +76,7 @@ class Turns:
         self.spark = spark
         self.lake = filled(path / "lake", files)
         self.journal = path / "journal"
-        self.target = SamplesWriter(self.lake.folder, self.lake.table("samples"))
+        self.target = SamplesWriter(self.lake.location, self.lake.table("samples"))
         self.cpu: dict[str, list[float]] = {"batch": [], "refresh": []}
         self.wall: dict[str, list[float]] = {"batch": [], "refresh": []}
 

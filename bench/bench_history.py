@@ -113,7 +113,7 @@ def day_of(number: int) -> str:
 
 def write_day(table: LakeTable, day: int, count: int, sizes: RowGroupSizes) -> list[DataFile]:
     """The rows of one day, every key as often as any other."""
-    files = DataFileWriter(table.folder, SAMPLES, "bench", sizes)
+    files = DataFileWriter(table.location, SAMPLES, "bench", sizes)
     for start in range(0, count, PIECE_ROWS):
         numbers = np.arange(day * count + start, day * count + min(start + PIECE_ROWS, count))
         codes = pa.array((numbers % len(KEYS)).astype(np.int32))
@@ -149,7 +149,7 @@ class Counted:
 
     def __init__(self, folder: StoragePath) -> None:
         self._folder = folder
-        self.address, self.local = folder.address, folder.local
+        self.address, self.is_local = folder.address, folder.is_local
         self.bytes = 0
 
     def open(self, path: str) -> RandomAccessFile:
@@ -196,13 +196,13 @@ def hour(path: Path, count: int, turns: int) -> Iterator[Result]:
         lake = made(path / name, count, sizes)
         table = lake.table("samples")
         asked = asked_hour()
-        theirs = duck([f"{table.folder.address}/{file.path}" for file in table.files], asked)
-        scanner, wanted = Scanner(table.folder), wanted_of(asked)
+        theirs = duck([f"{table.location.address}/{file.path}" for file in table.files], asked)
+        scanner, wanted = Scanner(table.location), wanted_of(asked)
 
         def ours(scanner: Scanner = scanner, table: LakeTable = table, wanted: ScanRequest = wanted) -> int:
             return sum(batch.num_rows for batch in scanner.rows(table.files, wanted))
 
-        first = [cpu(lambda: ours(Scanner(table.folder))) for _ in range(3)]  # noqa: B023 - called at once
+        first = [cpu(lambda: ours(Scanner(table.location))) for _ in range(3)]  # noqa: B023 - called at once
         assert ours() == theirs() > 0
         times = [(cpu(ours), cpu(theirs)) for _ in range(turns)]
         yield Result.of(f"hour, {name}: first", first, "ms")
@@ -219,8 +219,8 @@ def limit(lake: Lake, name: str, turns: int) -> Iterator[Result]:
     start = (BEGAN_US + (DAYS - 2) * DAY_US) / 1e6
     asked = HistoryQuery(KEY, TimeRange(start), 5)
     table = lake.table("samples")
-    folder = Counted(table.folder)
-    found = Scanner(folder).newest(table.files, wanted_of(asked), NewestTimes(5, is_one=True))
+    folder = Counted(table.location)
+    found = Scanner(folder).newest(table.files, wanted_of(asked), NewestTimes(5, is_single_key=True))
     assert sum(batch.num_rows for batch in found) == 5
     history = History(KeyScope(["**"]), StorageInputs(lake, []))
     yield Result.of(f"limit, {name}", [cpu(lambda: list(history.samples(asked))) for _ in range(turns)], "ms")

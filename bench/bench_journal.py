@@ -42,7 +42,7 @@ from bench.bench_session import (
 )
 from bench.compare import Result
 from bench.running import Line, run
-from zenspark.arrow.decode import SharedValues, RowChunk, concat_chunks
+from zenspark.arrow.decode import RowChunk, SharedValues, concat_chunks
 from zenspark.journal import Journal, JournalWriter, Recorder
 
 BYTES = 400_000_000
@@ -98,7 +98,7 @@ def stored(size: int, keys: int, turns: int) -> Iterator[Result]:
     batch = concat_chunks(pieces)
     rows = min(ROWS, BYTES // size)
     ways = {
-        "append pieces": lambda writer: writer.append_pieces(pieces),
+        "append pieces": lambda writer: writer.append_chunks(pieces),
         "append batches": lambda writer: writer.append(batch),
     }
     found: dict[str, list[Measured]] = {name: [] for name in (*ways, "read")}

@@ -136,7 +136,7 @@ class Place:
         path = next(self._lakes)
         parts = Journal(self.journal).slices(0, self.rows, TASKS)
         given = self.spark.createDataFrame(pa.Table.from_pylist([asdict(part) for part in parts], schema=SLICES))
-        target = SamplesWriter(Lake(path).folder, Lake(path).table("samples"))
+        target = SamplesWriter(Lake(path).location, Lake(path).table("samples"))
         began = time.perf_counter()
         landed = target.commit_batch(given, 0)
         seconds = time.perf_counter() - began
@@ -162,7 +162,9 @@ class Place:
     def tables(self) -> float:
         """Rows per second from the journal into all tables."""
         path = next(self._lakes)
-        landing = IngestQuery(self.spark, [self.journal], Lake(path), trigger=None, options={"minPartitions": str(TASKS)})
+        landing = IngestQuery(
+            self.spark, [self.journal], Lake(path), trigger=None, options={"minPartitions": str(TASKS)}
+        )
         began = time.perf_counter()
         landing.start()
         assert landing.wait(PATIENCE)

@@ -17,13 +17,13 @@ from zenspark.lake.partitioning import split_by_partition
 from zenspark.lake.specs import GAPS, JOURNAL_SCHEMA, LATEST, SAMPLES, TRAFFIC
 from zenspark.spark.lake import Lake
 
-PUBLIC = {shape.name: shape.schema for shape in (LATEST, GAPS, TRAFFIC)}
+PUBLIC = {spec.name: spec.schema for spec in (LATEST, GAPS, TRAFFIC)}
 
 
 def put_in(lake: Lake, rows: Sequence[Row], more: Mapping[str, int] | None = None, reached: bool = True) -> None:
     """Commits samples to a lake as a landing would: by partition, with the offsets behind them, and `more` marks."""
     samples = lake.table("samples")
-    files = DataFileWriter(samples.folder, SAMPLES, "test")
+    files = DataFileWriter(samples.location, SAMPLES, "test")
     table = (
         pa.Table.from_pylist(list(rows), schema=JOURNAL_SCHEMA)
         .cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE))
@@ -34,7 +34,7 @@ def put_in(lake: Lake, rows: Sequence[Row], more: Mapping[str, int] | None = Non
     ends: dict[str, int] = {}
     for row in rows if reached else []:
         ends[row["recorder"]] = max(row["offset"] + 1, ends.get(row["recorder"], 0))
-    samples.commit(Transaction(add=files.close(), marks=offset_app_versions(ends) | dict(more or {})))
+    samples.commit(Transaction(add=files.close(), app_versions=offset_app_versions(ends) | dict(more or {})))
 
 
 def published(lake: Lake, name: str) -> pa.Table:

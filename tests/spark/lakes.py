@@ -41,7 +41,7 @@ def _recorded(lake: Lake, recorder: str, rows: Sequence[Row]) -> list[Slice]:
     """The rows of one recorder, in its journal, where they stand already or follow what stands there."""
     own = pa.Table.from_pylist([row for row in rows if row["recorder"] == recorder], schema=JOURNAL_SCHEMA)
     first, last = own["offset"][0].as_py(), own["offset"][-1].as_py()
-    path = f"{lake.folder.address}-journals/{recorder}"
+    path = f"{lake.location.address}-journals/{recorder}"
     with JournalWriter(path, recorder=recorder) as writer:
         for new in own.select(SCHEMA.names)[max(writer.end - first, 0) :].to_batches():
             writer.append(new)
@@ -54,7 +54,7 @@ class Lander:
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self.spark = spark
         self.lake = lake
-        self.samples = SamplesWriter(lake.folder, lake.table("samples"))
+        self.samples = SamplesWriter(lake.location, lake.table("samples"))
         self._next = 0
 
     def land(self, rows: Sequence[Row]) -> BatchResult:

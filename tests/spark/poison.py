@@ -21,7 +21,7 @@ BLOCK_ROWS = 100
 
 def recorded_blocks(lake: Lake, count: int) -> Path:
     """A journal beside a lake of so many blocks."""
-    path = Path(f"{lake.folder.address}-journals/robot")
+    path = Path(f"{lake.location.address}-journals/robot")
     with JournalWriter(path, recorder="robot") as writer:
         for number in range(count):
             writer.append(samples(number * BLOCK_ROWS, (number + 1) * BLOCK_ROWS))

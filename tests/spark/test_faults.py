@@ -183,7 +183,7 @@ def kill_process(pipeline: Pipeline) -> None:
 
 
 def make_read_only(pipeline: Pipeline) -> None:
-    disk = str(Path(pipeline.lake.folder.address).parent)
+    disk = str(Path(pipeline.lake.location.address).parent)
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     pipeline.fails("Read-only file system")
     subprocess.run(["mount", "-o", f"remount,rw,size={DISK_BYTES}", disk], check=True)
@@ -204,7 +204,7 @@ def full(disk: Path) -> Iterator[None]:
 
 
 def fill_disk(pipeline: Pipeline) -> None:
-    with full(Path(pipeline.lake.folder.address).parent):
+    with full(Path(pipeline.lake.location.address).parent):
         pipeline.fails("No space left on device")
     pipeline.lands()
 

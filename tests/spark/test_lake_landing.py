@@ -24,7 +24,7 @@ from zenspark.lake.delta_table import LakeTable
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.lake.offset_marks import read_offsets
 from zenspark.spark.ingest import samples
-from zenspark.spark.ingest.samples import TaskFailure, Superseded
+from zenspark.spark.ingest.samples import Superseded, TaskFailure
 from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
@@ -137,7 +137,7 @@ def test_of_two_landings_of_a_journal_one_waits_until_the_other_ends(
     spark: SparkSession, lake: Lake, recorded: Recorded
 ) -> None:
     journal = recorded(30)
-    one, other = (IngestQuery(spark, [journal], Lake(lake.folder.address), trigger=0.1) for _ in range(2))
+    one, other = (IngestQuery(spark, [journal], Lake(lake.location.address), trigger=0.1) for _ in range(2))
     one.start()
     reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
     waiting = threading.Thread(target=other.start, args=(reasons.put,))
@@ -155,11 +155,11 @@ def test_a_landing_whose_lease_was_taken_lands_nothing_more(
 ) -> None:
     journal = recorded(30)
     monkeypatch.setattr(lease, "RENEW_SECONDS", 1.0)  # shorter ones may fall into the moment in which it is taken
-    one = IngestQuery(spark, [journal], Lake(lake.folder.address), trigger=0.1)
+    one = IngestQuery(spark, [journal], Lake(lake.location.address), trigger=0.1)
     one.start()
     until(lambda: one.progress().rows == 30, BOUND)
     monkeypatch.setattr(lease, "STALE_SECONDS", 0.0)  # as if it had not been heard of for long
-    other = IngestQuery(spark, [journal], Lake(lake.folder.address), trigger=0.1)
+    other = IngestQuery(spark, [journal], Lake(lake.location.address), trigger=0.1)
     other.start()
     monkeypatch.undo()
     with pytest.raises(Superseded, match="recorder 'robot'"):
@@ -181,7 +181,7 @@ def test_a_failure_is_one_line_and_what_failed_is_done_again(
         with pytest.raises(LakeError) as raised:
             until(lambda: landing.wait(0.1), BOUND)
         landing.abandon()
-    assert str(raised.value) == f"{lake.folder.address}/samples: No space left on device"
+    assert str(raised.value) == f"{lake.location.address}/samples: No space left on device"
     landed(spark, lake, journal)
     assert everything(lake) == expected(rows_from(0, 30))
 

@@ -113,7 +113,9 @@ def answers(lake: Lake, journal: Path) -> list[tuple[str, bytes, str]]:
 def shaped(spark: SparkSession, lake: Lake) -> tuple[int, ...]:
     """Merges, compacts, takes the first day away and removes what is unused; how much that was."""
     with patch.object(levels, "MIN_FILES_TO_MERGE", 1), patch.object(maintenance, "MIN_FILES_TO_COMPACT", 2):
-        merged = sum(lake.derived(name).merge(spark, lake.table(name).mark(STATE_VERSION)) for name in STATE_TABLE_SPECS)
+        merged = sum(
+            lake.derived(name).merge(spark, lake.table(name).app_version(STATE_VERSION)) for name in STATE_TABLE_SPECS
+        )
         fewer = lake.compact(spark)
     most = sum(file.size for file in lake.table("samples").files) - 1
     return merged, fewer, lake.expire(Retention(max_bytes=most), spark), lake.vacuum(timedelta(0), full=True)
@@ -141,7 +143,7 @@ def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
     assert content(spark, on_s3, *STATE_TABLE_SPECS) == {name: wanted[name] for name in STATE_TABLE_SPECS}
     assert stored(on_s3) == stored(on_disk)
     table = on_s3.table("samples")
-    there = {file.path for file in table.folder.files(suffix=".parquet") if "_delta_log" not in file.path}
+    there = {file.path for file in table.location.files(suffix=".parquet") if "_delta_log" not in file.path}
     assert there == {file.path for file in table.files}
 
 
@@ -152,7 +154,7 @@ def test_a_condition_on_the_day_leaves_files_out(spark: SparkSession, on_s3: Lak
     samples = on_s3.table("samples")
     for file in samples.files:
         if file.partition["day"] == "2024-10-05":
-            samples.folder.remove(file.path)  # who reads it fails
+            samples.location.remove(file.path)  # who reads it fails
     rows = on_s3.read(spark, "samples").where("day = '2024-10-04'").collect()
     assert [row.offset for row in sorted(rows, key=lambda row: row.offset)] == [0, 2, 4, 6, 8]
 
@@ -167,19 +169,19 @@ def test_a_bucket_that_goes_away_ends_the_landing_with_a_word(
     )
     landing.start()
     assert eventually(lambda: landing.progress().rows == 10)
-    bucket = on_s3.folder.address.split("/")[2]
+    bucket = on_s3.location.address.split("/")[2]
     s3.remove(bucket)
     record(journal, 10, 20)
     with pytest.raises(LakeError) as raised:
         landing.wait(PATIENCE)
-    assert str(raised.value) == f"{on_s3.folder.address}: there is no bucket {bucket!r} at {s3.endpoint}"
+    assert str(raised.value) == f"{on_s3.location.address}: there is no bucket {bucket!r} at {s3.endpoint}"
     assert not landing.stop(0)
 
 
 def test_spark_reads_by_itself_where_it_can(spark: SparkSession, on_s3: Lake, on_disk: Lake) -> None:
-    assert can_spark_read(spark, on_disk.folder)
+    assert can_spark_read(spark, on_disk.location)
     assert can_spark_read(spark, StoragePath.at("hdfs://name/lake"))
-    assert not can_spark_read(spark, on_s3.folder)
+    assert not can_spark_read(spark, on_s3.location)
 
 
 def test_two_commands_need_nothing_but_environment_variables(

@@ -29,7 +29,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def files_of(lake: Lake) -> set[str]:
-    return {found.path for found in lake.table("samples").folder.files(suffix=".parquet")}
+    return {found.path for found in lake.table("samples").location.files(suffix=".parquet")}
 
 
 def test_rows_land_as_they_are_in_partitions_of_day_and_prefix(spark: SparkSession, lake: Lake) -> None:
@@ -105,7 +105,7 @@ def test_rows_that_the_journal_lost_are_counted(spark: SparkSession, lake: Lake)
 def test_a_block_that_cannot_be_read_is_put_aside_and_lands_when_it_can(spark: SparkSession, lake: Lake) -> None:
     journal = recorded_blocks(lake, 5)
     restore = poison(journal, 2)
-    samples = SamplesWriter(lake.folder, lake.table("samples"))
+    samples = SamplesWriter(lake.location, lake.table("samples"))
     landed = samples.land(parts_of(spark, journal), 0)
     assert (landed.rows, landed.quarantined, lake.landed()) == (400, 100, {"robot": 500})
     assert everything(lake) == expected(rows_from(0, 200) + rows_from(300, 500))
@@ -117,7 +117,7 @@ def test_a_block_that_cannot_be_read_is_put_aside_and_lands_when_it_can(spark: S
     assert lake.retry_quarantine(spark) == 100
     assert everything(lake) == expected(rows_from(0, 500))
     assert lake.quarantine() == []
-    assert lake.folder.files("_quarantine") == []
+    assert lake.location.files("_quarantine") == []
 
 
 def test_several_recorders_have_their_own_offsets(spark: SparkSession, lake: Lake) -> None:

@@ -82,7 +82,7 @@ def test_small_files_become_one_and_leave_the_disk_later(spark: SparkSession, la
     assert read_before.count() == 50
     assert lake.vacuum(timedelta(0)) > 0
     assert everything(lake) == expected(rows_from(0, 60))
-    on_disk = {found.path for found in table.folder.files(suffix=".parquet") if found.path.startswith("day=")}
+    on_disk = {found.path for found in table.location.files(suffix=".parquet") if found.path.startswith("day=")}
     assert on_disk == {file.path for file in lake.table("samples").files}
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.lakes import Lander, plain, rows_from
-from zenspark.cli.sql import asked, one_line
+from zenspark.cli.sql import errors_as_one_line, run_query
 from zenspark.errors import UsageError
 from zenspark.spark.lake import Lake
 
@@ -27,7 +27,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def test_a_query_sees_the_tables_and_the_functions(spark: SparkSession, lake: Lake) -> None:
     query = """select key, zenoh_decode_payload(encoding, payload) as value from latest
                where zenoh_key_match(key, 'fleet/*/pose') order by key limit 2"""
-    assert plain(asked(spark, lake, query)) == [
+    assert plain(run_query(spark, lake, query)) == [
         {"key": "fleet/r0/pose", "value": "value 28"},
         {"key": "fleet/r2/pose", "value": "value 23"},
     ]
@@ -43,15 +43,15 @@ def test_a_query_sees_the_tables_and_the_functions(spark: SparkSession, lake: La
     ],
 )
 def test_what_is_wrong_is_one_line(spark: SparkSession, lake: Lake, query: str, said: str) -> None:
-    with pytest.raises(UsageError) as raised, one_line():
-        asked(spark, lake, query).collect()
+    with pytest.raises(UsageError) as raised, errors_as_one_line():
+        run_query(spark, lake, query).collect()
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_the_command_prints_the_answer_and_nothing_else(lake: Lake) -> None:
     query = "select kind, count(*) as n from samples group by kind order by kind"
-    command = [sys.executable, "-m", "zenspark", "sql", query, "--lake", lake.folder.address, "--format", "csv"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(lake.folder.address), check=False)
+    command = [sys.executable, "-m", "zenspark", "sql", query, "--lake", lake.location.address, "--format", "csv"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(lake.location.address), check=False)
     assert (ended.returncode, ended.stdout) == (0, "kind,n\nDELETE,3\nPUT,27\n")
     assert "ERROR" not in ended.stderr

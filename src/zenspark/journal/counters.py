@@ -33,7 +33,7 @@ class Counters:
         """What links had counted before the recorder was made."""
         self._told: dict[Counter, int] = {}
 
-    def changed(self) -> dict[Counter, int]:
+    def take_changes(self) -> dict[Counter, int]:
         """Those that are not as they were when this was last called, or 0 before."""
         found = {name: value - self._before.get(name, 0) for name, value in read_link_counters(self._session).items()}
         found |= self._own()

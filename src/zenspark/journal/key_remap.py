@@ -31,7 +31,7 @@ class RemapRule(msgspec.Struct, frozen=True):
                 raise UsageError(f"{text!r}: expected chunks without wildcards, or `/**` at the end of both")
         return RemapRule(old, new)
 
-    def applied(self, key: str) -> str | None:
+    def apply(self, key: str) -> str | None:
         """The new key; None if it does not begin with these chunks."""
         if key != self.old and not key.startswith(f"{self.old}/"):
             return None
@@ -46,11 +46,11 @@ class KeyRemap(msgspec.Struct, frozen=True):
     prefix: str = ""
     """Put before every key, with a slash."""
 
-    def key_of(self, key: str) -> str | None:
+    def remap_key(self, key: str) -> str | None:
         """The key under which it is published, None if it is not."""
         if self.keys and not any(one.intersects(key) for one in self.keys):
             return None
-        found = (rule.applied(key) for rule in self.rules)
+        found = (rule.apply(key) for rule in self.rules)
         new = next((one for one in found if one is not None), key)
         whole = f"{self.prefix}/{new}" if self.prefix and new else self.prefix or new
         try:
@@ -58,12 +58,12 @@ class KeyRemap(msgspec.Struct, frozen=True):
         except UsageError as error:
             raise UsageError(f"the key {key!r} would become {whole!r}: {error}") from error
 
-    def applied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are wanted, with the keys they are to have; each key is looked at once."""
         if not (self.keys or self.rules or self.prefix):
             return batch
         known = pc.dictionary_encode(batch.column("key"))
-        names = pa.array([self.key_of(key) for key in known.dictionary.to_pylist()], pa.string())
+        names = pa.array([self.remap_key(key) for key in known.dictionary.to_pylist()], pa.string())
         place = batch.schema.get_field_index("key")
         renamed = batch.set_column(place, "key", names.take(known.indices))
         return renamed.filter(pc.is_valid(renamed.column("key"))) if names.null_count else renamed

@@ -45,7 +45,7 @@ class JournalLock:
         with write_errors(path):
             self._file = self._locked(LOCK, os.O_CREAT)
 
-    def hold_manifest(self) -> None:
+    def lock_manifest(self) -> None:
         """Lock `journal.json`, which is there now, too, and tell who holds the lock."""
         with write_errors(self._path):
             self._manifest = self._locked(MANIFEST)

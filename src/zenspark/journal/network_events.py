@@ -125,7 +125,7 @@ class NetworkObserver:
 
     def _tell_counters(self) -> None:
         now = _now_us()
-        self._write(COUNTERS, [(now, *counter, value) for counter, value in self._counters.changed().items()])
+        self._write(COUNTERS, [(now, *counter, value) for counter, value in self._counters.take_changes().items()])
 
     def _write(self, rows: str, values: list[tuple[Any, ...]]) -> None:
         """Append; what cannot be written waits in the writer for the next time."""

@@ -102,7 +102,7 @@ def iter_blocks(index: SegmentIndex, start: int, end: int) -> Iterator[IndexEntr
     Raises `CorruptJournal` where one does not follow from the one before.
     """
     offset = start
-    for number in range(index.place_of(start), index.count):
+    for number in range(index.find_block(start), index.count):
         entry = index.entry(number)
         if not entry.block.first <= offset < entry.block.end:
             raise CorruptJournal(str(index.path), number * ENTRY_SIZE, f"the block that has offset {offset}")
@@ -205,12 +205,12 @@ class Journal:
             except FileNotFoundError:
                 continue  # trimmed away meanwhile
             with opened as index:
-                place = index.place_at(time_us)
+                place = index.find_block_at(time_us)
                 if place == index.count and segment != segments[-1]:  # nothing is appended to it any more
                     self._last_received[segment] = index.last_received
                 while place < index.count:
                     yield index.entry(place).block
-                    place = index.place_at(time_us, place + 1)
+                    place = index.find_block_at(time_us, place + 1)
 
     # --- rows
 
@@ -281,7 +281,7 @@ class Journal:
 
     def readers(self) -> dict[str, int]:
         """All attached readers, and how far they have come."""
-        return ReaderOffsets(self.path).all()
+        return ReaderOffsets(self.path).offsets()
 
     def reader_names(self) -> list[str]:
         """The names of all attached readers, also of those whose file cannot be read."""

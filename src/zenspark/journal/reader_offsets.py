@@ -115,13 +115,13 @@ class ReaderOffsets:
         """All attached readers, by name."""
         return [known for known in map(self.get, self.names()) if known is not None]
 
-    def all(self) -> dict[str, int]:
+    def offsets(self) -> dict[str, int]:
         """How far each reader has come."""
         return {known.name: known.offset for known in self.readers()}
 
-    def least(self) -> int | None:
+    def min_offset(self) -> int | None:
         """The offset before which all attached readers have committed everything, None if there are none."""
-        return min(self.all().values(), default=None)
+        return min(self.offsets().values(), default=None)
 
     def remove(self, reader: str) -> None:
         """Forget a reader."""

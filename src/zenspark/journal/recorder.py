@@ -153,7 +153,7 @@ class Recorder:
         self._writer = writer
         self._own_zid = str(session.zid())
         self._bell = threading.Lock()
-        self._subscribers: list[Subscriber[DedupChannel]] = []
+        self._subscribers: list[Subscriber[Any]] = []
         self._channels: list[DedupChannel] = []
         self._thread = threading.Thread(target=self._run, name="zenspark-recorder", daemon=True)
         self._is_stopping = threading.Event()
@@ -282,7 +282,7 @@ class Recorder:
 
     def _append(self, pieces: list[RowChunk]) -> None:
         self._received += sum(piece.num_rows for piece in pieces)
-        if self._write(lambda: self._writer.append_pieces(pieces)):
+        if self._write(lambda: self._writer.append_chunks(pieces)):
             self._write(self._writer.flush)
         else:
             self._outage.discard(pieces, self._own_zid)

@@ -145,7 +145,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
             pace = ReplayClock(self.speed, began)
             rows = dropped = unmatched = 0
             for batch in batches:
-                wanted = self.remapping.applied(batch)
+                wanted = self.remapping.apply(batch)
                 for part in pace.parts(wanted, ending):
                     unmatched += subscribers.unmatched(part)
                     dropped += session.put_batch(self._ready(part), congestion_control=CongestionControl.BLOCK)

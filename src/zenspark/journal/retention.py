@@ -24,7 +24,7 @@ def trim(path: Path, policy: Policy, now: float) -> int:
     if all(limit is None for limit in limits):
         return 0
     segments = list_segments(path)
-    committed = ReaderOffsets(path).least()
+    committed = ReaderOffsets(path).min_offset()
     kept = _RetainedSegments(path, policy, now, segments, committed)
     removed = 0
     for first, end in pairwise(segments):
@@ -40,7 +40,7 @@ def trim(path: Path, policy: Policy, now: float) -> int:
 
 def trim_committed(path: Path) -> int:
     """Remove what all attached readers have committed, and nothing if there are none; the number of rows removed."""
-    committed = ReaderOffsets(path).least()
+    committed = ReaderOffsets(path).min_offset()
     removed = 0
     for first, end in pairwise(list_segments(path)):
         if committed is None or end > committed:

@@ -99,11 +99,11 @@ class SegmentIndex:
         """The offset behind the last row."""
         return self.entry(self.count - 1).block.end if self.count else self.first
 
-    def place_of(self, offset: int) -> int:
+    def find_block(self, offset: int) -> int:
         """The number of the block that has a row; how many there are if none does."""
         return self._bisect(lambda entry: entry.block.end > offset)
 
-    def place_at(self, time_us: int, start: int = 0) -> int:
+    def find_block_at(self, time_us: int, start: int = 0) -> int:
         """The number of the first block, from one on, with a row received at this time or later; `count` if none has.
 
         Every block before it is looked at: a clock that was set back makes later blocks older than earlier ones.

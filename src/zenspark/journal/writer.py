@@ -68,7 +68,7 @@ class JournalWriter:
         try:
             with write_errors(self.path):
                 self.manifest = _open_manifest(self.path, recorder, rows)
-                self._lock.hold_manifest()
+                self._lock.lock_manifest()
                 self._segment = self._last_segment()
         except BaseException:
             self._lock.release()
@@ -143,7 +143,7 @@ class JournalWriter:
         self._check(batch.schema)
         return self._take(batch.num_rows, batch.nbytes, batches=[batch])
 
-    def append_pieces(self, pieces: Sequence[RowChunk]) -> int:
+    def append_chunks(self, pieces: Sequence[RowChunk]) -> int:
         """Append samples as a session received them, none of the pieces empty; as `append`, in a tenth of the time."""
         if self.manifest.rows != SAMPLES:
             raise UsageError(f"{self.path}: this journal is for {self.manifest.rows}, not for samples")
@@ -282,7 +282,7 @@ class JournalWriter:
     @property
     def _is_committed(self) -> bool:
         """Whether there are rows in the segment that is written, and all attached readers have committed them."""
-        committed = ReaderOffsets(self.path).least()
+        committed = ReaderOffsets(self.path).min_offset()
         return bool(self._segment.count) and committed is not None and committed >= self._segment.end
 
     def _free_space(self) -> bool:

@@ -47,16 +47,16 @@ PAGE_HEADER_BYTES, MAX_PAGE_HEADER_BYTES = 256, 1 << 20
 class IoProfile(msgspec.Struct, frozen=True):
     """How to read a file so that it costs least where it is."""
 
-    gap: int
+    coalesce_gap_bytes: int
     """Bytes between two parts that are read along with them, as one more request would cost more."""
-    tail: int
+    tail_bytes: int
     """Bytes at the end of a file that are read before anything is known of it."""
-    at_once: int
+    parallel_requests: int
     """Requests on their way at the same time."""
 
 
-LOCAL_IO = IoProfile(gap=2 << 10, tail=16 << 10, at_once=1)
-REMOTE_IO = IoProfile(gap=256 << 10, tail=128 << 10, at_once=8)
+LOCAL_IO = IoProfile(coalesce_gap_bytes=2 << 10, tail_bytes=16 << 10, parallel_requests=1)
+REMOTE_IO = IoProfile(coalesce_gap_bytes=256 << 10, tail_bytes=128 << 10, parallel_requests=8)
 
 
 class RandomAccessFile(Protocol):
@@ -74,16 +74,16 @@ class ParquetFileReader:
 
     def __init__(self, file: RandomAccessFile, size: int, access: IoProfile = LOCAL_IO) -> None:
         self._file = file
-        self._access = access
+        self._io = access
         self._size = size
         self._tail = memoryview(b"")
         """The last bytes, once they are read: the page index is often among them, or the whole of a small file."""
 
     def read(self, spans: Sequence[ByteRange]) -> list[memoryview]:
         """The bytes of some parts of the file, in their order; parts that are close together in one request."""
-        merged = _coalesce_ranges(spans, self._access.gap)
-        if len(merged) > 1 and self._access.at_once > 1:
-            with ThreadPoolExecutor(min(self._access.at_once, len(merged))) as pool:
+        merged = _coalesce_ranges(spans, self._io.coalesce_gap_bytes)
+        if len(merged) > 1 and self._io.parallel_requests > 1:
+            with ThreadPoolExecutor(min(self._io.parallel_requests, len(merged))) as pool:
                 found = dict(zip(merged, pool.map(self._part, merged), strict=True))
         else:
             found = {span: self._part(span) for span in merged}
@@ -105,7 +105,7 @@ class ParquetFileReader:
         """The footer of the file."""
         if self._size < TRAILER_BYTES + len(MAGIC):
             raise ThriftError(f"expected a Parquet file, found {self._size} bytes")
-        self._tail = self._part((max(0, self._size - self._access.tail), self._size))
+        self._tail = self._part((max(0, self._size - self._io.tail_bytes), self._size))
         end = self._size - TRAILER_BYTES
         length = parse_footer_size(bytes(self._tail[-TRAILER_BYTES:]))
         return read_footer(bytes(self._part((end - length, end))))
@@ -127,7 +127,7 @@ class ParquetFileReader:
         """The values of chosen rows, of each column."""
         spans = [span for each in wanted for span in each.spans]
         parts = iter(self.read(spans))
-        return [each.decoded([next(parts) for _ in each.spans]) for each in wanted]
+        return [each.decode([next(parts) for _ in each.spans]) for each in wanted]
 
     def dictionary(self, chunk: ColumnChunk, pages: PageIndex | None) -> pa.Array:
         """The values of the dictionary of a chunk of texts."""
@@ -182,11 +182,11 @@ class RowSelection:
         """Bytes to read."""
         return sum(end - start for start, end in self.spans)
 
-    def decoded(self, parts: Sequence[memoryview]) -> pa.Array:
+    def decode(self, parts: Sequence[memoryview]) -> pa.Array:
         """The values, from the bytes of `spans`; texts as a dictionary."""
         if self._pages is None and len(self._rows) < self._chunk.values:
             inner = RowSelection(self._chunk, scan_page_headers(self._chunk, parts[0]), self._rows)
-            return inner.decoded([_slice_range({self.spans[0]: parts[0]}, span) for span in inner.spans])
+            return inner.decode([_slice_range({self.spans[0]: parts[0]}, span) for span in inner.spans])
         values = decode_pages(self._chunk, parts, self._values)
         return values if self._places is None else values.take(pa.array(self._places))
 

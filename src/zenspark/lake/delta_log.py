@@ -62,11 +62,11 @@ class TableState:
     """-1 where there is no table yet."""
     partitions: Mapping[PartitionKey, Mapping[str, DataFile]] = field(default_factory=dict)
     """The live files by path, by the values of the partition columns."""
-    transactions: Mapping[str, int] = field(default_factory=dict)
+    app_versions: Mapping[str, int] = field(default_factory=dict)
     """The application transactions: the greatest version of each application id."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
-    wild: frozenset[PartitionKey] = frozenset()
+    wildcard_partitions: frozenset[PartitionKey] = frozenset()
     """The partitions with a value that has wildcards: few, and looked at by every query."""
 
     @property
@@ -91,7 +91,7 @@ class Commit:
     """Whether rows went with them: a compaction removes files only."""
     operation: str
     engine: str
-    transactions: Mapping[str, int] = field(default_factory=dict)
+    app_versions: Mapping[str, int] = field(default_factory=dict)
     changes_table: bool = False
     """Whether it changed columns, properties or the protocol."""
     id: str = ""
@@ -107,11 +107,11 @@ class CommitConflict(LakeError):
 
 
 class DeltaLog:
-    """Follows and writes the log of the table in a folder; one for all threads of a process."""
+    """Follows and writes the log of the table in a location; one for all threads of a process."""
 
-    def __init__(self, folder: StoragePath, partitions: Sequence[str], types: Mapping[str, pa.DataType]) -> None:
+    def __init__(self, location: StoragePath, partitions: Sequence[str], types: Mapping[str, pa.DataType]) -> None:
         """`partitions` are the names of the partition columns, `types` those of the columns that have statistics."""
-        self.folder = folder
+        self.location = location
         self._names = tuple(partitions)
         self._types = types
         self._lock = threading.RLock()
@@ -135,19 +135,19 @@ class DeltaLog:
 
     def _next(self) -> tuple[list[Action], Commit] | None:
         version = self._state.version + 1
-        content = self.folder.read(commit_path(version))
+        content = self.location.read(commit_path(version))
         if content is None:
             return None
         actions = _decode_actions(content, self._where(version))
         return actions, self._commit_of(version, actions)
 
     def _where(self, version: int) -> str:
-        return f"{self.folder.address}/{commit_path(version)}"
+        return f"{self.location.address}/{commit_path(version)}"
 
     def _commit_of(self, version: int, actions: Iterable[Action]) -> Commit:
         added: list[DataFile] = []
         removed: dict[str, PartitionKey | None] = {}
-        transactions: dict[str, int] = {}
+        app_versions: dict[str, int] = {}
         changes = removes_rows = False
         info: Mapping[str, Any] = {}
         for action in actions:
@@ -157,8 +157,8 @@ class DeltaLog:
                 values = remove.get("partitionValues")
                 removed[unquote(remove["path"])] = None if values is None else partition_key(values, self._names)
                 removes_rows |= bool(remove.get("dataChange", True))
-            elif (transaction := action.get("txn")) is not None:
-                transactions[transaction["appId"]] = transaction["version"]
+            elif (txn := action.get("txn")) is not None:
+                app_versions[txn["appId"]] = txn["version"]
             elif "metaData" in action or "protocol" in action:
                 changes = True
             info = action.get("commitInfo") or info
@@ -169,7 +169,7 @@ class DeltaLog:
             removes_rows,
             str(info.get("operation", "unknown")),
             str(info.get("engineInfo", "")),
-            transactions,
+            app_versions,
             changes,
             str(info.get("zensparkCommit", "")),
         )
@@ -182,9 +182,11 @@ class DeltaLog:
             metadata = action.get("metaData") or metadata
             protocol = action.get("protocol") or protocol
         self._check(protocol)
-        transactions = {**state.transactions, **commit.transactions} if commit.transactions else state.transactions
-        wild = state.wild.union(_with_wildcards(partition_key(file.partition, self._names) for file in commit.added))
-        self._state = TableState(commit.version, partitions, transactions, metadata, protocol, wild)
+        app_versions = {**state.app_versions, **commit.app_versions} if commit.app_versions else state.app_versions
+        wildcard_partitions = state.wildcard_partitions.union(
+            _with_wildcards(partition_key(file.partition, self._names) for file in commit.added)
+        )
+        self._state = TableState(commit.version, partitions, app_versions, metadata, protocol, wildcard_partitions)
         self._commits.append(commit)
 
     def _check(self, protocol: Mapping[str, Any]) -> None:
@@ -194,7 +196,7 @@ class DeltaLog:
             features = sorted({*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())})
             said = f" ({', '.join(features)})" if features else ""
             raise LakeError(
-                self.folder.address,
+                self.location.address,
                 f"another tool raised its protocol to reader version {reader}, writer version {writer}{said}; zenspark"
                 f" uses tables of reader version {READER_VERSION} and writer version {WRITER_VERSIONS[0]}",
             )
@@ -213,25 +215,25 @@ class DeltaLog:
         self.checkpoint_version = version
 
     def _last_checkpoint(self) -> tuple[int, int | None]:
-        content = self.folder.read(LAST_CHECKPOINT)
+        content = self.location.read(LAST_CHECKPOINT)
         if content is None:
-            return (-1, None) if self.folder.exists(commit_path(0)) else (self._listed_checkpoint(), None)
+            return (-1, None) if self.location.exists(commit_path(0)) else (self._listed_checkpoint(), None)
         known = msgspec.json.decode(content)
         return int(known["version"]), known.get("parts")
 
     def _listed_checkpoint(self) -> int:
         """The newest checkpoint there is, where no file names it."""
-        names = [name.split(".") for name in self.folder.names(LOG_DIRECTORY)]
+        names = [name.split(".") for name in self.location.names(LOG_DIRECTORY)]
         return max((int(name[0]) for name in names if name[1:] == ["checkpoint", "parquet"]), default=-1)
 
     def _checkpoint_rows(self, path: str) -> pa.Table:
         try:
-            with self.folder.open(path) as source:
+            with self.location.open(path) as source:
                 file = pq.ParquetFile(source)
                 wanted = [name for name in CHECKPOINT_COLUMNS if name in file.schema_arrow.names]
                 return file.read(columns=wanted)
         except FileNotFoundError:
-            where = f"{self.folder.address}/{path}"
+            where = f"{self.location.address}/{path}"
             raise LakeError(where, "the log names this checkpoint, but it is not there") from None
 
     # --- what is known
@@ -253,7 +255,7 @@ class DeltaLog:
             return None
         found = []
         for number in range(version + 1, until + 1):
-            content = self.folder.read(commit_path(number))
+            content = self.location.read(commit_path(number))
             if content is None:
                 return None
             found.append(self._commit_of(number, _decode_actions(content, self._where(number))))
@@ -268,7 +270,7 @@ class DeltaLog:
             "timestamp": int(time.time() * 1000),
             "operation": operation,
             "engineInfo": ENGINE_INFO,
-            "isBlindAppend": not guard.removed and not guard.transactions,
+            "isBlindAppend": not guard.removed and not guard.app_versions,
             "zensparkCommit": identity,
         }
         content = b"\n".join(msgspec.json.encode(action) for action in [*actions, {"commitInfo": info}]) + b"\n"
@@ -280,24 +282,24 @@ class DeltaLog:
                 if mine:
                     return self._state
                 checked = self._state.version
-                if self.folder.create(commit_path(checked + 1), content):
+                if self.location.create(commit_path(checked + 1), content):
                     self._apply(actions, self._commit_of(checked + 1, [*actions, {"commitInfo": info}]))
                     return self._state
-            raise CommitConflict(self.folder.address, f"{MAX_COMMIT_ATTEMPTS} commits of other writers came first")
+            raise CommitConflict(self.location.address, f"{MAX_COMMIT_ATTEMPTS} commits of other writers came first")
 
     def _meanwhile(self, checked: int, identity: str, guard: ConflictChecker) -> bool:
         """Look at what was committed meanwhile; whether this change is among it, its answer having got lost."""
         commits = self.commits_since(checked, self._state.version)
         if commits is None:
             raise CommitConflict(
-                self.folder.address, f"the log behind version {checked} was cleaned up at the same time"
+                self.location.address, f"the log behind version {checked} was cleaned up at the same time"
             )
         for commit in commits:
             if commit.id == identity:
                 return True
-            problem = guard.problem(commit)
+            problem = guard.find_conflict(commit)
             if problem is not None:
-                raise CommitConflict(self.folder.address, problem)
+                raise CommitConflict(self.location.address, problem)
         return False
 
 
@@ -305,12 +307,12 @@ class DeltaLog:
 class ConflictChecker:
     """What a change relies on: no other writer may move these transactions or remove these files meanwhile."""
 
-    transactions: frozenset[str] = frozenset()
+    app_versions: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
 
-    def problem(self, commit: Commit) -> str | None:
+    def find_conflict(self, commit: Commit) -> str | None:
         """What is wrong with a commit that came first, if anything."""
-        moved = sorted(self.transactions & commit.transactions.keys())
+        moved = sorted(self.app_versions & commit.app_versions.keys())
         if moved:
             return f"another writer moved {moved[0]!r} at the same time (version {commit.version})"
         gone = sorted(self.removed.intersection(commit.removed))
@@ -374,8 +376,8 @@ def remove_action(file: DataFile, now: int, data_change: bool) -> Action:
     }
 
 
-def txn_action(name: str, number: int, now: int) -> Action:
-    return {"txn": {"appId": name, "version": number, "lastUpdated": now}}
+def txn_action(app_id: str, version: int, now: int) -> Action:
+    return {"txn": {"appId": app_id, "version": version, "lastUpdated": now}}
 
 
 _decoder = msgspec.json.Decoder()
@@ -390,7 +392,7 @@ def _decode_actions(content: bytes, where: str) -> list[Action]:
 
 def _parse_add(add: Action, names: Sequence[str], types: Mapping[str, pa.DataType], version: int) -> DataFile:
     values = add.get("partitionValues") or {}
-    return DataFile.logged(
+    return DataFile.from_log(
         unquote(add["path"]),
         add.get("size") or 0,
         {name: values.get(name) or None for name in names},
@@ -421,7 +423,7 @@ def _apply_commit(
     for file in commit.added:
         group(partition_key(file.partition, names))[file.path] = file
     before = partitions if isinstance(partitions, LayeredMapping) else LayeredMapping(partitions)
-    return before.changed({key: files or None for key, files in copied.items()})
+    return before.with_changes({key: files or None for key, files in copied.items()})
 
 
 def _find_partition(partitions: Mapping[PartitionKey, Mapping[str, DataFile]], path: str) -> PartitionKey | None:
@@ -437,19 +439,24 @@ def _state_from_checkpoint(
     tables: list[pa.Table], version: int, names: Sequence[str], types: Mapping[str, pa.DataType]
 ) -> TableState:
     partitions: dict[PartitionKey, dict[str, DataFile]] = {}
-    transactions: dict[str, int] = {}
+    app_versions: dict[str, int] = {}
     state = TableState(version)
     for table in tables:
         for action in _checkpoint_actions(table, "add"):
             file = _parse_add(_maps_as_dicts(action), names, types, version)
             partitions.setdefault(partition_key(file.partition, names), {})[file.path] = file
         for action in _checkpoint_actions(table, "txn"):
-            transactions[action["appId"]] = action["version"]
+            app_versions[action["appId"]] = action["version"]
         for action in _checkpoint_actions(table, "metaData"):
             state = replace(state, metadata={**action, "configuration": dict(action.get("configuration") or ())})
         for action in _checkpoint_actions(table, "protocol"):
             state = replace(state, protocol=action)
-    return replace(state, partitions=partitions, transactions=transactions, wild=frozenset(_with_wildcards(partitions)))
+    return replace(
+        state,
+        partitions=partitions,
+        app_versions=app_versions,
+        wildcard_partitions=frozenset(_with_wildcards(partitions)),
+    )
 
 
 def _checkpoint_actions(table: pa.Table, name: str) -> list[Action]:

@@ -55,14 +55,14 @@ class Transaction:
 
     add: Sequence[DataFile] = ()
     remove: Sequence[DataFile] = ()
-    marks: Mapping[str, int] = field(default_factory=dict)
-    rearranges: bool = False
+    app_versions: Mapping[str, int] = field(default_factory=dict)
+    is_optimize: bool = False
     """The rows stay what they are: only their files change."""
 
     @property
     def operation(self) -> str:
         """What the history of the table calls it."""
-        if self.rearranges:
+        if self.is_optimize:
             return "OPTIMIZE"
         return "DELETE" if self.remove and not self.add else "WRITE"
 
@@ -83,18 +83,18 @@ class ForeignCommit:
 class LakeTable:
     """A table as it was when this object was made or last refreshed."""
 
-    def __init__(self, folder: StoragePath, shape: TableSpec, log: DeltaLog | None = None) -> None:
+    def __init__(self, location: StoragePath, spec: TableSpec, log: DeltaLog | None = None) -> None:
         """Open the table; where there is none it is empty, and made by the first commit."""
-        self.folder = folder
-        self.shape = shape
-        self._log = log or open_log(folder, shape)
+        self.location = location
+        self.spec = spec
+        self._log = log or open_log(location, spec)
         self._state = self._read()
 
     def _read(self) -> TableState:
         try:
             state = self._log.refresh()
         except OSError as error:
-            raise LakeError(self.folder.address, to_one_line(error)) from error
+            raise LakeError(self.location.address, to_one_line(error)) from error
         self._check(state)
         return state
 
@@ -104,10 +104,10 @@ class LakeTable:
         version = self._properties(state).get(VERSION_PROPERTY)
         if version not in READABLE_VERSIONS:
             found = f"its schema has version {version}" if version else "it was not made by zenspark"
-            raise LakeError(self.folder.address, f"{found}, and this zenspark reads version {FORMAT_VERSION}")
-        wrong = describe_difference(column_types(self.shape.schema), column_types(parse_schema(state)))
+            raise LakeError(self.location.address, f"{found}, and this zenspark reads version {FORMAT_VERSION}")
+        wrong = describe_difference(column_types(self.spec.schema), column_types(parse_schema(state)))
         if wrong:
-            raise LakeError(self.folder.address, f"its columns are not those of this version: {wrong}")
+            raise LakeError(self.location.address, f"its columns are not those of this version: {wrong}")
 
     @staticmethod
     def _properties(state: TableState) -> Mapping[str, str]:
@@ -136,13 +136,13 @@ class LakeTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns as the log has them: those of the shape, then what other tools added."""
-        return parse_schema(self._state) if self.exists else self.shape.schema
+        """The columns as the log has them: those of the spec, then what other tools added."""
+        return parse_schema(self._state) if self.exists else self.spec.schema
 
     @property
     def extra(self) -> pa.Schema:
         """Columns that another tool added."""
-        known = set(self.shape.schema.names)
+        known = set(self.spec.schema.names)
         return pa.schema([column for column in self.schema if column.name not in known])
 
     @property
@@ -166,10 +166,10 @@ class LakeTable:
         commits = self._log.commits_since(version, self.version)
         if commits is None:
             return [file for file in self._state.files if file.version > version]
-        names = self.shape.partitions.names
+        names = self.spec.partitions.names
         return [file for commit in commits for file in commit.added if self._state.has(file, names)]
 
-    def prune(
+    def prune_files(
         self,
         day_from: date | None = None,
         day_to: date | None = None,
@@ -177,7 +177,7 @@ class LakeTable:
         wild: bool = True,
     ) -> list[DataFile]:
         """The files of days and a prefix, both ends included; with `wild` also those of prefixes with wildcards."""
-        names = self.shape.partitions.names
+        names = self.spec.partitions.names
         assert names == ["day", "prefix"], "only samples are partitioned so"
         return [
             file
@@ -192,7 +192,11 @@ class LakeTable:
             return [key for key in self._state.partitions if _may_contain_rows(key, first, last, prefix, wild)]
         assert first is not None, "days were counted from it"
         known = [((first + timedelta(days=number)).isoformat(), prefix) for number in range(days + 1)]
-        others = [key for key in self._state.wild if _may_contain_rows(key, first, last, prefix, wild)] if wild else []
+        others = (
+            [key for key in self._state.wildcard_partitions if _may_contain_rows(key, first, last, prefix, wild)]
+            if wild
+            else []
+        )
         return dict.fromkeys([*known, *others, *((day, None) for day, _ in known)])
 
     def foreign_changes(self, version: int) -> list[ForeignCommit] | None:
@@ -212,27 +216,27 @@ class LakeTable:
             if commit.is_foreign and commit.removes_rows
         ]
 
-    def mark(self, name: str) -> int | None:
+    def app_version(self, app_id: str) -> int | None:
         """A number as the last transaction that moved it left it."""
-        return self._state.transactions.get(name)
+        return self._state.app_versions.get(app_id)
 
     @property
-    def marks(self) -> Mapping[str, int]:
-        """All of them."""
-        return self._state.transactions
+    def app_versions(self) -> Mapping[str, int]:
+        """The version of every application id."""
+        return self._state.app_versions
 
     def delta(self) -> DeltaTable:
         """The table for the `deltalake` package, as it is now: it reads the whole log."""
         try:
-            return DeltaTable(self.folder.address, storage_options=dict(self.folder.options))
+            return DeltaTable(self.location.address, storage_options=dict(self.location.options))
         except TableNotFoundError:
-            raise LakeError(self.folder.address, "there is no table here") from None
+            raise LakeError(self.location.address, "there is no table here") from None
 
     # --- to change it
 
     def write(self, rows: pa.Table, label: str) -> list[DataFile]:
         """Write rows of a table without partitions that this process has at hand."""
-        files = DataFileWriter(self.folder, self.shape, label)
+        files = DataFileWriter(self.location, self.spec, label)
         files.write(rows, {})
         return files.close()
 
@@ -242,50 +246,50 @@ class LakeTable:
         With `any_format` a table of an older format is changed, too: only an upgrade does that.
         """
         now = int(time.time() * 1000)
-        changes_rows = not change.rearranges
+        changes_rows = not change.is_optimize
         actions = [
             # deltalake's OPTIMIZE overlooks files that were removed meanwhile without a change of data, and would bring
             # their rows in a second time: what is removed here always counts as changed
             *(remove_action(file, now, True) for file in change.remove),
             *(add_action(file, now, changes_rows) for file in change.add),
-            *(txn_action(name, number, now) for name, number in change.marks.items()),
+            *(txn_action(app_id, version, now) for app_id, version in change.app_versions.items()),
         ]
-        guard = ConflictChecker(frozenset(change.marks), frozenset(file.path for file in change.remove))
+        guard = ConflictChecker(frozenset(change.app_versions), frozenset(file.path for file in change.remove))
         base = self._state
         if not self.exists:
             self.create()
         if self.format != FORMAT_VERSION and not any_format:
             raise LakeError(
-                self.folder.address,
+                self.location.address,
                 f"it has format version {self.format}, which is read-only: `zenspark lake upgrade` makes it {FORMAT_VERSION}",
             )
         try:
             self._state = self._log.commit(base, actions, change.operation, guard)
         except OSError as error:
-            raise LakeError(self.folder.address, to_one_line(error)) from error
+            raise LakeError(self.location.address, to_one_line(error)) from error
 
     def create(self, history: timedelta = DEFAULT_HISTORY) -> None:
         """Make the table if there is none."""
         kept = _format_interval(history)
         try:
-            if self.folder.local:
-                self.folder.write("_delta_log/.made", b"")  # deltalake makes no directories
-                self.folder.remove("_delta_log/.made")
+            if self.location.is_local:
+                self.location.write("_delta_log/.made", b"")  # deltalake makes no directories
+                self.location.remove("_delta_log/.made")
             DeltaTable.create(
-                self.folder.address,
-                schema=Schema.from_arrow(self.shape.schema),
+                self.location.address,
+                schema=Schema.from_arrow(self.spec.schema),
                 mode="ignore",
-                partition_by=self.shape.partitions.names,
+                partition_by=self.spec.partitions.names,
                 configuration={
                     VERSION_PROPERTY: FORMAT_VERSION,
                     LOG_RETENTION_PROPERTY: kept,
                     FILE_RETENTION_PROPERTY: kept,
                 },
-                storage_options=dict(self.folder.options),
+                storage_options=dict(self.location.options),
                 raise_if_key_not_exists=False,
             )
         except OSError as error:  # so deltalake calls what goes wrong on the way to the files, too
-            raise LakeError(self.folder.address, to_one_line(error)) from error
+            raise LakeError(self.location.address, to_one_line(error)) from error
         self.refresh()
 
     def set_history(self, history: timedelta) -> None:
@@ -296,7 +300,7 @@ class LakeTable:
         try:
             self.delta().alter.set_table_properties({LOG_RETENTION_PROPERTY: kept, FILE_RETENTION_PROPERTY: kept})
         except (OSError, DeltaError) as error:
-            raise LakeError(self.folder.address, to_one_line(error)) from error
+            raise LakeError(self.location.address, to_one_line(error)) from error
         self.refresh()
 
     # --- to keep the log short
@@ -311,7 +315,7 @@ class LakeTable:
             delta.create_checkpoint()
             delta.cleanup_metadata()
         except (OSError, DeltaError) as error:
-            raise LakeError(self.folder.address, to_one_line(error)) from error
+            raise LakeError(self.location.address, to_one_line(error)) from error
         self._log.checkpoint_version = delta.version()
         return True
 
@@ -320,10 +324,10 @@ def _format_interval(time: timedelta) -> str:
     return f"interval {round(time.total_seconds())} seconds"
 
 
-def open_log(folder: StoragePath, shape: TableSpec) -> DeltaLog:
-    """The log of a table with this shape; one is shared by what follows it."""
-    types = {column.name: column.type for column in shape.columns if column.name in shape.described}
-    return DeltaLog(folder, shape.partitions.names, types)
+def open_log(location: StoragePath, spec: TableSpec) -> DeltaLog:
+    """The log of a table with this spec; one is shared by what follows it."""
+    types = {column.name: column.type for column in spec.columns if column.name in spec.stats_columns}
+    return DeltaLog(location, spec.partitions.names, types)
 
 
 def parse_schema(state: TableState) -> pa.Schema:

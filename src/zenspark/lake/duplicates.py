@@ -162,27 +162,27 @@ def _read_overlapping(samples: LakeTable, rows: pa.Table) -> Iterator[pa.Table]:
     if times.stamped is None and times.received is None:
         return
     recorders = set(pc.unique(rows["recorder"]).to_pylist())
-    for file in samples.prune(day_from=times.first_day):
+    for file in samples.prune_files(day_from=times.first_day):
         may_be = _overlaps(file, "timestamp", times.stamped) or _overlaps(file, "received_at", times.received)
         if may_be and not _is_of_single_recorder(file, recorders):
             yield from map(
                 pa.Table.from_batches,
-                ([batch] for batch in read_batches(samples.folder, file, SAMPLES, IDENTITY_COLUMNS)),
+                ([batch] for batch in read_batches(samples.location, file, SAMPLES, IDENTITY_COLUMNS)),
             )
 
 
 def _overlaps(file: DataFile, column: str, times: tuple[datetime, datetime] | None) -> bool:
     if times is None:
         return False
-    least, greatest = file.least.get(column), file.greatest.get(column)
+    least, greatest = file.min_values.get(column), file.max_values.get(column)
     if least is None or greatest is None:  # without statistics, or no row has a value
-        return not file.least or column == "received_at"
+        return not file.min_values or column == "received_at"
     return bool(least <= times[1] and greatest >= times[0])
 
 
 def _is_of_single_recorder(file: DataFile, recorders: set[str]) -> bool:
     """Whether all rows of a file are of the one recorder that the new rows are of."""
-    return len(recorders) == 1 and {file.least.get("recorder"), file.greatest.get("recorder")} == recorders
+    return len(recorders) == 1 and {file.min_values.get("recorder"), file.max_values.get("recorder")} == recorders
 
 
 def drop_duplicates(rows: pa.Table | pa.RecordBatch, dropped: Mapping[str, Offsets]) -> pa.Table | pa.RecordBatch:

@@ -43,7 +43,7 @@ class KeyRange(NamedTuple):
     start: SortKey | None = None
     end: SortKey | None = None
 
-    def meets(self, least: SortKey | None, greatest: SortKey | None) -> bool:
+    def overlaps(self, least: SortKey | None, greatest: SortKey | None) -> bool:
         """Whether it has values between these, both included; None is an unknown limit."""
         is_before = self.start is not None and greatest is not None and greatest < self.start
         is_behind = self.end is not None and least is not None and least >= self.end
@@ -56,17 +56,21 @@ FULL_RANGE = KeyRange()
 class SortedTable(NamedTuple):
     """A table whose rows are read in order: where its files are, what they have, and the column of the order."""
 
-    folder: StoragePath
-    shape: TableSpec
+    location: StoragePath
+    spec: TableSpec
     column: str
 
-    def meeting(self, files: Iterable[DataFile], wanted: KeyRange) -> list[DataFile]:
+    def overlapping_files(self, files: Iterable[DataFile], wanted: KeyRange) -> list[DataFile]:
         """The files that can have rows of a range, by the statistics in the log."""
-        return [file for file in files if wanted.meets(file.least.get(self.column), file.greatest.get(self.column))]
+        return [
+            file
+            for file in files
+            if wanted.overlaps(file.min_values.get(self.column), file.max_values.get(self.column))
+        ]
 
     def split(self, files: Sequence[DataFile], wanted: KeyRange) -> list[KeyRange]:
         """Splits a range so that its rows in these files take about `TARGET_FILE_BYTES` in each part."""
-        found = self.meeting(files, wanted)
+        found = self.overlapping_files(files, wanted)
         if sum(file.size for file in found) <= TARGET_FILE_BYTES:
             return [wanted]
         cuts = find_split_points(sorted(group for file in found for group in self._groups(file, wanted)))
@@ -75,11 +79,11 @@ class SortedTable(NamedTuple):
 
     def _groups(self, file: DataFile, wanted: KeyRange) -> Iterator[tuple[SortKey, int]]:
         """The first value in the range, and the size, of each row group that has rows of it and says so."""
-        with self.folder.open(file.path) as source:
+        with self.location.open(file.path) as source:
             footer = pq.read_metadata(source)
         for number in range(footer.num_row_groups):
             least, greatest = self._limits(footer, number)
-            if least is not None and wanted.meets(least, greatest):
+            if least is not None and wanted.overlaps(least, greatest):
                 first = least if wanted.start is None else max(least, wanted.start)
                 yield first, footer.row_group(number).total_byte_size
 
@@ -94,10 +98,10 @@ class SortedTable(NamedTuple):
         They are reduced whenever there are twice as many as were left the last time. So what is in memory depends on
         what is left in the end, not on how often a row was written since files were merged.
         """
-        schema = with_text_type(self.shape.columns, DICTIONARY_TYPE)
+        schema = with_text_type(self.spec.columns, DICTIONARY_TYPE)
         waiting: list[pa.RecordBatch] = []
         rows, most = 0, MIN_ROWS_TO_REDUCE
-        for batch in (batch for file in self.meeting(files, wanted) for batch in self._batches(file, wanted)):
+        for batch in (batch for file in self.overlapping_files(files, wanted) for batch in self._batches(file, wanted)):
             waiting.append(batch)
             rows += batch.num_rows
             if rows >= most:
@@ -107,12 +111,12 @@ class SortedTable(NamedTuple):
         return reduce(concat_batches(waiting) if waiting else pa.table(schema.empty_table()))
 
     def _batches(self, file: DataFile, wanted: KeyRange) -> Iterator[pa.RecordBatch]:
-        schema = with_text_type(self.shape.columns, DICTIONARY_TYPE)
-        texts = [column.name for column in self.shape.columns if column.type == TEXT_TYPE]
-        with self.folder.open(file.path) as source:
+        schema = with_text_type(self.spec.columns, DICTIONARY_TYPE)
+        texts = [column.name for column in self.spec.columns if column.type == TEXT_TYPE]
+        with self.location.open(file.path) as source:
             parquet = pq.ParquetFile(source, read_dictionary=texts)
             groups = range(parquet.metadata.num_row_groups)
-            own = [group for group in groups if wanted.meets(*self._limits(parquet.metadata, group))]
+            own = [group for group in groups if wanted.overlaps(*self._limits(parquet.metadata, group))]
             for batch in parquet.iter_batches(READ_BATCH_ROWS, row_groups=own, columns=schema.names):
                 rows = select_range(conform_to_schema(batch, schema), self.column, wanted)
                 if rows.num_rows:
@@ -166,13 +170,13 @@ def write_sorted(
     """Writes rows in order into files of about `TARGET_FILE_BYTES`; rows with the same first value stay together."""
     if not rows.num_rows:
         return []
-    placed = sort_rows(rows.select(target.shape.columns.names), order)
+    placed = sort_rows(rows.select(target.spec.columns.names), order)
     values = placed[target.column].chunk(0)
     found: list[DataFile] = []
     start, step = 0, max(1, placed.num_rows * TARGET_FILE_BYTES // max(placed.nbytes, 1))
     while start < placed.num_rows:
         end = _next_value_start(values, start + step)
-        files = DataFileWriter(target.folder, target.shape, label, KEY_ORDER_SIZES)
+        files = DataFileWriter(target.location, target.spec, label, KEY_ORDER_SIZES)
         files.write(placed[start:end].combine_chunks(), partition)
         found += files.close()
         start = end

@@ -65,11 +65,11 @@ class Lake:
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         """Take a path or a URI; `storage_options` are deltalake's, for what is not on this machine (docs/lake.md)."""
-        self.folder = StoragePath.at(path, storage_options)
+        self.location = StoragePath.at(path, storage_options)
         self._logs: dict[str, DeltaLog] = {}
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, Mapping[str, str]]]:
-        return type(self), (self.folder.address, self.folder.options)  # what is known of its logs stays where it is
+        return type(self), (self.location.address, self.location.options)  # what is known of its logs stays where it is
 
     def tables(self) -> list[str]:
         """The names of the tables."""
@@ -77,10 +77,10 @@ class Lake:
 
     def table(self, name: str) -> LakeTable:
         """The files of a table and its log, as they are now."""
-        shape = TABLE_SPECS.get(name)
-        if shape is None:
+        spec = TABLE_SPECS.get(name)
+        if spec is None:
             raise UsageError(f"a lake has no table {name!r}; there are: {', '.join(TABLE_SPECS)}")
-        return self._table(name, shape)
+        return self._table(name, spec)
 
     def state_table(self, name: str) -> LakeTable:
         """The internal table that a derived one is made from; in a lake of version 1 it has the place of that one."""
@@ -90,10 +90,10 @@ class Lake:
         """The same in its place in a lake of the present version."""
         return self._table(f"{STATE_DIRECTORY}/{name}", STATE_TABLE_SPECS[name])
 
-    def _table(self, place: str, shape: TableSpec) -> LakeTable:
-        folder = self._place / place
-        log = self._logs.setdefault(place, open_log(folder, shape))
-        return LakeTable(folder, shape, log)
+    def _table(self, place: str, spec: TableSpec) -> LakeTable:
+        location = self._place / place
+        log = self._logs.setdefault(place, open_log(location, spec))
+        return LakeTable(location, spec, log)
 
     def reopen(self) -> None:
         """Forget what is known of the logs of the tables: they were moved."""
@@ -102,8 +102,8 @@ class Lake:
     @cached_property
     def _place(self) -> StoragePath:
         """Where the tables are, once it is known that they can be there."""
-        self.folder.check()
-        return self.folder
+        self.location.check()
+        return self.location
 
     def exists(self) -> bool:
         """Whether there are tables."""
@@ -117,7 +117,7 @@ class Lake:
     def check(self) -> None:
         """LakeError if there is no lake to read."""
         if not self.exists():
-            raise LakeError(self.folder.address, "there is no lake here: no table `samples`")
+            raise LakeError(self.location.address, "there is no lake here: no table `samples`")
 
     def create(self, history: timedelta = DEFAULT_HISTORY) -> None:
         """Make the tables that are not there; `history` is how far back other tools can read them as they were."""
@@ -170,7 +170,7 @@ class Lake:
 
     def quarantine(self) -> list[QuarantinedBlock]:
         """The rows that could not be landed and were put aside."""
-        return quarantine.list_quarantined(self.folder, self.table("samples"))
+        return quarantine.list_quarantined(self.location, self.table("samples"))
 
     def _all_tables(self) -> Iterator[LakeTable]:
         yield from (self.table(name) for name in TABLE_SPECS)
@@ -189,16 +189,16 @@ class Lake:
 
 def _read_snapshot(table: LakeTable, samples: LakeTable) -> Snapshot:
     if not table.exists:
-        empty = ds.dataset(pa.table(table.shape.schema.empty_table()))
+        empty = ds.dataset(pa.table(table.spec.schema.empty_table()))
         return Snapshot(empty, {})
     return Snapshot(table.delta().to_pyarrow_dataset(), read_offsets(table, list_recorders(samples)))
 
 
 def _read_latest_candidates(stored: LakeTable, samples: LakeTable, pending: OffsetRanges) -> Iterator[pa.RecordBatch]:
     for file in stored.files:
-        for batch in read_batches(stored.folder, file, stored.shape, JOURNAL_SCHEMA.names):
+        for batch in read_batches(stored.location, file, stored.spec, JOURNAL_SCHEMA.names):
             yield batch.cast(JOURNAL_SCHEMA)
-    for file in samples.files_since(stored.mark(SAMPLES_VERSION) or 0):
-        if pending.may_hold(file):
-            for batch in read_batches(samples.folder, file, SAMPLES):
-                yield pending.rows_of(batch).cast(JOURNAL_SCHEMA)
+    for file in samples.files_since(stored.app_version(SAMPLES_VERSION) or 0):
+        if pending.may_have_rows_in(file):
+            for batch in read_batches(samples.location, file, SAMPLES):
+                yield pending.filter_batch(batch).cast(JOURNAL_SCHEMA)

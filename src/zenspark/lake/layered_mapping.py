@@ -27,7 +27,7 @@ class LayeredMapping(Mapping[K, V]):
         self._changes = changes or {}
         self._size = len(base) + sum((value is not None) - (key in base) for key, value in self._changes.items())
 
-    def changed(self, changes: Mapping[K, V | None]) -> LayeredMapping[K, V]:
+    def with_changes(self, changes: Mapping[K, V | None]) -> LayeredMapping[K, V]:
         """The mapping with other values for some keys; without those whose value is None."""
         found = LayeredMapping(self._base, {**self._changes, **changes})
         return found if len(found._changes) <= MAX_CHANGES else LayeredMapping(dict(found.items()))

@@ -88,14 +88,14 @@ class Lease:
 
     def __init__(self, lake: StoragePath, name: str, holder: LeaseHolder) -> None:
         self.path = f"{LEASE_DIRECTORY}/{quote(name, safe='')}.json"
-        self._folder = lake
+        self._location = lake
         self._holder = holder
         self._seen: bytes | None = None
         self._seen_at = 0.0
 
     def acquire(self, now: float) -> LeaseHolder | None:
         """Take the lease if it is free; otherwise who holds it."""
-        content = self._folder.read(self.path)
+        content = self._location.read(self.path)
         other = _decode_holder(content)
         if other is not None and not self._is_lost(other, content, now):
             return other
@@ -113,7 +113,7 @@ class Lease:
 
     def renew(self) -> bool:
         """Say that the holder is still there; False if another process has taken the lease."""
-        other = _decode_holder(self._folder.read(self.path))
+        other = _decode_holder(self._location.read(self.path))
         if other is not None and other.instance != self._holder.instance:
             return False
         self._write()
@@ -121,13 +121,13 @@ class Lease:
 
     def release(self) -> None:
         """Give the lease back, if it is still held."""
-        other = _decode_holder(self._folder.read(self.path))
+        other = _decode_holder(self._location.read(self.path))
         if other is not None and other.instance == self._holder.instance:
-            self._folder.remove(self.path)
+            self._location.remove(self.path)
 
     def _write(self) -> None:
         renewed = msgspec.structs.replace(self._holder, heartbeat=time.time())
-        self._folder.write(self.path, msgspec.json.encode(renewed))
+        self._location.write(self.path, msgspec.json.encode(renewed))
 
 
 class LeaseKeeper:

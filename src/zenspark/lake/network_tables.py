@@ -17,7 +17,7 @@ from zenspark.lake.parquet_files import concat_batches, read_batches
 from zenspark.lake.specs import TableSpec
 
 NETWORK_TABLE_SPECS = {
-    name: TableSpec(name, read_schema(name), described=("time",)) for name in (SESSIONS, DECLARATIONS, COUNTERS)
+    name: TableSpec(name, read_schema(name), stats_columns=("time",)) for name in (SESSIONS, DECLARATIONS, COUNTERS)
 }
 MAX_SMALL_FILES = 32
 """So many small files become one."""
@@ -26,20 +26,20 @@ SMALL_FILE_BYTES = 16 << 20
 
 def import_events(table: LakeTable, samples: Journal, reader: str) -> int:
     """Import what a recorder observed since the last time; how many rows."""
-    journal = Journal(samples.path / table.shape.name)
+    journal = Journal(samples.path / table.spec.name)
     try:
-        start = max(table.mark(offset_app_id(journal.recorder)) or 0, journal.earliest())
+        start = max(table.app_version(offset_app_id(journal.recorder)) or 0, journal.earliest())
     except NoJournal:
         return 0  # this recorder observes nothing
     end = journal.latest()
     if start == end:
         return 0
-    rows = pa.Table.from_batches(journal.read(start, end), schema=table.shape.columns)
+    rows = pa.Table.from_batches(journal.read(start, end), schema=table.spec.columns)
     added = table.write(rows, "events")
-    table.commit(Transaction(add=added, marks=offset_app_versions({journal.recorder: end})))
+    table.commit(Transaction(add=added, app_versions=offset_app_versions({journal.recorder: end})))
     journal.commit(reader, end)
     small = sorted((file for file in table.files if file.size < SMALL_FILE_BYTES), key=lambda file: file.version)
     if len(small) > MAX_SMALL_FILES:
-        together = concat_batches([batch for file in small for batch in read_batches(table.folder, file, table.shape)])
-        table.commit(Transaction(add=table.write(together, "compact"), remove=small, rearranges=True))
+        together = concat_batches([batch for file in small for batch in read_batches(table.location, file, table.spec)])
+        table.commit(Transaction(add=table.write(together, "compact"), remove=small, is_optimize=True))
     return end - start

@@ -21,13 +21,13 @@ OFFSET_APP_ID_PREFIX = "offset:"
 def list_recorders(table: LakeTable) -> list[str]:
     """The recorders whose rows are in this table."""
     return sorted(
-        name.removeprefix(OFFSET_APP_ID_PREFIX) for name in table.marks if name.startswith(OFFSET_APP_ID_PREFIX)
+        name.removeprefix(OFFSET_APP_ID_PREFIX) for name in table.app_versions if name.startswith(OFFSET_APP_ID_PREFIX)
     )
 
 
 def read_offsets(table: LakeTable, recorders: Iterable[str]) -> dict[str, int]:
     """Up to before which offset of each recorder a table has taken in the rows."""
-    marks = {recorder: table.mark(offset_app_id(recorder)) for recorder in recorders}
+    marks = {recorder: table.app_version(offset_app_id(recorder)) for recorder in recorders}
     return {recorder: mark for recorder, mark in marks.items() if mark is not None}
 
 
@@ -42,8 +42,8 @@ def offset_app_versions(reached: Mapping[str, int]) -> dict[str, int]:
 
 def may_have_rows_from(file: DataFile, start: Mapping[str, int]) -> bool:
     """Whether a file of samples may have rows at or behind these offsets; of a recorder not named, any row is."""
-    last = file.greatest.get("offset")
-    first_name, last_name = file.least.get("recorder"), file.greatest.get("recorder")
+    last = file.max_values.get("offset")
+    first_name, last_name = file.min_values.get("recorder"), file.max_values.get("recorder")
     if last is None or first_name is None or first_name != last_name:
         return True  # no statistics, or rows of several recorders
     return bool(last >= start.get(first_name, 0))

@@ -73,7 +73,7 @@ and smaller groups would make the footer, which every reader reads, larger than 
 class DataFile:
     """A file of a table, with what the log says of it. Statistics are decoded when they are asked for."""
 
-    __slots__ = ("_limits", "partition", "path", "size", "stats", "tags", "types", "version")
+    __slots__ = ("_decoded_stats", "partition", "path", "size", "stats", "tags", "types", "version")
 
     def __init__(
         self,
@@ -81,23 +81,23 @@ class DataFile:
         size: int,
         rows: int,
         partition: Mapping[str, str | None],
-        least: Mapping[str, object] | None = None,
-        greatest: Mapping[str, object] | None = None,
-        nulls: Mapping[str, int] | None = None,
+        min_values: Mapping[str, object] | None = None,
+        max_values: Mapping[str, object] | None = None,
+        null_counts: Mapping[str, int] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
         """A file that was written here; `nulls` says how many rows of a column have no value."""
         self.path = path
         self.size = size
         self.partition = partition
-        self.stats: str | None = encode_stats(rows, least or {}, greatest or {}, nulls or {})
+        self.stats: str | None = encode_stats(rows, min_values or {}, max_values or {}, null_counts or {})
         self.types: Mapping[str, pa.DataType] = {}
         self.version = 0
         self.tags = tags or {}
-        self._limits: _FileStats | None = _FileStats(rows, least or {}, greatest or {}, nulls or {})
+        self._decoded_stats: _FileStats | None = _FileStats(rows, min_values or {}, max_values or {}, null_counts or {})
 
     @classmethod
-    def logged(
+    def from_log(
         cls,
         path: str,
         size: int,
@@ -111,34 +111,34 @@ class DataFile:
         found = cls.__new__(cls)
         found.path, found.size, found.partition, found.stats = path, size, partition, stats
         found.types, found.version, found.tags = types, version, tags or {}
-        found._limits = None
+        found._decoded_stats = None
         return found
 
     @property
-    def limits(self) -> _FileStats:
-        if self._limits is None:
-            self._limits = _decode_stats(self.stats, self.types)
-        return self._limits
+    def _file_stats(self) -> _FileStats:
+        if self._decoded_stats is None:
+            self._decoded_stats = _decode_stats(self.stats, self.types)
+        return self._decoded_stats
 
     @property
     def rows(self) -> int:
         """How many rows it has; 0 where the writer did not say."""
-        return self.limits.rows
+        return self._file_stats.rows
 
     @property
-    def least(self) -> Mapping[str, Any]:
+    def min_values(self) -> Mapping[str, Any]:
         """The least value of each column that has statistics: other writers may give none."""
-        return self.limits.least
+        return self._file_stats.min_values
 
     @property
-    def greatest(self) -> Mapping[str, Any]:
+    def max_values(self) -> Mapping[str, Any]:
         """The greatest value of each column that has statistics."""
-        return self.limits.greatest
+        return self._file_stats.max_values
 
     @property
-    def nulls(self) -> Mapping[str, int]:
+    def null_counts(self) -> Mapping[str, int]:
         """How many rows have no value, of each column that has statistics."""
-        return self.limits.nulls
+        return self._file_stats.null_counts
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DataFile) and (self.path, self.size) == (other.path, other.size)
@@ -152,23 +152,23 @@ class DataFile:
 
 class _FileStats(NamedTuple):
     rows: int
-    least: Mapping[str, Any]
-    greatest: Mapping[str, Any]
-    nulls: Mapping[str, int]
+    min_values: Mapping[str, Any]
+    max_values: Mapping[str, Any]
+    null_counts: Mapping[str, int]
 
 
 # --- statistics -------------------------------------------------------------------------------------------------------
 
 
 def encode_stats(
-    rows: int, least: Mapping[str, object], greatest: Mapping[str, object], nulls: Mapping[str, int]
+    rows: int, min_values: Mapping[str, object], max_values: Mapping[str, object], null_counts: Mapping[str, int]
 ) -> str:
     """Statistics as they stand in the log."""
     said = {
         "numRecords": rows,
-        "minValues": {name: _to_json_value(value) for name, value in least.items() if value is not None},
-        "maxValues": {name: _to_json_value(value) for name, value in greatest.items() if value is not None},
-        "nullCount": dict(nulls),
+        "minValues": {name: _to_json_value(value) for name, value in min_values.items() if value is not None},
+        "maxValues": {name: _to_json_value(value) for name, value in max_values.items() if value is not None},
+        "nullCount": dict(null_counts),
     }
     # characters as they are: readers have been seen to take the two halves of an escaped one for another character
     return json.dumps(said, ensure_ascii=False)
@@ -223,16 +223,16 @@ def _widen_max(value: object) -> object:
 def read_min_max(footer: pq.FileMetaData, names: Iterable[str]) -> tuple[dict[str, object], dict[str, object]]:
     """The least and greatest values of columns in a Parquet file, as far as its footer tells."""
     columns = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
-    least: dict[str, object] = {}
-    greatest: dict[str, object] = {}
+    min_values: dict[str, object] = {}
+    max_values: dict[str, object] = {}
     for name in names:
         groups = [footer.row_group(group).column(columns[name]) for group in range(footer.num_row_groups)]
         known = [group.statistics for group in groups if group.statistics and group.statistics.has_min_max]
         empty = [g for g in groups if g.statistics and g.statistics.null_count == g.num_values]
         if known and len(known) + len(empty) == len(groups):
-            least[name] = _truncate_text(min(statistics.min for statistics in known), "")
-            greatest[name] = _truncate_text(max(statistics.max for statistics in known), chr(0x10FFFF))
-    return least, greatest
+            min_values[name] = _truncate_text(min(statistics.min for statistics in known), "")
+            max_values[name] = _truncate_text(max(statistics.max for statistics in known), chr(0x10FFFF))
+    return min_values, max_values
 
 
 def read_null_counts(footer: pq.FileMetaData, names: Iterable[str]) -> dict[str, int]:
@@ -267,16 +267,16 @@ class DataFileWriter:
 
     def __init__(
         self,
-        folder: StoragePath,
-        shape: TableSpec,
+        location: StoragePath,
+        spec: TableSpec,
         label: str,
         sizes: RowGroupSizes = ARRIVAL_ORDER_SIZES,
         tags: Mapping[str, str] | None = None,
     ) -> None:
         """`label` says in the names of the files what wrote them; `tags` are what the log keeps for each of them."""
-        self._folder = folder
-        self._columns = shape.columns
-        self._described = shape.described
+        self._location = location
+        self._columns = spec.columns
+        self._stats_columns = spec.stats_columns
         self._tags = tags
         self._label = label
         self._sizes = sizes
@@ -290,7 +290,7 @@ class DataFileWriter:
         for group in split_into_row_groups(rows.cast(self._schema), self._sizes, order):
             file.writer.write_table(compact_dictionaries(group), row_group_size=group.num_rows)
 
-    def end_group(self) -> None:
+    def roll_over(self) -> None:
         """Close files if there are too many to stay open; what comes next goes into others."""
         if len(self._open) > MAX_OPEN_FILES:
             self._close()
@@ -308,7 +308,7 @@ class DataFileWriter:
             with suppress(OSError):
                 file.sink.close()
         for path in [*(file.path for file in self._open.values()), *(file.path for file in self._written)]:
-            self._folder.remove(path)
+            self._location.remove(path)
         self._open, self._written = {}, []
 
     @cached_property
@@ -317,7 +317,7 @@ class DataFileWriter:
 
     def _begin(self, path: str, partition: Mapping[str, str]) -> _OpenFile:
         name = f"{path}/" * bool(path) + f"part-{self._label}-{uuid4().hex}.parquet"
-        sink = self._folder.sink(name)
+        sink = self._location.open_output(name)
         self._open[path] = _OpenFile(name, partition, sink, pq.ParquetWriter(sink, self._schema, **self._settings))
         return self._open[path]
 
@@ -330,7 +330,7 @@ class DataFileWriter:
             "compression": "zstd",
             "use_dictionary": texts or False,
             "column_encoding": differences or None,
-            "write_statistics": list(self._described) or True,
+            "write_statistics": list(self._stats_columns) or True,
             "write_page_index": True,
             "data_page_size": self._sizes.page_bytes,
             "write_batch_size": self._sizes.batch_rows,
@@ -343,10 +343,12 @@ class DataFileWriter:
             size = file.sink.tell()
             file.sink.close()
             footer = file.writer.writer.metadata
-            least, greatest = read_min_max(footer, self._described)
-            nulls = read_null_counts(footer, self._described)
+            min_values, max_values = read_min_max(footer, self._stats_columns)
+            null_counts = read_null_counts(footer, self._stats_columns)
             self._written.append(
-                DataFile(file.path, size, footer.num_rows, file.partition, least, greatest, nulls, self._tags)
+                DataFile(
+                    file.path, size, footer.num_rows, file.partition, min_values, max_values, null_counts, self._tags
+                )
             )
         self._open = {}
 
@@ -427,12 +429,12 @@ def escape_path_value(value: str) -> str:
 
 
 def read_batches(
-    folder: StoragePath, file: DataFile, shape: TableSpec, columns: Sequence[str] | None = None
+    location: StoragePath, file: DataFile, spec: TableSpec, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file, texts as dictionaries; columns that the file does not have are null."""
-    names = list(columns or shape.columns.names)
-    with folder.open(file.path) as source:
-        yield from _iter_batches(source, names, shape.columns)
+    names = list(columns or spec.columns.names)
+    with location.open(file.path) as source:
+        yield from _iter_batches(source, names, spec.columns)
 
 
 def _iter_batches(source: pa.NativeFile, names: list[str], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -48,10 +48,10 @@ class LeafColumn(msgspec.Struct, frozen=True):
 class ColumnStats(msgspec.Struct, frozen=True):
     """Statistics of a column in a row group or a page: texts as UTF-8, times in microseconds."""
 
-    least: Any = None
-    greatest: Any = None
-    nulls: int | None = None
-    is_null: bool = False
+    min_value: Any = None
+    max_value: Any = None
+    null_count: int | None = None
+    is_all_null: bool = False
     """There are no values at all."""
 
 
@@ -67,8 +67,8 @@ class ColumnChunk(msgspec.Struct, frozen=True):
     data: int
     """Of the first page with data, as far as the footer says."""
     size: int
-    limits: ColumnStats
-    is_all_dictionary: bool
+    stats: ColumnStats
+    is_dictionary_encoded: bool
     """All values are in the dictionary."""
     offset_index: ByteRange | None
     column_index: ByteRange | None
@@ -100,7 +100,7 @@ class PageIndex(msgspec.Struct, frozen=True):
     starts: Numbers
     """The first row of each."""
     spans: Sequence[ByteRange]
-    limits: Sequence[ColumnStats] | None
+    stats: Sequence[ColumnStats] | None
 
 
 def parse_footer_size(trailer: bytes) -> int:
@@ -181,8 +181,8 @@ def _parse_column_chunk(column: Struct, leaf: LeafColumn) -> ColumnChunk:
         start=min(_require_integer(metadata.get(11) or data), data),
         data=data,
         size=_require_integer(metadata[7]),
-        limits=_parse_column_stats(leaf, metadata.get(12) or {}, metadata[5]),
-        is_all_dictionary=_is_dictionary_encoded(metadata.get(13) or []),
+        stats=_parse_column_stats(leaf, metadata.get(12) or {}, metadata[5]),
+        is_dictionary_encoded=_is_dictionary_encoded(metadata.get(13) or []),
         offset_index=_parse_byte_range(column, 4, 5),
         column_index=_parse_byte_range(column, 6, 7),
     )

@@ -30,26 +30,26 @@ class OffsetRanges:
     """Offsets of rows that have landed after others behind them: they had been in quarantine."""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.late and all(end <= self.start.get(recorder, 0) for recorder, end in self.end.items())
 
-    def limited(self, rows: int) -> OffsetRanges:
+    def limit_rows(self, rows: int) -> OffsetRanges:
         """The first rows of it: at most so many of each recorder, and all that are late."""
         end = {recorder: min(end, self.start.get(recorder, 0) + rows) for recorder, end in self.end.items()}
         return replace(self, end=end)
 
-    def may_hold(self, file: DataFile) -> bool:
+    def may_have_rows_in(self, file: DataFile) -> bool:
         """Whether a file can have such rows, by its statistics; without any, it can."""
-        recorder = file.least.get("recorder")
-        if recorder is None or recorder != file.greatest.get("recorder"):
+        recorder = file.min_values.get("recorder")
+        if recorder is None or recorder != file.max_values.get("recorder"):
             return True
-        first, last = file.least.get("offset"), file.greatest.get("offset")
+        first, last = file.min_values.get("offset"), file.max_values.get("offset")
         spans = self._spans(recorder)
         if first is None or last is None:
             return any(start < end for start, end in spans)
         return any(first < end and last >= start for start, end in spans)
 
-    def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def filter_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that belong to it; `recorder` is a dictionary."""
         recorders, offset = batch["recorder"], pc.fill_null(batch["offset"], -1).to_numpy()
         names = recorders.dictionary.to_pylist()
@@ -78,5 +78,7 @@ def find_pending(state: LakeTable, samples: LakeTable) -> OffsetRanges:
 
 def find_late(state: LakeTable, samples: LakeTable) -> list[str]:
     """The marks of rows that have left quarantine since a state took in samples."""
-    retried = [name for name, mark in samples.marks.items() if name.startswith(APP_ID_PREFIX) and mark == RETRIED]
-    return [name for name in retried if state.mark(name) != RETRIED]
+    retried = [
+        name for name, mark in samples.app_versions.items() if name.startswith(APP_ID_PREFIX) and mark == RETRIED
+    ]
+    return [name for name in retried if state.app_version(name) != RETRIED]

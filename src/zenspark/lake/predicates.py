@@ -57,17 +57,17 @@ class KeyPredicate:
     def _points(self) -> list[bytes]:
         return sorted({*self._prefixes, (self._literal or "").encode()})
 
-    def may_be_within(self, limits: ColumnStats) -> bool:
+    def may_match(self, limits: ColumnStats) -> bool:
         """Whether a key that matches may be from a least to a greatest one."""
         if self._literal is None:
-            return not limits.is_null
+            return not limits.is_all_null
         return _may_contain_text(self._points, self._prefixes, limits)
 
 
 def _may_contain_text(points: list[bytes], prefixes: tuple[bytes, ...], limits: ColumnStats) -> bool:
     """Whether a text that is one of the points, or begins with one of the prefixes, may be within limits."""
-    least, greatest = limits.least, limits.greatest
-    if limits.is_null:
+    least, greatest = limits.min_value, limits.max_value
+    if limits.is_all_null:
         return False
     if not isinstance(least, bytes) or not isinstance(greatest, bytes):  # none are known, or it is no text
         return True
@@ -88,21 +88,21 @@ class TimePredicate(msgspec.Struct, frozen=True):
     start: int = MIN_TIME_US
     end: int = MAX_TIME_US
 
-    def may_meet(self, limits: ColumnStats) -> bool:
+    def may_overlap(self, limits: ColumnStats) -> bool:
         """Whether a time within limits may be in the range."""
-        if limits.is_null or self.start > self.end:
+        if limits.is_all_null or self.start > self.end:
             return False
-        if not isinstance(limits.least, int) or not isinstance(limits.greatest, int):  # as above
+        if not isinstance(limits.min_value, int) or not isinstance(limits.max_value, int):  # as above
             return True
-        return bool(limits.least <= self.end and limits.greatest >= self.start)
+        return bool(limits.min_value <= self.end and limits.max_value >= self.start)
 
-    def may_hold(self, stamped: ColumnStats, received: ColumnStats) -> bool:
+    def may_match_row(self, stamped: ColumnStats, received: ColumnStats) -> bool:
         """Whether a row may count in the range."""
-        if self.may_meet(stamped):
+        if self.may_overlap(stamped):
             return True
-        return stamped.nulls != 0 and self.may_meet(received)
+        return stamped.null_count != 0 and self.may_overlap(received)
 
-    def contain(self, times: pa.Array) -> BoolMask:
+    def mask(self, times: pa.Array) -> BoolMask:
         """Of each time whether it is in the range."""
         numbers = times.cast(pa.int64())
         known = (pc.fill_null(numbers, 0) if times.null_count else numbers).to_numpy()
@@ -115,16 +115,16 @@ class TimePredicate(msgspec.Struct, frozen=True):
 def max_row_time(stamped: ColumnStats, received: ColumnStats) -> int:
     """A time in microseconds that no row is newer than."""
     bounds = []
-    if not stamped.is_null:
-        bounds.append(stamped.greatest)
-    if stamped.nulls != 0 and not received.is_null:
-        bounds.append(received.greatest)
+    if not stamped.is_all_null:
+        bounds.append(stamped.max_value)
+    if stamped.null_count != 0 and not received.is_all_null:
+        bounds.append(received.max_value)
     return max((bound if isinstance(bound, int) else MAX_TIME_US for bound in bounds), default=MIN_TIME_US)
 
 
 def key_stats(file: DataFile) -> ColumnStats:
     """What the log says of the keys in a file."""
-    least, greatest = file.least.get("key"), file.greatest.get("key")
+    least, greatest = file.min_values.get("key"), file.max_values.get("key")
     if not isinstance(least, str) or not isinstance(greatest, str):
         return _stats_without_bounds(file, "key")
     return ColumnStats(least.encode(errors="surrogatepass"), greatest.encode(errors="surrogatepass"))
@@ -132,16 +132,16 @@ def key_stats(file: DataFile) -> ColumnStats:
 
 def time_stats(file: DataFile, column: str) -> ColumnStats:
     """What the log says of a column of times in a file."""
-    least, greatest = _to_microseconds(file.least.get(column)), _to_microseconds(file.greatest.get(column))
+    least, greatest = _to_microseconds(file.min_values.get(column)), _to_microseconds(file.max_values.get(column))
     if least is None or greatest is None:
         return _stats_without_bounds(file, column)
-    return ColumnStats(least, greatest + MILLISECOND_US - 1, file.nulls.get(column))
+    return ColumnStats(least, greatest + MILLISECOND_US - 1, file.null_counts.get(column))
 
 
 def _stats_without_bounds(file: DataFile, column: str) -> ColumnStats:
     """The limits of a column without least and greatest values: there are none, or they are not known."""
-    nulls = file.nulls.get(column)
-    return ColumnStats(nulls=nulls, is_null=bool(nulls) and nulls == file.rows)
+    nulls = file.null_counts.get(column)
+    return ColumnStats(null_count=nulls, is_all_null=bool(nulls) and nulls == file.rows)
 
 
 def _to_microseconds(value: object) -> int | None:

@@ -67,7 +67,7 @@ class QuarantinedBlock(msgspec.Struct, frozen=True, kw_only=True):
         return self.end - self.start
 
     @property
-    def mark(self) -> str:
+    def app_id(self) -> str:
         """The mark of these rows in `samples`."""
         return f"{APP_ID_PREFIX}{self.recorder}:{self.start}-{self.end}"
 
@@ -95,15 +95,15 @@ def is_data_error(error: BaseException) -> bool:
 
 
 def write_rows(
-    folder: StoragePath, label: str, batches: Iterable[pa.RecordBatch], tags: dict[str, str] | None = None
+    location: StoragePath, label: str, batches: Iterable[pa.RecordBatch], tags: dict[str, str] | None = None
 ) -> list[DataFile]:
     """Write samples into files by day and prefix; nothing is left of them after an error."""
-    files = DataFileWriter(folder, SAMPLES, label, tags=tags)
+    files = DataFileWriter(location, SAMPLES, label, tags=tags)
     try:
         for rows in group_batches(batches):
             for partition, own in split_by_partition(rows):
                 files.write(own, partition)
-            files.end_group()
+            files.roll_over()
         return files.close()
     except BaseException:
         files.discard()
@@ -114,7 +114,7 @@ class SalvageResult(NamedTuple):
     """What could be written of a part of a journal, and what could not."""
 
     files: list[DataFile]
-    aside: list[QuarantinedBlock]
+    quarantined: list[QuarantinedBlock]
 
 
 def salvage(lake: StoragePath, samples: StoragePath, label: str, part: Slice) -> SalvageResult:
@@ -129,7 +129,7 @@ def salvage(lake: StoragePath, samples: StoragePath, label: str, part: Slice) ->
         except Exception as error:
             if not is_data_error(error):
                 raise
-            found.aside.append(_quarantine_block(lake, piece, entry, error))
+            found.quarantined.append(_quarantine_block(lake, piece, entry, error))
     return found
 
 
@@ -216,7 +216,7 @@ def list_quarantined(lake: StoragePath, samples: LakeTable) -> list[QuarantinedB
         content = lake.read(file.path)
         if content is not None:
             item = msgspec.json.decode(content, type=QuarantinedBlock)
-            if samples.mark(item.mark) == QUARANTINED:
+            if samples.app_version(item.app_id) == QUARANTINED:
                 found.append(item)
     return found
 
@@ -235,7 +235,7 @@ def retry(lake: StoragePath, samples: LakeTable, items: Sequence[QuarantinedBloc
                 raise
             _keep_quarantined(lake, item, error_cause(error))
             continue
-        samples.commit(Transaction(add=files, marks={item.mark: RETRIED}))
+        samples.commit(Transaction(add=files, app_versions={item.app_id: RETRIED}))
         discard(lake, [item])
         log.warning("rows %d to %d of recorder %s have landed after all", item.start, item.end - 1, item.recorder)
         landed += item.num_rows
@@ -251,11 +251,11 @@ def _keep_quarantined(lake: StoragePath, item: QuarantinedBlock, reason: str) ->
 def _write_quarantined_rows(lake: StoragePath, samples: LakeTable, item: QuarantinedBlock) -> list[DataFile]:
     part = Slice(item.path, item.recorder, SAMPLES.name, item.start, item.end, item.segment)
     try:
-        return write_rows(samples.folder, "retry", [_decode_quarantined_rows(lake, item, part)], LATE_TAGS)
+        return write_rows(samples.location, "retry", [_decode_quarantined_rows(lake, item, part)], LATE_TAGS)
     except Exception as error:
         if not is_data_error(error):
             raise
-        return write_rows(samples.folder, "retry", part.batches(DICTIONARY_TYPE), LATE_TAGS)
+        return write_rows(samples.location, "retry", part.batches(DICTIONARY_TYPE), LATE_TAGS)
 
 
 def _decode_quarantined_rows(lake: StoragePath, item: QuarantinedBlock, part: Slice) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """How to get into S3, said once: for deltalake, for Arrow, and for tasks of Spark on other machines.
 
 A user says it as the `storage_options` that deltalake has, or in the environment variables that all tools of AWS know;
-options count more. What the driver finds there travels to the tasks with the folder. Where neither has credentials,
+options count more. What the driver finds there travels to the tasks with the location. Where neither has credentials,
 each process looks for its own: a profile in its home directory, or the role of the machine it runs on.
 """
 

@@ -50,7 +50,7 @@ MAX_PAYLOAD_READ_BYTES = 32 << 20
 """Bytes of payloads that are read at once: they are in memory three times meanwhile."""
 MAX_PREFETCH_BYTES = 64 << 20
 """Bytes of files on another machine that are read before their turn, at most: their rows are in memory."""
-MISSING_COLUMN_STATS = ColumnStats(is_null=True)
+MISSING_COLUMN_STATS = ColumnStats(is_all_null=True)
 """The limits of a column that a file does not have."""
 TIMESTAMP, RECEIVED_AT = "timestamp", "received_at"
 
@@ -65,7 +65,7 @@ class ReadableLocation(Protocol):
         """What to call it."""
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether a request costs next to nothing."""
 
     def open(self, path: str) -> RandomAccessFile:
@@ -83,16 +83,16 @@ class ScanRequest(msgspec.Struct, frozen=True):
 class NewestTimes:
     """The times of the newest rows found so far, `limit` of each key: what is older than these is not wanted."""
 
-    def __init__(self, limit: int, *, is_one: bool = False) -> None:
-        """With `is_one` there are `limit` rows of all keys together."""
+    def __init__(self, limit: int, *, is_single_key: bool = False) -> None:
+        """With `is_single_key` there are `limit` rows of all keys together."""
         self.limit = limit
-        self._is_one = is_one
+        self._is_single_key = is_single_key
         self._times: dict[str, list[int]] = {}
 
     def add(self, names: Iterable[str], times: Iterable[int]) -> None:
         """Take in rows: the key of each, and its time in microseconds."""
         for name, time in zip(names, times, strict=True):
-            known = self._times.setdefault("" if self._is_one else name, [])
+            known = self._times.setdefault("" if self._is_single_key else name, [])
             if len(known) < self.limit:
                 heapq.heappush(known, time)
             else:
@@ -100,18 +100,18 @@ class NewestTimes:
 
     def has_all(self, newest: int, names: Iterable[str] | None = None) -> bool:
         """Whether rows of these keys, or of any, are not wanted if they are not newer than a time."""
-        if self._is_one:
+        if self._is_single_key:
             names = ("",)
         return names is not None and all(self._oldest(name) > newest for name in names)
 
     def _oldest(self, name: str) -> int:
         """The time that rows of a key must reach to be wanted."""
-        known = self._times.get("" if self._is_one else name, [])
+        known = self._times.get("" if self._is_single_key else name, [])
         return known[0] if len(known) == self.limit else MIN_TIME_US
 
     def select(self, names: pa.Array, codes: Numbers, times: Numbers) -> BoolMask:
         """Of rows, each with the code of its key, those that may be among the newest; where times are equal, all."""
-        if self._is_one:
+        if self._is_single_key:
             codes = np.zeros_like(codes)
         order = np.lexsort((times, codes))
         ends = np.append(np.flatnonzero(np.diff(codes[order])) + 1, len(order))
@@ -126,19 +126,19 @@ class NewestTimes:
 class Scanner:
     """Reads files of one table; any number of threads may do so at once."""
 
-    def __init__(self, folder: ReadableLocation, cache_bytes: int = METADATA_CACHE_BYTES) -> None:
-        self._folder = folder
-        self._access = LOCAL_IO if folder.local else REMOTE_IO
+    def __init__(self, location: ReadableLocation, cache_bytes: int = METADATA_CACHE_BYTES) -> None:
+        self._location = location
+        self._io = LOCAL_IO if location.is_local else REMOTE_IO
         self._cache = _MetadataCache(cache_bytes)
 
     def rows(self, files: Iterable[DataFile], wanted: ScanRequest) -> Iterator[pa.RecordBatch]:
         """All rows that are wanted, file by file in the order given."""
         chosen = [file for file in files if _may_match(file, wanted)]
-        if self._access.at_once == 1:
+        if self._io.parallel_requests == 1:
             for file in chosen:
                 yield from self._rows_of(file, wanted)
             return
-        with ThreadPoolExecutor(self._access.at_once, thread_name_prefix="zenspark-scan") as pool:
+        with ThreadPoolExecutor(self._io.parallel_requests, thread_name_prefix="zenspark-scan") as pool:
             for batches in _map_in_order(pool, lambda file: list(self._rows_of(file, wanted)), chosen):
                 yield from batches
 
@@ -156,18 +156,18 @@ class Scanner:
     def _rows_of(
         self, file: DataFile, wanted: ScanRequest, newest: NewestTimes | None = None
     ) -> Iterator[pa.RecordBatch]:
-        address = f"{self._folder.address}/{file.path}"
-        with _name_file_in_errors(address), closing(self._folder.open(file.path)) as opened:
-            source = ParquetFileReader(opened, file.size, self._access)
+        address = f"{self._location.address}/{file.path}"
+        with _name_file_in_errors(address), closing(self._location.open(file.path)) as opened:
+            source = ParquetFileReader(opened, file.size, self._io)
             footer = self._cache.get((file.path,), source.footer, lambda made: made.size * FOOTER_MEMORY_FACTOR)
             for group in _select_row_groups(footer, wanted, newest):
                 yield from _RowGroupReader(file.path, source, group, self._cache).rows(wanted, newest)
 
 
 def _may_match(file: DataFile, wanted: ScanRequest) -> bool:
-    if not wanted.times.may_hold(time_stats(file, TIMESTAMP), time_stats(file, RECEIVED_AT)):
+    if not wanted.times.may_match_row(time_stats(file, TIMESTAMP), time_stats(file, RECEIVED_AT)):
         return False
-    return wanted.keys.may_be_within(key_stats(file))
+    return wanted.keys.may_match(key_stats(file))
 
 
 def _max_file_time(file: DataFile) -> int:
@@ -176,7 +176,7 @@ def _max_file_time(file: DataFile) -> int:
 
 def _group_stats(group: RowGroup, column: str) -> ColumnStats:
     chunk = group.chunks.get(column)
-    return MISSING_COLUMN_STATS if chunk is None else chunk.limits
+    return MISSING_COLUMN_STATS if chunk is None else chunk.stats
 
 
 def _select_row_groups(footer: Footer, wanted: ScanRequest, newest: NewestTimes | None) -> Iterator[RowGroup]:
@@ -184,8 +184,8 @@ def _select_row_groups(footer: Footer, wanted: ScanRequest, newest: NewestTimes 
     found = [
         group
         for group in footer.groups
-        if wanted.keys.may_be_within(_group_stats(group, "key"))
-        and wanted.times.may_hold(_group_stats(group, TIMESTAMP), _group_stats(group, RECEIVED_AT))
+        if wanted.keys.may_match(_group_stats(group, "key"))
+        and wanted.times.may_match_row(_group_stats(group, TIMESTAMP), _group_stats(group, RECEIVED_AT))
     ]
     if newest is None:
         yield from found
@@ -204,7 +204,7 @@ def _map_in_order(pool: ThreadPoolExecutor, work: Callable[[DataFile], T], files
     size = 0
     try:
         for file in files:
-            while waiting and (len(waiting) == REMOTE_IO.at_once or size + file.size > MAX_PREFETCH_BYTES):
+            while waiting and (len(waiting) == REMOTE_IO.parallel_requests or size + file.size > MAX_PREFETCH_BYTES):
                 future, own = waiting.popleft()
                 size -= own
                 yield future.result()
@@ -276,7 +276,7 @@ class _RowGroupReader:
             return
         found = self._columns(("key", TIMESTAMP, RECEIVED_AT), candidates)
         times = pc.coalesce(found[TIMESTAMP], found[RECEIVED_AT])
-        keep = _match_keys(found["key"], wanted.keys) & wanted.times.contain(times)
+        keep = _match_keys(found["key"], wanted.keys) & wanted.times.mask(times)
         if newest is not None and keep.any():
             keep = _select_newest(found["key"], times, keep, newest)
         if not keep.any():
@@ -297,24 +297,24 @@ class _RowGroupReader:
 
     def _candidates(self, wanted: ScanRequest) -> Numbers:
         """The numbers of the rows that pages allow."""
-        is_key = self._rows_where("key", wanted.keys.may_be_within)
-        is_time = self._rows_where(TIMESTAMP, wanted.times.may_meet)
-        has_no_time = self._rows_where(TIMESTAMP, lambda limits: limits.nulls != 0)
-        is_received = self._rows_where(RECEIVED_AT, wanted.times.may_meet)
+        is_key = self._rows_where("key", wanted.keys.may_match)
+        is_time = self._rows_where(TIMESTAMP, wanted.times.may_overlap)
+        has_no_time = self._rows_where(TIMESTAMP, lambda limits: limits.null_count != 0)
+        is_received = self._rows_where(RECEIVED_AT, wanted.times.may_overlap)
         return np.flatnonzero(is_key & (is_time | (has_no_time & is_received)))
 
     def _rows_where(self, column: str, may_be: Callable[[ColumnStats], bool]) -> BoolMask:
         """Of each row whether its page may fulfil a condition, or the row group if nothing is known of pages."""
         chunk = self._group.chunks.get(column)
         pages = self._pages.get(column)
-        if pages is None or pages.limits is None:
-            return np.full(self._group.rows, may_be(MISSING_COLUMN_STATS if chunk is None else chunk.limits))
+        if pages is None or pages.stats is None:
+            return np.full(self._group.rows, may_be(MISSING_COLUMN_STATS if chunk is None else chunk.stats))
         lengths = np.diff(pages.starts, append=self._group.rows)
-        return np.repeat(np.array([may_be(limits) for limits in pages.limits], bool), lengths)
+        return np.repeat(np.array([may_be(limits) for limits in pages.stats], bool), lengths)
 
     def _is_in_dictionary(self, chunk: ColumnChunk, keys: KeyPredicate, newest: NewestTimes | None) -> bool:
         """Whether the dictionary of the row group has a key that is wanted."""
-        if not chunk.is_all_dictionary:
+        if not chunk.is_dictionary_encoded:
             return True
         names = self._cache.get(
             (self._path, self._group.number),

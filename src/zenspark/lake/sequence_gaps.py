@@ -53,9 +53,9 @@ class SourceState:
     highest: int
     received: int
     """When a sample of it arrived last."""
-    settled: bool = False
+    is_finalized: bool = False
     """Nothing below `lowest` is judged any more."""
-    open: tuple[MissingRange, ...] = field(default=())
+    open_ranges: tuple[MissingRange, ...] = field(default=())
     """Missing ranges, in order."""
 
 
@@ -65,7 +65,7 @@ class GapUpdate:
 
     source: SourceState
     repeated: RepeatedNumbers
-    settled: list[MissingRange]
+    finalized: list[MissingRange]
     """Missing ranges that will stay so."""
 
 
@@ -79,7 +79,9 @@ def update_gaps(known: SourceState | None, numbers: Numbers, times: Numbers, wra
     fresh, came_first = counted[is_first], came[is_first]
     received = int(times.max())
     if known is None:
-        source = SourceState(int(fresh[0]), int(fresh[-1]), received, open=tuple(_find_missing(fresh, came_first)))
+        source = SourceState(
+            int(fresh[0]), int(fresh[-1]), received, open_ranges=tuple(_find_missing(fresh, came_first))
+        )
     else:
         source, was_there = _extend_source(replace(known, received=max(known.received, received)), fresh, came_first)
         again, came_again = np.append(again, fresh[was_there]), np.append(came_again, came_first[was_there])
@@ -94,14 +96,16 @@ def unwrap(reference: int, numbers: Numbers) -> Numbers:
 
 def _extend_source(known: SourceState, fresh: Numbers, came: Numbers) -> tuple[SourceState, Numbers]:
     """Adds the distinct numbers of a batch to a source; also returns the places of those that it had before."""
-    above, below = fresh > known.highest, (fresh < known.lowest) & (not known.settled)
+    above, below = fresh > known.highest, (fresh < known.lowest) & (not known.is_finalized)
     inside = np.flatnonzero((fresh >= known.lowest) & (fresh <= known.highest))
-    open_ranges, was_missing = _fill_ranges(known.open, fresh[inside])
+    still_missing, was_missing = _fill_ranges(known.open_ranges, fresh[inside])
     upper = _find_missing(np.append(known.highest, fresh[above]), np.append(0, came[above]))
     lower = _find_missing(np.append(fresh[below], known.lowest), np.append(came[below], 0))
     lowest = int(fresh[below][0]) if below.any() else known.lowest
     highest = int(fresh[above][-1]) if above.any() else known.highest
-    return replace(known, lowest=lowest, highest=highest, open=(*lower, *open_ranges, *upper)), inside[~was_missing]
+    return replace(known, lowest=lowest, highest=highest, open_ranges=(*lower, *still_missing, *upper)), inside[
+        ~was_missing
+    ]
 
 
 def _find_missing(numbers: Numbers, came: Numbers) -> list[MissingRange]:
@@ -152,8 +156,8 @@ def _count_repeated(again: Numbers, came: Numbers) -> RepeatedNumbers:
 
 
 def _finalize_surplus(source: SourceState, repeated: RepeatedNumbers) -> GapUpdate:
-    surplus = len(source.open) - MAX_OPEN_RANGES
+    surplus = len(source.open_ranges) - MAX_OPEN_RANGES
     if surplus <= 0:
         return GapUpdate(source, repeated, [])
-    old, kept = source.open[:surplus], source.open[surplus:]
-    return GapUpdate(replace(source, lowest=old[-1].last + 1, settled=True, open=kept), repeated, list(old))
+    old, kept = source.open_ranges[:surplus], source.open_ranges[surplus:]
+    return GapUpdate(replace(source, lowest=old[-1].last + 1, is_finalized=True, open_ranges=kept), repeated, list(old))

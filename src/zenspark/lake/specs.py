@@ -28,7 +28,7 @@ class TableSpec:
     columns: pa.Schema
     """As they stand in the files, without the partitions."""
     partitions: pa.Schema = NO_PARTITIONS
-    described: tuple[str, ...] = ()
+    stats_columns: tuple[str, ...] = ()
     """Columns whose least and greatest values the log keeps for each file, so that readers can leave files out."""
 
     @property
@@ -40,9 +40,9 @@ SAMPLES = TableSpec(
     "samples",
     JOURNAL_SCHEMA,
     partitions=pa.schema([("day", pa.date32()), ("prefix", pa.string())]),
-    described=("key", "timestamp", "source_sn", "received_at", "recorder", "offset"),
+    stats_columns=("key", "timestamp", "source_sn", "received_at", "recorder", "offset"),
 )
-LATEST = TableSpec("latest", JOURNAL_SCHEMA, described=("key", "received_at"))
+LATEST = TableSpec("latest", JOURNAL_SCHEMA, stats_columns=("key", "received_at"))
 GAPS = TableSpec(
     "gaps",
     pa.schema(
@@ -56,7 +56,7 @@ GAPS = TableSpec(
             ("noticed_at", UTC),
         ]
     ),
-    described=("source_zid", "noticed_at"),
+    stats_columns=("source_zid", "noticed_at"),
 )
 TRAFFIC = TableSpec(
     "traffic",
@@ -73,13 +73,13 @@ TRAFFIC = TableSpec(
             ("latency_max_us", pa.int64()),
         ]
     ),
-    described=("prefix", "minute"),
+    stats_columns=("prefix", "minute"),
 )
 
 PART_COLUMN = pa.schema([("part", pa.string())])
 """How the internal tables are divided: into what refreshes append, what merges write, and what is replaced."""
-LATEST_STATE = TableSpec("latest", JOURNAL_SCHEMA, partitions=PART_COLUMN, described=("key",))
-GAPS_STATE = TableSpec("gaps", GAPS.columns, partitions=PART_COLUMN, described=("source_zid",))
+LATEST_STATE = TableSpec("latest", JOURNAL_SCHEMA, partitions=PART_COLUMN, stats_columns=("key",))
+GAPS_STATE = TableSpec("gaps", GAPS.columns, partitions=PART_COLUMN, stats_columns=("source_zid",))
 TRAFFIC_STATE = TableSpec(
     "traffic",
     pa.schema(
@@ -95,5 +95,5 @@ TRAFFIC_STATE = TableSpec(
         ]
     ),
     partitions=PART_COLUMN,
-    described=("minute",),
+    stats_columns=("minute",),
 )

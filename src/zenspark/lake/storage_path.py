@@ -35,7 +35,7 @@ HADOOP_SCHEMES = {"s3": "s3a", "gs": "gs", "abfs": "abfss"}
 
 @dataclass(frozen=True)
 class FileInfo:
-    """A file in a folder: its path there, and its size."""
+    """A file in a location: its path there, and its size."""
 
     path: str
     size: int
@@ -51,7 +51,7 @@ class StoragePath:
 
     @classmethod
     def at(cls, address: str | Path, options: Mapping[str, str] | None = None) -> StoragePath:
-        """The folder an address names; paths become absolute, `file://` URIs paths."""
+        """The location an address names; paths become absolute, `file://` URIs paths."""
         text = re.sub("^s3[an]://", S3_SCHEME, str(address))
         if text.startswith("file:"):
             text = unquote(urlsplit(text).path)
@@ -65,13 +65,13 @@ class StoragePath:
         return StoragePath, (self.address, self.options)  # connections stay where they are
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         return "://" not in self.address
 
     @property
-    def spark(self) -> str:
+    def spark_uri(self) -> str:
         """The address for Spark, which takes names as they are, without percent signs for other characters."""
-        if self.local:
+        if self.is_local:
             return f"file://{self.address}"
         scheme, rest = self.address.split("://", 1)
         return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
@@ -81,7 +81,7 @@ class StoragePath:
 
     @cached_property
     def _arrow(self) -> tuple[fs.FileSystem, str]:
-        if self.local:
+        if self.is_local:
             return fs.LocalFileSystem(), self.address
         if self.address.startswith(S3_SCHEME):
             return s3.filesystem(self.options), self.address.removeprefix(S3_SCHEME)
@@ -140,7 +140,7 @@ class StoragePath:
     def write(self, path: str, content: bytes) -> None:
         """Writes a small file whole: whoever reads it finds the old content or the new."""
         system, where = self._made(path)
-        written = f"{where}.{uuid4().hex}.tmp" if self.local else where  # elsewhere a file appears when it is closed
+        written = f"{where}.{uuid4().hex}.tmp" if self.is_local else where  # elsewhere a file appears when it is closed
         with system.open_output_stream(written) as stream:
             stream.write(content)
         if written != where:
@@ -148,7 +148,7 @@ class StoragePath:
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a small file unless there is one of that name, in one step; whether it was written."""
-        if not self.local:
+        if not self.is_local:
             return self._created_elsewhere(path, content)
         _, where = self._made(path)
         draft = f"{where.rsplit('/', 1)[0]}/.{uuid4().hex}.tmp"
@@ -176,7 +176,7 @@ class StoragePath:
 
     @cached_property
     def _objects(self) -> ObjectStore:
-        """The folder for the one thing that Arrow cannot do: to write only what is not there."""
+        """The location for the one thing that Arrow cannot do: to write only what is not there."""
         config: Any = {name: value for name, value in self.options.items() if name != s3.ALLOW_HTTP} or None
         return from_url(
             self.address,
@@ -184,7 +184,7 @@ class StoragePath:
             client_options={"allow_http": True} if s3.ALLOW_HTTP in self.options else None,
         )
 
-    def sink(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> pa.NativeFile:
         """Opens a new file to write, and makes its directory."""
         system, where = self._made(path)
         return system.open_output_stream(where)
@@ -211,15 +211,15 @@ class StoragePath:
         _, target = self._made(to)
         system.move(where, target)
 
-    def copy(self, path: str, folder: StoragePath, to: str) -> None:
-        """Copy a file into another folder of the same place."""
+    def copy(self, path: str, location: StoragePath, to: str) -> None:
+        """Copy a file into another location of the same place."""
         system, where = self._at(path)
-        _, target = folder._made(to)
+        _, target = location._made(to)
         system.copy_file(where, target)
 
     def link(self, path: str, to: str) -> None:
         """Give a file a second name: on a local disk without a copy, elsewhere by one. An older one is replaced."""
-        if not self.local:
+        if not self.is_local:
             self.copy(path, self, to)
             return
         _, where = self._at(path)

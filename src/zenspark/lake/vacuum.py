@@ -23,5 +23,5 @@ def vacuum(table: LakeTable, retention: timedelta | None = None, *, full: bool =
     try:
         gone = table.delta().vacuum(hours, dry_run=False, enforce_retention_duration=False, full=full)
     except (OSError, DeltaError) as error:
-        raise LakeError(table.folder.address, to_one_line(error)) from error
+        raise LakeError(table.location.address, to_one_line(error)) from error
     return len(gone)

@@ -76,7 +76,7 @@ class Lake(tables.Lake):
         for name in STATE_TABLE_SPECS:
             derived = self.derived(name)
             derived.refresh(spark)
-            derived.merge(spark, self.table(name).mark(STATE_VERSION))
+            derived.merge(spark, self.table(name).app_version(STATE_VERSION))
 
     def publish(self, spark: SparkSession) -> PublishResult:
         """Update the public derived tables to their states. Returns the total duration and rows."""
@@ -111,7 +111,7 @@ class Lake(tables.Lake):
 
     def retry_quarantine(self, spark: SparkSession | None = None) -> int:
         """Ingest quarantined rows that can be read now. Returns how many."""
-        return quarantine.retry(self.folder, self.table("samples"), self.quarantine())
+        return quarantine.retry(self.location, self.table("samples"), self.quarantine())
 
 
 def derived_table_specs() -> dict[str, DerivedTableSpec]:

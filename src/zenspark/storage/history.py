@@ -72,7 +72,7 @@ class History:
 
     def __init__(self, scope: KeyScope, sources: StorageInputs) -> None:
         self._scope = scope
-        self._sources = sources
+        self._inputs = sources
 
     def samples(self, asked: HistoryQuery, owner: int = 0) -> Iterator[tuple[str, Put | Del]]:
         """The samples on one of the storage's key expressions, oldest first unless there are very many.
@@ -95,12 +95,12 @@ class History:
 
     def _answer(self, asked: HistoryQuery, owner: int) -> Iterator[tuple[str, Put | Del]]:
         search = HistorySearch(self._scope, asked, owner)
-        past = self._sources.past(search.day_from, search.prefix)
-        tail = self._sources.tail(past.offsets, search.received)
+        past = self._inputs.snapshot(search.day_from, search.prefix)
+        tail = self._inputs.read_tail(past.offsets, search.received)
         if asked.limit is None:
             yield from _order_messages(search.all_rows(past, tail))
         else:
-            yield from search.newest_rows(past, tail, asked.limit).in_order().messages()
+            yield from search.newest_rows(past, tail, asked.limit).sort_by_time().messages()
 
 
 class HistorySearch:
@@ -110,10 +110,10 @@ class HistorySearch:
         self._scope = scope
         self._asked = asked
         self._owner = owner
-        literal = scope.literal(asked.key_expr, owner)
+        literal = scope.literal_prefix(asked.key_expr, owner)
         self.prefix = None if literal is None else partition_prefix(literal.text)
         """The partition of the keys that can match."""
-        self.is_one = "*" not in asked.key_expr
+        self.is_single_key = "*" not in asked.key_expr
         """Whether one key is asked for."""
         self._times = _to_time_predicate(asked.times)
         text, is_exact = literal or (None, False)
@@ -122,7 +122,7 @@ class HistorySearch:
         )
 
     def _matching(self, names: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return self._scope.matching(names, self._asked.key_expr, self._owner)
+        return self._scope.match(names, self._asked.key_expr, self._owner)
 
     @property
     def received(self) -> int | None:
@@ -142,8 +142,8 @@ class HistorySearch:
 
     def newest_rows(self, past: SamplesSnapshot, tail: Iterable[pa.RecordBatch], limit: int) -> HistoryRows:
         """The newest samples, first looked for among those that have not landed."""
-        newest = NewestTimes(limit, is_one=self.is_one)
-        kept = _NewestRows(limit, self.is_one)
+        newest = NewestTimes(limit, is_single_key=self.is_single_key)
+        kept = _NewestRows(limit, self.is_single_key)
         for rows in self._recorded(tail):
             kept.add(rows)
         found = kept.rows()
@@ -154,24 +154,24 @@ class HistorySearch:
 
     def _landed(self, batch: pa.RecordBatch) -> HistoryRows:
         """Rows of the lake, which are those that are wanted."""
-        return HistoryRows.of(self._scope.full(batch.column("key")), batch)
+        return HistoryRows.from_batch(self._scope.full_keys(batch.column("key")), batch)
 
     def _recorded(self, tail: Iterable[pa.RecordBatch]) -> Iterator[HistoryRows]:
         """Rows of the journals, of which some are wanted."""
         for batch in tail:
             times = pc.coalesce(batch.column("timestamp"), batch.column("received_at"))
-            own = batch.select(HISTORY_COLUMNS).filter(pa.array(self._times.contain(times)))
-            keys, rows = self._scope.select(own, self._asked.key_expr, self._owner)
+            own = batch.select(HISTORY_COLUMNS).filter(pa.array(self._times.mask(times)))
+            keys, rows = self._scope.select_rows(own, self._asked.key_expr, self._owner)
             if rows.num_rows:
-                yield HistoryRows.of(keys.cast(pa.string()), rows)
+                yield HistoryRows.from_batch(keys.cast(pa.string()), rows)
 
 
 class _NewestRows:
     """Rows of which only the newest are kept, so that there are never many in memory."""
 
-    def __init__(self, limit: int, is_one: bool) -> None:
+    def __init__(self, limit: int, is_single_key: bool) -> None:
         self._limit = limit
-        self._is_one = is_one
+        self._is_single_key = is_single_key
         self._kept: list[HistoryRows] = []
 
     def add(self, rows: HistoryRows) -> None:
@@ -180,7 +180,7 @@ class _NewestRows:
             self._kept = [self.rows()]
 
     def rows(self) -> HistoryRows:
-        return HistoryRows.joined(self._kept).newest(self._limit, is_one=self._is_one)
+        return HistoryRows.concat(self._kept).newest(self._limit, is_single_key=self._is_single_key)
 
 
 class HistoryRows(msgspec.Struct, frozen=True):
@@ -189,13 +189,13 @@ class HistoryRows(msgspec.Struct, frozen=True):
     table: pa.Table
 
     @staticmethod
-    def of(keys: pa.Array, rows: pa.RecordBatch) -> HistoryRows:
+    def from_batch(keys: pa.Array, rows: pa.RecordBatch) -> HistoryRows:
         """Rows as they are recorded, with the full key of each."""
         named = pa.Table.from_batches([rows]).append_column("name", rows.column("key"))
         return HistoryRows(named.set_column(0, "key", keys))
 
     @staticmethod
-    def joined(parts: list[HistoryRows]) -> HistoryRows:
+    def concat(parts: list[HistoryRows]) -> HistoryRows:
         """Those of all parts."""
         return HistoryRows(pa.concat_tables([part.table for part in parts]) if parts else NO_ROWS)
 
@@ -213,15 +213,15 @@ class HistoryRows(msgspec.Struct, frozen=True):
         )
         return offsets, readings.view(np.uint64), self.times
 
-    def in_order(self) -> HistoryRows:
+    def sort_by_time(self) -> HistoryRows:
         """Oldest first."""
         return HistoryRows(self.table.take(pa.array(np.lexsort(self._order()))))
 
-    def newest(self, limit: int, *, is_one: bool = False) -> HistoryRows:
+    def newest(self, limit: int, *, is_single_key: bool = False) -> HistoryRows:
         """So many of each key, or of all together."""
         if self.table.num_rows <= limit:
             return self
-        if is_one:
+        if is_single_key:
             return HistoryRows(self.table.take(pa.array(np.lexsort(self._order())[-limit:])))
         keys = self.table.column("key").combine_chunks().dictionary_encode().indices.to_numpy()
         order = np.lexsort((*self._order(), keys))
@@ -246,7 +246,7 @@ def _order_messages(found: Iterator[HistoryRows]) -> Iterator[tuple[str, Put | D
                 yield from each.messages()
             kept = []
     if kept:
-        yield from HistoryRows.joined(kept).in_order().messages()
+        yield from HistoryRows.concat(kept).sort_by_time().messages()
 
 
 def _exceeds_sort_limit(parts: list[HistoryRows]) -> bool:

@@ -64,18 +64,18 @@ class StorageInputs:
         self._partitions = PartitionIndex()
         self._scanner: Scanner | None = None
 
-    def newest(self) -> LatestRows:
+    def latest_rows(self) -> LatestRows:
         """Rows that decide what is newest."""
         return LatestRows(iter(()), {}) if self._lake is None else LatestRows(*self._lake.newest())
 
-    def past(self, day_from: date | None = None, prefix: str | None = None) -> SamplesSnapshot:
+    def snapshot(self, day_from: date | None = None, prefix: str | None = None) -> SamplesSnapshot:
         """What has landed, of rows received from a day on, and of keys that begin with a prefix."""
         past = self._landed(day_from, prefix)
-        starts = self.starts(past.offsets)
+        starts = self.start_offsets(past.offsets)
         if any(start > past.offsets.get(recorder, 0) for recorder, start in starts.items()):
             # rows that were not in the lake are not in the journal any more: they may have landed in between
             past = self._landed(day_from, prefix)
-            starts = self.starts(past.offsets)
+            starts = self.start_offsets(past.offsets)
         past.offsets = starts
         return past
 
@@ -84,19 +84,19 @@ class StorageInputs:
             return SamplesSnapshot([], {}, None)
         table = self._lake.table("samples")
         if self._scanner is None:
-            self._scanner = Scanner(table.folder)
+            self._scanner = Scanner(table.location)
         files = self._partitions.files(table, day_from, prefix)
         return SamplesSnapshot(files, read_offsets(table, list_recorders(table)), self._scanner)
 
-    def ends(self) -> dict[str, int]:
+    def end_offsets(self) -> dict[str, int]:
         """Up to which offset each recorder has written."""
         return {name: journal.latest() for name, journal in self._written()}
 
-    def starts(self, offsets: Mapping[str, int]) -> dict[str, int]:
+    def start_offsets(self, offsets: Mapping[str, int]) -> dict[str, int]:
         """Where each journal goes on behind offsets: later than that if what follows there was trimmed away."""
         return {name: max(offsets.get(name, 0), journal.earliest()) for name, journal in self._written()}
 
-    def tail(self, start: Mapping[str, int], received_after: int | None = None) -> Iterator[pa.RecordBatch]:
+    def read_tail(self, start: Mapping[str, int], received_after: int | None = None) -> Iterator[pa.RecordBatch]:
         """What the journals hold from these offsets on; of each only what was received after a time in microseconds.
 
         Raises `OffsetOutOfRange` where rows have been trimmed away meanwhile.

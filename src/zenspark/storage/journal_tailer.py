@@ -34,7 +34,7 @@ class JournalTailer:
     def __init__(self, newest: LatestValueStore, scope: KeyScope, sources: StorageInputs) -> None:
         self._newest = newest
         self._scope = scope
-        self._sources = sources
+        self._inputs = sources
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zenspark-storage-follows", daemon=True)
         self.offsets: dict[str, int] = {}
@@ -45,7 +45,7 @@ class JournalTailer:
     def start(self) -> None:
         """Take in everything there is, and go on in a thread."""
         self._try_to_fill()
-        self.step()
+        self.poll()
         self._thread.start()
 
     def stop(self) -> None:
@@ -55,7 +55,7 @@ class JournalTailer:
 
     def wait(self, timeout: float) -> bool:
         """Wait until what is recorded now is taken in."""
-        ends = self._sources.ends()
+        ends = self._inputs.end_offsets()
         deadline = time.monotonic() + timeout
         while any(self.offsets.get(recorder, 0) < end for recorder, end in ends.items()):
             if time.monotonic() > deadline:
@@ -77,21 +77,21 @@ class JournalTailer:
             self._fills_at = None
 
     def _fill(self) -> None:
-        landed = self._sources.newest()
+        landed = self._inputs.latest_rows()
         for batch in landed.batches:
             self._take_in(batch)
         known = landed.offsets.keys() | self.offsets.keys()
         self.offsets = {name: max(landed.offsets.get(name, 0), self.offsets.get(name, 0)) for name in known}
 
-    def step(self) -> int:
+    def poll(self) -> int:
         """Take in what is new; how many rows."""
-        starts = self._sources.starts(self.offsets)
+        starts = self._inputs.start_offsets(self.offsets)
         if any(start > self.offsets.get(recorder, 0) for recorder, start in starts.items()):
             self._try_to_fill()  # what was trimmed away before it was taken in has landed
-            starts = self._sources.starts(self.offsets)
+            starts = self._inputs.start_offsets(self.offsets)
         self.offsets |= starts
         count = 0
-        for batch in self._sources.tail(starts):
+        for batch in self._inputs.read_tail(starts):
             count += batch.num_rows
             self._take_in(batch)
             last = batch.num_rows - 1
@@ -100,7 +100,7 @@ class JournalTailer:
 
     def _take_in(self, batch: pa.RecordBatch) -> None:
         for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
-            keys, rows = self._scope.select(batch[start : start + MAX_BATCH_ROWS].select(HISTORY_COLUMNS))
+            keys, rows = self._scope.select_rows(batch[start : start + MAX_BATCH_ROWS].select(HISTORY_COLUMNS))
             self._newest.apply(keys, rows)
 
     def _run(self) -> None:
@@ -110,7 +110,7 @@ class JournalTailer:
             try:
                 if self._fills_at is not None and time.monotonic() >= self._fills_at:
                     self._try_to_fill()
-                self.step()
+                self.poll()
                 pause = TAIL_POLL_SECONDS
             except JournalError as error:
                 logger.error("the storage does not keep up: %s", error)
@@ -120,4 +120,4 @@ class JournalTailer:
                 pause = RETRY_SECONDS
             if time.monotonic() - forgotten > EXPIRE_INTERVAL_SECONDS:
                 forgotten = time.monotonic()
-                self._newest.forget()
+                self._newest.expire()

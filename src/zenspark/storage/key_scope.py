@@ -43,7 +43,7 @@ class KeyScope:
             if not key.startswith(f"{strip_prefix}/"):
                 raise UsageError(f"strip_prefix: expected a prefix of key_expr {key!r}, found {strip_prefix!r}")
 
-    def select(
+    def select_rows(
         self, rows: pa.RecordBatch, asked: str | None = None, owner: int | None = None
     ) -> tuple[pa.DictionaryArray, pa.RecordBatch]:
         """The rows of these keys, and the full key of each.
@@ -54,19 +54,19 @@ class KeyScope:
             rows = rows.filter(pc.is_valid(rows.column("key")))
         encoded = pc.dictionary_encode(rows.column("key"))
         codes = encoded.indices
-        is_wanted = self.matching(encoded.dictionary, asked, owner)
+        is_wanted = self.match(encoded.dictionary, asked, owner)
         if not is_wanted.all():
             keep = pa.array(is_wanted[codes.to_numpy()])
             codes, rows = codes.filter(keep), rows.filter(keep)
-        return pa.DictionaryArray.from_arrays(codes, self.full(encoded.dictionary)), rows
+        return pa.DictionaryArray.from_arrays(codes, self.full_keys(encoded.dictionary)), rows
 
-    def full(self, names: pa.Array) -> pa.Array:
+    def full_keys(self, names: pa.Array) -> pa.Array:
         """The keys that names in the tables stand for."""
         return names if self.strip_prefix is None else pc.binary_join_element_wise(self.strip_prefix, names, "/")
 
-    def matching(self, names: pa.Array, asked: str | None = None, owner: int | None = None) -> BoolMask:
+    def match(self, names: pa.Array, asked: str | None = None, owner: int | None = None) -> BoolMask:
         """Of each name in the tables whether its key is one of these, as `select` has it."""
-        keys = self.full(names)
+        keys = self.full_keys(names)
         is_wanted = _match_names(keys, self.key_exprs if owner is None else self.key_exprs[owner : owner + 1])
         if owner:
             is_wanted &= ~_match_names(keys, self.key_exprs[:owner])
@@ -80,12 +80,12 @@ class KeyScope:
             return True
         return next((at for at, each in enumerate(self.key_exprs) if intersects(each, key)), None) == owner
 
-    def literal(self, asked: str, owner: int) -> LiteralPrefix | None:
+    def literal_prefix(self, asked: str, owner: int) -> LiteralPrefix | None:
         """What names in the tables begin with if they match, unless they have wildcards; None if with anything."""
-        found = [known for known in map(self._literal, (asked, self.key_exprs[owner])) if known is not None]
+        found = [known for known in map(self._local_prefix, (asked, self.key_exprs[owner])) if known is not None]
         return max(found, key=lambda known: (known.is_exact, len(known.text)), default=None)
 
-    def _literal(self, key_expr: str) -> LiteralPrefix | None:
+    def _local_prefix(self, key_expr: str) -> LiteralPrefix | None:
         known = literal_prefix(key_expr)
         if known is None or self.strip_prefix is None:
             return known

@@ -64,7 +64,7 @@ class LatestValueStore:
         self._lock = threading.Lock()
         """Held while the tree, the columns and the pages do not fit together."""
         self._places: KeyTree[int] = KeyTree()
-        self._stamps = SampleOrder.room(INITIAL_CAPACITY)
+        self._stamps = SampleOrder.zeros(INITIAL_CAPACITY)
         self._page: Numbers = np.full(INITIAL_CAPACITY, NO_PAGE, np.uint32)
         self._row: Numbers = np.zeros(INITIAL_CAPACITY, np.uint32)
         self._used = 0
@@ -104,7 +104,7 @@ class LatestValueStore:
             self._clock_ids.append(ZenohId.parse(self._clocks.texts[len(self._clock_ids) + 1] or ""))
         return self._clock_ids[number - 1]
 
-    def matching(self, key_expr: str) -> list[str]:
+    def matching_keys(self, key_expr: str) -> list[str]:
         """The keys that match, also those that were deleted a while ago."""
         with self._lock:
             return [key for key, _ in self._places.intersecting(key_expr)]
@@ -130,7 +130,7 @@ class LatestValueStore:
         names, codes = _dense_codes(keys)
         places = np.array([-1 if place is None else place for place in map(self._places.get, names)], np.intp)
         known = self._known(places)
-        stamps = SampleOrder.of(rows, self._clocks, self._recorders)
+        stamps = SampleOrder.from_rows(rows, self._clocks, self._recorders)
         newest = select_newest_rows(codes, stamps, known, self._clocks)
         stamps = stamps.take(newest)
         wins = is_newer(stamps, known, self._clocks) | (places < 0)
@@ -176,7 +176,7 @@ class LatestValueStore:
         size = max(self._used, room * 3 // 2)
         page = np.append(self._page, np.full(size - room, NO_PAGE, np.uint32))
         row = np.append(self._row, np.zeros(size - room, np.uint32))
-        stamps = self._stamps.grown(size)
+        stamps = self._stamps.resize(size)
         with self._lock:
             self._stamps, self._page, self._row = stamps, page, row
 
@@ -200,7 +200,7 @@ class LatestValueStore:
     # -- many keys at once
 
     def _apply_wild(self, name: str, row: pa.RecordBatch) -> None:
-        stamp = SampleOrder.of(row, self._clocks, self._recorders)
+        stamp = SampleOrder.from_rows(row, self._clocks, self._recorders)
         keys = [key for key, _ in self._places.intersecting(name)]
         if stamp.clock[0] == NO_CLOCK and keys:
             known = self._stamps.take(np.array([self._places.get(key) for key in keys]))
@@ -255,7 +255,7 @@ class LatestValueStore:
 
     # -- to keep small
 
-    def forget(self, now: float | None = None) -> None:
+    def expire(self, now: float | None = None) -> None:
         """Forget what was deleted, or changed by wildcards, longer ago than the lifespan."""
         limit = (time.monotonic() if now is None else now) - self.lifespan
         for key in [key for key, wild in self._wild.items() if wild.taken_at < limit]:
@@ -270,7 +270,7 @@ class LatestValueStore:
 
     def _tidy(self) -> None:
         """Move what is left of worn pages."""
-        worn = self._pages.worn()
+        worn = self._pages.select_for_compaction()
         if not worn:
             return
         place_of = np.full(max(worn) + 1, -1, np.intp)
@@ -279,7 +279,7 @@ class LatestValueStore:
         moved = np.flatnonzero(pages < len(place_of))
         moved = moved[place_of[pages[moved]] >= 0]
         with self._lock:
-            self._page[moved], self._row[moved] = self._pages.renew(worn, place_of[pages[moved]], self._row[moved])
+            self._page[moved], self._row[moved] = self._pages.compact(worn, place_of[pages[moved]], self._row[moved])
 
 
 class _SlotUpdate(msgspec.Struct):

@@ -33,15 +33,15 @@ class StringIds:
         self.texts: list[str | None] = [None]
         self._numbers: dict[str | None, int] = {None: 0}
 
-    def numbers(self, column: pa.Array) -> Numbers:
+    def ids(self, column: pa.Array) -> Numbers:
         """For each row of a text column the number of its text."""
         coded = pc.dictionary_encode(column)
-        known = np.array([self._number(text) for text in coded.dictionary.to_pylist()] or [0], np.uint32)
+        known = np.array([self._id_of(text) for text in coded.dictionary.to_pylist()] or [0], np.uint32)
         indices = pc.fill_null(coded.indices, len(known)).to_numpy(zero_copy_only=False)
         found: Numbers = np.append(known, np.uint32(0))[indices]
         return found
 
-    def _number(self, text: str) -> int:
+    def _id_of(self, text: str) -> int:
         number = self._numbers.setdefault(text, len(self.texts))
         if number == len(self.texts):
             self.texts.append(text)
@@ -75,21 +75,21 @@ class SampleOrder(msgspec.Struct):
     offset: Numbers
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, clocks: ClockRanks, recorders: StringIds) -> SampleOrder:
+    def from_rows(cls, rows: pa.RecordBatch, clocks: ClockRanks, recorders: StringIds) -> SampleOrder:
         """Those of rows from a journal or a table, where another tool may have left out what a recorder writes."""
         readings = pc.coalesce(rows.column("timestamp_ntp64"), ntp64_from_microseconds(rows.column("received_at")), 0)
-        clock = clocks.numbers(rows.column("timestamp_id"))
+        clock = clocks.ids(rows.column("timestamp_id"))
         if rows.column("timestamp_ntp64").null_count:
             clock[pc.is_null(rows.column("timestamp_ntp64")).to_numpy(zero_copy_only=False)] = NO_CLOCK
         return cls(
             readings.to_numpy(zero_copy_only=False).view(np.uint64).copy(),  # a copy: unstamped ones are changed
             clock,
-            recorders.numbers(rows.column("recorder")),
+            recorders.ids(rows.column("recorder")),
             pc.fill_null(rows.column("offset"), 0).to_numpy(zero_copy_only=False),
         )
 
     @classmethod
-    def room(cls, size: int) -> SampleOrder:
+    def zeros(cls, size: int) -> SampleOrder:
         """For so many, older than all."""
         return cls(
             np.zeros(size, np.uint64), np.zeros(size, np.uint32), np.zeros(size, np.uint32), np.zeros(size, np.int64)
@@ -109,9 +109,9 @@ class SampleOrder(msgspec.Struct):
         self.recorder[places] = stamps.recorder
         self.offset[places] = stamps.offset
 
-    def grown(self, size: int) -> SampleOrder:
+    def resize(self, size: int) -> SampleOrder:
         """The same with room for more."""
-        more = SampleOrder.room(size)
+        more = SampleOrder.zeros(size)
         more.put(np.arange(len(self)), self)
         return more
 

@@ -62,14 +62,14 @@ class Storage:
         self.newest = LatestValueStore(lifespan)
         self._session = session
         sources = StorageInputs(lake, opened)
-        self._following = JournalTailer(self.newest, self.scope, sources)
+        self._tailer = JournalTailer(self.newest, self.scope, sources)
         self._history = History(self.scope, sources)
         self._pool = ThreadPoolExecutor(REPLY_THREADS, thread_name_prefix="zenspark-storage")
         self._queryables: list[Queryable[Any]] = []
 
     def start(self) -> Self:
         """Take in what there is, answer from then on, and keep up with the journals."""
-        self._following.start()
+        self._tailer.start()
         for owner, key_expr in enumerate(self.scope.key_exprs):
             handler = partial(self._on_query, owner)
             self._queryables.append(self._session.declare_queryable(key_expr, handler, complete=self.complete))
@@ -82,7 +82,7 @@ class Storage:
                 queryable.undeclare()
         self._queryables = []
         self._pool.shutdown(wait=True)
-        self._following.stop()
+        self._tailer.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -92,7 +92,7 @@ class Storage:
 
     def caught_up(self, timeout: float = 10.0) -> bool:
         """Wait until everything that is acknowledged now has been taken in; whether it was in time."""
-        return self._following.wait(timeout)
+        return self._tailer.wait(timeout)
 
     def status(self) -> dict[str, Any]:
         """What it answers for, and from how many keys."""
@@ -100,7 +100,7 @@ class Storage:
             "key_expr": self.scope.key_exprs[0] if len(self.scope.key_exprs) == 1 else self.scope.key_exprs,
             "complete": self.complete,
             "keys": len(self.newest),
-            "offsets": self._following.offsets,
+            "offsets": self._tailer.offsets,
         }
         return status if self.scope.strip_prefix is None else status | {"strip_prefix": self.scope.strip_prefix}
 
@@ -115,7 +115,7 @@ class Storage:
         elif "*" not in key:
             self._answer_newest(query, [key] if self.scope.owns(owner, key) else [])
         else:
-            keys = [key for key in self.newest.matching(key) if self.scope.owns(owner, key)]
+            keys = [key for key in self.newest.matching_keys(key) if self.scope.owns(owner, key)]
             if len(keys) <= MAX_INLINE_REPLIES:
                 self._answer_newest(query, keys)
             else:

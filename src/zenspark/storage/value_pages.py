@@ -44,7 +44,7 @@ class ValuePage(msgspec.Struct):
         )
 
     @property
-    def waste(self) -> float:
+    def dead_bytes(self) -> float:
         """About how many bytes are needed no more."""
         return float(self.rows.nbytes * max(0.0, 1 - self.references / self.rows.num_rows))
 
@@ -94,19 +94,19 @@ class ValuePages:
         self._free.append(number)
         return self._pages.pop(number).rows
 
-    def worn(self) -> list[int]:
+    def select_for_compaction(self) -> list[int]:
         """The pages to make one new page of, if it is time for that."""
         small = [number for number, page in self._pages.items() if page.rows.nbytes < SMALL_PAGE_BYTES]
         if len(small) > MAX_SMALL_PAGES:
             return small
-        waste = {number: page.waste for number, page in self._pages.items()}
+        waste = {number: page.dead_bytes for number, page in self._pages.items()}
         total = self.nbytes
         if sum(waste.values()) <= max(MAX_DEAD_BYTES, total / 2):
             return []
         worst = max(waste, key=waste.__getitem__)
         return [worst]
 
-    def renew(self, numbers: list[int], places: Numbers, rows: Numbers) -> tuple[int, Numbers]:
+    def compact(self, numbers: list[int], places: Numbers, rows: Numbers) -> tuple[int, Numbers]:
         """One page of what is referred to: of each reference its page among `numbers`, and its row.
 
         Returns the number of the new page, and for each reference its row there.

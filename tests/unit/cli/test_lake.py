@@ -26,12 +26,14 @@ def lake(tmp_path: Path) -> Lake:
     made = Lake(tmp_path / "lake")
     made.create()
     table = made.table("samples")
-    table.commit(Transaction(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}]), marks={"offset:r": 1}))
+    table.commit(
+        Transaction(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}]), app_versions={"offset:r": 1})
+    )
     return made
 
 
 def test_status_tells_tables_and_offsets(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    first, *lines = run(capsys, "status", lake.folder.address)
+    first, *lines = run(capsys, "status", lake.location.address)
     assert first.endswith("lake: format version 2")
     assert [line.split()[:4] for line in lines if "samples" in line] == [["samples", "1", "rows", "1"]]
     assert lines[-1].strip() == "recorder r: landed up to offset 1"
@@ -49,20 +51,20 @@ def test_an_old_lake_is_upgraded_once(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_vacuum_removes_what_no_snapshot_needs(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     table = lake.table("samples")
     table.commit(Transaction(remove=table.files))
-    assert run(capsys, "vacuum", lake.folder.address) == ["0 files removed"]
-    assert run(capsys, "vacuum", "--retain", "0s", lake.folder.address) == ["1 file removed"]
+    assert run(capsys, "vacuum", lake.location.address) == ["0 files removed"]
+    assert run(capsys, "vacuum", "--retain", "0s", lake.location.address) == ["1 file removed"]
 
 
 def test_nothing_in_quarantine(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "quarantine", lake.folder.address) == ["nothing is in quarantine"]
-    assert run(capsys, "retry", lake.folder.address) == ["0 rows landed", "nothing is in quarantine"]
+    assert run(capsys, "quarantine", lake.location.address) == ["nothing is in quarantine"]
+    assert run(capsys, "retry", lake.location.address) == ["0 rows landed", "nothing is in quarantine"]
 
 
 def test_rules_are_read(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     assert command._rule("a=b/**=7d").age == timedelta(days=7)
     assert command._rule("a/*=forever").age is None
-    assert main(["lake", "expire", lake.folder.address]) == 2
-    assert main(["lake", "expire", lake.folder.address, "--rule", "x"]) == 2
+    assert main(["lake", "expire", lake.location.address]) == 2
+    assert main(["lake", "expire", lake.location.address, "--rule", "x"]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "zenspark lake: nothing says what to remove: --age, --bytes or --rule",
         "zenspark lake: --rule: expected KEYEXPR=DURATION, found 'x'",

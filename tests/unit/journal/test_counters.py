@@ -20,13 +20,13 @@ def test_only_what_has_changed_is_found() -> None:
     values: dict[Counter, int] = {("received", None, None): 0}
     with listening("peer") as session:
         counters = Counters(session, lambda: values)
-        assert counters.changed() == {}
+        assert counters.take_changes() == {}
         values[("received", None, None)] = 3
         values[("recorded", None, None)] = 1
-        assert counters.changed() == values
-        assert counters.changed() == {}
+        assert counters.take_changes() == values
+        assert counters.take_changes() == {}
         values[("recorded", None, None)] = 3
-        assert counters.changed() == {("recorded", None, None): 3}
+        assert counters.take_changes() == {("recorded", None, None): 3}
 
 
 def test_links_count_from_when_the_recorder_was_made() -> None:
@@ -39,11 +39,11 @@ def test_links_count_from_when_the_recorder_was_made() -> None:
         subscriber.recv(PATIENCE)
         counters, before = Counters(session, dict), read_link_counters(session)[name]
         assert before >= 1
-        assert counters.changed() == {}
+        assert counters.take_changes() == {}
         for _ in range(5):
             publisher.put(b"after")
             subscriber.recv(PATIENCE)
-        assert counters.changed() == {name: read_link_counters(session)[name] - before}
+        assert counters.take_changes() == {name: read_link_counters(session)[name] - before}
         assert read_link_counters(session)[name] >= before + 5
     assert read_link_counters(session) == {}
-    assert counters.changed() == {}
+    assert counters.take_changes() == {}

@@ -23,7 +23,7 @@ from zenspark.key import KeyExpr
     ],
 )
 def test_rules(rule: str, key: str, new: str | None) -> None:
-    assert RemapRule.parse(rule).applied(key) == new
+    assert RemapRule.parse(rule).apply(key) == new
 
 
 @pytest.mark.parametrize("text", ["a", "=b", "/**=b", "a/*=b", "a=b/*/c", "a//b=c", "a=b#"])
@@ -34,19 +34,19 @@ def test_other_texts_are_no_rules(text: str) -> None:
 
 def test_the_first_rule_that_applies_counts_and_the_prefix_always() -> None:
     remapping = KeyRemap(rules=[RemapRule("a/b", "x"), RemapRule("a", "y")], prefix="p")
-    assert [remapping.key_of(key) for key in ("a/b/c", "a/c", "c")] == ["p/x/c", "p/y/c", "p/c"]
-    assert KeyRemap(rules=[RemapRule("a", "")], prefix="p").key_of("a") == "p"
+    assert [remapping.remap_key(key) for key in ("a/b/c", "a/c", "c")] == ["p/x/c", "p/y/c", "p/c"]
+    assert KeyRemap(rules=[RemapRule("a", "")], prefix="p").remap_key("a") == "p"
 
 
 def test_a_key_that_would_be_none_is_refused() -> None:
     with pytest.raises(UsageError, match="the key 'a' would become ''"):
-        KeyRemap(rules=[RemapRule("a", "")]).key_of("a")
+        KeyRemap(rules=[RemapRule("a", "")]).remap_key("a")
 
 
 def test_rows_are_chosen_and_renamed() -> None:
     rows = batch(*(row(number, key=key) for number, key in enumerate(["a/1", "b/1", "a/2", "a/1"])))
-    assert KeyRemap().applied(rows) is rows
-    found = KeyRemap([KeyExpr("a/**")], [RemapRule("a", "z")]).applied(rows)
+    assert KeyRemap().apply(rows) is rows
+    found = KeyRemap([KeyExpr("a/**")], [RemapRule("a", "z")]).apply(rows)
     assert found.column("key").to_pylist() == ["z/1", "z/2", "z/1"]
     assert found.column("payload").to_pylist() == [b"0", b"2", b"3"]
-    assert KeyRemap(prefix="p").applied(rows).column("key").to_pylist() == ["p/a/1", "p/b/1", "p/a/2", "p/a/1"]
+    assert KeyRemap(prefix="p").apply(rows).column("key").to_pylist() == ["p/a/1", "p/b/1", "p/a/2", "p/a/1"]

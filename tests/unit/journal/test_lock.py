@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 def held(path: Path) -> JournalLock:
     lock = JournalLock(path)
-    lock.hold_manifest()
+    lock.lock_manifest()
     return lock
 
 
@@ -46,8 +46,8 @@ def test_a_lock_file_need_not_name_the_process(path: Path) -> None:
 
 
 def test_a_lock_ends_with_its_process(path: Path) -> None:
-    script = "import sys, time; from pathlib import Path; from zenspark.journal.lock import Lock\n"
-    script += "lock = Lock(Path(sys.argv[1])); lock.hold_manifest(); print('held', flush=True); time.sleep(60)"
+    script = "import sys, time; from pathlib import Path; from zenspark.journal.lock import JournalLock\n"
+    script += "lock = JournalLock(Path(sys.argv[1])); lock.lock_manifest(); print('held', flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -66,7 +66,7 @@ def test_a_removed_lock_file_lets_nobody_in_and_is_made_again(path: Path, caplog
     (path / LOCK).unlink()
     second = JournalLock(path)
     with pytest.raises(JournalLocked, match="another process writes this journal"):
-        second.hold_manifest()
+        second.lock_manifest()
     second.release()
     (path / LOCK).unlink()
     with caplog.at_level(logging.WARNING):

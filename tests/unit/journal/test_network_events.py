@@ -103,7 +103,7 @@ def test_discarded_rows_are_a_counter_of_their_neighbour(
     policy = Policy(flush_interval=0.01, flush_rows=1, block_timeout=0.0)
     with JournalWriter(tmp_path / "j", policy) as writer, connected("client", node) as client:
         with Recorder(node, ["a"], writer) as recorder, monkeypatch.context() as patched:
-            patched.setattr(writer, "append_pieces", refuse)
+            patched.setattr(writer, "append_chunks", refuse)
             client.put("a", b"1")
             until(lambda: recorder.status().lost == 1)
         found = rows(tmp_path / "j" / "counters", "name", "zid", "reason", "value")

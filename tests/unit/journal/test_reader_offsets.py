@@ -15,11 +15,11 @@ from zenspark.journal.reader_offsets import MIN_EXPIRY_WATCH_SECONDS, AttachedRe
 @pytest.mark.parametrize("name", ["spark", "a/b", "..", ".hidden", "with space", "é", "x.json"])
 def test_any_name_is_a_reader(tmp_path: Path, name: str) -> None:
     commits = ReaderOffsets(tmp_path)
-    assert commits.all() == {}
+    assert commits.offsets() == {}
     commits.write(name, 3)
     commits.write(name, 5)
     assert commits.read(name) == 5
-    assert commits.all() == {name: 5}
+    assert commits.offsets() == {name: 5}
     assert [file.parent for file in (tmp_path / "readers").iterdir()] == [tmp_path / "readers"]
     commits.remove(name)
     commits.remove(name)
@@ -40,7 +40,7 @@ def test_a_file_that_makes_no_sense_is_named(tmp_path: Path, text: str) -> None:
     ReaderOffsets(tmp_path).write("a", 1)
     (tmp_path / "readers" / "a.json").write_text(text)
     with pytest.raises(JournalError, match=r"a\.json: expected"):
-        ReaderOffsets(tmp_path).all()
+        ReaderOffsets(tmp_path).offsets()
 
 
 def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monk
             with pytest.raises(JournalFull, match="the disk is full"):
                 commits.write("b", 2)
     assert [file.name for file in (tmp_path / "readers").iterdir()] == ["a.json"]
-    assert commits.all() == {"a": 1}
+    assert commits.offsets() == {"a": 1}
 
 
 @pytest.mark.parametrize("offsets", [(1, 12345), (12345, 6)])
@@ -79,7 +79,7 @@ def test_on_a_full_disk_a_reader_that_is_known_still_commits(
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "readers" / "a.json").mkdir(parents=True)
     with pytest.raises(JournalError, match=r"a\.json: cannot be read: Is a directory"):
-        ReaderOffsets(tmp_path).all()
+        ReaderOffsets(tmp_path).offsets()
     with pytest.raises(JournalError, match=r"a\.json: cannot be written"):
         ReaderOffsets(tmp_path).remove("a")
 
@@ -102,7 +102,7 @@ def test_when_and_what_a_reader_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     commits.refresh("nobody")
     assert commits.get("a") == AttachedReader("a", 3, 3000.0, "a query of the fleet")
     assert commits.names() == ["a", "b"]
-    assert commits.least() == 2
+    assert commits.min_offset() == 2
 
 
 def test_a_reader_of_an_earlier_version_was_there_when_its_file_was_written(tmp_path: Path) -> None:

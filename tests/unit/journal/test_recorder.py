@@ -141,7 +141,7 @@ def test_what_goes_wrong_beyond_the_journal_is_told(
         raise RuntimeError("a mistake of ours")
 
     recorder = Recorder(node, ["a"], writer, observe=False).start()
-    monkeypatch.setattr(writer, "append_pieces", refuse)
+    monkeypatch.setattr(writer, "append_chunks", refuse)
     node.put("a", b"1")
     until(lambda: not recorder.is_running)
     assert recorder.status().error == "an unexpected error: see the log"
@@ -159,8 +159,8 @@ def test_it_waits_for_space_and_goes_on(
             raise JournalFull("j", "no room")
         return real(pieces)  # type: ignore[arg-type]
 
-    real = writer.append_pieces
-    writer.append_pieces = append  # type: ignore[method-assign]
+    real = writer.append_chunks
+    writer.append_chunks = append  # type: ignore[method-assign]
     with caplog.at_level(logging.WARNING), Recorder(node, ["a"], writer, observe=False) as recorder:
         publisher.put("a", b"1")
         until(lambda: recorder.status().state is State.WAITING)
@@ -180,7 +180,7 @@ def test_stopping_does_not_wait_for_space_for_ever(
 
     monkeypatch.setattr("zenspark.journal.recorder.STOP_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr("zenspark.journal.outage.RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(writer, "append_pieces", refuse)
+    monkeypatch.setattr(writer, "append_chunks", refuse)
     recorder = Recorder(node, ["a"], writer, observe=False).start()
     node.put("a", b"1")
     until(lambda: recorder.status().state is State.WAITING)

@@ -120,7 +120,7 @@ def test_limits_of_all_rows_and_of_those_read_add_up(path: Path) -> None:
 
 
 def test_what_another_process_removes_at_the_same_time_is_no_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenspark.journal.retention.listed", lambda _: [-5, 0, 5, 10, 15])
+    monkeypatch.setattr("zenspark.journal.retention.list_segments", lambda _: [-5, 0, 5, 10, 15])
     assert trim(path, Policy(retain_age=10.0), at(14.5)) == 10
 
 

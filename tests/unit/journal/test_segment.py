@@ -51,8 +51,8 @@ def index(path: Path) -> Iterator[SegmentIndex]:
 
 def test_an_index_finds_rows_and_times(index: SegmentIndex) -> None:
     assert (index.count, index.end) == (3, 6)
-    assert [index.place_of(offset) for offset in range(7)] == [0, 0, 1, 1, 2, 2, 3]
-    assert [index.place_at(time) for time in (0, 10, 11, 30, 31)] == [0, 0, 1, 2, 3]
+    assert [index.find_block(offset) for offset in range(7)] == [0, 0, 1, 1, 2, 2, 3]
+    assert [index.find_block_at(time) for time in (0, 10, 11, 30, 31)] == [0, 0, 1, 2, 3]
     assert [entry.block.first for entry in index.entries(1)] == [2, 4]
 
 
@@ -63,8 +63,8 @@ def test_an_index_finds_times_also_where_the_clock_was_set_back(tmp_path: Path) 
         append(writer, received)
     writer.close()
     with SegmentIndex(tmp_path, 0) as index:
-        assert [index.place_at(time) for time in (0, 10, 11, 31, 41)] == [0, 0, 1, 3, 1000]
-        assert [index.place_at(31, start) for start in (3, 4, 700, 999)] == [3, 8, 703, 1000]
+        assert [index.find_block_at(time) for time in (0, 10, 11, 31, 41)] == [0, 0, 1, 3, 1000]
+        assert [index.find_block_at(31, start) for start in (3, 4, 700, 999)] == [3, 8, 703, 1000]
         assert index.last_received == 40
 
 

@@ -92,9 +92,9 @@ def test_nothing_is_nothing(tmp_path: Path) -> None:
 def test_pieces_and_batches_follow_one_another(tmp_path: Path) -> None:
     pieces = [piece(0), piece(3, timestamp_id="clock")]
     with JournalWriter(tmp_path / "j", Policy(flush_interval=1e9)) as writer:
-        assert writer.append_pieces(pieces) == 0
+        assert writer.append_chunks(pieces) == 0
         assert writer.append(counted(6, 8)) == 6
-        assert writer.append_pieces([piece(8)]) == 8
+        assert writer.append_chunks([piece(8)]) == 8
     table = read(Journal(tmp_path / "j")).drop_columns(["recorder", "offset"])
     expected = pa.Table.from_batches([concat_chunks(pieces), counted(6, 8), concat_chunks([piece(8)])])
     assert table.equals(expected)
@@ -123,7 +123,7 @@ def test_a_header_has_the_range_of_times(tmp_path: Path) -> None:
         writer.flush()
         writer.append(batch(row(0, timestamp=early * 10**6)))
         writer.flush()
-        writer.append_pieces([piece(5), piece(2, timestamp_id="clock")])
+        writer.append_chunks([piece(5), piece(2, timestamp_id="clock")])
     plain, stamped, odd, pieces = entries(tmp_path / "j")
     assert plain.received == (START + 3_000_000, START + 6_000_000)
     assert plain.stamped == EMPTY_TIME_RANGE
@@ -144,7 +144,7 @@ def test_other_columns_are_refused_and_named(tmp_path: Path) -> None:
             writer.append(pa.RecordBatch.from_pylist([], SCHEMA.append(pa.field("more", pa.string()))))
         assert writer.end == 0
     with JournalWriter(tmp_path / "s", rows="sessions") as writer, pytest.raises(UsageError, match="not for samples"):
-        writer.append_pieces([piece(0)])
+        writer.append_chunks([piece(0)])
 
 
 # --- where --------------------------------------------------------------------------------------------------------

@@ -19,12 +19,12 @@ def samples_at(path: Path) -> LakeTable:
 
 def written(table: LakeTable, label: str, rows: list[dict[str, object]], day: str = "2026-11-16") -> list[DataFile]:
     """A file of the table with these rows."""
-    files = DataFileWriter(table.folder, SAMPLES, label)
+    files = DataFileWriter(table.location, SAMPLES, label)
     files.write(pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA), {"day": day, "prefix": "a:b"})
     return files.close()
 
 
 def file(path: str, size: int = 1, day: str = "2026-11-16", **limits: object) -> DataFile:
     """A file that is only talked about."""
-    described: Mapping[str, object] = {"recorder": "robot", "offset": 0} | limits
-    return DataFile(path, size, 1, {"day": day, "prefix": "a"}, described, described)
+    stats_columns: Mapping[str, object] = {"recorder": "robot", "offset": 0} | limits
+    return DataFile(path, size, 1, {"day": day, "prefix": "a"}, stats_columns, stats_columns)

@@ -113,7 +113,7 @@ def test_the_dictionary_of_a_chunk(tmp_path: Path) -> None:
 
 def test_parts_that_are_close_are_read_together() -> None:
     file = Recorded(bytes(range(100)))
-    source = ParquetFileReader(file, 100, IoProfile(gap=5, tail=10, at_once=1))
+    source = ParquetFileReader(file, 100, IoProfile(coalesce_gap_bytes=5, tail_bytes=10, parallel_requests=1))
     assert [bytes(part) for part in source.read([(50, 52), (0, 3), (8, 9), (1, 4)])] == [
         bytes([50, 51]),
         bytes([0, 1, 2]),
@@ -125,7 +125,7 @@ def test_parts_that_are_close_are_read_together() -> None:
 
 def test_elsewhere_parts_are_requested_at_once() -> None:
     file = Recorded(bytes(range(100)))
-    source = ParquetFileReader(file, 100, IoProfile(gap=0, tail=10, at_once=4))
+    source = ParquetFileReader(file, 100, IoProfile(coalesce_gap_bytes=0, tail_bytes=10, parallel_requests=4))
     assert [bytes(part) for part in source.read([(50, 52), (0, 2)])] == [bytes([50, 51]), bytes([0, 1])]
     assert sorted(file.parts) == [(0, 2), (50, 52)]
 
@@ -133,7 +133,9 @@ def test_elsewhere_parts_are_requested_at_once() -> None:
 def test_a_footer_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {})
     file.parts.clear()
-    source = ParquetFileReader(file, len(file.content), IoProfile(gap=0, tail=20, at_once=1))
+    source = ParquetFileReader(
+        file, len(file.content), IoProfile(coalesce_gap_bytes=0, tail_bytes=20, parallel_requests=1)
+    )
     assert source.footer().groups[0] == group
     assert len(file.parts) == 2
 
@@ -141,7 +143,9 @@ def test_a_footer_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
 def test_what_was_read_with_the_footer_is_not_read_again(tmp_path: Path) -> None:
     _, group, file = written_as(tmp_path, {"write_page_index": True})
     file.parts.clear()
-    source = ParquetFileReader(file, len(file.content), IoProfile(gap=0, tail=1 << 20, at_once=1))
+    source = ParquetFileReader(
+        file, len(file.content), IoProfile(coalesce_gap_bytes=0, tail_bytes=1 << 20, parallel_requests=1)
+    )
     source.footer()
     chunk = group.chunks["long"]
     (pages,) = source.pages([chunk])

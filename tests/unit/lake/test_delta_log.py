@@ -38,13 +38,15 @@ def test_random_changes_of_several_writers_and_tools_leave_the_same_state(tmp_pa
         writer = rnd.choice(writers).refresh()
         match rnd.choices(["append", "compact", "foreign compact", "foreign append", "checkpoint"], [8, 2, 1, 1, 1])[0]:
             case "append":
-                writer.commit(Transaction(add=written(writer, "x", [{"key": f"k{step}"}]), marks={f"m{seed}": step}))
+                writer.commit(
+                    Transaction(add=written(writer, "x", [{"key": f"k{step}"}]), app_versions={f"m{seed}": step})
+                )
                 rows += 1
             case "compact" if len(writer.files) > 1:
                 some = rnd.sample(writer.files, 2)
                 count = sum(file.rows for file in some)
                 added = written(writer, "y", [{"key": "k"}] * count)
-                writer.commit(Transaction(add=added, remove=some, rearranges=True))
+                writer.commit(Transaction(add=added, remove=some, is_optimize=True))
             case "foreign compact":
                 DeltaTable(tmp_path / "t").optimize.compact()
             case "foreign append":
@@ -69,12 +71,12 @@ def test_a_log_that_was_cleaned_behind_a_follower_is_read_from_its_checkpoint(
     table.create()
     follower.refresh()
     for number in range(5):
-        table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), marks={"m": number}))
+        table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), app_versions={"m": number}))
     table.checkpoint(force=True)
     for version in range(table.version + 1):
         (tmp_path / "t" / commit_path(version)).unlink()
     monkeypatch.setattr(module, "CHECKPOINT_RECHECK_SECONDS", 0.0)
-    assert (follower.refresh().version, len(follower.files), follower.mark("m")) == (5, 5, 4)
+    assert (follower.refresh().version, len(follower.files), follower.app_version("m")) == (5, 5, 4)
     (tmp_path / "t" / "_delta_log" / "_last_checkpoint").unlink()
     assert samples_at(tmp_path / "t").version == 5
     assert follower.files_since(2) == follower.files  # what came when is not known any more
@@ -82,7 +84,7 @@ def test_a_log_that_was_cleaned_behind_a_follower_is_read_from_its_checkpoint(
     late = samples_at(tmp_path / "t")
     late._state = replace(late._state, version=2)
     with pytest.raises(CommitConflict, match="the log behind version 2 was cleaned up"):
-        late.commit(Transaction(marks={"other": 1}))
+        late.commit(Transaction(app_versions={"other": 1}))
 
 
 def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
     def append(name: str) -> None:
         table = samples_at(tmp_path / "t")
         for number in range(10):
-            table.commit(Transaction(add=written(table, name, [{"key": name}]), marks={name: number}))
+            table.commit(Transaction(add=written(table, name, [{"key": name}]), app_versions={name: number}))
 
     threads = [threading.Thread(target=append, args=(f"w{number}",)) for number in range(4)]
     for thread in threads:
@@ -100,7 +102,7 @@ def test_writers_in_several_threads_lose_nothing(tmp_path: Path) -> None:
         thread.join()
     table = samples_at(tmp_path / "t")
     assert (len(table.files), table.version) == (40, 40)
-    assert dict(table.marks) == {f"w{number}": 9 for number in range(4)}
+    assert dict(table.app_versions) == {f"w{number}": 9 for number in range(4)}
 
 
 def test_a_commit_whose_answer_was_lost_is_found_to_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +115,7 @@ def test_a_commit_whose_answer_was_lost_is_found_to_be_done(tmp_path: Path, monk
         return False
 
     monkeypatch.setattr(StoragePath, "create", unheard)
-    table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), marks={"m": 1}))
+    table.commit(Transaction(add=written(table, "x", [{"key": "a"}]), app_versions={"m": 1}))
     assert (table.version, len(table.files)) == (1, 1)
 
 
@@ -122,7 +124,7 @@ def test_endless_commits_of_others_end_in_an_error(tmp_path: Path, monkeypatch: 
     table.create()
     monkeypatch.setattr(StoragePath, "create", lambda *_: False)
     with pytest.raises(CommitConflict, match="100 commits of other writers came first"):
-        table.commit(Transaction(marks={"m": 1}))
+        table.commit(Transaction(app_versions={"m": 1}))
 
 
 def test_a_commit_that_is_no_json_is_named(tmp_path: Path) -> None:
@@ -142,7 +144,9 @@ def test_statistics_of_another_writer_may_be_missing(tmp_path: Path) -> None:
     broken = {"add": action["add"] | {"path": "y.parquet", "stats": '{"numRecords": 3, "minValues": {"offset": '}}
     (tmp_path / "t" / commit_path(1)).write_text("\n".join(json.dumps(each) for each in (action, broken)))
     files = table.refresh().files
-    assert [(file.rows, file.least, file.partition) for file in files] == [(0, {}, {"day": None, "prefix": None})] * 2
+    assert [(file.rows, file.min_values, file.partition) for file in files] == [
+        (0, {}, {"day": None, "prefix": None})
+    ] * 2
 
 
 def test_names_of_checkpoints() -> None:
@@ -162,7 +166,7 @@ def test_a_log_of_its_own_knows_nothing_of_shapes(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"x": [1]}))
     log = DeltaLog(StoragePath.at(tmp_path / "t"), [], {"x": pa.int64()})
     (file,) = log.refresh().files
-    assert (file.rows, file.least, file.greatest) == (1, {"x": 1}, {"x": 1})
+    assert (file.rows, file.min_values, file.max_values) == (1, {"x": 1}, {"x": 1})
 
 
 def test_the_columns_of_a_journal_are_those_of_the_table(tmp_path: Path) -> None:

@@ -31,17 +31,17 @@ def test_files_count_when_they_are_committed_with_what_the_log_says_of_them(tmp_
     rows = [{"key": LONG, "offset": 3, "recorder": "r", "received_at": at}, {"key": "b", "offset": 4, "recorder": "r"}]
     added = written(table, "one", rows)
     assert table.files == []
-    table.commit(Transaction(add=added, marks={"offset:r": 5, "query": 1}))
+    table.commit(Transaction(add=added, app_versions={"offset:r": 5, "query": 1}))
     for seen in (table, samples_at(tmp_path / "t")):
         (found,) = seen.files
         assert found.path.startswith("day=2026-11-16/prefix=a%3Ab/part-one-")
         assert (found.rows, found.partition) == (2, {"day": "2026-11-16", "prefix": "a:b"})
-        assert (found.least["key"], found.greatest["key"]) == ("b", LONG[:STATISTICS_CHARACTERS] + chr(0x10FFFF))
-        assert (found.least["offset"], found.greatest["offset"]) == (3, 4)
-        assert found.greatest["received_at"] == at
-        assert "source_sn" not in found.greatest
-        assert (seen.mark("offset:r"), seen.mark("query"), seen.mark("other")) == (5, 1, None)
-        assert seen.marks == {"offset:r": 5, "query": 1}
+        assert (found.min_values["key"], found.max_values["key"]) == ("b", LONG[:STATISTICS_CHARACTERS] + chr(0x10FFFF))
+        assert (found.min_values["offset"], found.max_values["offset"]) == (3, 4)
+        assert found.max_values["received_at"] == at
+        assert "source_sn" not in found.max_values
+        assert (seen.app_version("offset:r"), seen.app_version("query"), seen.app_version("other")) == (5, 1, None)
+        assert seen.app_versions == {"offset:r": 5, "query": 1}
     assert table.delta().to_pyarrow_dataset().count_rows() == 2
 
 
@@ -51,7 +51,7 @@ def test_a_table_that_is_not_there_is_empty_and_made_by_the_first_commit(tmp_pat
     assert not (tmp_path / "t").exists()
     with pytest.raises(LakeError, match="there is no table here"):
         table.delta()
-    table.commit(Transaction(marks={"m": 1}))
+    table.commit(Transaction(app_versions={"m": 1}))
     assert (table.exists, table.version, table.format) == (True, 1, "2")
 
 
@@ -59,7 +59,7 @@ def test_files_come_and_go_in_one_transaction(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "old", [{"key": "a", "offset": 0}])))
     new = written(table, "new", [{"key": "a", "offset": 0}])
-    table.commit(Transaction(add=new, remove=table.files, rearranges=True))
+    table.commit(Transaction(add=new, remove=table.files, is_optimize=True))
     assert [file.path for file in table.files] == [file.path for file in new]
     assert [str(each["operation"]) for each in table.delta().history()] == ["OPTIMIZE", "WRITE", "CREATE TABLE"]
 
@@ -67,20 +67,20 @@ def test_files_come_and_go_in_one_transaction(tmp_path: Path) -> None:
 def test_of_two_who_move_the_same_mark_one_fails_and_changes_nothing(tmp_path: Path) -> None:
     samples_at(tmp_path / "t").create()
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
-    one.commit(Transaction(marks={"mark": 1}))
+    one.commit(Transaction(app_versions={"mark": 1}))
     with pytest.raises(LakeError, match="another writer moved 'mark' at the same time"):
-        other.commit(Transaction(add=written(other, "one", [{"key": "a"}]), marks={"mark": 2}))
-    other.refresh().commit(Transaction(marks={"another": 1}))
-    assert (other.mark("mark"), other.files) == (1, [])
+        other.commit(Transaction(add=written(other, "one", [{"key": "a"}]), app_versions={"mark": 2}))
+    other.refresh().commit(Transaction(app_versions={"another": 1}))
+    assert (other.app_version("mark"), other.files) == (1, [])
 
 
 def test_of_two_who_rewrite_the_same_file_one_fails(tmp_path: Path) -> None:
     one = samples_at(tmp_path / "t")
     one.commit(Transaction(add=written(one, "old", [{"key": "a"}])))
     other = samples_at(tmp_path / "t")
-    one.commit(Transaction(add=written(one, "x", [{"key": "a"}]), remove=one.files, rearranges=True))
+    one.commit(Transaction(add=written(one, "x", [{"key": "a"}]), remove=one.files, is_optimize=True))
     with pytest.raises(LakeError, match=r"another writer removed day=.* at the same time \(OPTIMIZE"):
-        other.commit(Transaction(add=written(other, "y", [{"key": "a"}]), remove=other.files, rearranges=True))
+        other.commit(Transaction(add=written(other, "y", [{"key": "a"}]), remove=other.files, is_optimize=True))
 
 
 def test_a_compaction_of_another_tool_that_began_before_ours_fails(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_compaction_of_another_tool_that_began_before_ours_fails(tmp_path: Pat
         table.commit(Transaction(add=written(table, name, [{"key": name}])))
     stale = [DeltaTable(tmp_path / "t") for _ in range(2)]
     together = written(table, "x", [{"key": name} for name in ("a", "b", "c")])
-    table.commit(Transaction(add=together, remove=table.files, rearranges=True))
+    table.commit(Transaction(add=together, remove=table.files, is_optimize=True))
     with pytest.raises(DeltaError):
         stale[0].optimize.compact()
     with pytest.raises(DeltaError):
@@ -102,8 +102,8 @@ def test_appends_of_different_writers_do_not_disturb_each_other(tmp_path: Path) 
     samples_at(tmp_path / "t").create()
     one, other = samples_at(tmp_path / "t"), samples_at(tmp_path / "t")
     for number in range(3):
-        one.commit(Transaction(add=written(one, "one", [{"key": "a"}]), marks={"one": number}))
-        other.commit(Transaction(add=written(other, "other", [{"key": "a"}]), marks={"other": number}))
+        one.commit(Transaction(add=written(one, "one", [{"key": "a"}]), app_versions={"one": number}))
+        other.commit(Transaction(add=written(other, "other", [{"key": "a"}]), app_versions={"other": number}))
     assert len(one.refresh().files) == len(other.files) == 6
     assert DeltaTable(tmp_path / "t").to_pyarrow_dataset().count_rows() == 6
 
@@ -123,7 +123,7 @@ def test_a_table_of_another_version_is_refused_and_an_old_one_is_read_only(tmp_p
     table.delta().alter.set_table_properties({VERSION_PROPERTY: "1"}, raise_if_not_exists=False)
     old = samples_at(tmp_path / "t")
     with pytest.raises(LakeError, match="format version 1, which is read-only: `zenspark lake upgrade` makes it 2"):
-        old.commit(Transaction(marks={"m": 1}))
+        old.commit(Transaction(app_versions={"m": 1}))
     table.delta().alter.set_table_properties({VERSION_PROPERTY: "3"}, raise_if_not_exists=False)
     with pytest.raises(LakeError, match=r"t: its schema has version 3, and this zenspark reads version 2"):
         samples_at(tmp_path / "t")
@@ -187,25 +187,25 @@ def test_files_are_found_by_day_and_prefix(tmp_path: Path) -> None:
     for day in ("2026-11-14", "2026-11-15", "2026-11-16"):
         table.commit(Transaction(add=written(table, day[-2:], [{"key": "a:b/x"}], day)))
     first, last = date(2026, 11, 15), date(2026, 11, 15)
-    assert {_label(file.path) for file in table.prune(first, last, "a:b")} == {"15"}
-    assert {_label(file.path) for file in table.prune(first, None, "a:b")} == {"15", "16"}
-    assert {_label(file.path) for file in table.prune(None, last)} == {"14", "15"}
-    assert table.prune(first, last, "other") == []
+    assert {_label(file.path) for file in table.prune_files(first, last, "a:b")} == {"15"}
+    assert {_label(file.path) for file in table.prune_files(first, None, "a:b")} == {"15", "16"}
+    assert {_label(file.path) for file in table.prune_files(None, last)} == {"14", "15"}
+    assert table.prune_files(first, last, "other") == []
 
 
 def test_the_log_is_summed_up_and_cleaned(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "one", [{"key": "a"}])))
     for number in range(COMMITS_PER_CHECKPOINT - 3):  # version 0 made the table, version 1 added the file
-        table.commit(Transaction(marks={"mark": number}))
+        table.commit(Transaction(app_versions={"mark": number}))
     assert not table.checkpoint()
-    table.commit(Transaction(marks={"mark": 98}))
+    table.commit(Transaction(app_versions={"mark": 98}))
     assert table.checkpoint()
-    table.commit(Transaction(marks={"mark": 99}))
+    table.commit(Transaction(app_versions={"mark": 99}))
     for version in range(COMMITS_PER_CHECKPOINT // 2):
         (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
     again = samples_at(tmp_path / "t")
-    assert (again.mark("mark"), len(again.files), again.version) == (99, 1, table.version)
+    assert (again.app_version("mark"), len(again.files), again.version) == (99, 1, table.version)
 
 
 def test_how_far_back_a_table_can_be_read_can_be_changed(tmp_path: Path) -> None:
@@ -219,13 +219,15 @@ def test_how_far_back_a_table_can_be_read_can_be_changed(tmp_path: Path) -> None
     assert (
         DeltaTable(tmp_path / "t").metadata().configuration["delta.logRetentionDuration"] == "interval 604800 seconds"
     )
-    table.commit(Transaction(marks={"m": 1}))
+    table.commit(Transaction(app_versions={"m": 1}))
 
 
 def test_rows_at_hand_are_written_without_spark(tmp_path: Path) -> None:
-    table = LakeTable(StoragePath.at(tmp_path / "t"), TableSpec("t", pa.schema([("x", pa.int64())]), described=("x",)))
+    table = LakeTable(
+        StoragePath.at(tmp_path / "t"), TableSpec("t", pa.schema([("x", pa.int64())]), stats_columns=("x",))
+    )
     table.commit(Transaction(add=table.write(pa.table({"x": [3, 1]}), "rows")))
-    assert (table.files[0].least, table.files[0].greatest) == ({"x": 1}, {"x": 3})
+    assert (table.files[0].min_values, table.files[0].max_values) == ({"x": 1}, {"x": 3})
     assert table.delta().to_pyarrow_dataset().to_table().to_pydict() == {"x": [3, 1]}
 
 
@@ -235,7 +237,7 @@ def test_rows_that_another_tool_removed_are_told(tmp_path: Path) -> None:
     before = table.version
     table.delta().delete("key = 'a'")
     table.delta().optimize.compact()
-    table.commit(Transaction(marks={"m": 1}))
+    table.commit(Transaction(app_versions={"m": 1}))
     changes = table.foreign_changes(before)
     assert changes is not None
     (change,) = changes

@@ -48,7 +48,7 @@ def record(path: Path, name: str, rows: list[Row]) -> Journal:
 
 def land(table: LakeTable, parts: list[Slice]) -> None:
     dropped = find_duplicates(parts, table)
-    files = DataFileWriter(table.folder, SAMPLES, "x")
+    files = DataFileWriter(table.location, SAMPLES, "x")
     for part in parts:
         for batch in part.batches():
             rows = drop_duplicates(pa.Table.from_batches([batch]), dropped)

@@ -57,7 +57,7 @@ def zids(rows: pa.Table) -> list[str]:
 def test_a_range_meets_files_that_can_have_its_rows(
     wanted: KeyRange, least: str | None, greatest: str | None, meets: bool
 ) -> None:
-    assert wanted.meets(least, greatest) is meets
+    assert wanted.overlaps(least, greatest) is meets
 
 
 def test_rows_of_a_range_are_chosen_from_dictionaries_and_times() -> None:
@@ -83,7 +83,7 @@ def test_rows_are_written_in_order_and_equal_values_stay_in_one_file(table: Sort
     rows = gaps([zid for zid in "dbac" for _ in range(100)])
     with patch.object(key_ranges, "TARGET_FILE_BYTES", rows.nbytes // 8):
         files = write_sorted(table, "test", rows, ("source_zid", "first_sn"), {})
-    assert [(file.least["source_zid"], file.greatest["source_zid"], file.rows) for file in files] == [
+    assert [(file.min_values["source_zid"], file.max_values["source_zid"], file.rows) for file in files] == [
         (zid, zid, 100) for zid in "abcd"
     ]
     assert zids(table.read(files, KeyRange("b", "d"), unreduced)) == ["b"] * 100 + ["c"] * 100
@@ -97,7 +97,7 @@ def test_a_range_of_nothing_is_read_as_no_rows(table: SortedTable) -> None:
 
 def written(table: SortedTable, groups: list[list[str]]) -> DataFile:
     """A file with these row groups."""
-    files = DataFileWriter(table.folder, table.shape, "test")
+    files = DataFileWriter(table.location, table.spec, "test")
     for group in groups:
         files.write(gaps(group), {})
     return files.close()[0]

@@ -32,7 +32,7 @@ def test_a_new_lake_has_all_tables_and_no_rows(tmp_path: Path) -> None:
     assert lake.exists()
     assert {name: lake.dataset(name).count_rows() for name in lake.tables()} == dict.fromkeys(lake.tables(), 0)
     lake.create()
-    assert pickle.loads(pickle.dumps(lake)).folder == lake.folder
+    assert pickle.loads(pickle.dumps(lake)).location == lake.location
 
 
 def test_importing_it_loads_no_pyspark() -> None:
@@ -49,8 +49,8 @@ def test_what_decides_is_in_latest_and_behind_it_in_samples(tmp_path: Path) -> N
     lake = Lake(tmp_path)
     samples, latest = lake.table("samples"), lake.state_table("latest")
     rows = [{"key": f"k{offset}", "recorder": "r", "offset": offset} for offset in range(4)]
-    samples.commit(Transaction(add=written(samples, "one", rows), marks=offset_app_versions({"r": 4})))
-    latest.commit(Transaction(marks=offset_app_versions({"r": 3})))
+    samples.commit(Transaction(add=written(samples, "one", rows), app_versions=offset_app_versions({"r": 4})))
+    latest.commit(Transaction(app_versions=offset_app_versions({"r": 3})))
     batches, offsets = lake.newest()
     assert [row["key"] for batch in batches for row in batch.to_pylist()] == ["k3"]
     assert offsets == lake.landed() == lake.snapshot("samples").offsets == {"r": 4}

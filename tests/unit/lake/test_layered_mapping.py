@@ -22,7 +22,7 @@ def test_every_version_is_as_a_dict_would_be(
         for step in steps:
             before, known = versions[-1]
             after = {key: value for key, value in {**known, **step}.items() if value is not None}
-            versions.append((before.changed(step), after))
+            versions.append((before.with_changes(step), after))
         for found, expected in versions:  # older ones are what they were
             assert dict(found) == expected
             assert (len(found), list(found.items())) == (len(expected), [(key, expected[key]) for key in found])
@@ -30,22 +30,22 @@ def test_every_version_is_as_a_dict_would_be(
 
 
 def test_what_is_gone_is_not_there() -> None:
-    found = LayeredMapping({1: "a"}).changed({1: None})
+    found = LayeredMapping({1: "a"}).with_changes({1: None})
     assert 1 not in found
     with pytest.raises(KeyError):
         found[1]
 
 
 def test_keys_stay_in_their_order() -> None:
-    assert list(LayeredMapping({2: "a", 1: "b"}).changed({1: "c", 3: "d"})) == [2, 1, 3]
+    assert list(LayeredMapping({2: "a", 1: "b"}).with_changes({1: "c", 3: "d"})) == [2, 1, 3]
 
 
 def test_a_large_mapping_is_copied_once_in_many_changes() -> None:
     base = dict.fromkeys(range(10_000), "x")
     found = LayeredMapping(base)
     for number in range(MAX_CHANGES):
-        found = found.changed({number: "y"})
+        found = found.with_changes({number: "y"})
     assert found._base is base
-    found = found.changed({MAX_CHANGES: "y"})
+    found = found.with_changes({MAX_CHANGES: "y"})
     assert found._base is not base
     assert not found._changes

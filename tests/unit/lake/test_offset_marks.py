@@ -22,7 +22,7 @@ from zenspark.lake.parquet_files import DataFile
 def test_recorders_are_those_that_have_a_mark(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     assert list_recorders(table) == []
-    table.commit(Transaction(marks=offset_app_versions({"a/b": 7, "ü %": 0}) | {"query": 3}))
+    table.commit(Transaction(app_versions=offset_app_versions({"a/b": 7, "ü %": 0}) | {"query": 3}))
     assert list_recorders(table) == ["a/b", "ü %"]
     assert read_offsets(table, ["a/b", "other"]) == {"a/b": 7}
 

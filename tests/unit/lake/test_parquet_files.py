@@ -28,15 +28,15 @@ from zenspark.lake.parquet_files import (
 from zenspark.lake.specs import TableSpec
 from zenspark.lake.storage_path import StoragePath
 
-SHAPE = TableSpec("s", SCHEMA, pa.schema([("part", pa.string())]), described=("key", "received_at"))
+SPEC = TableSpec("s", SCHEMA, pa.schema([("part", pa.string())]), stats_columns=("key", "received_at"))
 
 
-def read(folder: Path, path: str) -> pa.Table:
-    return pq.ParquetFile(folder / path).read()
+def read(location: Path, path: str) -> pa.Table:
+    return pq.ParquetFile(location / path).read()
 
 
 def test_rows_are_read_as_they_were_written_in_a_file_for_each_partition(tmp_path: Path) -> None:
-    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "batch")
+    files = DataFileWriter(StoragePath.at(tmp_path), SPEC, "batch")
     rows = pa.Table.from_batches([samples(0, 100)])
     files.write(rows[:50], {"part": "a/b"})
     files.write(rows[50:60].cast(with_text_type(SCHEMA, DICTIONARY_TYPE)), {"part": "c"})
@@ -46,31 +46,31 @@ def test_rows_are_read_as_they_were_written_in_a_file_for_each_partition(tmp_pat
     assert (one.rows, one.partition, one.size) == (90, {"part": "a/b"}, (tmp_path / one.path).stat().st_size)
     assert read(tmp_path, one.path).equals(pa.concat_tables([rows[:50], rows[60:]]))
     assert read(tmp_path, other.path).equals(rows[50:60])
-    assert one.least == {"key": "fleet/r0/pose", "received_at": rows["received_at"][0].as_py()}
-    assert one.greatest == {"key": "fleet/r6/pose", "received_at": rows["received_at"][99].as_py()}
+    assert one.min_values == {"key": "fleet/r0/pose", "received_at": rows["received_at"][0].as_py()}
+    assert one.max_values == {"key": "fleet/r6/pose", "received_at": rows["received_at"][99].as_py()}
 
 
 def test_a_file_is_read_with_texts_as_dictionaries(tmp_path: Path) -> None:
-    folder = StoragePath.at(tmp_path)
-    files = DataFileWriter(folder, SHAPE, "batch")
+    location = StoragePath.at(tmp_path)
+    files = DataFileWriter(location, SPEC, "batch")
     files.write(pa.Table.from_batches([samples(0, 9)]), {"part": "a"})
     (file,) = files.close()
-    (batch,) = read_batches(folder, file, SHAPE, ["kind", "source_sn"])
+    (batch,) = read_batches(location, file, SPEC, ["kind", "source_sn"])
     assert batch.schema.types == [DICTIONARY_TYPE, pa.int64()]
-    assert [found.num_columns for found in read_batches(folder, file, SHAPE)] == [len(SCHEMA)]
+    assert [found.num_columns for found in read_batches(location, file, SPEC)] == [len(SCHEMA)]
 
 
 def test_no_more_files_stay_open_than_may_be(tmp_path: Path) -> None:
-    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "batch")
+    files = DataFileWriter(StoragePath.at(tmp_path), SPEC, "batch")
     rows = pa.Table.from_batches([samples(0, 1)])
     with patch.object(files_module, "MAX_OPEN_FILES", 3):
         for _ in range(2):
             for part in range(4):
                 files.write(rows, {"part": str(part)})
-            files.end_group()
+            files.roll_over()
             assert not files._open
         files.write(rows, {"part": "5"})
-        files.end_group()
+        files.roll_over()
         assert len(files._open) == 1
     assert [file.rows for file in files.close()] == [1] * 9
 
@@ -103,7 +103,7 @@ def test_rows_with_large_payloads_are_in_row_groups_of_their_own_behind_the_othe
     rows = pa.Table.from_batches([samples(0, 6)])
     payloads = pa.array([b"a", large, b"b", None, large, b"c"], pa.binary())
     rows = rows.set_column(rows.schema.get_field_index("payload"), rows.schema.field("payload"), payloads)
-    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "x")
+    files = DataFileWriter(StoragePath.at(tmp_path), SPEC, "x")
     files.write(rows, {"part": "a"})
     (file,) = files.close()
     found = pq.ParquetFile(tmp_path / file.path)
@@ -114,10 +114,10 @@ def test_rows_with_large_payloads_are_in_row_groups_of_their_own_behind_the_othe
 def test_how_many_rows_have_no_value_is_kept_in_the_log() -> None:
     types = {"x": pa.int64()}
     written = DataFile("p", 1, 3, {}, {"x": 1}, {"x": 2}, {"x": 1, "y": 2})
-    assert written.nulls == {"x": 1, "y": 2}
-    assert DataFile.logged("p", 1, {}, written.stats, types, 0).nulls == {"x": 1}
-    assert DataFile.logged("p", 1, {}, None, types, 0).nulls == {}
-    assert DataFile.logged("p", 1, {}, '{"nullCount": {"x": "many"}}', types, 0).nulls == {}
+    assert written.null_counts == {"x": 1, "y": 2}
+    assert DataFile.from_log("p", 1, {}, written.stats, types, 0).null_counts == {"x": 1}
+    assert DataFile.from_log("p", 1, {}, None, types, 0).null_counts == {}
+    assert DataFile.from_log("p", 1, {}, '{"nullCount": {"x": "many"}}', types, 0).null_counts == {}
 
 
 def test_row_groups_end_at_a_number_of_rows_and_of_bytes() -> None:
@@ -150,7 +150,7 @@ def test_a_file_tells_nothing_of_the_keys_of_another_partition(tmp_path: Path) -
         .unify_dictionaries()
         .combine_chunks()
     )
-    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "x")
+    files = DataFileWriter(StoragePath.at(tmp_path), SPEC, "x")
     files.write(rows[:1], {"part": "a"})
     (file,) = files.close()
     assert b"fleet/r3" not in (tmp_path / file.path).read_bytes()
@@ -158,7 +158,7 @@ def test_a_file_tells_nothing_of_the_keys_of_another_partition(tmp_path: Path) -
 
 
 def test_what_was_written_before_an_error_is_removed(tmp_path: Path) -> None:
-    files = DataFileWriter(StoragePath.at(tmp_path), SHAPE, "x")
+    files = DataFileWriter(StoragePath.at(tmp_path), SPEC, "x")
     files.write(pa.Table.from_batches([samples(0, 1)]), {"part": "a"})
     files.discard()
     assert not list(tmp_path.glob("**/*.parquet"))
@@ -166,10 +166,10 @@ def test_what_was_written_before_an_error_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_writer_is_read_with_the_columns_of_the_table(tmp_path: Path) -> None:
-    folder = StoragePath.at(tmp_path)
+    location = StoragePath.at(tmp_path)
     rows = pa.table({"key": pa.array(["a", "b"], pa.large_string()), "payload": [b"1", b"2"], "more": [1, 2]})
     pq.write_table(rows, tmp_path / "f.parquet")
-    (batch,) = read_batches(folder, DataFile("f.parquet", 1, 2, {}), SHAPE)
+    (batch,) = read_batches(location, DataFile("f.parquet", 1, 2, {}), SPEC)
     assert batch.schema == with_text_type(SCHEMA, DICTIONARY_TYPE)
     assert batch.column("key").to_pylist() == ["a", "b"]
     assert batch.column("kind").null_count == 2
@@ -178,5 +178,5 @@ def test_a_file_of_another_writer_is_read_with_the_columns_of_the_table(tmp_path
 def test_a_greatest_time_in_milliseconds_may_have_been_cut() -> None:
     stats = '{"maxValues": {"t": "2026-11-16T00:00:00.001Z", "u": "2026-11-16T00:00:00.001002Z"}}'
     types = dict.fromkeys("tu", pa.timestamp("us", "UTC"))
-    greatest = DataFile.logged("f", 1, {}, stats, types, 0).greatest
+    greatest = DataFile.from_log("f", 1, {}, stats, types, 0).max_values
     assert (greatest["t"].microsecond, greatest["u"].microsecond) == (1999, 1002)

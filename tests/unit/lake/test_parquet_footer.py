@@ -49,20 +49,20 @@ def test_flat_columns_with_their_statistics(tmp_path: Path) -> None:
     assert [group.rows for group in footer.groups] == [3, 1]
     assert [*footer.groups[0].chunks] == [*TABLE.column_names[:-2]]
     chunks = footer.groups[0].chunks
-    assert chunks["key"].limits == ColumnStats(b"a", b"b", 1)
-    assert chunks["time"].limits == ColumnStats(1, 3, 1)
-    assert chunks["milli"].limits == ColumnStats(1000, 3000, 0)
-    assert chunks["nano"].limits == ColumnStats(None, None, 0)
-    assert chunks["number"].limits == ColumnStats(-2, 3, 0)
-    assert chunks["nothing"].limits == ColumnStats(None, None, 3, True)
+    assert chunks["key"].stats == ColumnStats(b"a", b"b", 1)
+    assert chunks["time"].stats == ColumnStats(1, 3, 1)
+    assert chunks["milli"].stats == ColumnStats(1000, 3000, 0)
+    assert chunks["nano"].stats == ColumnStats(None, None, 0)
+    assert chunks["number"].stats == ColumnStats(-2, 3, 0)
+    assert chunks["nothing"].stats == ColumnStats(None, None, 3, True)
     assert (chunks["key"].leaf.is_text, chunks["binary"].leaf.is_text) == (True, False)
-    assert footer.groups[1].chunks["key"].limits == ColumnStats(b"c", b"c", 0)
+    assert footer.groups[1].chunks["key"].stats == ColumnStats(b"c", b"c", 0)
 
 
 def test_what_is_not_told_is_not_known(tmp_path: Path) -> None:
     footer, _ = written_as(tmp_path, TABLE.select(["time", "number"]), write_statistics=False)
     chunk = footer.groups[0].chunks["number"]
-    assert chunk.limits.least is None
+    assert chunk.stats.min_value is None
     assert (chunk.offset_index, chunk.column_index) == (None, None)
     footer, _ = written_as(tmp_path, TABLE.select(["time"]), use_deprecated_int96_timestamps=True)
     assert footer.groups[0].chunks["time"].leaf == LeafColumn("time", INT96, OPTIONAL)
@@ -71,11 +71,11 @@ def test_what_is_not_told_is_not_known(tmp_path: Path) -> None:
 def test_whether_all_values_are_in_the_dictionary(tmp_path: Path) -> None:
     table = pa.table({"key": [f"{number:08}" for number in range(1000)]})
     footer, _ = written_as(tmp_path, table)
-    assert footer.groups[0].chunks["key"].is_all_dictionary
+    assert footer.groups[0].chunks["key"].is_dictionary_encoded
     footer, _ = written_as(tmp_path, table, dictionary_pagesize_limit=100, write_batch_size=10)
-    assert not footer.groups[0].chunks["key"].is_all_dictionary
+    assert not footer.groups[0].chunks["key"].is_dictionary_encoded
     footer, _ = written_as(tmp_path, table, use_dictionary=False)
-    assert not footer.groups[0].chunks["key"].is_all_dictionary
+    assert not footer.groups[0].chunks["key"].is_dictionary_encoded
 
 
 def test_pages_of_a_chunk(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_pages_of_a_chunk(tmp_path: Path) -> None:
     pages = read_page_index(chunk.leaf, offsets, columns)
     assert pages.starts.tolist() == [0, 2, 4]
     assert [span[0] for span in pages.spans[1:]] == [span[1] for span in pages.spans[:-1]]
-    assert pages.limits == [ColumnStats(1, 2, 0), ColumnStats(None, None, 2, True), ColumnStats(5, 5, 0)]
-    assert read_page_index(chunk.leaf, offsets, None).limits is None
+    assert pages.stats == [ColumnStats(1, 2, 0), ColumnStats(None, None, 2, True), ColumnStats(5, 5, 0)]
+    assert read_page_index(chunk.leaf, offsets, None).stats is None
 
 
 def page_index(starts: list[int]) -> bytes:
@@ -133,8 +133,8 @@ def test_the_least_values_of_old_writers_count_for_numbers_only(tmp_path: Path) 
     schema: list[dict[int, Any]] = [{4: b"s", 5: I32(2)}]
     schema += [{1: I32(2), 3: I32(1), 4: b"n"}, {1: I32(6), 3: I32(1), 4: b"t", 6: I32(0)}]
     chunks = read_footer(encode_struct({1: I32(1), 2: schema, 3: 1, 4: [{1: columns, 2: 9, 3: 1}]})).groups[0].chunks
-    assert chunks["n"].limits == ColumnStats(1, 9)
-    assert chunks["t"].limits == ColumnStats()
+    assert chunks["n"].stats == ColumnStats(1, 9)
+    assert chunks["t"].stats == ColumnStats()
 
 
 def test_a_row_group_whose_columns_differ_in_length_is_refused(tmp_path: Path) -> None:
@@ -158,6 +158,6 @@ def a_footer(**fields: Any) -> bytes:  # noqa: ANN401
     "fields", [{"f12": {5: 7, 6: 1}}, {"f4": b"x"}, {"f2": [b"x"]}, {"f9": b"x"}, {"f7": b"x"}, {"f11": b"x"}]
 )
 def test_metadata_of_another_type_is_damage(fields: dict[str, Any]) -> None:
-    assert read_footer(a_footer()).groups[0].chunks["key"].limits == ColumnStats(b"a", b"z", None)
+    assert read_footer(a_footer()).groups[0].chunks["key"].stats == ColumnStats(b"a", b"z", None)
     with pytest.raises(ThriftError, match="expected the metadata of a Parquet file"):
         read_footer(a_footer(**fields))

@@ -14,20 +14,20 @@ EXTENT = OffsetRanges({"a": 5}, {"a": 8, "b": 3})
 
 
 def test_an_extent_without_rows_is_empty() -> None:
-    assert not EXTENT.empty
-    assert OffsetRanges({"a": 8, "b": 3}, {"a": 8, "b": 3}).empty
-    assert OffsetRanges({}, {}).empty
-    assert OffsetRanges({"gone": 4}, {}).empty
+    assert not EXTENT.is_empty
+    assert OffsetRanges({"a": 8, "b": 3}, {"a": 8, "b": 3}).is_empty
+    assert OffsetRanges({}, {}).is_empty
+    assert OffsetRanges({"gone": 4}, {}).is_empty
 
 
 def test_a_backlog_is_limited_for_each_recorder() -> None:
-    assert EXTENT.limited(2) == OffsetRanges({"a": 5}, {"a": 7, "b": 2})
-    assert EXTENT.limited(100) == EXTENT
+    assert EXTENT.limit_rows(2) == OffsetRanges({"a": 5}, {"a": 7, "b": 2})
+    assert EXTENT.limit_rows(100) == EXTENT
 
 
 def file(least: tuple[str, int] | None, greatest: tuple[str, int] | None) -> DataFile:
-    described = [dict(zip(("recorder", "offset"), each, strict=True)) if each else {} for each in (least, greatest)]
-    return DataFile("f", 1, 1, {}, described[0], described[1])
+    stats_columns = [dict(zip(("recorder", "offset"), each, strict=True)) if each else {} for each in (least, greatest)]
+    return DataFile("f", 1, 1, {}, stats_columns[0], stats_columns[1])
 
 
 @pytest.mark.parametrize(
@@ -46,30 +46,32 @@ def file(least: tuple[str, int] | None, greatest: tuple[str, int] | None) -> Dat
 def test_files_that_can_have_its_rows(
     least: tuple[str, int] | None, greatest: tuple[str, int] | None, may: bool
 ) -> None:
-    assert EXTENT.may_hold(file(least, greatest)) is may
+    assert EXTENT.may_have_rows_in(file(least, greatest)) is may
 
 
 def test_a_file_without_statistics_of_offsets_may_hold_rows_of_its_recorder() -> None:
     known, unknown = (DataFile("f", 1, 1, {}, {"recorder": name}, {"recorder": name}) for name in ("a", "c"))
-    assert EXTENT.may_hold(known)
-    assert not EXTENT.may_hold(unknown)
+    assert EXTENT.may_have_rows_in(known)
+    assert not EXTENT.may_have_rows_in(unknown)
 
 
 def test_rows_are_chosen_one_by_one_whatever_is_beside_them() -> None:
     given = [("a", 4), ("a", 5), ("b", 0), ("a", 8), ("b", 3), (None, None), ("c", 1), ("a", None), (None, 6), ("a", 7)]
     rows = pa.RecordBatch.from_pylist([{"recorder": name, "offset": at} for name, at in given], schema=JOURNAL_SCHEMA)
-    found = EXTENT.rows_of(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE))).cast(JOURNAL_SCHEMA).to_pylist()
+    found = (
+        EXTENT.filter_batch(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE))).cast(JOURNAL_SCHEMA).to_pylist()
+    )
     assert [(row["recorder"], row["offset"]) for row in found] == [("a", 5), ("b", 0), ("a", 7)]
 
 
 def test_rows_that_landed_late_belong_to_it_as_far_as_they_were_passed_over() -> None:
     extent = OffsetRanges({"a": 10}, {"a": 12}, {"a": ((2, 4), (8, 11))})
-    assert not extent.empty
-    assert not OffsetRanges({"a": 12}, {"a": 12}, {"a": ((2, 4),)}).empty
+    assert not extent.is_empty
+    assert not OffsetRanges({"a": 12}, {"a": 12}, {"a": ((2, 4),)}).is_empty
     rows = pa.RecordBatch.from_pylist([{"recorder": "a", "offset": at} for at in range(20)], schema=JOURNAL_SCHEMA)
-    found = extent.rows_of(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE)))
+    found = extent.filter_batch(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE)))
     assert found["offset"].to_pylist() == [2, 3, 8, 9, 10, 11]
-    assert [at for at in range(20) if extent.may_hold(file(("a", at), ("a", at)))] == [2, 3, 8, 9, 10, 11]
-    assert extent.limited(1).rows_of(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE)))[
+    assert [at for at in range(20) if extent.may_have_rows_in(file(("a", at), ("a", at)))] == [2, 3, 8, 9, 10, 11]
+    assert extent.limit_rows(1).filter_batch(rows.cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE)))[
         "offset"
     ].to_pylist() == [2, 3, 8, 9, 10]

@@ -43,8 +43,8 @@ def test_statistics_never_rule_out_a_key_that_matches(question: str, names: list
     keys = keys_of(question)
     file = DataFile("x", 1, 1, {}, *_limits_of(names))
     if any(intersects(question, name) for name in names):
-        assert keys.may_be_within(ColumnStats(min(names).encode(), max(names).encode()))
-        assert keys.may_be_within(key_stats(file))
+        assert keys.may_match(ColumnStats(min(names).encode(), max(names).encode()))
+        assert keys.may_match(key_stats(file))
 
 
 def _limits_of(names: list[str]) -> tuple[dict[str, object], dict[str, object]]:
@@ -75,20 +75,20 @@ def _limits_of(names: list[str]) -> tuple[dict[str, object], dict[str, object]]:
     ],
 )
 def test_what_statistics_rule_out(question: str, least: str, greatest: str, expected: bool) -> None:
-    assert keys_of(question).may_be_within(ColumnStats(least.encode(), greatest.encode())) is expected
+    assert keys_of(question).may_match(ColumnStats(least.encode(), greatest.encode())) is expected
 
 
 def test_without_statistics_nothing_is_ruled_out_but_nulls() -> None:
     for question in ("a", "a/*", "**"):
-        assert keys_of(question).may_be_within(ColumnStats())
-        assert keys_of(question).may_be_within(ColumnStats(b"a"))
-        assert not keys_of(question).may_be_within(ColumnStats(is_null=True))
+        assert keys_of(question).may_match(ColumnStats())
+        assert keys_of(question).may_match(ColumnStats(b"a"))
+        assert not keys_of(question).may_match(ColumnStats(is_all_null=True))
 
 
 def test_a_text_that_was_cut_off_may_be_any_that_begins_so() -> None:
     cut = ColumnStats(b"a", b"b\xf4\x8f\xbf\xbf")
-    assert keys_of("b\U0010ffff\U0010ffff").may_be_within(cut)
-    assert not keys_of("c").may_be_within(cut)
+    assert keys_of("b\U0010ffff\U0010ffff").may_match(cut)
+    assert not keys_of("c").may_match(cut)
 
 
 @pytest.mark.parametrize(
@@ -100,25 +100,25 @@ def test_a_text_that_was_cut_off_may_be_any_that_begins_so() -> None:
         (ColumnStats(5, 9), ColumnStats(21, 100), False),
         (ColumnStats(5, 10, 0), ColumnStats(21, 100), True),
         (ColumnStats(20, 30, 0), ColumnStats(), True),
-        (ColumnStats(is_null=True), ColumnStats(0, 9), False),
-        (ColumnStats(is_null=True), ColumnStats(0, 10), True),
+        (ColumnStats(is_all_null=True), ColumnStats(0, 9), False),
+        (ColumnStats(is_all_null=True), ColumnStats(0, 10), True),
         (ColumnStats(), ColumnStats(0, 9), True),
-        (ColumnStats(is_null=True), ColumnStats(is_null=True), False),
+        (ColumnStats(is_all_null=True), ColumnStats(is_all_null=True), False),
     ],
 )
 def test_whether_rows_may_count_in_a_range(stamped: ColumnStats, received: ColumnStats, expected: bool) -> None:
-    assert TimePredicate(10, 20).may_hold(stamped, received) is expected
+    assert TimePredicate(10, 20).may_match_row(stamped, received) is expected
 
 
 def test_a_range_without_an_instant_holds_nothing() -> None:
-    assert not TimePredicate(2, 1).may_hold(ColumnStats(), ColumnStats())
+    assert not TimePredicate(2, 1).may_match_row(ColumnStats(), ColumnStats())
 
 
 def test_which_times_are_in_a_range() -> None:
     times = pa.array([0, 1, None, 2, 3], TIME)
-    assert TimePredicate(1, 2).contain(times).tolist() == [False, True, False, True, False]
-    assert TimePredicate().contain(times).tolist() == [True, True, False, True, True]
-    assert TimePredicate(1).contain(pa.array([0, 1], TIME)).tolist() == [False, True]
+    assert TimePredicate(1, 2).mask(times).tolist() == [False, True, False, True, False]
+    assert TimePredicate().mask(times).tolist() == [True, True, False, True, True]
+    assert TimePredicate(1).mask(pa.array([0, 1], TIME)).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,10 @@ def test_which_times_are_in_a_range() -> None:
         (ColumnStats(1, 5, 0), ColumnStats(1, 9), 5),
         (ColumnStats(1, 5, 2), ColumnStats(1, 9), 9),
         (ColumnStats(1, 12), ColumnStats(1, 9), 12),
-        (ColumnStats(is_null=True), ColumnStats(1, 9), 9),
+        (ColumnStats(is_all_null=True), ColumnStats(1, 9), 9),
         (ColumnStats(), ColumnStats(1, 9), MAX_TIME_US),
         (ColumnStats(1, 5), ColumnStats(), MAX_TIME_US),
-        (ColumnStats(is_null=True), ColumnStats(is_null=True), MIN_TIME_US),
+        (ColumnStats(is_all_null=True), ColumnStats(is_all_null=True), MIN_TIME_US),
     ],
 )
 def test_no_row_is_newer(stamped: ColumnStats, received: ColumnStats, expected: int) -> None:
@@ -144,12 +144,12 @@ def test_what_the_log_says_of_a_file() -> None:
     assert key_stats(file) == ColumnStats(b"a", b"b")
     assert time_stats(file, "timestamp") == ColumnStats(1_000_000, 1_000_999, 2)  # other tools cut times off
     assert time_stats(file, "received_at") == ColumnStats(1_000_000, 1_000_999)
-    assert time_stats(file, "other") == ColumnStats(nulls=5, is_null=True)
+    assert time_stats(file, "other") == ColumnStats(null_count=5, is_all_null=True)
     assert key_stats(DataFile("x", 1, 0, {})) == ColumnStats()
-    assert time_stats(DataFile("x", 1, 0, {}, nulls={"timestamp": 0}), "timestamp") == ColumnStats(nulls=0)
+    assert time_stats(DataFile("x", 1, 0, {}, null_counts={"timestamp": 0}), "timestamp") == ColumnStats(null_count=0)
 
 
 def test_limits_of_another_type_rule_nothing_out() -> None:
-    assert KeyPredicate(lambda _: np.array([]), "a").may_be_within(ColumnStats(1, 2))
-    assert TimePredicate(5, 6).may_meet(ColumnStats(b"a", b"b"))
+    assert KeyPredicate(lambda _: np.array([]), "a").may_match(ColumnStats(1, 2))
+    assert TimePredicate(5, 6).may_overlap(ColumnStats(b"a", b"b"))
     assert max_row_time(ColumnStats(b"a", b"b"), ColumnStats()) == MAX_TIME_US

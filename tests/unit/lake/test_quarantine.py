@@ -100,12 +100,12 @@ def test_blocks_that_fail_are_put_aside_and_the_others_written(lake: Lake, tmp_p
     path = Path(journal(tmp_path / "j", 500))
     poison(path, 2)
     table = lake.table("samples")
-    files, aside = salvage(lake.folder, table.folder, "x", part_of(path, 50, 500))
+    files, aside = salvage(lake.location, table.location, "x", part_of(path, 50, 500))
     assert sum(file.rows for file in files) == 350
     (item,) = aside
     assert (item.start, item.end, item.num_rows, item.has_bytes) == (200, 300, 100, True)
     assert lake.quarantine() == []  # it does not count before the transaction
-    table.commit(Transaction(add=files, marks={item.mark: QUARANTINED}))
+    table.commit(Transaction(add=files, app_versions={item.app_id: QUARANTINED}))
     assert lake.quarantine() == [item]
 
 
@@ -113,8 +113,8 @@ def test_what_was_put_aside_lands_once_when_it_can_be_read(lake: Lake, tmp_path:
     path = Path(journal(tmp_path / "j", 300))
     restore = poison(path, 1)
     table = lake.table("samples")
-    files, (item,) = salvage(lake.folder, table.folder, "x", part_of(path, 0, 300))
-    table.commit(Transaction(add=files, marks={item.mark: QUARANTINED}))
+    files, (item,) = salvage(lake.location, table.location, "x", part_of(path, 0, 300))
+    table.commit(Transaction(add=files, app_versions={item.app_id: QUARANTINED}))
     assert lake.retry_quarantine() == 0
     assert lake.quarantine() == [item]
     restore()
@@ -132,10 +132,10 @@ def test_rows_land_from_the_bytes_aside_when_the_journal_is_gone(lake: Lake, tmp
     part = part_of(path, 150, 250)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Slice, "batches", lambda *_: iter([pa.record_batch({"key": [1]})]))  # no version 1 can
-        files, aside = salvage(lake.folder, table.folder, "x", part)
+        files, aside = salvage(lake.location, table.location, "x", part)
     assert files == []
     assert [(item.start, item.end) for item in aside] == [(150, 200), (200, 250)]
-    table.commit(Transaction(marks={item.mark: QUARANTINED for item in aside}))
+    table.commit(Transaction(app_versions={item.app_id: QUARANTINED for item in aside}))
     for file in path.iterdir():
         if file.is_file():
             file.unlink()
@@ -147,11 +147,11 @@ def test_a_full_disk_is_no_reason_to_put_rows_aside(lake: Lake, tmp_path: Path) 
     path = Path(journal(tmp_path / "j", 100))
     (tmp_path / "file").write_text("in place of a directory")
     with pytest.raises(OSError, match="Not a directory"):
-        salvage(lake.folder, StoragePath.at(tmp_path / "file"), "x", part_of(path, 0, 100))
+        salvage(lake.location, StoragePath.at(tmp_path / "file"), "x", part_of(path, 0, 100))
 
 
 def test_a_mark_names_the_rows_that_it_is_for() -> None:
     item = QuarantinedBlock(
         recorder="a:b-c", path="j", segment=0, start=5, end=9, reason="", version="1", time="", has_bytes=True
     )
-    assert parse_app_id(item.mark) == ("a:b-c", 5, 9)
+    assert parse_app_id(item.app_id) == ("a:b-c", 5, 9)

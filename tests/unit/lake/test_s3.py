@@ -82,39 +82,39 @@ def test_what_is_wrong_is_one_sentence(text: str, said: str) -> None:
 
 def test_files_are_written_listed_read_and_removed(reached: S3) -> None:
     bucket = reached.bucket()
-    folder = StoragePath.at(f"s3://{bucket}/my lake/") / "table"
-    assert not folder.exists()
-    assert (folder.files(), folder.names(), folder.read("no/file")) == ([], [], None)
-    folder.write("a/empty", b"")
-    folder.write("a/one.txt", b"1")
-    folder.write("a/one.txt", b"11")
-    with folder.sink("a/b%20=ü/two.parquet") as sink:
+    location = StoragePath.at(f"s3://{bucket}/my lake/") / "table"
+    assert not location.exists()
+    assert (location.files(), location.names(), location.read("no/file")) == ([], [], None)
+    location.write("a/empty", b"")
+    location.write("a/one.txt", b"1")
+    location.write("a/one.txt", b"11")
+    with location.open_output("a/b%20=ü/two.parquet") as sink:
         sink.write(b"222")
-    with pickle.loads(pickle.dumps(folder)).open("a/b%20=ü/two.parquet") as source:
+    with pickle.loads(pickle.dumps(location)).open("a/b%20=ü/two.parquet") as source:
         assert source.read() == b"222"
-    assert folder.read("a/one.txt") == b"11"
-    assert folder.files(suffix="t") == [FileInfo("a/b%20=ü/two.parquet", 3), FileInfo("a/one.txt", 2)]
-    assert folder.names("a") == ["b%20=ü", "empty", "one.txt"]
-    folder.remove("a/one.txt")
-    folder.remove("a/one.txt")
-    assert folder.create("a/once", b"1")
-    assert not folder.create("a/once", b"2")
-    folder.link("a/once", "a/twice")
-    assert folder.read("a/twice") == b"1"
-    folder.remove("a")
-    assert not folder.exists("a")
+    assert location.read("a/one.txt") == b"11"
+    assert location.files(suffix="t") == [FileInfo("a/b%20=ü/two.parquet", 3), FileInfo("a/one.txt", 2)]
+    assert location.names("a") == ["b%20=ü", "empty", "one.txt"]
+    location.remove("a/one.txt")
+    location.remove("a/one.txt")
+    assert location.create("a/once", b"1")
+    assert not location.create("a/once", b"2")
+    location.link("a/once", "a/twice")
+    assert location.read("a/twice") == b"1"
+    location.remove("a")
+    assert not location.exists("a")
     there = reached.files().get_file_info(fs.FileSelector(bucket, recursive=True))
     assert not [info for info in there if info.type == fs.FileType.File]
 
 
 def test_of_two_that_commit_at_once_one_fails(server: S3) -> None:
     """Who says it by options needs no environment."""
-    folder = StoragePath.at(f"s3://{server.bucket()}/lake/traffic", server.options)
-    one, other = LakeTable(folder, TRAFFIC), LakeTable(folder, TRAFFIC)
-    one.commit(Transaction(marks={"turn": 1}))
+    location = StoragePath.at(f"s3://{server.bucket()}/lake/traffic", server.options)
+    one, other = LakeTable(location, TRAFFIC), LakeTable(location, TRAFFIC)
+    one.commit(Transaction(app_versions={"turn": 1}))
     with pytest.raises(LakeError, match="another writer moved 'turn' at the same time"):
-        other.commit(Transaction(marks={"turn": 1}))
-    assert other.refresh().mark("turn") == 1
+        other.commit(Transaction(app_versions={"turn": 1}))
+    assert other.refresh().app_version("turn") == 1
 
 
 def test_a_lake_is_there_once_it_has_tables(reached: S3) -> None:

@@ -114,7 +114,7 @@ class World:
         pq.write_table(table.drop_columns(["via", "attachment"]), f"{root}/{name}", **options)
         footer = pq.read_metadata(f"{root}/{name}")
         is_told = has_statistics and not options["use_deprecated_int96_timestamps"]
-        least, greatest = read_min_max(footer, SAMPLES.described) if is_told else ({}, {})
+        least, greatest = read_min_max(footer, SAMPLES.stats_columns) if is_told else ({}, {})
         self.files.append(DataFile(name, Path(root, name).stat().st_size, len(rows), {}, least, greatest))
         self.rows += table.to_pylist()
 
@@ -192,7 +192,7 @@ def test_the_newest_rows_are_among_those_that_a_limit_leaves(
         world = data.draw(worlds(root))
         keys = keys_of(question)
         batches = Scanner(StoragePath.at(root)).newest(
-            world.files, ScanRequest(keys, times), NewestTimes(limit, is_one=keys.is_exact)
+            world.files, ScanRequest(keys, times), NewestTimes(limit, is_single_key=keys.is_exact)
         )
         found = told(list(batches))
         wanted = naive(world.rows, question, times)
@@ -209,13 +209,13 @@ def test_the_newest_rows_are_among_those_that_a_limit_leaves(
 class CountedFile:
     """A file that says how much of it is read."""
 
-    def __init__(self, folder: Counted, file: RandomAccessFile) -> None:
-        self._folder = folder
+    def __init__(self, location: Counted, file: RandomAccessFile) -> None:
+        self._location = location
         self._file = file
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        self._folder.bytes += nbytes
-        self._folder.requests += 1
+        self._location.bytes += nbytes
+        self._location.requests += 1
         return self._file.read_at(nbytes, offset)
 
     def close(self) -> None:
@@ -223,17 +223,17 @@ class CountedFile:
 
 
 class Counted:
-    """A folder that says how much is read."""
+    """A location that says how much is read."""
 
     def __init__(self, path: Path, local: bool = True) -> None:
-        self._folder = StoragePath.at(path)
-        self.address, self.local = str(path), local
+        self._location = StoragePath.at(path)
+        self.address, self.is_local = str(path), local
         self.opened: list[str] = []
         self.bytes = self.requests = 0
 
     def open(self, path: str) -> CountedFile:
         self.opened.append(path)
-        return CountedFile(self, self._folder.open(path))
+        return CountedFile(self, self._location.open(path))
 
 
 COLUMNS = ("key", "payload", "timestamp", "received_at", "offset")
@@ -247,13 +247,13 @@ def landed(path: Path, rows: list[dict[str, Any]], sizes: Any = KEY_ORDER_SIZES)
 
 def test_files_that_statistics_rule_out_are_not_opened(tmp_path: Path) -> None:
     files = [*landed(tmp_path, [row("a/1", 1)]), *landed(tmp_path, [row("a/2", 2)]), *landed(tmp_path, [row("b", 3)])]
-    folder = Counted(tmp_path)
-    scanner = Scanner(folder)
+    location = Counted(tmp_path)
+    scanner = Scanner(location)
     (found,) = scanner.rows(files, ScanRequest(keys_of("a/2"), TimePredicate()))
     assert found.column("offset").to_pylist() == [2]
-    assert folder.opened == [files[1].path]
+    assert location.opened == [files[1].path]
     assert list(scanner.rows(files, ScanRequest(keys_of("**"), TimePredicate(start=4_000_000)))) == []
-    assert len(folder.opened) == 1
+    assert len(location.opened) == 1
 
 
 def test_images_beside_a_small_key_are_not_read(tmp_path: Path) -> None:
@@ -262,62 +262,64 @@ def test_images_beside_a_small_key_are_not_read(tmp_path: Path) -> None:
     rows = [row("a/battery", at) for at in range(100)]
     rows += [row("a/camera", 100 + at, payload=noise.bytes(len(image))) for at in range(50)]
     files = landed(tmp_path, rows)
-    folder = Counted(tmp_path)
-    (found,) = Scanner(folder).rows(files, ScanRequest(keys_of("a/battery"), TimePredicate(), COLUMNS))
+    location = Counted(tmp_path)
+    (found,) = Scanner(location).rows(files, ScanRequest(keys_of("a/battery"), TimePredicate(), COLUMNS))
     assert found.num_rows == 100
-    assert folder.bytes < len(image)
+    assert location.bytes < len(image)
 
 
 def test_without_a_key_in_the_dictionary_nothing_else_is_read(tmp_path: Path) -> None:
     rows = [row(key, at, payload=b"x" * 1000) for at, key in enumerate(["a/1", "a/3"] * 1000)]
     files = landed(tmp_path, rows)
-    folder = Counted(tmp_path)
-    scanner = Scanner(folder)
+    location = Counted(tmp_path)
+    scanner = Scanner(location)
     assert list(scanner.rows(files, ScanRequest(keys_of("a/2"), TimePredicate()))) == []
-    folder.bytes = folder.requests = 0
+    location.bytes = location.requests = 0
     assert list(scanner.rows(files, ScanRequest(keys_of("a/2"), TimePredicate()))) == []
-    assert folder.bytes == 0
+    assert location.bytes == 0
 
 
 def test_a_second_query_reads_no_footer(tmp_path: Path) -> None:
     files = landed(tmp_path, [row("a", 1)])
-    folder = Counted(tmp_path)
-    scanner = Scanner(folder)
+    location = Counted(tmp_path)
+    scanner = Scanner(location)
     wanted = ScanRequest(keys_of("a"), TimePredicate(), COLUMNS)
     list(scanner.rows(files, wanted))
-    first = folder.bytes
-    folder.bytes = 0
+    first = location.bytes
+    location.bytes = 0
     list(scanner.rows(files, wanted))
-    assert 0 < folder.bytes < first / 2
+    assert 0 < location.bytes < first / 2
 
 
 def test_what_is_kept_of_files_is_bounded(tmp_path: Path) -> None:
     files = [file for at in range(4) for file in landed(tmp_path, [row(f"a/{at}", at)])]
-    folder = Counted(tmp_path)
-    scanner = Scanner(folder, cache_bytes=60_000)
+    location = Counted(tmp_path)
+    scanner = Scanner(location, cache_bytes=60_000)
     for file in files:
         list(scanner.rows([file], ScanRequest(keys_of("**"), TimePredicate())))
     assert scanner._cache._size <= 60_000
-    folder.bytes = 0
+    location.bytes = 0
     list(scanner.rows(files[:1], ScanRequest(keys_of("**"), TimePredicate())))
-    assert folder.bytes == files[0].size
+    assert location.bytes == files[0].size
 
 
 def test_few_rows_of_the_newest_files_are_enough_for_a_limit(tmp_path: Path) -> None:
     files = [file for at in range(0, 100, 10) for file in landed(tmp_path, [row("a", at + n) for n in range(10)])]
-    folder = Counted(tmp_path)
-    (found,) = Scanner(folder).newest(files, ScanRequest(keys_of("a"), TimePredicate()), NewestTimes(3, is_one=True))
+    location = Counted(tmp_path)
+    (found,) = Scanner(location).newest(
+        files, ScanRequest(keys_of("a"), TimePredicate()), NewestTimes(3, is_single_key=True)
+    )
     assert found.column("offset").to_pylist() == [97, 98, 99]
-    assert folder.opened == [files[-1].path]
+    assert location.opened == [files[-1].path]
 
 
 def test_rows_found_elsewhere_count_for_a_limit(tmp_path: Path) -> None:
     files = landed(tmp_path, [row("a", at) for at in range(10)])
-    folder = Counted(tmp_path)
-    newest = NewestTimes(1, is_one=True)
+    location = Counted(tmp_path)
+    newest = NewestTimes(1, is_single_key=True)
     newest.add(["a"], [20_000_000])
-    assert list(Scanner(folder).newest(files, ScanRequest(keys_of("a"), TimePredicate()), newest)) == []
-    assert folder.opened == []
+    assert list(Scanner(location).newest(files, ScanRequest(keys_of("a"), TimePredicate()), newest)) == []
+    assert location.opened == []
 
 
 def test_a_row_group_whose_keys_all_have_newer_rows_is_left_out(tmp_path: Path) -> None:
@@ -342,10 +344,10 @@ def test_large_payloads_come_in_parts(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_elsewhere_few_requests_are_made_and_files_are_read_ahead(tmp_path: Path) -> None:
     files = [file for at in range(20) for file in landed(tmp_path, [row(f"a/{at}", at), row("a/x", at)])]
-    folder = Counted(tmp_path, local=False)
-    found = list(Scanner(folder).rows(files, ScanRequest(keys_of("a/*"), TimePredicate())))
+    location = Counted(tmp_path, local=False)
+    found = list(Scanner(location).rows(files, ScanRequest(keys_of("a/*"), TimePredicate())))
     assert [batch.column("offset").to_pylist() for batch in found] == [[at, at] for at in range(20)]
-    assert folder.requests == len(files)  # files as small as these are read with their footers
+    assert location.requests == len(files)  # files as small as these are read with their footers
 
 
 def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class Told:
         self.wraps = wraps
         self.source: SourceState | None = None
         self.repeated: Counter[int] = Counter()
-        self.settled: list[MissingRange] = []
+        self.finalized: list[MissingRange] = []
         self._clock = 0
 
     def hear(self, numbers: list[int]) -> "Told":
@@ -31,13 +31,13 @@ class Told:
         self.source = verdict.source
         for number, times in zip(verdict.repeated.numbers.tolist(), verdict.repeated.times.tolist(), strict=True):
             self.repeated[number] += times
-        self.settled += verdict.settled
+        self.finalized += verdict.finalized
         return self
 
     @property
     def missing(self) -> list[tuple[int, int]]:
         assert self.source is not None
-        return [(gap.first, gap.last) for gap in [*self.settled, *self.source.open]]
+        return [(gap.first, gap.last) for gap in [*self.finalized, *self.source.open_ranges]]
 
 
 def missing_of(numbers: list[int]) -> list[tuple[int, int]]:
@@ -81,9 +81,9 @@ def test_numbers_that_do_not_wrap_are_taken_as_they_are(numbers: list[list[int]]
 
 
 def test_a_gap_is_noticed_when_the_later_of_its_neighbours_comes() -> None:
-    assert Told().hear([1, 2, 5]).source.open == (MissingRange(3, 4, 2),)  # type: ignore[union-attr]
-    assert Told().hear([5, 2, 1]).source.open == (MissingRange(3, 4, 1),)  # type: ignore[union-attr]
-    assert Told().hear([1, 2]).hear([9, 5]).source.open == (MissingRange(3, 4, 3), MissingRange(6, 8, 3))  # type: ignore[union-attr]
+    assert Told().hear([1, 2, 5]).source.open_ranges == (MissingRange(3, 4, 2),)  # type: ignore[union-attr]
+    assert Told().hear([5, 2, 1]).source.open_ranges == (MissingRange(3, 4, 1),)  # type: ignore[union-attr]
+    assert Told().hear([1, 2]).hear([9, 5]).source.open_ranges == (MissingRange(3, 4, 3), MissingRange(6, 8, 3))  # type: ignore[union-attr]
 
 
 def test_what_was_before_the_first_number_is_not_missed() -> None:
@@ -102,7 +102,7 @@ def test_a_late_number_splits_a_range() -> None:
 def test_old_ranges_are_settled_and_not_judged_again() -> None:
     with patch.object(sequence_gaps, "MAX_OPEN_RANGES", 2):
         told = Told().hear([0, 2, 4, 6, 8])
-        assert [(gap.first, gap.last) for gap in told.settled] == [(1, 1), (3, 3)]
+        assert [(gap.first, gap.last) for gap in told.finalized] == [(1, 1), (3, 3)]
         told.hear([1, 3, 2, -5 % SN_MODULUS])
         assert told.missing == [(1, 1), (3, 3), (5, 5), (7, 7)]
         assert told.repeated == Counter()

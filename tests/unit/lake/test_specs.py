@@ -5,11 +5,11 @@ import pytest
 from zenspark.lake.specs import GAPS, JOURNAL_SCHEMA, LATEST, SAMPLES, TRAFFIC, TableSpec
 
 
-@pytest.mark.parametrize("shape", [SAMPLES, LATEST, GAPS, TRAFFIC])
-def test_what_the_log_describes_is_in_the_files(shape: TableSpec) -> None:
-    assert set(shape.described) <= set(shape.columns.names)
-    assert shape.schema.names == shape.columns.names + shape.partitions.names
-    assert len(set(shape.schema.names)) == len(shape.schema.names)
+@pytest.mark.parametrize("spec", [SAMPLES, LATEST, GAPS, TRAFFIC])
+def test_what_the_log_describes_is_in_the_files(spec: TableSpec) -> None:
+    assert set(spec.stats_columns) <= set(spec.columns.names)
+    assert spec.schema.names == spec.columns.names + spec.partitions.names
+    assert len(set(spec.schema.names)) == len(spec.schema.names)
 
 
 def test_samples_are_rows_of_a_journal() -> None:

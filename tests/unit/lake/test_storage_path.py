@@ -14,24 +14,24 @@ from zenspark.lake.storage_path import FileInfo, StoragePath
 def test_an_address_may_be_a_path_or_a_uri(tmp_path: Path) -> None:
     path = tmp_path / "a b%ü"
     for address in (path, str(path), f"{path}/", path.as_uri()):
-        folder = StoragePath.at(address)
-        assert folder.address == str(path)
-        assert folder.spark == f"file://{path}"
+        location = StoragePath.at(address)
+        assert location.address == str(path)
+        assert location.spark_uri == f"file://{path}"
     assert StoragePath.at("here").address == str(Path("here").absolute())
 
 
 def test_spark_has_its_own_name_for_s3() -> None:
-    folder = StoragePath.at("s3://bucket/lake/")
-    assert (folder.address, folder.spark, folder.local) == ("s3://bucket/lake", "s3a://bucket/lake", False)
-    assert (folder / "samples").spark == "s3a://bucket/lake/samples"
+    location = StoragePath.at("s3://bucket/lake/")
+    assert (location.address, location.spark_uri, location.is_local) == ("s3://bucket/lake", "s3a://bucket/lake", False)
+    assert (location / "samples").spark_uri == "s3a://bucket/lake/samples"
     assert StoragePath.at("s3a://bucket/lake").address == "s3://bucket/lake"
-    assert StoragePath.at("hdfs://name/lake").spark == "hdfs://name/lake"
+    assert StoragePath.at("hdfs://name/lake").spark_uri == "hdfs://name/lake"
 
 
 def test_secrets_are_not_shown_and_travel_without_connections() -> None:
-    folder = StoragePath.at("s3://bucket/lake", {"secret_access_key": "hush"})
-    assert "hush" not in repr(folder)
-    assert pickle.loads(pickle.dumps(folder)) == folder
+    location = StoragePath.at("s3://bucket/lake", {"secret_access_key": "hush"})
+    assert "hush" not in repr(location)
+    assert pickle.loads(pickle.dumps(location)) == location
 
 
 def test_a_kind_of_address_that_nobody_knows_is_named() -> None:
@@ -40,39 +40,39 @@ def test_a_kind_of_address_that_nobody_knows_is_named() -> None:
 
 
 def test_files_are_written_whole_listed_read_and_removed(tmp_path: Path) -> None:
-    folder = StoragePath.at(tmp_path) / "table"
-    assert not folder.exists()
-    assert folder.files() == []
-    assert folder.names() == []
-    assert folder.read("no/file") is None
-    folder.write("a/one.txt", b"1")
-    folder.write("a/one.txt", b"11")
-    with folder.sink("a/b/two.parquet") as sink:
+    location = StoragePath.at(tmp_path) / "table"
+    assert not location.exists()
+    assert location.files() == []
+    assert location.names() == []
+    assert location.read("no/file") is None
+    location.write("a/one.txt", b"1")
+    location.write("a/one.txt", b"11")
+    with location.open_output("a/b/two.parquet") as sink:
         sink.write(b"222")
-    assert folder.read("a/one.txt") == b"11"
-    assert folder.files() == [FileInfo("a/b/two.parquet", 3), FileInfo("a/one.txt", 2)]
-    assert folder.files("a/b") == [FileInfo("a/b/two.parquet", 3)]
-    assert folder.files(suffix=".txt") == [FileInfo("a/one.txt", 2)]
-    assert folder.names("a") == ["b", "one.txt"]
-    with folder.open("a/b/two.parquet") as source:
+    assert location.read("a/one.txt") == b"11"
+    assert location.files() == [FileInfo("a/b/two.parquet", 3), FileInfo("a/one.txt", 2)]
+    assert location.files("a/b") == [FileInfo("a/b/two.parquet", 3)]
+    assert location.files(suffix=".txt") == [FileInfo("a/one.txt", 2)]
+    assert location.names("a") == ["b", "one.txt"]
+    with location.open("a/b/two.parquet") as source:
         assert source.read() == b"222"
-    folder.remove("a/one.txt")
-    folder.remove("a/one.txt")
-    folder.link("a/b/two.parquet", "c/three.parquet")
-    folder.link("a/b/two.parquet", "c/three.parquet")
-    folder.copy("c/three.parquet", folder, "d/four.parquet")
-    folder.move("a", "e/f")
-    assert [found.path for found in folder.files()] == ["c/three.parquet", "d/four.parquet", "e/f/b/two.parquet"]
-    folder.remove("e")
-    assert not folder.exists("e")
+    location.remove("a/one.txt")
+    location.remove("a/one.txt")
+    location.link("a/b/two.parquet", "c/three.parquet")
+    location.link("a/b/two.parquet", "c/three.parquet")
+    location.copy("c/three.parquet", location, "d/four.parquet")
+    location.move("a", "e/f")
+    assert [found.path for found in location.files()] == ["c/three.parquet", "d/four.parquet", "e/f/b/two.parquet"]
+    location.remove("e")
+    assert not location.exists("e")
 
 
 def test_a_file_is_created_once(tmp_path: Path) -> None:
-    folder = StoragePath.at(tmp_path)
-    assert folder.create("log/1.json", b"one")
-    assert not folder.create("log/1.json", b"two")
-    assert folder.read("log/1.json") == b"one"
-    assert folder.names("log") == ["1.json"]
+    location = StoragePath.at(tmp_path)
+    assert location.create("log/1.json", b"one")
+    assert not location.create("log/1.json", b"two")
+    assert location.read("log/1.json") == b"one"
+    assert location.names("log") == ["1.json"]
 
 
 def test_a_file_is_created_once_also_where_there_are_no_hard_links(
@@ -82,7 +82,7 @@ def test_a_file_is_created_once_also_where_there_are_no_hard_links(
         raise OSError(errno.EPERM, "no hard links here")
 
     monkeypatch.setattr(os, "link", refuse)
-    folder = StoragePath.at(tmp_path)
-    assert folder.create("log/1.json", b"one")
-    assert not folder.create("log/1.json", b"two")
-    assert folder.read("log/1.json") == b"one"
+    location = StoragePath.at(tmp_path)
+    assert location.create("log/1.json", b"one")
+    assert not location.create("log/1.json", b"two")
+    assert location.read("log/1.json") == b"one"

@@ -28,8 +28,10 @@ def test_vacuum_removes_what_went_and_with_full_what_never_came(tmp_path: Path) 
     orphan = written(table, "orphan", [{"key": "a"}])[0].path
     assert vacuum(table, timedelta(hours=1)) == 0
     assert vacuum(table, timedelta()) == 1
-    assert table.folder.exists(orphan)
+    assert table.location.exists(orphan)
     assert vacuum(table, timedelta(), full=True)
-    assert not table.folder.exists(orphan)
-    table.refresh().commit(Transaction(marks={"m": 1}))
-    assert [each.path for each in table.files if table.folder.exists(each.path)] == [each.path for each in table.files]
+    assert not table.location.exists(orphan)
+    table.refresh().commit(Transaction(app_versions={"m": 1}))
+    assert [each.path for each in table.files if table.location.exists(each.path)] == [
+        each.path for each in table.files
+    ]

@@ -20,7 +20,7 @@ def test_importing_it_loads_no_pyspark() -> None:
 def test_it_is_pickled_by_its_address(tmp_path: Path) -> None:
     lake = pickle.loads(pickle.dumps(Lake(tmp_path / "lake")))
     assert type(lake) is Lake
-    assert lake.folder == Lake(tmp_path / "lake").folder
+    assert lake.location == Lake(tmp_path / "lake").location
 
 
 def test_every_derived_table_has_a_derivation() -> None:

@@ -28,7 +28,7 @@ class Landed:
     def land(self, rows: pa.RecordBatch, sizes: RowGroupSizes = ARRIVAL_ORDER_SIZES) -> list[DataFile]:
         """Bring rows into `samples`."""
         table = self.table("samples")
-        files = DataFileWriter(table.folder, table.shape, "test", sizes)
+        files = DataFileWriter(table.location, table.spec, "test", sizes)
         for partition, own in split_by_partition(
             pa.Table.from_batches([rows]).cast(with_text_type(RECORDED, DICTIONARY_TYPE)).combine_chunks()
         ):
@@ -37,7 +37,7 @@ class Landed:
         for recorder, offset in zip(*(rows.column(name).to_pylist() for name in ("recorder", "offset")), strict=True):
             reached[recorder] = max(reached.get(recorder, 0), offset + 1)
         added = files.close()
-        table.commit(Transaction(add=added, marks=offset_app_versions(reached)))
+        table.commit(Transaction(add=added, app_versions=offset_app_versions(reached)))
         return added
 
     def table(self, name: str) -> LakeTable:
@@ -46,7 +46,7 @@ class Landed:
     def newest(self) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
         table = self.table("samples")
         batches = (
-            batch.cast(RECORDED) for file in table.files for batch in read_batches(table.folder, file, table.shape)
+            batch.cast(RECORDED) for file in table.files for batch in read_batches(table.location, file, table.spec)
         )
         return batches, read_offsets(table, list_recorders(table))
 

@@ -59,7 +59,7 @@ class Past:
 
 
 @pytest.fixture
-def past(tmp_path: Path) -> Past:
+def snapshot(tmp_path: Path) -> Past:
     return Past(tmp_path)
 
 
@@ -116,9 +116,9 @@ def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.Mon
     opened: list[str] = []
     open_file = StoragePath.open
 
-    def counted(folder: StoragePath, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def counted(location: StoragePath, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         opened.append(path)
-        return open_file(folder, path)
+        return open_file(location, path)
 
     monkeypatch.setattr(StoragePath, "open", counted)
     assert past.samples("a", limit=3) == [("a", b"47"), ("a", b"48"), ("a", b"49")]
@@ -132,7 +132,7 @@ def test_a_limit_opens_the_newest_files_only(past: Past, monkeypatch: pytest.Mon
 def test_very_many_are_told_as_they_come(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     past.record([row("a", b"%d" % second, second) for second in (3, 1)], landed=2)
     past.record([row("a", b"%d" % second, second) for second in (2, 4, 0)])
-    for limit in ("SORTED_ROWS", "SORTED_BYTES"):
+    for limit in ("MAX_SORTED_ROWS", "MAX_SORTED_BYTES"):
         with monkeypatch.context() as changed:
             changed.setattr(history, limit, 1)
             assert past.samples("a") == [("a", b"3"), ("a", b"1"), ("a", b"2"), ("a", b"4"), ("a", b"0")]
@@ -168,11 +168,11 @@ def compact(past: Past, rows: list[dict[str, Any]]) -> None:
     """Put all files together, as compaction does, and remove them from disk, as a vacuum without mercy does."""
     table = past.files.table("samples")
     old = table.files
-    writer = DataFileWriter(table.folder, table.shape, "compact")
+    writer = DataFileWriter(table.location, table.spec, "compact")
     writer.write(pa.Table.from_batches([recorded(rows)]), {"day": "1970-01-01", "prefix": "a"})
-    table.commit(Transaction(add=writer.close(), remove=old, rearranges=True))
+    table.commit(Transaction(add=writer.close(), remove=old, is_optimize=True))
     for file in old:
-        table.folder.remove(file.path)
+        table.location.remove(file.path)
 
 
 def test_files_removed_between_the_log_and_the_reading_are_looked_for_anew(
@@ -200,7 +200,7 @@ def test_files_that_stay_away_are_named(past: Past) -> None:
     past.record([row("a", b"1", 1)], landed=1)
     table = past.files.table("samples")
     (file,) = table.files
-    table.folder.remove(file.path)
+    table.location.remove(file.path)
     for limit in (None, 1):
         with pytest.raises(LakeError, match="removed while it was read") as refused:
             past.samples("a", limit=limit)
@@ -212,7 +212,7 @@ def test_after_an_answer_has_begun_it_is_not_begun_anew(past: Past, monkeypatch:
     for at in (1, 2):
         past.record([row("a", b"%d" % (at + n), at + n) for n in range(2)], landed=2)
     files = past.files.table("samples").files
-    past.files.table("samples").folder.remove(files[1].path)
+    past.files.table("samples").location.remove(files[1].path)
     answers = past.history().samples(HistoryQuery("a", ALWAYS))
     assert next(answers)[0] == "a"
     with pytest.raises(LakeError, match="removed while it was read"):
@@ -224,17 +224,17 @@ def test_rows_trimmed_while_they_are_read_are_looked_for_anew(past: Past, monkey
     with JournalWriter(past.path, Policy(segment_bytes=1), recorder="r") as writer:
         for each in rows:
             append(writer, [each])
-    tail = StorageInputs.tail
+    tail = StorageInputs.read_tail
 
-    def overtaken(sources: StorageInputs, *given: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `tail` has them
-        monkeypatch.setattr(StorageInputs, "tail", tail)
+    def overtaken(sources: StorageInputs, *given: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `read_tail` has them
+        monkeypatch.setattr(StorageInputs, "read_tail", tail)
         past.files.land(recorded(rows[:2]))
         trim(past.path, Policy(retain_bytes=1), 0)
         return tail(sources, *given)
 
-    monkeypatch.setattr(StorageInputs, "tail", overtaken)
+    monkeypatch.setattr(StorageInputs, "read_tail", overtaken)
     assert past.samples("a") == [("a", b"0"), ("a", b"1"), ("a", b"2")]
-    monkeypatch.setattr(StorageInputs, "tail", lambda *_: Journal(past.path).read(0, 1))
+    monkeypatch.setattr(StorageInputs, "read_tail", lambda *_: Journal(past.path).read(0, 1))
     with pytest.raises(LakeError, match="trimmed away"):
         past.samples("a")
 
@@ -252,8 +252,8 @@ def test_rows_of_another_tool_without_key_offset_or_times(past: Past) -> None:
         {"key": None, "kind": "PUT", "payload": b"4", "received_at": EPOCH},
         {"key": "a//b", "kind": "PUT", "payload": b"5", "received_at": EPOCH},
     ]
-    writer = DataFileWriter(table.folder, table.shape, "foreign")
-    writer.write(pa.Table.from_pylist(foreign, schema=table.shape.columns), {"day": "1970-01-01", "prefix": "a"})
+    writer = DataFileWriter(table.location, table.spec, "foreign")
+    writer.write(pa.Table.from_pylist(foreign, schema=table.spec.columns), {"day": "1970-01-01", "prefix": "a"})
     table.commit(Transaction(add=writer.close()))
     assert past.samples("**") == [("a", b"1"), ("a", b"2"), ("a", b"3")]
     assert past.samples("a/**", limit=2) == [("a", b"2"), ("a", b"3")]

@@ -30,48 +30,48 @@ ALL = ScanRequest(KeyPredicate(everything), TimePredicate(), ("key", "payload"))
 
 def test_without_a_lake_nothing_has_landed() -> None:
     sources = StorageInputs(None, [])
-    landed, past = sources.newest(), sources.past()
+    landed, past = sources.latest_rows(), sources.snapshot()
     assert (list(landed.batches), landed.offsets) == ([], {})
     assert (list(past.rows(ALL)), list(past.newest(ALL, NewestTimes(1))), past.offsets) == ([], [], {})
-    assert list(sources.tail({})) == []
+    assert list(sources.read_tail({})) == []
 
 
 def test_a_lake_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
     lake = Landed(tmp_path)
     sources = StorageInputs(lake, [])
-    assert list(sources.past().rows(ALL)) == []
+    assert list(sources.snapshot().rows(ALL)) == []
     lake.land(recorded([row("a", b"1", 1)]))
-    assert [batch.to_pylist() for batch in sources.past().rows(ALL)] == [[{"key": "a", "payload": b"1"}]]
+    assert [batch.to_pylist() for batch in sources.snapshot().rows(ALL)] == [[{"key": "a", "payload": b"1"}]]
 
 
 def test_rows_of_tables(tmp_path: Path) -> None:
     lake = Landed(tmp_path)
     lake.land(recorded([row("a", b"1", 1), row("b", b"2", 1), row("a", b"3", DAY)]))
     sources = StorageInputs(lake, [])
-    assert sorted(each["payload"] for batch in sources.past().rows(ALL) for each in batch.to_pylist()) == [
+    assert sorted(each["payload"] for batch in sources.snapshot().rows(ALL) for each in batch.to_pylist()) == [
         b"1",
         b"2",
         b"3",
     ]
-    (found,) = sources.past(date(1970, 1, 2)).rows(ALL)
+    (found,) = sources.snapshot(date(1970, 1, 2)).rows(ALL)
     assert found.to_pylist() == [{"key": "a", "payload": b"3"}]
-    (found,) = sources.past(prefix="b").rows(ALL)
+    (found,) = sources.snapshot(prefix="b").rows(ALL)
     assert found.to_pylist() == [{"key": "b", "payload": b"2"}]
-    newest = sources.newest()
+    newest = sources.latest_rows()
     assert [each["payload"] for batch in newest.batches for each in batch.to_pylist()] == [b"1", b"2", b"3"]
     assert newest.offsets == {"r": 3}
 
 
 def test_a_journal_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> None:
     sources = StorageInputs(None, [Journal(tmp_path / "j")])
-    assert list(sources.tail({})) == []
-    assert sources.ends() == {}
+    assert list(sources.read_tail({})) == []
+    assert sources.end_offsets() == {}
     with JournalWriter(tmp_path / "j", recorder="r") as writer:
         append(writer, [row("a", b"1", 1), row("a", b"2", 9), row("a", b"3", 10)])
-        assert sources.ends() == {"r": 3}
-        assert [batch.column("offset").to_pylist() for batch in sources.tail({"r": 1})] == [[1, 2]]
-        assert list(sources.tail({"r": 3})) == []
-        assert list(sources.tail({}, received_after=11_000_000)) == []
+        assert sources.end_offsets() == {"r": 3}
+        assert [batch.column("offset").to_pylist() for batch in sources.read_tail({"r": 1})] == [[1, 2]]
+        assert list(sources.read_tail({"r": 3})) == []
+        assert list(sources.read_tail({}, received_after=11_000_000)) == []
 
 
 class Overtaken(Landed):
@@ -102,20 +102,20 @@ def test_rows_that_landed_and_were_trimmed_meanwhile_are_not_missed(tmp_path: Pa
     lake = Overtaken(tmp_path / "lake", tmp_path / "j")
     sources = StorageInputs(lake, [Journal(tmp_path / "j")])
     lake.is_due = True
-    past = sources.past()
+    past = sources.snapshot()
     found = [each["payload"] for batch in past.rows(ALL) for each in batch.to_pylist()]
-    found += [each["payload"] for batch in sources.tail(past.offsets) for each in batch.to_pylist()]
+    found += [each["payload"] for batch in sources.read_tail(past.offsets) for each in batch.to_pylist()]
     assert found == [b"0", b"1", b"2"]
 
 
 def test_rows_that_are_trimmed_while_they_are_read_are_said_to_be(tmp_path: Path) -> None:
     segments(tmp_path / "j", 3)
     sources = StorageInputs(None, [Journal(tmp_path / "j")])
-    past = sources.past()
+    past = sources.snapshot()
     trim(tmp_path / "j", Policy(retain_bytes=1), 0)
     with pytest.raises(OffsetOutOfRange):
-        list(sources.tail(past.offsets))
-    assert sources.past().offsets == {"r": 2}
+        list(sources.read_tail(past.offsets))
+    assert sources.snapshot().offsets == {"r": 2}
 
 
 def test_a_lake_on_s3_is_read_alike() -> None:
@@ -124,11 +124,11 @@ def test_a_lake_on_s3_is_read_alike() -> None:
         for hour in range(3):
             lake.land(recorded([row("a", b"%d" % (10 * hour + at), 3600 * hour + at) for at in range(10)], 10 * hour))
         sources = StorageInputs(lake, [])
-        past = sources.past(prefix="a")
+        past = sources.snapshot(prefix="a")
         found = [each["payload"] for batch in past.rows(ALL) for each in batch.to_pylist()]
         assert sorted(found, key=int) == [b"%d" % at for at in range(30)]
         newest = [each["payload"] for batch in past.newest(ALL, NewestTimes(2)) for each in batch.to_pylist()]
         assert newest == [b"28", b"29"]
-        lake.table("samples").folder.remove(past.files[0].path)
+        lake.table("samples").location.remove(past.files[0].path)
         with pytest.raises(FileNotFoundError):
             list(past.rows(ALL))

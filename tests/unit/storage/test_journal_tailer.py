@@ -43,41 +43,41 @@ def test_it_is_filled_from_the_lake_and_from_what_has_not_landed(tmp_path: Path)
     with JournalWriter(tmp_path / "j", recorder="r") as writer:
         append(writer, rows)
         lake.land(recorded(rows[:4]))
-        newest, following_ = followed(lake, tmp_path / "j")
-        following_.start()
+        newest, tailer = followed(lake, tmp_path / "j")
+        tailer.start()
         assert [value(newest, key) for key in "abc"] == [b"1", b"2", None]
         append(writer, [row("c", b"older", now + 0.5), row("a", b"3", now + 3)])
-        assert following_.wait(10)
+        assert tailer.wait(10)
         assert [value(newest, key) for key in "abc"] == [b"3", b"2", None]
-        assert following_.offsets == {"r": 7}
-        following_.stop()
+        assert tailer.offsets == {"r": 7}
+        tailer.stop()
 
 
 def test_it_follows_journals_as_they_grow(tmp_path: Path) -> None:
-    newest, following_ = followed(None, tmp_path / "j")
-    following_.start()
+    newest, tailer = followed(None, tmp_path / "j")
+    tailer.start()
     with JournalWriter(tmp_path / "j", recorder="r") as writer:
         for second in range(1, 20):
             append(writer, [row("a", b"%d" % second, second)])
-            assert following_.wait(10)
+            assert tailer.wait(10)
             assert value(newest, "a") == b"%d" % second
-    following_.stop()
+    tailer.stop()
 
 
 def test_what_was_trimmed_before_it_was_taken_in_is_found_in_the_lake(tmp_path: Path) -> None:
     lake = Landed(tmp_path / "lake")
-    newest, following_ = followed(lake, tmp_path / "j")
+    newest, tailer = followed(lake, tmp_path / "j")
     rows = [row(key, b"1", 1) for key in "abc"]
     with JournalWriter(tmp_path / "j", Policy(segment_bytes=1), recorder="r") as writer:
         append(writer, rows[:1])
-        assert following_.step() == 1
+        assert tailer.poll() == 1
         for each in rows[1:]:
             append(writer, [each])
     lake.land(recorded(rows))
     trim(tmp_path / "j", Policy(retain_bytes=1), 0)
-    following_.step()
+    tailer.poll()
     assert [value(newest, key) for key in "abc"] == [b"1"] * 3
-    assert following_.offsets == {"r": 3}
+    assert tailer.offsets == {"r": 3}
 
 
 def test_a_lake_that_cannot_be_read_is_tried_again_and_the_journal_is_followed_meanwhile(
@@ -93,13 +93,13 @@ def test_a_lake_that_cannot_be_read_is_tried_again_and_the_journal_is_followed_m
         trim(tmp_path / "j", Policy(retain_bytes=1), 0)
         with monkeypatch.context() as gone:
             gone.setattr(lake, "newest", _cannot_be_read)
-            newest, following_ = followed(lake, tmp_path / "j")
-            following_.start()
+            newest, tailer = followed(lake, tmp_path / "j")
+            tailer.start()
             append(writer, rows[3:])
-            assert following_.wait(10)
+            assert tailer.wait(10)
             assert [value(newest, key) for key in "abcd"] == [None, None, b"1", b"1"]
         until(lambda: [value(newest, key) for key in "abcd"] == [b"1"] * 4)
-    following_.stop()
+    tailer.stop()
     assert caplog.text.count("lake: cannot be reached") == 1
 
 
@@ -108,19 +108,19 @@ def _cannot_be_read() -> NoReturn:
 
 
 def test_it_gives_up_waiting(tmp_path: Path) -> None:
-    _, following_ = followed(None, tmp_path / "j")
+    _, tailer = followed(None, tmp_path / "j")
     with JournalWriter(tmp_path / "j") as writer:
         append(writer, [row("a", b"1", 1)])
-        assert not following_.wait(0)
-    following_.stop()
+        assert not tailer.wait(0)
+    tailer.stop()
 
 
 def test_large_batches_are_taken_in_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_tailer, "MAX_BATCH_ROWS", 3)
     with JournalWriter(tmp_path / "j") as writer:
         append(writer, [row(f"k/{at}", b"", 1) for at in range(10)])
-        newest, following_ = followed(None, tmp_path / "j")
-        assert following_.step() == 10
+        newest, tailer = followed(None, tmp_path / "j")
+        assert tailer.poll() == 10
     assert len(newest) == 10
 
 
@@ -129,21 +129,21 @@ def test_a_journal_that_cannot_be_read_is_tried_again(
     failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(journal_tailer, "RETRY_SECONDS", 0.01)
-    newest, following_ = followed(None, tmp_path / "j")
-    take = following_.step
+    newest, tailer = followed(None, tmp_path / "j")
+    poll_once = tailer.poll
     failures = [failure]
 
-    def step() -> int:
+    def poll() -> int:
         if failures:
             raise failures.pop()
-        return take()
+        return poll_once()
 
-    following_.start()
-    monkeypatch.setattr(following_, "step", step)
+    tailer.start()
+    monkeypatch.setattr(tailer, "poll", poll)
     with caplog.at_level(logging.ERROR), JournalWriter(tmp_path / "j") as writer:
         append(writer, [row("a", b"1", 1)])
-        assert following_.wait(10)
-    following_.stop()
+        assert tailer.wait(10)
+    tailer.stop()
     assert "broken" in caplog.text
     assert value(newest, "a") == b"1"
 
@@ -151,13 +151,13 @@ def test_a_journal_that_cannot_be_read_is_tried_again(
 def test_what_was_deleted_is_forgotten_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_tailer, "EXPIRE_INTERVAL_SECONDS", 0.0)
     newest = LatestValueStore(lifespan=0.0)
-    following_ = JournalTailer(newest, KeyScope(["**"]), StorageInputs(None, [Journal(tmp_path / "j")]))
+    tailer = JournalTailer(newest, KeyScope(["**"]), StorageInputs(None, [Journal(tmp_path / "j")]))
     with JournalWriter(tmp_path / "j") as writer:
         append(writer, [row("a", None, 1)])
-        following_.start()
-        assert following_.wait(10)
+        tailer.start()
+        assert tailer.wait(10)
         deadline = time.monotonic() + 10
-        while newest.matching("**") and time.monotonic() < deadline:
+        while newest.matching_keys("**") and time.monotonic() < deadline:
             time.sleep(0.01)
-    following_.stop()
-    assert newest.matching("**") == []
+    tailer.stop()
+    assert newest.matching_keys("**") == []

@@ -15,7 +15,7 @@ KEYS = ["a/1", "b/1", "a/2", "@/x", "**", "a/1"]
 
 
 def selected(scope: KeyScope, *options: object) -> list[tuple[str, int]]:
-    keys, rows = scope.select(recorded([row(key, b"", 1) for key in KEYS]), *options)  # type: ignore[arg-type]
+    keys, rows = scope.select_rows(recorded([row(key, b"", 1) for key in KEYS]), *options)  # type: ignore[arg-type]
     return list(zip(keys.to_pylist(), rows.column("offset").to_pylist(), strict=True))
 
 
@@ -42,7 +42,7 @@ def test_each_row_has_one_owner() -> None:
 
 def test_keys_without_anything_special_all_match_everything() -> None:
     rows = recorded([row("a", b"", 1), row("b", b"", 1)])
-    keys, found = KeyScope(["**"]).select(rows)
+    keys, found = KeyScope(["**"]).select_rows(rows)
     assert keys.to_pylist() == ["a", "b"]
     assert found is rows
 
@@ -50,28 +50,28 @@ def test_keys_without_anything_special_all_match_everything() -> None:
 def test_a_prefix_is_put_before_the_keys_of_the_tables() -> None:
     scope = KeyScope(["old/a/*"], "old")
     assert selected(scope) == [("old/a/1", 0), ("old/a/2", 2), ("old/**", 4), ("old/a/1", 5)]
-    assert scope.literal("old/a/1", 0) == LiteralPrefix("a/1", True)
-    assert scope.literal("**", 0) == LiteralPrefix("a", False)
-    assert KeyScope(["old/**"], "old").literal("**", 0) is None
+    assert scope.literal_prefix("old/a/1", 0) == LiteralPrefix("a/1", True)
+    assert scope.literal_prefix("**", 0) == LiteralPrefix("a", False)
+    assert KeyScope(["old/**"], "old").literal_prefix("**", 0) is None
 
 
 def test_what_keys_begin_with() -> None:
     scope = KeyScope(["**", "a/**", "a/b/c"])
-    assert scope.literal("a/b", 0) == LiteralPrefix("a/b", True)
-    assert scope.literal("a/*/c", 0) == LiteralPrefix("a", False)
-    assert scope.literal("*/c", 0) is None
-    assert scope.literal("*/c", 1) == LiteralPrefix("a", False)
-    assert scope.literal("a/b/**", 1) == LiteralPrefix("a/b", False)
-    assert scope.literal("a/b/**", 2) == LiteralPrefix("a/b/c", True)
+    assert scope.literal_prefix("a/b", 0) == LiteralPrefix("a/b", True)
+    assert scope.literal_prefix("a/*/c", 0) == LiteralPrefix("a", False)
+    assert scope.literal_prefix("*/c", 0) is None
+    assert scope.literal_prefix("*/c", 1) == LiteralPrefix("a", False)
+    assert scope.literal_prefix("a/b/**", 1) == LiteralPrefix("a/b", False)
+    assert scope.literal_prefix("a/b/**", 2) == LiteralPrefix("a/b/c", True)
 
 
 def test_what_is_no_key_is_not_selected() -> None:
     names = pa.array(["", "/a", "a/", "a//b", "a#", "a$b", "a/b", "a/***", "a/**"])
     for asked in ("**", "a/**", "a/*", "*/b"):
-        assert names.filter(pa.array(KeyScope(["**"]).matching(names, asked))).to_pylist() == ["a/b", "a/**"]
+        assert names.filter(pa.array(KeyScope(["**"]).match(names, asked))).to_pylist() == ["a/b", "a/**"]
     table = recorded([row("a", b"", 1), row("b", b"", 1)])
     nameless = table.set_column(0, "key", pa.array(["a", None]))
-    keys, rows = KeyScope(["**"]).select(nameless)
+    keys, rows = KeyScope(["**"]).select_rows(nameless)
     assert (keys.to_pylist(), rows.num_rows) == (["a"], 1)
 
 
@@ -89,7 +89,7 @@ def test_names_match_as_key_expressions_do(names: list[str], asked: str, key_exp
             and not any(intersects(other, name) for other in key_exprs[:owner])
             for name in names
         ]
-        assert scope.matching(pa.array(names), asked, owner).tolist() == expected
+        assert scope.match(pa.array(names), asked, owner).tolist() == expected
 
 
 @pytest.mark.parametrize(("key", "prefix"), [("a/**", "b"), ("a/**", "a/**"), ("ab/**", "a"), ("a//b", None)])

@@ -23,7 +23,7 @@ def take_in(newest: LatestValueStore, rows: Rows, first: int = 0, recorder: str 
 
 
 def values(newest: LatestValueStore) -> dict[str, bytes]:
-    found = {key: newest.find(key) for key in newest.matching("**")}
+    found = {key: newest.find(key) for key in newest.matching_keys("**")}
     return {key: put.payload for key, put in found.items() if put is not None}
 
 
@@ -158,10 +158,10 @@ def test_a_star_in_a_verbatim_chunk_is_no_wildcard() -> None:
 def test_what_was_deleted_is_forgotten_after_its_lifespan() -> None:
     newest = LatestValueStore(lifespan=60)
     take_in(newest, [row("a", b"1", 1), row("a", None, 3), row("b/**", None, 3)])
-    newest.forget()
-    assert newest.matching("**") == ["a"]
-    newest.forget(time.monotonic() + 61)
-    assert newest.matching("**") == []
+    newest.expire()
+    assert newest.matching_keys("**") == ["a"]
+    newest.expire(time.monotonic() + 61)
+    assert newest.matching_keys("**") == []
     take_in(newest, [row("a", b"2", 2), row("b/1", b"2", 2)], first=3)
     assert values(newest) == {"a": b"2", "b/1": b"2"}
 
@@ -170,7 +170,7 @@ def test_a_key_that_comes_again_is_no_longer_among_the_deleted() -> None:
     newest = LatestValueStore(lifespan=60)
     take_in(newest, [row("a", b"1", 1), row("a", None, 2)])
     take_in(newest, [row("a", b"3", 3)], first=2)
-    newest.forget(time.monotonic() + 61)
+    newest.expire(time.monotonic() + 61)
     assert values(newest) == {"a": b"3"}
 
 
@@ -288,5 +288,5 @@ def test_wildcards_in_batches_give_what_single_rows_give(batches: list[list[Made
 def test_an_empty_batch_is_nothing() -> None:
     newest = LatestValueStore()
     take_in(newest, [])
-    assert newest.matching("**") == []
+    assert newest.matching_keys("**") == []
     assert isinstance(recorded([]), pa.RecordBatch)

@@ -17,37 +17,37 @@ from zenspark.storage.ordering import (
 
 def test_texts_have_numbers_and_none_is_0() -> None:
     names = StringIds()
-    assert names.numbers(pa.array(["a", None, "b", "a"])).tolist() == [1, 0, 2, 1]
-    assert names.numbers(pa.array(["c", "b"])).tolist() == [3, 2]
-    assert names.numbers(pa.array([None, None], pa.string())).tolist() == [0, 0]
+    assert names.ids(pa.array(["a", None, "b", "a"])).tolist() == [1, 0, 2, 1]
+    assert names.ids(pa.array(["c", "b"])).tolist() == [3, 2]
+    assert names.ids(pa.array([None, None], pa.string())).tolist() == [0, 0]
     assert names.texts == [None, "a", "b", "c"]
 
 
 def test_clocks_are_ranked_by_their_lowest_byte_first_and_none_is_last() -> None:
     clocks = ClockRanks()
-    numbers = clocks.numbers(pa.array(["201", "1ff", "2"]))
+    numbers = clocks.ids(pa.array(["201", "1ff", "2"]))
     ranks = clocks.ranks(np.array([NO_CLOCK, *numbers])).tolist()
     assert ranks == [3, 0, 2, 1]
-    clocks.numbers(pa.array(["1"]))
+    clocks.ids(pa.array(["1"]))
     assert clocks.ranks(np.array([NO_CLOCK, *numbers, 4])).tolist() == [4, 1, 3, 2, 0]
 
 
 def test_stamps_of_rows() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("a", b"", 2), row("a", None, received=3), row("a", b"", 2_200_000_000)], first=7)
-    stamps = SampleOrder.of(rows, clocks, recorders)
+    stamps = SampleOrder.from_rows(rows, clocks, recorders)
     assert stamps.ntp64.tolist() == [2 << 32, 3 << 32, 2_200_000_000 << 32]
     assert stamps.clock.tolist() == [1, NO_CLOCK, 1]
     assert stamps.recorder.tolist() == [1, 1, 1]
     assert stamps.offset.tolist() == [7, 8, 9]
-    grown = stamps.grown(5)
+    grown = stamps.resize(5)
     assert grown.offset.tolist() == [7, 8, 9, 0, 0]
     assert len(grown) == 5
 
 
 def test_stamps_of_rows_in_which_another_tool_left_out_what_recorders_write() -> None:
     bare = row("a", b"") | {"received_at": None, "recorder": None, "offset": None}
-    stamps = SampleOrder.of(recorded([row("a", b"", 2), bare], first=7), ClockRanks(), StringIds())
+    stamps = SampleOrder.from_rows(recorded([row("a", b"", 2), bare], first=7), ClockRanks(), StringIds())
     assert (stamps.ntp64.tolist(), stamps.clock.tolist()) == ([2 << 32, 0], [1, NO_CLOCK])
     assert (stamps.recorder.tolist(), stamps.offset.tolist()) == ([1, 0], [7, 0])
 
@@ -55,25 +55,25 @@ def test_stamps_of_rows_in_which_another_tool_left_out_what_recorders_write() ->
 def test_the_newest_row_of_each_key() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("", b"", 2), row("", b"", 5), row("", b"", 3), row("", b"", 3), row("", b"", 1)])
-    stamps = SampleOrder.of(rows, clocks, recorders)
-    assert select_newest_rows(np.array([0, 1, 0, 0, 1]), stamps, SampleOrder.room(2), clocks).tolist() == [3, 1]
+    stamps = SampleOrder.from_rows(rows, clocks, recorders)
+    assert select_newest_rows(np.array([0, 1, 0, 0, 1]), stamps, SampleOrder.zeros(2), clocks).tolist() == [3, 1]
 
 
 def test_a_row_without_stamp_is_lifted_above_what_was_recorded_before() -> None:
     clocks, recorders = ClockRanks(), StringIds()
-    known = SampleOrder.of(recorded([row("", b"", 9)], first=1), clocks, recorders)
-    stamps = SampleOrder.of(recorded([row("", None, received=4)], first=2), clocks, recorders)
+    known = SampleOrder.from_rows(recorded([row("", b"", 9)], first=1), clocks, recorders)
+    stamps = SampleOrder.from_rows(recorded([row("", None, received=4)], first=2), clocks, recorders)
     assert select_newest_rows(np.array([0]), stamps, known, clocks).tolist() == [0]
     assert stamps.ntp64.tolist() == [9 << 32]
     assert is_newer(stamps, known, clocks).tolist() == [True]
-    seen = SampleOrder.of(recorded([row("", None, received=4)], first=0), clocks, recorders)
+    seen = SampleOrder.from_rows(recorded([row("", None, received=4)], first=0), clocks, recorders)
     select_newest_rows(np.array([0]), seen, known, clocks)
     assert is_newer(seen, known, clocks).tolist() == [False]
 
 
 def test_the_same_row_is_later_but_not_newer() -> None:
     clocks, recorders = ClockRanks(), StringIds()
-    stamps = SampleOrder.of(recorded([row("", b"", 1)]), clocks, recorders)
+    stamps = SampleOrder.from_rows(recorded([row("", b"", 1)]), clocks, recorders)
     assert is_later(stamps, stamps, clocks).tolist() == [True]
     assert is_newer(stamps, stamps, clocks).tolist() == [False]
 
@@ -81,7 +81,7 @@ def test_the_same_row_is_later_but_not_newer() -> None:
 def test_rows_may_come_in_any_order() -> None:
     clocks, recorders = ClockRanks(), StringIds()
     rows = recorded([row("", b"", 8), row("", None, received=6), row("", b"", 5)])
-    early, unstamped, late = (SampleOrder.of(rows[at : at + 1], clocks, recorders) for at in range(3))
+    early, unstamped, late = (SampleOrder.from_rows(rows[at : at + 1], clocks, recorders) for at in range(3))
     assert is_newer(early, late, clocks).tolist() == [True]
     assert is_newer(late, early, clocks).tolist() == [False]
     assert is_newer(early, unstamped, clocks).tolist() == [False]

@@ -35,22 +35,22 @@ def test_nothing_is_worn_before_there_is_much_waste(monkeypatch: pytest.MonkeyPa
     kept = ValuePages()
     number = kept.add(rows(b"a" * 1000, b"b", b"c"))
     kept.release(np.array([number, number]))
-    assert kept.worn() == []
+    assert kept.select_for_compaction() == []
     monkeypatch.setattr(value_pages, "MAX_DEAD_BYTES", 10)
-    assert kept.worn() == [number]
+    assert kept.select_for_compaction() == [number]
 
 
 def test_many_small_pages_are_worn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_pages, "MAX_SMALL_PAGES", 2)
     kept = ValuePages()
     numbers = [kept.add(rows(b"%d" % at)) for at in range(3)]
-    assert kept.worn() == numbers
+    assert kept.select_for_compaction() == numbers
 
 
 def test_what_is_referred_to_moves_to_a_new_page() -> None:
     kept = ValuePages()
     first, second = kept.add(rows(b"a", b"b"), references=3), kept.add(rows(b"c", b"d"), references=1)
-    new, moved = kept.renew([first, second], np.array([0, 1, 0]), np.array([1, 0, 1]))
+    new, moved = kept.compact([first, second], np.array([0, 1, 0]), np.array([1, 0, 1]))
     assert [kept[new].put(int(at), None).payload for at in moved] == [b"b", b"c", b"b"]
     assert len(kept) == 1
     kept.release(np.array([new] * 3))

@@ -103,13 +103,13 @@ class DerivedTableSpec(PartialAggregation, Protocol):
         """Merge rows of the state that belong together into fewer rows with the same content."""
 
     def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
-        """Drop reduced rows received before `limits`, a time in microseconds per recorder, that are needed no longer."""
+        """Drop reduced rows received before `limits`, in microseconds per recorder, that are needed no longer."""
 
     def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
         """Compute the rows of the public table from reduced rows of the state and the rows with wildcards."""
 
     def to_public_dataframe(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
-        """Compute the public table with Spark from rows that are not reduced; `parts` lists the parts that can occur."""
+        """Compute the public table with Spark from rows that are not reduced; `parts` can occur among them."""
 
 
 class DerivedTable:
@@ -133,34 +133,42 @@ class DerivedTable:
     def _refresh_step(self, spark: SparkSession) -> bool:
         """Refresh by at most `MAX_ROWS_PER_REFRESH` rows per recorder. Returns whether anything was pending."""
         pending = self._pending()
-        if pending.empty and not self.state.mark(REBUILDING):
+        if pending.is_empty and not self.state.app_version(REBUILDING):
             return False
-        step = pending.limited(MAX_ROWS_PER_REFRESH)
+        step = pending.limit_rows(MAX_ROWS_PER_REFRESH)
         tasks = self._split_pending(step)
         change = self._make_change(spark, step, tasks) if tasks else Transaction()
         moved = offset_app_versions(step.end) | dict.fromkeys(find_late(self.state, self.samples), RETRIED)
         if step.end == pending.end:
             moved[SAMPLES_VERSION] = self.samples.version
-            if self.state.mark(REBUILDING):
+            if self.state.app_version(REBUILDING):
                 moved[REBUILDING] = 0
         if self.definition.propagates_deletes:
             moved[ERASED_VERSION] = self.samples.version
-        self.state.commit(replace(change, marks=moved))
+        self.state.commit(replace(change, app_versions=moved))
         return True
 
     def _make_change(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> Transaction:
         """Aggregate pending rows and return the files to add to and remove from the state."""
         if not self.definition.needs_state:
-            write = partial(write_partials, self.definition, self.state.folder, REFRESH_LABEL, self.samples.folder, extent)
+            write = partial(
+                write_partials, self.definition, self.state.location, REFRESH_LABEL, self.samples.location, extent
+            )
             return Transaction(add=[file for files in run_on_executors(spark, write, tasks) for file in files])
         if not _fits_driver(tasks):
-            return Transaction(add=self._write(self._combine(spark, extent, tasks), REFRESH_LABEL), remove=self._files_in(STATE_PART))
+            return Transaction(
+                add=self._write(self._combine(spark, extent, tasks), REFRESH_LABEL), remove=self._files_in(STATE_PART)
+            )
         rows = self._combine_rows(spark, extent, tasks)
-        return Transaction() if rows is None else Transaction(add=self._write_rows(rows), remove=self._files_in(STATE_PART))
+        return (
+            Transaction()
+            if rows is None
+            else Transaction(add=self._write_rows(rows), remove=self._files_in(STATE_PART))
+        )
 
     def _combine(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> DataFrame:
         """Aggregate pending rows and combine them with the STATE part, on executors."""
-        definition, folder = self.definition, self.samples.folder
+        definition, folder = self.definition, self.samples.location
 
         def make_partials(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in numbers:
@@ -174,12 +182,14 @@ class DerivedTable:
 
     def _combine_rows(self, spark: SparkSession, extent: OffsetRanges, tasks: Sequence[TaskFiles]) -> pa.Table | None:
         """Aggregate pending rows on executors and combine them in the driver; None if they contribute nothing."""
-        read = partial(read_partials, self.definition, self.samples.folder, extent)
+        read = partial(read_partials, self.definition, self.samples.location, extent)
         partials = [aggregated for found in run_on_executors(spark, read, tasks) for aggregated in found]
         if not partials:
             return None
-        shape = self.state.shape
-        batches = [batch for file in self._files_in(STATE_PART) for batch in read_rows(self.state.folder, file, shape)]
+        shape = self.state.spec
+        batches = [
+            batch for file in self._files_in(STATE_PART) for batch in read_rows(self.state.location, file, shape)
+        ]
         return self.definition.combine_rows(pa.concat_tables(partials), pa.Table.from_batches(batches, shape.schema))
 
     # --- reading
@@ -188,12 +198,18 @@ class DerivedTable:
         """Return the table as of now, including rows of `samples` that are not refreshed yet."""
         stored, pending = self._stored(spark), self._pending()
         parts = {part_of(file) for file in self.state.files}
-        tasks = [] if pending.empty else self._split_pending(pending)
+        tasks = [] if pending.is_empty else self._split_pending(pending)
         if not tasks:
-            return self.definition.to_public_dataframe(stored.unionByName(dataframe(spark, self.state, self._files_in(STATE_PART))), parts)
+            return self.definition.to_public_dataframe(
+                stored.unionByName(dataframe(spark, self.state, self._files_in(STATE_PART))), parts
+            )
         if self.definition.needs_state and _fits_driver(tasks):
             rows = self._combine_rows(spark, pending, tasks)
-            state = dataframe(spark, self.state, self._files_in(STATE_PART)) if rows is None else dataframe_of_rows(spark, rows)
+            state = (
+                dataframe(spark, self.state, self._files_in(STATE_PART))
+                if rows is None
+                else dataframe_of_rows(spark, rows)
+            )
         else:
             state = self._combine(spark, pending, tasks)
         return self.definition.to_public_dataframe(stored.unionByName(state), parts | {NEW_PART, WILDCARD_PART})
@@ -223,7 +239,7 @@ class DerivedTable:
             wild = wild.filter(pc.invert(received_before(wild, limits)))
         part = {"part": WILDCARD_PART if plan.part == NEW_PART else MERGED_WILDCARD_PART}
         added += write_sorted(self._sorted, MERGE_LABEL, wild, self.definition.order, part)
-        self.state.commit(Transaction(add=added, remove=plan.files, rearranges=True))
+        self.state.commit(Transaction(add=added, remove=plan.files, is_optimize=True))
         return True
 
     def _find_limits(self, spark: SparkSession, files: Sequence[DataFile]) -> dict[str, int]:
@@ -233,7 +249,7 @@ class DerivedTable:
         """
         if not self.definition.propagates_deletes:
             return {}
-        find = partial(find_newest_times, self.state.folder, self.state.shape)
+        find = partial(find_newest_times, self.state.location, self.state.spec)
         newest: dict[str, int] = {}
         for found in run_on_executors(spark, find, files):
             newest |= {name: max(time, newest.get(name, 0)) for name, time in found.items()}
@@ -248,7 +264,7 @@ class DerivedTable:
     def _start_rebuild(self) -> None:
         zero = offset_app_versions(dict.fromkeys(read_offsets(self.state, list_recorders(self.samples)), 0))
         moved = {SAMPLES_VERSION: 0, ERASED_VERSION: self.samples.version, REBUILDING: 1, REBUILT: self._rebuilt + 1}
-        self.state.commit(Transaction(remove=self.state.files, marks=zero | moved))
+        self.state.commit(Transaction(remove=self.state.files, app_versions=zero | moved))
 
     def _propagate_deletes(self, spark: SparkSession) -> bool:
         """Remove from the state what other tools deleted from `samples`. Returns whether they deleted anything."""
@@ -257,33 +273,41 @@ class DerivedTable:
             log.warning(
                 "%s: Delta log no longer has version %s; rows deleted by other tools since then stay in %s"
                 " until it is rebuilt",
-                self.samples.folder.address,
-                self.state.mark(ERASED_VERSION),
-                self.state.shape.name,
+                self.samples.location.address,
+                self.state.app_version(ERASED_VERSION),
+                self.state.spec.name,
             )
         elif not changes:
             return False
         done = {ERASED_VERSION: self.samples.version}
-        left = remove_deleted(spark, dataframe(spark, self.state, self.state.files), self.samples, changes) if changes else None
+        left = (
+            remove_deleted(spark, dataframe(spark, self.state, self.state.files), self.samples, changes)
+            if changes
+            else None
+        )
         if left is None:
-            self.state.commit(Transaction(marks=done))
+            self.state.commit(Transaction(app_versions=done))
             return True
         column = self.definition.order[0]
         rows = left.repartitionByRange(column).sortWithinPartitions(column)
         added = self._write(rows, MERGE_LABEL)
-        self.state.commit(Transaction(add=added, remove=self.state.files, marks=done | {REBUILT: self._rebuilt + 1}))
+        self.state.commit(
+            Transaction(add=added, remove=self.state.files, app_versions=done | {REBUILT: self._rebuilt + 1})
+        )
         return True
 
     def _foreign_changes(self) -> list[ForeignCommit] | None:
-        """List deletes by other tools in `samples` since the last refresh; None if the log no longer goes back that far."""
-        version = self.state.mark(ERASED_VERSION)
-        return [] if version is None or not self.definition.propagates_deletes else self.samples.foreign_changes(version)
+        """List deletes by other tools in `samples` since the last refresh; None if the log is too short."""
+        version = self.state.app_version(ERASED_VERSION)
+        return (
+            [] if version is None or not self.definition.propagates_deletes else self.samples.foreign_changes(version)
+        )
 
     # --- files
 
     @property
     def _rebuilt(self) -> int:
-        return self.state.mark(REBUILT) or 0
+        return self.state.app_version(REBUILT) or 0
 
     def _files_in(self, part: str) -> list[DataFile]:
         return [file for file in self.state.files if part_of(file) == part]
@@ -297,20 +321,20 @@ class DerivedTable:
 
     def _split_pending(self, extent: OffsetRanges) -> list[TaskFiles]:
         """List the files that can contain these rows, split into tasks."""
-        version = self.state.mark(SAMPLES_VERSION)
+        version = self.state.app_version(SAMPLES_VERSION)
         files = self.samples.files if version is None else self.samples.files_since(version)
-        return split_into_tasks(file for file in files if extent.may_hold(file))
+        return split_into_tasks(file for file in files if extent.may_have_rows_in(file))
 
     @property
     def _sorted(self) -> SortedTable:
-        return SortedTable(self.state.folder, self.state.shape, self.definition.order[0])
+        return SortedTable(self.state.location, self.state.spec, self.definition.order[0])
 
     def _write(self, rows: DataFrame, label: str) -> list[DataFile]:
-        return write_dataframe(rows.select(self.state.shape.schema.names), self.state, label)
+        return write_dataframe(rows.select(self.state.spec.schema.names), self.state, label)
 
     def _write_rows(self, rows: pa.Table) -> list[DataFile]:
         order = self.definition.order
-        parts = split_partition_columns(rows, self.state.shape)
+        parts = split_partition_columns(rows, self.state.spec)
         return [file for own, part in parts for file in write_sorted(self._sorted, REFRESH_LABEL, own, order, part)]
 
 
@@ -319,7 +343,7 @@ def _fits_driver(tasks: Sequence[TaskFiles]) -> bool:
     return sum(file.rows or file.size // MIN_ROW_BYTES for task in tasks for file in task) <= MAX_DRIVER_ROWS
 
 
-# --- tasks on executors ----------------------------------------------------------------------------------------------------
+# --- tasks on executors -----------------------------------------------------------------------------------------------
 
 
 def merge_range(
@@ -341,7 +365,7 @@ def merge_range(
 def read_wild(definition: DerivedTableSpec, state: SortedTable, files: Iterable[DataFile]) -> pa.Table:
     """Read the rows of the parts with wildcards."""
     wild = [file for file in files if has_wildcard_keys(file)]
-    return state.read(wild, FULL_RANGE, definition.reduce).cast(state.shape.columns)
+    return state.read(wild, FULL_RANGE, definition.reduce).cast(state.spec.columns)
 
 
 def find_newest_times(folder: StoragePath, shape: TableSpec, file: DataFile) -> dict[str, int]:

@@ -43,28 +43,36 @@ def remove_deleted(
     return left.unionByName(_find_replacements(spark, samples, gone))
 
 
-def _find_deleted(spark: SparkSession, stored: DataFrame, samples: LakeTable, changes: Collection[ForeignCommit]) -> pa.Table:
+def _find_deleted(
+    spark: SparkSession, stored: DataFrame, samples: LakeTable, changes: Collection[ForeignCommit]
+) -> pa.Table:
     """Find key, kind and identity of rows that were in removed files and are no longer in their partitions."""
     places = {place or (None, None) for change in changes for place in change.partitions}
     days, prefixes = {place[0] for place in places}, {place[1] for place in places}
     removed = _read_removed_identities(spark, samples, [path for change in changes for path in change.removed])
     met = stored if removed is None else stored.join(removed, [*IDENTITY_COLUMNS], "left_semi")
     met = met if None in days else met.where(_is_received_on(days))
-    live = dataframe(spark, samples, _files_in_partitions(samples, days, prefixes)).select(*IDENTITY_COLUMNS, _content_hash())
-    left = met.withColumn("_content_hash", _content_hash()).join(live, [*IDENTITY_COLUMNS, "_content_hash"], "left_anti")
+    live = dataframe(spark, samples, _files_in_partitions(samples, days, prefixes)).select(
+        *IDENTITY_COLUMNS, _content_hash()
+    )
+    left = met.withColumn("_content_hash", _content_hash()).join(
+        live, [*IDENTITY_COLUMNS, "_content_hash"], "left_anti"
+    )
     found = left.select("key", "kind", *IDENTITY_COLUMNS).toArrow()
     return found.filter(pa.array([_is_in_partition(key, prefixes) for key in found["key"].to_pylist()], pa.bool_()))
 
 
 def _read_removed_identities(spark: SparkSession, samples: LakeTable, paths: Sequence[str]) -> DataFrame | None:
     """Read the identities of the rows of removed files; None if vacuum has removed one of the files."""
-    if not all(samples.folder.exists(path) for path in paths):
+    if not all(samples.location.exists(path) for path in paths):
         return None
     tasks = spark.range(0, len(paths), 1, len(paths))
-    return tasks.mapInArrow(partial(_read_identities, samples.folder, paths), "recorder string, offset long")
+    return tasks.mapInArrow(partial(_read_identities, samples.location, paths), "recorder string, offset long")
 
 
-def _read_identities(folder: StoragePath, paths: Sequence[str], numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_identities(
+    folder: StoragePath, paths: Sequence[str], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Yield recorder and offset of the rows of files, given by index; runs as a Spark task."""
     schema = pa.schema([JOURNAL_SCHEMA.field(name) for name in IDENTITY_COLUMNS])
     for batch in numbers:
@@ -73,14 +81,18 @@ def _read_identities(folder: StoragePath, paths: Sequence[str], numbers: Iterato
             yield from (rows.cast(schema) for rows in read_batches(folder, file, SAMPLES, IDENTITY_COLUMNS))
 
 
-def _files_in_partitions(samples: LakeTable, days: Collection[str | None], prefixes: Collection[str | None]) -> list[DataFile]:
+def _files_in_partitions(
+    samples: LakeTable, days: Collection[str | None], prefixes: Collection[str | None]
+) -> list[DataFile]:
     """List the files of these partitions, and of the partitions with wildcards on the same days."""
     if None in days:
         return samples.files
     spans = [(date.fromisoformat(day), date.fromisoformat(day)) for day in days if day]
     if _has_wildcard_prefix(prefixes):
-        return [file for span in spans for file in samples.prune(*span)]
-    found = {file.path: file for span in spans for prefix in prefixes for file in samples.prune(*span, prefix=prefix)}
+        return [file for span in spans for file in samples.prune_files(*span)]
+    found = {
+        file.path: file for span in spans for prefix in prefixes for file in samples.prune_files(*span, prefix=prefix)
+    }
     return list(found.values())
 
 
@@ -112,7 +124,9 @@ def _find_replacements(spark: SparkSession, samples: LakeTable, gone: pa.Table) 
     files = _files_of_keys(samples, {row["key"] for row in rows})
     given = dataframe(spark, samples, files).select(JOURNAL_SCHEMA.names).where(F.col("recorder").isNotNull())
     # keys that a deleted DELETE with wildcards had removed exist again
-    returned = reduce(Column.__or__, [zenoh_key_match("key", F.lit(expression)) for expression in deletes], F.lit(False))
+    returned = reduce(
+        Column.__or__, [zenoh_key_match("key", F.lit(expression)) for expression in deletes], F.lit(False)
+    )
     wanted = F.col("_lost").isNotNull() | has_wildcards("key") | returned
     found = select_newest(given.join(F.broadcast(keys), "key", "left").where(wanted).select(JOURNAL_SCHEMA.names))
     return found.withColumn("part", F.when(has_wildcards("key"), F.lit(WILDCARD_PART)).otherwise(F.lit(NEW_PART)))
@@ -123,5 +137,5 @@ def _files_of_keys(samples: LakeTable, keys: Iterable[str]) -> list[DataFile]:
     prefixes = {partition_prefix(key) for key in keys}
     if _has_wildcard_prefix(prefixes):
         return samples.files
-    found = {file.path: file for prefix in prefixes for file in samples.prune(prefix=prefix)}
+    found = {file.path: file for prefix in prefixes for file in samples.prune_files(prefix=prefix)}
     return list(found.values())

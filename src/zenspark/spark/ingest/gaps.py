@@ -99,7 +99,9 @@ class Gaps:
             )
             for index, start, end in zip(order[starts].tolist(), starts, [*starts[1:], len(order)], strict=True)
         ]
-        return pa.Table.from_pylist([dict(zip(NUMBERS_SCHEMA.names, row, strict=True)) for row in found], schema=NUMBERS_SCHEMA)
+        return pa.Table.from_pylist(
+            [dict(zip(NUMBERS_SCHEMA.names, row, strict=True)) for row in found], schema=NUMBERS_SCHEMA
+        )
 
     def combine(self, partials: DataFrame, state: DataFrame) -> DataFrame:
         bucket = F.pmod(F.hash("source_zid", "source_eid"), F.lit(MAX_SOURCE_BUCKETS)).alias("bucket")
@@ -111,7 +113,9 @@ class Gaps:
 
     def reduce(self, rows: pa.Table) -> pa.Table:
         """Merge rows into one per missing range and per repeated number."""
-        found = rows.cast(GAPS.schema).group_by(list(GAP_KEY_COLUMNS)).aggregate([("count", "sum"), ("noticed_at", "min")])
+        found = (
+            rows.cast(GAPS.schema).group_by(list(GAP_KEY_COLUMNS)).aggregate([("count", "sum"), ("noticed_at", "min")])
+        )
         return found.rename_columns([*GAP_KEY_COLUMNS, "count", "noticed_at"]).cast(GAPS.schema)
 
     def drop_expired(self, rows: pa.Table, wild: pa.Table, limits: Mapping[str, int]) -> pa.Table:
@@ -130,7 +134,8 @@ class Gaps:
         found = stored.where(F.col("kind").isin(MISSING, REPEATED)).groupBy(*GAP_KEY_COLUMNS)
         wraps = F.col("source_eid").isNotNull()
         wire = {
-            name: F.when(wraps, F.pmod(name, F.lit(SN_MODULUS))).otherwise(F.col(name)) for name in ("first_sn", "last_sn")
+            name: F.when(wraps, F.pmod(name, F.lit(SN_MODULUS))).otherwise(F.col(name))
+            for name in ("first_sn", "last_sn")
         }
         sums = found.agg(F.sum("count").alias("count"), F.min("noticed_at").alias("noticed_at"))
         return sums.withColumns(wire).select(GAPS.schema.names)
@@ -146,8 +151,8 @@ def update_sources(partials: pa.Table, state: pa.Table) -> pa.Table:
         verdict = update_gaps(before, numbers, times, wraps=name[1] is not None)
         known[name] = verdict.source
         repeated.append(_repeated_rows(name, verdict.repeated))
-        found += [_row(name, MISSING, each, _size(each), NEW_PART) for each in verdict.settled]
-        if verdict.source.open != (before.open if before else ()):
+        found += [_row(name, MISSING, each, _size(each), NEW_PART) for each in verdict.finalized]
+        if verdict.source.open_ranges != (before.open_ranges if before else ()):
             found.append(_row(name, CHANGED, MissingRange(0, 0, verdict.source.received), 0, NEW_PART))
     now = max((source.received for source in known.values()), default=0)
     for name, source in known.items():
@@ -231,7 +236,7 @@ def read_sources(state: pa.Table) -> dict[_SourceKey, SourceState]:
         else:
             sources[name] = SourceState(row["first_sn"], row["last_sn"], time, row["kind"] == SETTLED)
     in_order = {name: sorted(gaps, key=lambda gap: gap.first) for name, gaps in missing.items()}
-    return {name: replace(source, open=tuple(in_order.get(name, []))) for name, source in sources.items()}
+    return {name: replace(source, open_ranges=tuple(in_order.get(name, []))) for name, source in sources.items()}
 
 
 def _integers(column: pa.ChunkedArray) -> Integers:
@@ -244,12 +249,12 @@ def _integers(column: pa.ChunkedArray) -> Integers:
 
 def _state_rows(name: _SourceKey, source: SourceState, now: int) -> list[tuple[object, ...]]:
     if now - source.received > SOURCE_RESET_AFTER / timedelta(microseconds=1):
-        return [_row(name, MISSING, gap, _size(gap), NEW_PART) for gap in source.open]
+        return [_row(name, MISSING, gap, _size(gap), NEW_PART) for gap in source.open_ranges]
     itself = MissingRange(source.lowest, source.highest, source.received)
-    kind = SETTLED if source.settled else SOURCE
+    kind = SETTLED if source.is_finalized else SOURCE
     return [
         _row(name, kind, itself, _size(itself), STATE_PART),
-        *(_row(name, MISSING, gap, _size(gap), STATE_PART) for gap in source.open),
+        *(_row(name, MISSING, gap, _size(gap), STATE_PART) for gap in source.open_ranges),
     ]
 
 

@@ -130,14 +130,14 @@ class Compaction:
     def run(self, spark: SparkSession, samples: LakeTable, today: date) -> int:
         """Compact files, with as many concurrent tasks as cores. Returns by how many the number of files decreased."""
         work = pack_tasks(self.groups(samples, today))
-        write = partial(compact_groups, samples.folder, with_extra_columns(samples))
+        write = partial(compact_groups, samples.location, with_extra_columns(samples))
         cores = spark.sparkContext.defaultParallelism
         fewer = 0
         for start in range(0, len(work), cores):
             some = work[start : start + cores]
             for share, added in zip(some, run_on_executors(spark, write, some), strict=True):
                 removed = [file for group in share for file in group]
-                samples.commit(Transaction(add=added, remove=removed, rearranges=True))
+                samples.commit(Transaction(add=added, remove=removed, is_optimize=True))
                 fewer += len(removed) - len(added)
         return fewer
 
@@ -170,7 +170,7 @@ def partition_day(key: Sequence[str | None]) -> date | None:
 
 def with_extra_columns(table: LakeTable) -> TableSpec:
     """Return the schema of a table with columns that other tools added, so that rewriting its files keeps them."""
-    return replace(table.shape, columns=pa.schema([*table.shape.columns, *table.extra]))
+    return replace(table.spec, columns=pa.schema([*table.spec.columns, *table.extra]))
 
 
 def compact_group(folder: StoragePath, shape: TableSpec, group: Group) -> list[DataFile]:
@@ -214,7 +214,7 @@ class RetentionRule:
 
 @dataclass(frozen=True)
 class Retention:
-    """Retention of samples: the first rule that matches a key decides, else `age`; `max_bytes` bounds the total size."""
+    """Retention of samples: the first rule that matches a key decides, else `age`; `max_bytes` limits the total."""
 
     age: timedelta | None = None
     max_bytes: int | None = None
@@ -268,7 +268,7 @@ def expire(
     if whole:
         samples.commit(Transaction(remove=whole))
     for file, state in partly:
-        write = partial(write_unexpired, samples.folder, with_extra_columns(samples), state)
+        write = partial(write_unexpired, samples.location, with_extra_columns(samples), state)
         added = run_on_executors(spark, write, [file])[0] if spark is not None else write(file)
         samples.commit(Transaction(remove=[file], add=added))
     return len(whole) + len(partly)
@@ -281,9 +281,9 @@ def is_refreshed(samples: LakeTable, taken_in: Sequence[Mapping[str, int]], file
     read.
     """
     waiting = [offsets for offsets in taken_in if may_have_rows_from(file, offsets)]
-    if not waiting or file.least.get("recorder") == file.greatest.get("recorder"):
+    if not waiting or file.min_values.get("recorder") == file.max_values.get("recorder"):
         return not waiting
-    rows = list(read_batches(samples.folder, file, samples.shape, ["recorder", "offset"]))
+    rows = list(read_batches(samples.location, file, samples.spec, ["recorder", "offset"]))
     return not any(pc.any(mask_rows_from(batch, offsets)).as_py() for batch in rows for offsets in waiting)
 
 
@@ -314,7 +314,11 @@ def split_expired(
 
 def _expiry_order(file: DataFile) -> tuple[str, datetime, str]:
     """Sort key of files by newest row; a file without statistics is the first of its day."""
-    return file.partition["day"] or "", file.greatest.get("received_at") or datetime.min.replace(tzinfo=UTC), file.path
+    return (
+        file.partition["day"] or "",
+        file.max_values.get("received_at") or datetime.min.replace(tzinfo=UTC),
+        file.path,
+    )
 
 
 def _expires_whole(state: Retention) -> bool:

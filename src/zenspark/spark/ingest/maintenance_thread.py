@@ -125,7 +125,9 @@ class MaintenanceThread:
         self._publish_at = 0.0
         self._tasks = [
             PeriodicSparkTask(spark, "refresh", config.refresh_interval, partial(self._with_path_check, self._refresh)),
-            PeriodicSparkTask(spark, "compaction", config.compact_interval, partial(self._with_path_check, self._compact)),
+            PeriodicSparkTask(
+                spark, "compaction", config.compact_interval, partial(self._with_path_check, self._compact)
+            ),
         ]
 
     @property
@@ -160,7 +162,7 @@ class MaintenanceThread:
         try:
             task()
         except Exception:
-            self._lake.folder.check()
+            self._lake.location.check()
             raise
 
     def _refresh(self) -> None:
@@ -186,7 +188,7 @@ class MaintenanceThread:
 
 
 def make_retention(config: MaintenanceConfig) -> Retention:
-    """Make the retention of samples from the configuration: rules in their order, a bare prefix for all keys below it."""
+    """Make the retention from the configuration: rules in their order, a bare prefix means all keys below it."""
     rules = tuple(RetentionRule(to_key_expr(name), _age(seconds)) for name, seconds in config.retain.items())
     return Retention(_age(config.retain_age), config.retain_bytes, rules)
 

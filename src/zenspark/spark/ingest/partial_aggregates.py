@@ -59,15 +59,21 @@ def split_into_tasks(files: Iterable[DataFile]) -> list[TaskFiles]:
     return found
 
 
-def read_partials(aggregation: PartialAggregation, samples: StoragePath, extent: OffsetRanges, task_files: TaskFiles) -> list[pa.Table]:
+def read_partials(
+    aggregation: PartialAggregation, samples: StoragePath, extent: OffsetRanges, task_files: TaskFiles
+) -> list[pa.Table]:
     """Compute the partial aggregates of some files; runs as a Spark task."""
     return list(iterate_partials(aggregation, samples, extent, task_files))
 
 
-def iterate_partials(aggregation: PartialAggregation, samples: StoragePath, extent: OffsetRanges, task_files: TaskFiles) -> Iterator[pa.Table]:
+def iterate_partials(
+    aggregation: PartialAggregation, samples: StoragePath, extent: OffsetRanges, task_files: TaskFiles
+) -> Iterator[pa.Table]:
     """Yield the partial aggregates of some files one at a time, to bound memory."""
     columns = [name for name in JOURNAL_SCHEMA.names if name in aggregation.columns or name in IDENTITY_COLUMNS]
-    found = (extent.rows_of(batch) for file in task_files for batch in read_batches(samples, file, SAMPLES, columns))
+    found = (
+        extent.filter_batch(batch) for file in task_files for batch in read_batches(samples, file, SAMPLES, columns)
+    )
     for rows in group_batches(batch for batch in found if batch.num_rows):
         aggregated = aggregation.aggregate_rows(rows)
         if aggregated.num_rows:
@@ -75,7 +81,12 @@ def iterate_partials(aggregation: PartialAggregation, samples: StoragePath, exte
 
 
 def write_partials(
-    aggregation: PartialAggregation, folder: StoragePath, label: str, samples: StoragePath, extent: OffsetRanges, task_files: TaskFiles
+    aggregation: PartialAggregation,
+    folder: StoragePath,
+    label: str,
+    samples: StoragePath,
+    extent: OffsetRanges,
+    task_files: TaskFiles,
 ) -> list[DataFile]:
     """Write the partial aggregates of some files into the state, by part; runs as a Spark task."""
     files = DataFileWriter(folder, aggregation.state, label, KEY_ORDER_SIZES)
@@ -83,5 +94,5 @@ def write_partials(
         for rows, partition in split_partition_columns(aggregated, aggregation.state):
             # sorted, so that readers can skip row groups
             files.write(sort_rows(rows, aggregation.order), partition)
-        files.end_group()
+        files.roll_over()
     return files.close()

@@ -1,7 +1,7 @@
-"""What `zenspark up` and its landing process send each other: JSON, one message per line.
+"""Protocol between `zenspark up` and its ingest process: JSON, one message per line.
 
-Orders go to the process on its standard input, behind one line with its `LandingTask`; the end of its input ends it.
-Reports come on its standard output. Standard error carries what Java and Python log, for the log file.
+Standard input of the process: one line with its `IngestTask`, then commands; end of file ends the process. Standard
+output: reports. Standard error: the logs of Java and Python, for the log file.
 """
 
 from __future__ import annotations
@@ -10,110 +10,110 @@ from typing import TypeAlias
 
 import msgspec
 
-# --- orders -----------------------------------------------------------------------------------------------------------
+# --- commands ---------------------------------------------------------------------------------------------------------
 
 
-class Land(msgspec.Struct, frozen=True, tag="land"):
-    """Start the query again, after it failed."""
+class RestartQuery(msgspec.Struct, frozen=True, tag="restart"):
+    """Start the streaming query again after it failed."""
 
 
 class Drain(msgspec.Struct, frozen=True, tag="drain"):
-    """Land everything that the journals have, refresh the derived tables, and end."""
+    """Ingest everything in the journals, refresh the derived tables, and end."""
 
 
-class Ask(msgspec.Struct, frozen=True, tag="ask"):
+class RunSql(msgspec.Struct, frozen=True, tag="sql"):
     """Run a SQL query on the tables of the lake."""
 
     number: int
     query: str
 
 
-Order: TypeAlias = Land | Drain | Ask
+Command: TypeAlias = RestartQuery | Drain | RunSql
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
 class Alive(msgspec.Struct, frozen=True, tag="alive"):
-    """Nothing new: the process is there. Sent every second while it does not land."""
+    """Heartbeat: sent every second while the process does not ingest."""
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
-    """Spark is there."""
+    """Spark has started."""
 
     ui: str | None = None
-    """The address of its web interface, if it has one."""
+    """URL of Spark's web interface, if enabled."""
 
 
 class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
-    """Another process lands one of the recorders."""
+    """Another process holds the lease of one of the recorders."""
 
     reason: str
 
 
-class Landed(msgspec.Struct, frozen=True, tag="landed", kw_only=True):
-    """How far the process has come; sent every second while it lands. Counts are of this process."""
+class ProgressReport(msgspec.Struct, frozen=True, tag="progress", kw_only=True):
+    """Progress of ingestion, sent every second while the process ingests. Counts are of this process."""
 
     reached: dict[str, int] = msgspec.field(default_factory=dict)
-    """Up to before which offset the rows of each recorder are in `samples`, or were put aside or lost."""
+    """End offset per recorder (exclusive): rows before it are in `samples`, quarantined or lost."""
     rows: int = 0
     bytes: int = 0
-    """The size of the files they went into."""
+    """Size of the files written."""
     batches: int = 0
     batch_seconds: float | None = None
-    """How long the last batch took."""
+    """Duration of the last batch."""
     running_seconds: float | None = None
-    """How long the batch that is under way has taken so far."""
+    """Time since the current batch started."""
     quarantined: int = 0
-    """Rows that were put aside."""
+    """Rows moved to quarantine."""
     duplicates: int = 0
-    """Rows that were left out, because another recorder had brought them in."""
+    """Rows skipped because another recorder's copy was ingested before."""
     lost: int = 0
-    """Rows that the journals had trimmed before they landed."""
+    """Rows that the journals trimmed before they were ingested."""
     maintenance: str | None = None
-    """What is wrong with the maintenance of the tables, if anything; rows land all the same."""
+    """Error of the last table maintenance, if any; ingestion continues."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The query has ended with an error."""
+    """The streaming query ended with an error."""
 
     cause: str
 
 
 class Drained(msgspec.Struct, frozen=True, tag="drained"):
-    """Everything has landed; the process ends."""
+    """Everything in the journals is ingested; the process ends."""
 
     maintenance: str | None = None
-    """Why the derived tables could not be refreshed, if so."""
+    """Error of the last refresh of the derived tables, if any."""
 
 
-class Answer(msgspec.Struct, frozen=True, tag="answer"):
-    """The result of a query as an Arrow IPC stream, or what is wrong with it."""
+class SqlResult(msgspec.Struct, frozen=True, tag="sql_result"):
+    """Result of a SQL query as an Arrow IPC stream, or its error."""
 
     number: int
     rows: bytes = b""
     error: str | None = None
 
 
-Report: TypeAlias = Alive | Started | Waiting | Landed | Failed | Drained | Answer
+Report: TypeAlias = Alive | Started | Waiting | ProgressReport | Failed | Drained | SqlResult
 
-_ORDERS: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
-_REPORTS: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
+_COMMAND_DECODER: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
+_REPORT_DECODER: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
 
 
-def line_of(message: msgspec.Struct) -> bytes:
-    """A message as its line."""
+def encode_line(message: msgspec.Struct) -> bytes:
+    """Encode a message as one line of JSON."""
     return msgspec.json.encode(message) + b"\n"
 
 
-def order_in(line: bytes) -> Order:
-    """The order in a line; msgspec.DecodeError if it is none."""
-    return _ORDERS.decode(line)
+def decode_command(line: bytes) -> Command:
+    """Decode a command; raises msgspec.DecodeError if the line is not one."""
+    return _COMMAND_DECODER.decode(line)
 
 
-def report_in(line: bytes) -> Report | None:
-    """The report in a line, None if it is none: a library may have printed something."""
+def decode_report(line: bytes) -> Report | None:
+    """Decode a report; None if the line is not one, because a library may print to standard output."""
     try:
-        return _REPORTS.decode(line)
+        return _REPORT_DECODER.decode(line)
     except msgspec.DecodeError:
         return None

@@ -49,7 +49,7 @@ class PublishResult(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Files with the rows from `start` up to the start of the next segment (exclusive); the first has no lower bound."""
+    """Files with the rows from `start` up to the start of the next segment; the first has no lower bound."""
 
     start: SortKey | None
     files: list[DataFile]
@@ -74,21 +74,25 @@ class Publication:
     def publish(self, spark: SparkSession) -> PublishResult:
         """Update the public table to the state in one transaction; commits nothing if nothing changed."""
         started = time.monotonic()
-        is_ready = self.state.exists and not self.state.mark(REBUILDING)
-        if not is_ready or self.public.mark(STATE_VERSION) == self.state.version:
+        is_ready = self.state.exists and not self.state.app_version(REBUILDING)
+        if not is_ready or self.public.app_version(STATE_VERSION) == self.state.version:
             return PublishResult(time.monotonic() - started, 0)
         runs = self._find_runs(spark)
         added = self._write(spark, runs)
-        moved = offset_app_versions(read_offsets(self.state, list_recorders(self.state))) | {REBUILT: self.state.mark(REBUILT) or 0}
-        if runs or any(self.public.mark(name) != value for name, value in moved.items()):
+        moved = offset_app_versions(read_offsets(self.state, list_recorders(self.state))) | {
+            REBUILT: self.state.app_version(REBUILT) or 0
+        }
+        if runs or any(self.public.app_version(name) != value for name, value in moved.items()):
             removed = [file for run in runs for file in run.files]
-            self.public.commit(Transaction(add=added, remove=removed, marks=moved | {STATE_VERSION: self.state.version}))
+            self.public.commit(
+                Transaction(add=added, remove=removed, app_versions=moved | {STATE_VERSION: self.state.version})
+            )
         return PublishResult(time.monotonic() - started, sum(file.rows for file in added))
 
     def _find_runs(self, spark: SparkSession) -> list[SegmentRun]:
         """Find the segments to rewrite."""
-        version = self.public.mark(STATE_VERSION)
-        if version is None or self.public.mark(REBUILT) != (self.state.mark(REBUILT) or 0):
+        version = self.public.app_version(STATE_VERSION)
+        if version is None or self.public.app_version(REBUILT) != (self.state.app_version(REBUILT) or 0):
             return [SegmentRun(KeyRange(), self.public.files)]
         touched = [file for file in self.state.files_since(version) if is_new(file)]
         if not touched:
@@ -102,7 +106,7 @@ class Publication:
 
     def _write(self, spark: SparkSession, runs: Sequence[SegmentRun]) -> list[DataFile]:
         """Write the rows of these runs, one task per range that fits into memory."""
-        state, public = self._sorted_state, SortedTable(self.public.folder, self.public.shape, self._column)
+        state, public = self._sorted_state, SortedTable(self.public.location, self.public.spec, self._column)
         exact = [file for file in self.state.files if not has_wildcard_keys(file)]
         ranges = [part for run in runs for part in state.split(exact, run.range)]
         write = partial(publish_range, self.definition, state, public, exact, self._read_wild() if runs else None)
@@ -113,7 +117,7 @@ class Publication:
 
     @property
     def _sorted_state(self) -> SortedTable:
-        return SortedTable(self.state.folder, self.state.shape, self._column)
+        return SortedTable(self.state.location, self.state.spec, self._column)
 
 
 # --- segments --------------------------------------------------------------------------------------------------------
@@ -121,7 +125,7 @@ class Publication:
 
 def find_segments(files: Iterable[DataFile], column: str) -> list[Segment]:
     """Return the segments of a table, by the statistics of its files; at least one."""
-    limits = [(file.least.get(column), file.greatest.get(column), file) for file in files]
+    limits = [(file.min_values.get(column), file.max_values.get(column), file) for file in files]
     if any(least is None or greatest is None for least, greatest, _ in limits):
         return [Segment(None, [file for *_, file in limits])]
     found: list[Segment] = []
@@ -138,11 +142,15 @@ def find_segments(files: Iterable[DataFile], column: str) -> list[Segment]:
 
 def find_touched(state: SortedTable, starts: Sequence[SortKey | None], file: DataFile) -> set[int]:
     """Return the indices of segments, given by their `starts`, that contain values of a new file of the state."""
-    batches = read_batches(state.folder, file, state.shape, [state.column])
+    batches = read_batches(state.location, file, state.spec, [state.column])
     values = pc.unique(pa.chunked_array([_decode_dictionary(batch.column(0)) for batch in batches]))
     if has_wildcard_keys(file):
         spans = [literal_prefix(key) for key in values.to_pylist()]
-        return {index for first in spans for index in range(_segment_index(starts, first), _segment_index(starts, first + MAX_CHARACTER) + 1)}
+        return {
+            index
+            for first in spans
+            for index in range(_segment_index(starts, first), _segment_index(starts, first + MAX_CHARACTER) + 1)
+        }
     ordered = values.take(pc.sort_indices(values))
     return {index for index in range(len(starts)) if _has_value_in(ordered, starts, index)}
 
@@ -179,7 +187,9 @@ def merge_adjacent(segments: Sequence[Segment], touched: Iterable[int]) -> list[
 
 def _add_small_neighbours(segments: Sequence[Segment], touched: set[int]) -> set[int]:
     """Add the small segments that are adjacent to changed ones."""
-    small = {at for at, segment in enumerate(segments) if sum(file.size for file in segment.files) < SMALL_SEGMENT_BYTES}
+    small = {
+        at for at, segment in enumerate(segments) if sum(file.size for file in segment.files) < SMALL_SEGMENT_BYTES
+    }
     adjacent = {index + step for index in touched for step in (-1, 1)}
     return touched | (adjacent & small)
 
@@ -194,7 +204,12 @@ def _make_run(segments: Sequence[Segment], first: int, last: int) -> SegmentRun:
 
 
 def publish_range(
-    definition: DerivedTableSpec, state: SortedTable, public: SortedTable, files: Sequence[DataFile], wild: pa.Table, wanted: KeyRange
+    definition: DerivedTableSpec,
+    state: SortedTable,
+    public: SortedTable,
+    files: Sequence[DataFile],
+    wild: pa.Table,
+    wanted: KeyRange,
 ) -> list[DataFile]:
     """Write the public rows of a range of the state; runs as a Spark task."""
     rows = definition.to_public_rows(state.read(files, wanted, definition.reduce), wild)

@@ -1,8 +1,9 @@
 """Reads the files of a table snapshot as a DataFrame, without a Delta reader.
 
 Spark lists every path it is given one by one, which takes minutes for 100,000 files. It does not list files that one of
-its recent streaming queries wrote: these are in a log, `_spark_metadata`. So the files of a snapshot are written to such a
-log in a temporary directory, and Spark reads that: it takes names and sizes from the log, and partitions from the paths.
+its own streaming queries wrote: these are in a log, `_spark_metadata`. So the files of a snapshot are written to such
+a log in a temporary directory, and Spark reads that: it takes names and sizes from the log, and partitions from the
+paths.
 
 Where Spark has no file system for the files, such as S3 without additional jars, tasks read them with Arrow. A task
 then reads whole files, because Spark does not push filters into a Python function. A filter on the first partition
@@ -49,24 +50,28 @@ def dataframe_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 def dataframe(spark: SparkSession, table: LakeTable, files: Sequence[DataFile]) -> DataFrame:
     """Make a DataFrame of the rows of these files, with the columns of the table."""
-    schema = spark_schema(table.shape.schema)
+    schema = spark_schema(table.spec.schema)
     if not files:
         return spark.createDataFrame([], schema)
-    if not can_spark_read(spark, table.folder) or _has_irregular_paths(table, files):
-        found = [_read_with_arrow(spark, table, value, recent) for value, recent in group_by_first_partition(table.shape, files)]
+    if not can_spark_read(spark, table.location) or _has_irregular_paths(table, files):
+        found = [
+            _read_with_arrow(spark, table, value, recent)
+            for value, recent in group_by_first_partition(table.spec, files)
+        ]
         return reduce(DataFrame.unionByName, found)
     with tempfile.TemporaryDirectory(prefix="zenspark-snapshot-") as directory:
-        write_file_log(Path(directory), table.folder, files)
+        write_file_log(Path(directory), table.location, files)
         # without partitions Spark reads only files in the directory itself, unless lookup is recursive
-        below = "false" if table.shape.partitions.names else "true"
+        below = "false" if table.spec.partitions.names else "true"
         reader = spark.read.schema(schema).option("recursiveFileLookup", below)
         return reader.parquet(Path(directory).as_uri()).select(schema.names)
 
 
 def _has_irregular_paths(table: LakeTable, files: Sequence[DataFile]) -> bool:
     """Whether paths do not encode the partition of a file; in lakes of version 1 they have other components, too."""
-    return bool(table.shape.partitions.names) and (
-        table.format != FORMAT_VERSION or any(file.path.count("/") != len(table.shape.partitions.names) for file in files)
+    return bool(table.spec.partitions.names) and (
+        table.format != FORMAT_VERSION
+        or any(file.path.count("/") != len(table.spec.partitions.names) for file in files)
     )
 
 
@@ -81,7 +86,7 @@ def write_file_log(directory: Path, folder: StoragePath, files: Sequence[DataFil
         "blockSize": BLOCK_BYTES,
         "action": "add",
     }
-    scheme, root = folder.spark.split("://", 1)
+    scheme, root = folder.spark_uri.split("://", 1)
     paths = (f"{scheme}://{quote(f'{root}/{file.path}')}" for file in files)
     lines = [json.dumps({"path": path, "size": file.size} | entry) for path, file in zip(paths, files, strict=True)]
     log.write_text("\n".join(["v1", *lines]), encoding="utf-8")
@@ -89,13 +94,13 @@ def write_file_log(directory: Path, folder: StoragePath, files: Sequence[DataFil
 
 def _read_with_arrow(spark: SparkSession, table: LakeTable, value: str | None, files: Sequence[DataFile]) -> DataFrame:
     """Read files with Arrow in tasks; `value` is their common value of the first partition column, if any."""
-    schema = spark_schema(table.shape.schema)
+    schema = spark_schema(table.spec.schema)
     groups = split_by_size(files, spark.sparkContext.defaultParallelism)
     tasks = spark.range(0, len(groups), 1, len(groups))
-    rows = tasks.mapInArrow(make_file_reader(table.folder, table.shape, groups), schema)
+    rows = tasks.mapInArrow(make_file_reader(table.location, table.spec, groups), schema)
     if value is None:
         return rows
-    column = schema[table.shape.partitions.names[0]]
+    column = schema[table.spec.partitions.names[0]]
     return rows.withColumn(column.name, F.lit(value).cast(column.dataType))
 
 
@@ -111,10 +116,10 @@ def group_by_first_partition(shape: TableSpec, files: Sequence[DataFile]) -> lis
 
 def can_spark_read(spark: SparkSession, folder: StoragePath) -> bool:
     """Whether Spark has a file system for the path."""
-    if folder.local:
+    if folder.is_local:
         return True
     jvm: Any = spark._jvm
-    scheme, configuration = folder.spark.split("://")[0], spark.sparkContext._jsc.hadoopConfiguration()
+    scheme, configuration = folder.spark_uri.split("://")[0], spark.sparkContext._jsc.hadoopConfiguration()
     try:
         jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
     except Py4JJavaError:

@@ -115,7 +115,7 @@ class WrittenFiles:
     """Files written and blocks quarantined by the tasks of a batch."""
 
     files: list[DataFile] = field(default_factory=list)
-    aside: list[QuarantinedBlock] = field(default_factory=list)
+    quarantined: list[QuarantinedBlock] = field(default_factory=list)
 
 
 def write_slice(folder: StoragePath, label: str, dropped: DuplicateOffsets, part: Slice) -> SalvageResult:
@@ -145,8 +145,10 @@ class SamplesWriter:
     def claim(self, recorders: Iterable[str]) -> None:
         """Increment the writer epoch of recorders: a process that ingested them before cannot commit any more."""
         self.table.refresh()
-        new = {recorder: (self.table.mark(f"{WRITER_EPOCH}{recorder}") or 0) + 1 for recorder in recorders}
-        self.table.commit(Transaction(marks={f"{WRITER_EPOCH}{recorder}": epoch for recorder, epoch in new.items()}))
+        new = {recorder: (self.table.app_version(f"{WRITER_EPOCH}{recorder}") or 0) + 1 for recorder in recorders}
+        self.table.commit(
+            Transaction(app_versions={f"{WRITER_EPOCH}{recorder}": epoch for recorder, epoch in new.items()})
+        )
         self._epochs |= new
 
     def commit_batch(self, parts: DataFrame, batch: int) -> BatchResult:
@@ -164,14 +166,14 @@ class SamplesWriter:
                 return self._commit_and_count(written, spans, batch)
             except BatchOvertaken:
                 log.info("batch %d is retried: other recorders committed samples concurrently", batch)
-        raise LakeError(self.table.folder.address, f"batch {batch} was overtaken {MAX_BATCH_RETRIES} times")
+        raise LakeError(self.table.location.address, f"batch {batch} was overtaken {MAX_BATCH_RETRIES} times")
 
     def _commit_and_count(self, written: WrittenFiles, spans: Mapping[str, OffsetSpan], batch: int) -> BatchResult:
         """Commit a batch and return its counts."""
         lost = self._commit(written, spans, batch) if spans else 0
-        newest: datetime = max((file.greatest["received_at"] for file in written.files), default=None)  # type: ignore[assignment]
+        newest: datetime = max((file.max_values["received_at"] for file in written.files), default=None)  # type: ignore[assignment]
         rows = sum(file.rows for file in written.files)
-        aside = sum(item.num_rows for item in written.aside)
+        aside = sum(item.num_rows for item in written.quarantined)
         return BatchResult(
             batch,
             rows,
@@ -187,21 +189,21 @@ class SamplesWriter:
         """Commit files, offsets and epochs of a batch. Returns how many rows before it are lost."""
         reached = offset_app_versions({recorder: span.end for recorder, span in spans.items()})
         epochs = {f"{WRITER_EPOCH}{recorder}": self._epochs[recorder] for recorder in spans}
-        aside = {item.mark: QUARANTINED for item in written.aside}
+        aside = {item.app_id: QUARANTINED for item in written.quarantined}
         deduplication = {DEDUPLICATION_MARK: self._deduplication_version + 1} if self._deduplicate else {}
         try:
             if not self._deduplicate:  # with deduplication the commit must be based on the version that was searched
                 self.table.refresh()
             self._check_owner(spans)
             lost = self._check_spans(spans, batch)
-            self.table.commit(Transaction(add=written.files, marks=epochs | aside | deduplication | reached))
+            self.table.commit(Transaction(add=written.files, app_versions=epochs | aside | deduplication | reached))
         except CommitConflict as error:
             self._discard(written.files)
             self.table.refresh()
             self._check_owner(spans)
             if self._deduplicate:
-                raise BatchOvertaken(self.table.folder.address, error.problem) from error
-            raise Superseded(self.table.folder.address, f"another process ingests here: {error.problem}") from error
+                raise BatchOvertaken(self.table.location.address, error.problem) from error
+            raise Superseded(self.table.location.address, f"another process ingests here: {error.problem}") from error
         except Superseded:
             self._discard(written.files)
             raise
@@ -214,16 +216,16 @@ class SamplesWriter:
         label = f"{batch:09}"
         found = WrittenFiles()
         failed = list(slices)
-        write = partial(write_slice, self.table.folder, label, self._duplicates(slices))
+        write = partial(write_slice, self.table.location, label, self._duplicates(slices))
         for _ in range(MAX_WRITE_ATTEMPTS):
             failed = self._run_tasks(spark, write, failed, found)
             if not failed:
                 return found
-        failed = self._run_tasks(spark, partial(salvage, self._lake, self.table.folder, label), failed, found)
+        failed = self._run_tasks(spark, partial(salvage, self._lake, self.table.location, label), failed, found)
         if failed:
-            raise LakeError(self.table.folder.address, f"the blocks of {failed[0].path} cannot be read one by one")
+            raise LakeError(self.table.location.address, f"the blocks of {failed[0].path} cannot be read one by one")
         self._check_systematic(found)
-        for item in found.aside:
+        for item in found.quarantined:
             log.error(
                 "recorder %s: rows %d to %d quarantined: %s", item.recorder, item.start, item.end - 1, item.reason
             )
@@ -231,11 +233,11 @@ class SamplesWriter:
 
     def _check_systematic(self, found: WrittenFiles) -> None:
         """Raise LakeError if no block at all can be written, though the blocks are intact."""
-        is_systematic = not found.files and len(found.aside) >= MIN_SYSTEMATIC_BLOCKS
-        if is_systematic and not any(item.is_damaged for item in found.aside):
-            discard(self._lake, found.aside)
-            reason = found.aside[0].reason
-            raise LakeError(self.table.folder.address, f"none of {len(found.aside)} blocks can be ingested: {reason}")
+        is_systematic = not found.files and len(found.quarantined) >= MIN_SYSTEMATIC_BLOCKS
+        if is_systematic and not any(item.is_damaged for item in found.quarantined):
+            discard(self._lake, found.quarantined)
+            reason = found.quarantined[0].reason
+            raise LakeError(self.table.location.address, f"none of {len(found.quarantined)} blocks can be ingested: {reason}")
 
     def _duplicates(self, slices: Sequence[Slice]) -> DuplicateOffsets:
         """Find rows that other recorders have ingested, if deduplication is on."""
@@ -243,7 +245,7 @@ class SamplesWriter:
 
     @property
     def _deduplication_version(self) -> int:
-        return self.table.mark(DEDUPLICATION_MARK) or 0
+        return self.table.app_version(DEDUPLICATION_MARK) or 0
 
     def _run_tasks(
         self, spark: SparkSession, write: Callable[[Slice], SalvageResult], slices: Sequence[Slice], found: WrittenFiles
@@ -254,36 +256,38 @@ class SamplesWriter:
         for outcome in outcomes:
             if isinstance(outcome, SalvageResult):
                 found.files += outcome.files
-                found.aside += outcome.aside
+                found.quarantined += outcome.quarantined
         for failure in failures:
             log.info("task failed: %s", failure.stack)
         other = next((failure for failure in failures if not failure.is_data), None)
         if other is not None:
             self._discard(found.files)
-            raise LakeError(self.table.folder.address, other.cause)
+            raise LakeError(self.table.location.address, other.cause)
         return [part for part, outcome in zip(slices, outcomes, strict=True) if isinstance(outcome, TaskFailure)]
 
     def _discard(self, files: Sequence[DataFile]) -> None:
         """Remove files that will not be committed, best effort; vacuum removes the rest."""
         with contextlib.suppress(OSError):
             for file in files:
-                self.table.folder.remove(file.path)
+                self.table.location.remove(file.path)
 
     # --- checks
 
     def _check_owner(self, recorders: Iterable[str]) -> None:
         for recorder in recorders:
-            if self.table.mark(f"{WRITER_EPOCH}{recorder}") != self._epochs[recorder]:
-                raise Superseded(self.table.folder.address, f"another process has started to ingest recorder {recorder!r}")
+            if self.table.app_version(f"{WRITER_EPOCH}{recorder}") != self._epochs[recorder]:
+                raise Superseded(
+                    self.table.location.address, f"another process has started to ingest recorder {recorder!r}"
+                )
 
     def _check_spans(self, spans: Mapping[str, OffsetSpan], batch: int) -> int:
-        """Return how many rows before the batch were trimmed; raises LakeError if some of its rows are committed already."""
+        """Return how many rows before the batch were trimmed; raises LakeError if its rows are committed already."""
         lost = 0
         for recorder, span in spans.items():
-            end = self.table.mark(offset_app_id(recorder))
+            end = self.table.app_version(offset_app_id(recorder))
             if end is not None and span.start < end:
                 raise LakeError(
-                    self.table.folder.address,
+                    self.table.location.address,
                     f"batch {batch} has rows of recorder {recorder!r} from offset {span.start}, but rows up to {end}"
                     " are committed: does another process ingest this journal without a lease?",
                 )

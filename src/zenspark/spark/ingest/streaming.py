@@ -154,15 +154,17 @@ class IngestQuery:
         `on_wait` is called with one line that names that process, `on_batch` after every committed batch.
         """
         self._on_batch = on_batch
-        self.lake.folder.check()
-        leases = LeaseKeeper(self.lake.folder, [each.recorder for each in self.journals], self._instance)
+        self.lake.location.check()
+        leases = LeaseKeeper(self.lake.location, [each.recorder for each in self.journals], self._instance)
         self._leases = leases
         if not self._acquire_leases(leases, on_wait or log.warning):
             return
         leases.start()
-        self._maintenance_thread = MaintenanceThread(self._spark, self.lake, self.journals, self._reader, self._maintenance, leases)
+        self._maintenance_thread = MaintenanceThread(
+            self._spark, self.lake, self.journals, self._reader, self._maintenance, leases
+        )
         self.lake.create(timedelta(seconds=self._maintenance.history))
-        self._samples = SamplesWriter(self.lake.folder, self.lake.table("samples"), deduplicate=self._deduplicate)
+        self._samples = SamplesWriter(self.lake.location, self.lake.table("samples"), deduplicate=self._deduplicate)
         self._samples.claim(journal.recorder for journal in self.journals)
         self._retry_quarantine()
         ingested = self.lake.landed()
@@ -185,9 +187,11 @@ class IngestQuery:
         """Ingest quarantined rows that another version of zenspark could not read, if this one can."""
         recorders = {journal.recorder for journal in self.journals}
         table = self._samples.table
-        entries = quarantine.list_quarantined(self.lake.folder, table)
+        entries = quarantine.list_quarantined(self.lake.location, table)
         quarantine.retry(
-            self.lake.folder, table, [item for item in entries if item.recorder in recorders and item.version != __version__]
+            self.lake.location,
+            table,
+            [item for item in entries if item.recorder in recorders and item.version != __version__],
         )
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -198,7 +202,7 @@ class IngestQuery:
         except Exception as error:
             raise self._failure_cause(error) from error
         if self._leases is not None and self._leases.lost is not None:
-            raise Superseded(self.lake.folder.address, f"another process ingests recorder {self._leases.lost!r}")
+            raise Superseded(self.lake.location.address, f"another process ingests recorder {self._leases.lost!r}")
         if not ended and timeout is not None:
             self._restart_after_clock_step()
         return True if timeout is None else bool(ended)
@@ -291,7 +295,7 @@ class IngestQuery:
     @property
     def _reader(self) -> str:
         """Reader name under which the journals store the offsets of this lake."""
-        return reader_name(self.lake.folder.address)
+        return reader_name(self.lake.location.address)
 
     @property
     def _active_query(self) -> StreamingQuery:
@@ -303,7 +307,7 @@ class IngestQuery:
         """Return why the query ended: the error raised by the batch says more than Spark's wrapper."""
         if self._failure is not None:
             return self._failure
-        return error if isinstance(error, ZError) else LakeError(self.lake.folder.address, error_cause(error))
+        return error if isinstance(error, ZError) else LakeError(self.lake.location.address, error_cause(error))
 
     def _has_ingested(self, target: Mapping[str, int]) -> bool:
         return all(self._counts.offsets.get(recorder, 0) >= end for recorder, end in target.items())
@@ -331,11 +335,11 @@ class IngestQuery:
         return {journal.recorder: self._start_offset(journal) for journal in self.journals}
 
     def _start_offset(self, journal: Journal) -> int:
-        """Return the first offset to ingest: the end offset in the lake, or the start of the journal if rows were trimmed."""
+        """Return the first offset to ingest: the end offset in the lake, or the first row the journal still has."""
         start, latest = self._counts.offsets.get(journal.recorder, 0), journal.latest()
         if start > latest:
             raise LakeError(
-                self.lake.folder.address,
+                self.lake.location.address,
                 f"it has rows of recorder {journal.recorder!r} up to before offset {start}, but its journal "
                 f"{journal.path} ends at {latest}: is it an older copy? Give new rows a journal of another name",
             )
@@ -354,14 +358,14 @@ class IngestQuery:
             self._add_result(result, time.monotonic() - started_at)
 
     def _to_cause(self, error: Exception) -> Exception:
-        """Return the error of a storage path check if that fails, since it names the cause better; else the error itself."""
+        """Return the error of a storage path check if that fails: it names the cause better than `error`."""
         if isinstance(error, Superseded):
             return error
         try:
-            self.lake.folder.check()
+            self.lake.location.check()
         except ZError as problem:
             return problem
-        return error if isinstance(error, ZError) else LakeError(self.lake.folder.address, error_cause(error))
+        return error if isinstance(error, ZError) else LakeError(self.lake.location.address, error_cause(error))
 
     def _add_result(self, result: BatchResult, seconds: float) -> None:
         counts = self._counts

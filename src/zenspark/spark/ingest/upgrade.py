@@ -59,10 +59,10 @@ def upgrade(lake: Lake) -> UpgradeResult:
 
 def _move_state(lake: Lake, name: str) -> None:
     """Move an internal table to `_state`; where this is a copy, the original is removed after it is complete."""
-    old, new = lake.folder / name, lake.folder / f"{STATE_DIRECTORY}/{name}"
+    old, new = lake.location / name, lake.location / f"{STATE_DIRECTORY}/{name}"
     if old.exists("_delta_log"):
-        if lake.folder.local:
-            lake.folder.move(name, f"{STATE_DIRECTORY}/{name}")
+        if lake.location.is_local:
+            lake.location.move(name, f"{STATE_DIRECTORY}/{name}")
         else:
             for found in old.files():
                 old.copy(found.path, new, found.path)
@@ -78,11 +78,11 @@ def _move_files(table: LakeTable) -> int:
     added = [_with_path(file, path) for file, path in pairs if path != file.path]
     removed = [file for file, path in pairs if path != file.path]
     for old, new in zip(removed, added, strict=True):
-        table.folder.link(old.path, new.path)
+        table.location.link(old.path, new.path)
     if removed:
-        table.commit(Transaction(add=added, remove=removed, rearranges=True), any_format=True)
+        table.commit(Transaction(add=added, remove=removed, is_optimize=True), any_format=True)
     for name in V1_LEFTOVERS:
-        table.folder.remove(name)
+        table.location.remove(name)
     return len(removed)
 
 
@@ -96,7 +96,7 @@ def _new_path(file: DataFile) -> str:
 
 
 def _with_path(file: DataFile, path: str) -> DataFile:
-    return DataFile.logged(path, file.size, file.partition, file.stats, file.types, file.version, file.tags)
+    return DataFile.from_log(path, file.size, file.partition, file.stats, file.types, file.version, file.tags)
 
 
 def _set_version(table: LakeTable) -> None:
@@ -104,4 +104,4 @@ def _set_version(table: LakeTable) -> None:
     try:
         table.delta().alter.set_table_properties({VERSION_PROPERTY: FORMAT_VERSION}, raise_if_not_exists=False)
     except (OSError, DeltaError) as error:
-        raise LakeError(table.folder.address, to_one_line(error)) from error
+        raise LakeError(table.location.address, to_one_line(error)) from error

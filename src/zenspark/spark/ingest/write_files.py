@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 def write_dataframe(rows: DataFrame, table: LakeTable, label: str) -> list[DataFile]:
     """Write a DataFrame into new files of a table, one per task and partition. Returns the files."""
-    write_task = partial(write_batches, table.folder, table.shape, label)
+    write_task = partial(write_batches, table.location, table.spec, label)
     results = rows.mapInArrow(write_task, "files binary").collect()
     return [file for row in results for file in pickle.loads(row.files)]
 
@@ -41,7 +41,7 @@ def write_batches(
     for rows in group_batches(batches):
         for selected, partition in split_partition_columns(rows, shape):
             files.write(selected, partition)
-        files.end_group()
+        files.roll_over()
     yield pa.record_batch({"files": [pickle.dumps(files.close())]})
 
 

@@ -26,7 +26,14 @@ from zenspark.lake.pending import SAMPLES_VERSION, OffsetRanges
 from zenspark.lake.quarantine import QUARANTINED, RETRIED, QuarantinedBlock
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 from zenspark.spark.ingest import derived
-from zenspark.spark.ingest.derived import MAX_DRIVER_ROWS, ERASED_VERSION, TOMBSTONE_TTL, REBUILT, DerivedTable, _fits_driver
+from zenspark.spark.ingest.derived import (
+    ERASED_VERSION,
+    MAX_DRIVER_ROWS,
+    REBUILT,
+    TOMBSTONE_TTL,
+    DerivedTable,
+    _fits_driver,
+)
 from zenspark.spark.ingest.publication import STATE_VERSION
 from zenspark.spark.lake import Lake
 
@@ -47,7 +54,7 @@ def lake(tmp_path: Path) -> Lake:
 def messages(lake: Lake) -> int:
     """How many messages the state of `traffic` has counted."""
     state = lake.state_table("traffic")
-    rows = [pq.read_table(state.folder.open(file.path)) for file in state.files]
+    rows = [pq.read_table(state.location.open(file.path)) for file in state.files]
     return sum(sum(table["messages"].to_pylist()) for table in rows)
 
 
@@ -62,7 +69,7 @@ def test_it_takes_in_every_row_once(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 5, 10, "r") + numbered([{}] * 7, 0, "s"))
     assert refresh(lake, spark)
     assert messages(lake) == 22
-    assert lake.state_table("traffic").mark(SAMPLES_VERSION) == lake.table("samples").version
+    assert lake.state_table("traffic").app_version(SAMPLES_VERSION) == lake.table("samples").version
 
 
 def test_it_looks_only_at_files_that_are_newer(lake: Lake, spark: SparkSession) -> None:
@@ -70,7 +77,7 @@ def test_it_looks_only_at_files_that_are_newer(lake: Lake, spark: SparkSession) 
     refresh(lake, spark)
     put_in(lake, numbered([{}] * 5, 10, "r"))
     looked: list[str] = []
-    may_hold = OffsetRanges.may_hold
+    may_hold = OffsetRanges.may_have_rows_in
 
     def noting(extent: OffsetRanges, file: DataFile) -> bool:
         looked.append(file.path)
@@ -90,7 +97,7 @@ def test_a_backlog_is_taken_in_by_steps_and_what_was_done_stays_done(lake: Lake,
         for name in ("latest", "gaps", "traffic"):
             of = lake.derived(name)
             assert of._take_in(spark)
-            assert of.state.mark(SAMPLES_VERSION) is None
+            assert of.state.app_version(SAMPLES_VERSION) is None
             assert refresh(lake, spark, name)
     assert messages(lake) == 100
     lake.publish(spark)
@@ -100,7 +107,7 @@ def test_a_backlog_is_taken_in_by_steps_and_what_was_done_stays_done(lake: Lake,
 def aside(start: int, end: int) -> str:
     """The mark of rows in quarantine."""
     said: dict[str, object] = {"path": "", "segment": 0, "reason": "", "version": "", "time": "", "has_bytes": False}
-    return QuarantinedBlock(recorder="r", start=start, end=end, **said).mark  # type: ignore[arg-type]
+    return QuarantinedBlock(recorder="r", start=start, end=end, **said).app_id  # type: ignore[arg-type]
 
 
 def test_rows_that_leave_quarantine_count_once_and_the_others_too(lake: Lake, spark: SparkSession) -> None:
@@ -170,8 +177,8 @@ def test_a_merge_leaves_the_content_as_it_is(lake: Lake, spark: SparkSession) ->
     assert len(lake.state_table("traffic").files) <= 4
     assert messages(lake) == 120
     lake.rebuild(spark, "gaps")
-    lake.folder.remove("latest")
-    again = Lake(lake.folder.address)
+    lake.location.remove("latest")
+    again = Lake(lake.location.address)
     again.publish(spark)
     assert_published(again, samples.rows)
 
@@ -183,7 +190,7 @@ def test_what_is_not_published_is_not_merged(lake: Lake, spark: SparkSession) ->
         assert not lake.derived("traffic").merge(spark, None)
         assert not lake.derived("traffic").merge(spark, 0)
         lake.publication("traffic").publish(spark)
-        assert lake.derived("traffic").merge(spark, lake.table("traffic").mark(STATE_VERSION))
+        assert lake.derived("traffic").merge(spark, lake.table("traffic").app_version(STATE_VERSION))
 
 
 def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -> None:
@@ -199,7 +206,7 @@ def test_a_rebuild_has_what_is_in_samples_now(lake: Lake, spark: SparkSession) -
     for name in ("latest", "gaps", "traffic"):
         lake.rebuild(spark, name)
     assert_published(lake, rows[1:])
-    assert lake.state_table("latest").mark(REBUILT) == 1
+    assert lake.state_table("latest").app_version(REBUILT) == 1
     assert not refresh(lake, spark)
 
 
@@ -226,8 +233,8 @@ def test_marks_of_a_state_are_no_recorders(lake: Lake, spark: SparkSession) -> N
     lake.refresh(spark)
     lake.publish(spark)
     assert list_recorders(lake.state_table("latest")) == list_recorders(lake.table("latest")) == ["r"]
-    assert lake.state_table("latest").mark(ERASED_VERSION) == lake.table("samples").version
-    assert lake.state_table("traffic").mark(ERASED_VERSION) is None
+    assert lake.state_table("latest").app_version(ERASED_VERSION) == lake.table("samples").version
+    assert lake.state_table("traffic").app_version(ERASED_VERSION) is None
 
 
 def test_what_decides_the_newest_sample_is_there_without_spark(lake: Lake, spark: SparkSession) -> None:

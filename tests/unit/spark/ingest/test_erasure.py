@@ -11,7 +11,13 @@ from tests.lake_model import Row
 from tests.lake_samples import numbered
 from tests.lake_tables import put_in
 from tests.rows import EPOCH
-from zenspark.spark.ingest.erasure import CONTENT, _files_of, _files_of_keys, _identities, _is_in
+from zenspark.spark.ingest.erasure import (
+    CONTENT_COLUMNS,
+    _files_in_partitions,
+    _files_of_keys,
+    _is_in_partition,
+    _read_identities,
+)
 from zenspark.spark.lake import Lake
 
 DAY, NEXT = "2023-11-14", "2023-11-15"
@@ -33,26 +39,26 @@ def places(files: list[object]) -> set[tuple[object, object]]:
 
 def test_rows_are_looked_for_in_their_partition_and_where_wildcards_are(lake: Lake) -> None:
     samples = lake.table("samples")
-    assert places([*_files_of(samples, {DAY}, {"x"})]) == {(DAY, "x"), (DAY, "*")}
-    assert places([*_files_of(samples, {DAY, NEXT}, {"x"})]) == {(DAY, "x"), (DAY, "*"), (NEXT, "x")}
-    assert places([*_files_of(samples, {NEXT}, {"*"})]) == {(NEXT, "x"), (NEXT, "y")}
-    assert len(_files_of(samples, {DAY, None}, {"x"})) == 5
+    assert places([*_files_in_partitions(samples, {DAY}, {"x"})]) == {(DAY, "x"), (DAY, "*")}
+    assert places([*_files_in_partitions(samples, {DAY, NEXT}, {"x"})]) == {(DAY, "x"), (DAY, "*"), (NEXT, "x")}
+    assert places([*_files_in_partitions(samples, {NEXT}, {"*"})]) == {(NEXT, "x"), (NEXT, "y")}
+    assert len(_files_in_partitions(samples, {DAY, None}, {"x"})) == 5
     assert places([*_files_of_keys(samples, ["x/1", "x/9"])]) == {(DAY, "x"), (DAY, "*"), (NEXT, "x")}
     assert len(_files_of_keys(samples, ["x/1", "**"])) == 5
 
 
 def test_a_key_belongs_to_its_prefix_and_to_those_with_wildcards() -> None:
-    assert _is_in("x/1", {"x"})
-    assert not _is_in("x/1", {"y"})
-    assert _is_in("x/1", {"y", "*"})
-    assert _is_in("x/1", {None})
+    assert _is_in_partition("x/1", {"x"})
+    assert not _is_in_partition("x/1", {"y"})
+    assert _is_in_partition("x/1", {"y", "*"})
+    assert _is_in_partition("x/1", {None})
 
 
 def test_rows_are_named_by_recorder_and_offset(lake: Lake) -> None:
     samples = lake.table("samples")
     numbers = iter([pa.record_batch({"id": pa.array(range(len(samples.files)))})])
-    batches = _identities(samples.folder, [file.path for file in samples.files], numbers)
+    batches = _read_identities(samples.location, [file.path for file in samples.files], numbers)
     assert sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist()) == [
         ("r", at) for at in range(5)
     ]
-    assert "key" not in CONTENT
+    assert "key" not in CONTENT_COLUMNS

@@ -27,14 +27,14 @@ from zenspark.spark.ingest.maintenance import (
     Compaction,
     Retention,
     RetentionRule,
+    compact_group,
     compaction_groups,
-    split_expired,
     expire,
-    with_extra_columns,
     key_order,
     pack_tasks,
     size_tier,
-    compact_group,
+    split_expired,
+    with_extra_columns,
 )
 
 TODAY = date(2026, 11, 16)
@@ -118,10 +118,10 @@ def test_files_put_together_are_in_the_order_of_keys_and_keep_the_columns_of_oth
     one = written(table, "a", [{"key": "b", "offset": 1}, {"key": "a", "offset": 2}])
     two = written(table, "b", [{"key": "b", "offset": 3}, {"key": "a", "offset": 4}])
     table.commit(Transaction(add=[*one, *two]))
-    (added,) = compact_group(table.folder, with_extra_columns(table), table.files)
+    (added,) = compact_group(table.location, with_extra_columns(table), table.files)
     rows = pq.ParquetFile(tmp_path / "t" / added.path).read()
     assert (rows["key"].to_pylist(), rows["offset"].to_pylist()) == (["a", "a", "b", "b"], [2, 4, 1, 3])
-    table.commit(Transaction(add=[added], remove=table.files, rearranges=True))
+    table.commit(Transaction(add=[added], remove=table.files, is_optimize=True))
     assert table.delta().to_pyarrow_dataset().count_rows() == 4
 
 
@@ -183,9 +183,11 @@ def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     keys = ["fleet/a/pose", "fleet/a/camera", "fleet/b/log", "fleet/b/camera"]
     rows: list[dict[str, object]] = [{"key": key, "recorder": "r", "offset": number} for number, key in enumerate(keys)]
-    table.commit(Transaction(add=written(table, "old", rows, "2026-11-01"), marks={"offset:r": 4}))
+    table.commit(Transaction(add=written(table, "old", rows, "2026-11-01"), app_versions={"offset:r": 4}))
     table.commit(Transaction(add=written(table, "new", rows, "2026-11-15")))
-    retention = Retention(age=timedelta(days=60), rules=(RetentionRule("fleet/*/pose", None), RetentionRule("**/camera", 7 * DAY)))
+    retention = Retention(
+        age=timedelta(days=60), rules=(RetentionRule("fleet/*/pose", None), RetentionRule("**/camera", 7 * DAY))
+    )
     assert expire(None, table, [{"r": 4}], retention, NOW) == 1
     found = table.delta().to_pyarrow_dataset().to_table(columns=["key", "day"]).to_pylist()
     old = sorted(row["key"] for row in found if row["day"] == date(2026, 11, 1))

@@ -13,7 +13,7 @@ from zenspark.errors import LakeError
 from zenspark.lake.maintenance_config import MaintenanceConfig
 from zenspark.spark.ingest import maintenance_thread as upkeep_module
 from zenspark.spark.ingest.maintenance import Retention, RetentionRule
-from zenspark.spark.ingest.maintenance_thread import PeriodicSparkTask, MaintenanceThread, to_key_expr, make_retention
+from zenspark.spark.ingest.maintenance_thread import MaintenanceThread, PeriodicSparkTask, make_retention, to_key_expr
 from zenspark.spark.ingest.publication import PublishResult
 
 
@@ -57,7 +57,7 @@ class Tables:
         self.retention: Retention | None = None
         self.publishing = 0.0
         """The seconds that a publication says it took."""
-        self.folder: Any = self
+        self.location: Any = self
         self.place: str | None = None
         """What is wrong with the place."""
         self.unrefreshed = 0
@@ -212,6 +212,8 @@ def test_what_does_not_end_by_itself_is_cancelled_and_that_is_no_problem(monkeyp
 def test_rules_are_key_expressions_or_prefixes() -> None:
     config = MaintenanceConfig(retain_age=60.0, retain={"fleet/*/camera/**": 7.0, "poses": None})
     assert make_retention(config) == Retention(
-        timedelta(seconds=60), None, (RetentionRule("fleet/*/camera/**", timedelta(seconds=7)), RetentionRule("poses/**", None))
+        timedelta(seconds=60),
+        None,
+        (RetentionRule("fleet/*/camera/**", timedelta(seconds=7)), RetentionRule("poses/**", None)),
     )
     assert [to_key_expr(text) for text in ("a", "a/b/", "a/*")] == ["a/**", "a/b/**", "a/*"]

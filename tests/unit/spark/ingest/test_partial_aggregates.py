@@ -16,7 +16,10 @@ from zenspark.spark.lake import Lake
 
 
 def test_files_are_shared_among_tasks_by_their_rows() -> None:
-    files = [DataFile(f"f{number}", 1, rows, {}) for number, rows in enumerate([BUFFER_ROWS // 2, BUFFER_ROWS // 2, BUFFER_ROWS, 1, 1])]
+    files = [
+        DataFile(f"f{number}", 1, rows, {})
+        for number, rows in enumerate([BUFFER_ROWS // 2, BUFFER_ROWS // 2, BUFFER_ROWS, 1, 1])
+    ]
     assert [[each.path for each in share] for share in split_into_tasks(files)] == [["f0", "f1"], ["f2"], ["f3", "f4"]]
     assert split_into_tasks([]) == []
 
@@ -27,7 +30,7 @@ def test_a_digest_leaves_out_what_was_taken_in_before(tmp_path: Path) -> None:
     samples = lake.table("samples")
     for start, end, count in ((0, 1000, 1000), (751, 1000, 249), (10, 20, 10), (1000, 1000, 0)):
         extent = OffsetRanges({"r": start}, {"r": end})
-        found = iterate_partials(Traffic(), samples.folder, extent, samples.files)
+        found = iterate_partials(Traffic(), samples.location, extent, samples.files)
         assert sum(sum(aggregated["messages"].to_pylist()) for aggregated in found) == count
 
 
@@ -35,8 +38,8 @@ def test_digests_are_written_in_order_and_by_part(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{"key": key, "kind": "PUT"} for key in ("k/c", "k/*", "k/a", "k/b")], 0, "r"))
     samples, target = lake.table("samples"), StoragePath.at(tmp_path / "state")
-    files = write_partials(Latest(), target, "test", samples.folder, OffsetRanges({}, {"r": 4}), samples.files)
-    assert {(file.partition["part"], file.least["key"], file.greatest["key"], file.rows) for file in files} == {
+    files = write_partials(Latest(), target, "test", samples.location, OffsetRanges({}, {"r": 4}), samples.files)
+    assert {(file.partition["part"], file.min_values["key"], file.max_values["key"], file.rows) for file in files} == {
         ("new", "k/a", "k/c", 3),
         ("wild", "k/*", "k/*", 1),
     }

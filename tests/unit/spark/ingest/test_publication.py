@@ -37,7 +37,9 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def named(name: str, least: object = None, greatest: object = None, size: int = publication.SMALL_SEGMENT_BYTES) -> DataFile:
+def named(
+    name: str, least: object = None, greatest: object = None, size: int = publication.SMALL_SEGMENT_BYTES
+) -> DataFile:
     return DataFile(name, size, 1, {}, {"key": least} if least else {}, {"key": greatest} if greatest else {})
 
 
@@ -136,7 +138,7 @@ def test_minutes_that_are_over_stay_in_their_files(lake: Lake, spark: SparkSessi
 def test_one_key_is_found_by_statistics(lake: Lake, spark: SparkSession) -> None:
     with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000):
         bring(lake, spark, numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r"))
-    limits = sorted((file.least["key"], file.greatest["key"]) for file in lake.table("latest").files)
+    limits = sorted((file.min_values["key"], file.max_values["key"]) for file in lake.table("latest").files)
     assert len(limits) > 5
     assert all(greatest < least for (_, greatest), (least, _) in pairwise(limits))
 
@@ -176,14 +178,14 @@ def test_another_tool_may_read_and_rearrange_it(lake: Lake, spark: SparkSession)
         rows += numbered([put("k/050", 2), put("l", 2)], 100, "r")
         bring(lake, spark, rows[100:])
     assert_published(lake, rows)
-    assert pl.read_delta(lake.table("latest").folder.address).height == 101
+    assert pl.read_delta(lake.table("latest").location.address).height == 101
 
 
 def test_a_public_table_that_was_removed_is_made_again(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([put(f"k/{number}", 1) for number in range(10)], 0, "r")
     bring(lake, spark, rows)
-    lake.folder.remove("latest")
-    again = Lake(lake.folder.address)
+    lake.location.remove("latest")
+    again = Lake(lake.location.address)
     again.publish(spark)
     assert_published(again, rows)
 
@@ -213,8 +215,8 @@ def test_after_a_rebuild_keys_that_are_gone_are_in_no_file(lake: Lake, spark: Sp
 
 def test_times_of_the_log_can_be_compared_with_those_of_rows(lake: Lake, spark: SparkSession) -> None:
     bring(lake, spark, numbered([put("a", 1, received_at=90_000_000)], 0, "r"))
-    (file,) = Lake(lake.folder.address).table("traffic").files
-    assert file.least["minute"] == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
+    (file,) = Lake(lake.location.address).table("traffic").files
+    assert file.min_values["minute"] == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("seed", range(12))

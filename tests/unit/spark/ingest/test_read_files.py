@@ -12,7 +12,14 @@ import pyarrow as pa
 from tests.unit.lake.tables import file, samples_at, written
 from zenspark.lake.network_tables import NETWORK_TABLE_SPECS
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
-from zenspark.spark.ingest.read_files import group_by_first_partition, make_file_reader, split_by_size, spark_columns, spark_schema, write_file_log
+from zenspark.spark.ingest.read_files import (
+    group_by_first_partition,
+    make_file_reader,
+    spark_columns,
+    spark_schema,
+    split_by_size,
+    write_file_log,
+)
 
 
 def test_columns_have_the_types_that_spark_gives_them() -> None:
@@ -45,7 +52,7 @@ def test_a_task_gives_the_rows_of_its_files_with_their_partitions(tmp_path: Path
     table = samples_at(tmp_path)
     rows: list[dict[str, object]] = [{"key": "a:b/1", "offset": 1}, {"key": "a:b/2", "offset": 2}]
     files = [*written(table, "one", rows[:1]), *written(table, "two", rows[1:])]
-    read = make_file_reader(table.folder, SAMPLES, [[], files])
+    read = make_file_reader(table.location, SAMPLES, [[], files])
     found = pa.Table.from_batches(read(iter([pa.record_batch({"id": [0, 1]})])))
     assert found.schema == SAMPLES.schema
     day = datetime.date(2026, 11, 16)
@@ -56,10 +63,10 @@ def test_a_task_gives_the_rows_of_its_files_with_their_partitions(tmp_path: Path
 def test_files_are_written_down_as_spark_writes_down_its_own(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "my lake")
     files = written(table, "one", [{"key": "a:b/1"}])
-    write_file_log(tmp_path, table.folder, files)
+    write_file_log(tmp_path, table.location, files)
     first, entry = (tmp_path / "_spark_metadata" / "0").read_text().splitlines()
     told = json.loads(entry)
     assert " " not in told["path"]
     assert first == "v1"
     assert (told["size"], told["action"], told["isDir"]) == (files[0].size, "add", False)
-    assert unquote(urlsplit(told["path"]).path) == f"{table.folder.address}/{files[0].path}"
+    assert unquote(urlsplit(told["path"]).path) == f"{table.location.address}/{files[0].path}"

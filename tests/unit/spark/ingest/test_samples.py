@@ -26,9 +26,9 @@ from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest import samples as samples_module
 from zenspark.spark.ingest.samples import (
     MIN_SYSTEMATIC_BLOCKS,
-    TaskFailure,
-    SamplesWriter,
     OffsetSpan,
+    SamplesWriter,
+    TaskFailure,
     WrittenFiles,
     run_task,
     write_slice,
@@ -87,7 +87,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 def landing_in(lake: Lake) -> SamplesWriter:
-    samples = SamplesWriter(lake.folder, lake.table("samples"))
+    samples = SamplesWriter(lake.location, lake.table("samples"))
     samples.claim(["robot"])
     return samples
 
@@ -102,7 +102,7 @@ def test_a_poisoned_block_is_put_aside_and_the_rest_is_written(lake: Lake, tmp_p
     poison(Path(path), 3)
     found = written(lake, path)
     assert sum(file.rows for file in found.files) == 1900
-    assert [(item.start, item.end, item.is_damaged) for item in found.aside] == [(300, 400, True)]
+    assert [(item.start, item.end, item.is_damaged) for item in found.quarantined] == [(300, 400, True)]
 
 
 def test_whole_blocks_of_which_none_can_be_landed_are_not_put_aside(
@@ -113,10 +113,10 @@ def test_whole_blocks_of_which_none_can_be_landed_are_not_put_aside(
     def fail(*_: object) -> NoReturn:
         raise TypeError("write() takes 1 argument")
 
-    monkeypatch.setattr(quarantine, "parted", fail)
+    monkeypatch.setattr(quarantine, "split_by_partition", fail)
     with pytest.raises(LakeError, match=f"none of {MIN_SYSTEMATIC_BLOCKS} blocks can be landed: TypeError: write"):
         written(lake, path)
-    assert lake.folder.files("_quarantine") == []
+    assert lake.location.files("_quarantine") == []
 
 
 def test_blocks_that_are_all_damaged_are_put_aside(lake: Lake, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_blocks_that_are_all_damaged_are_put_aside(lake: Lake, tmp_path: Path) -
     for number in range(MIN_SYSTEMATIC_BLOCKS):
         poison(Path(path), number)
     found = written(lake, path)
-    assert (found.files, len(found.aside)) == ([], MIN_SYSTEMATIC_BLOCKS)
+    assert (found.files, len(found.quarantined)) == ([], MIN_SYSTEMATIC_BLOCKS)
 
 
 def test_a_disk_that_is_full_fails_the_batch_and_leaves_nothing(
@@ -141,4 +141,4 @@ def test_a_disk_that_is_full_fails_the_batch_and_leaves_nothing(
     monkeypatch.setattr(samples_module, "write_rows", write)
     with pytest.raises(LakeError, match="No space left on device"):
         written(lake, path)
-    assert lake.table("samples").folder.files(suffix=".parquet") == []
+    assert lake.table("samples").location.files(suffix=".parquet") == []

@@ -13,8 +13,8 @@ from zenspark.errors import LakeError, UsageError
 from zenspark.journal import Journal
 from zenspark.lake.lease import LeaseKeeper
 from zenspark.spark.ingest import streaming as landing_module
-from zenspark.spark.ingest.samples import Landed
-from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.ingest.samples import BatchResult
+from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
 NO_SPARK: Any = None
@@ -29,24 +29,24 @@ Connected.__module__ = "pyspark.sql.connect.session"
 
 def test_a_landing_needs_a_journal_and_to_be_started(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs a journal"):
-        Landing(NO_SPARK, [], Lake(tmp_path))
+        IngestQuery(NO_SPARK, [], Lake(tmp_path))
     with pytest.raises(UsageError, match="not started"):
-        Landing(NO_SPARK, [tmp_path / "journal"], Lake(tmp_path)).wait()
-    assert not Landing(NO_SPARK, [tmp_path / "journal"], Lake(tmp_path)).stop()
+        IngestQuery(NO_SPARK, [tmp_path / "journal"], Lake(tmp_path)).wait()
+    assert not IngestQuery(NO_SPARK, [tmp_path / "journal"], Lake(tmp_path)).stop()
 
 
 def test_spark_connect_is_refused_in_one_sentence(tmp_path: Path) -> None:
     connected: Any = Connected()
     with pytest.raises(UsageError, match=r"needs a driver with a JVM.*spark://host:7077"):
-        Landing(connected, [tmp_path / "journal"], Lake(tmp_path))
+        IngestQuery(connected, [tmp_path / "journal"], Lake(tmp_path))
 
 
 def test_another_landing_of_the_same_journal_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing_module, "LEASE_SECONDS", 0.01)
+    monkeypatch.setattr(landing_module, "LEASE_RETRY_SECONDS", 0.01)
     lake = Lake(tmp_path / "lake")
-    other = LeaseKeeper(lake.folder, ["robot"], "other")
+    other = LeaseKeeper(lake.location, ["robot"], "other")
     assert other.acquire() is None
-    landing = Landing(NO_SPARK, [journal(tmp_path / "j", 1)], lake)
+    landing = IngestQuery(NO_SPARK, [journal(tmp_path / "j", 1)], lake)
     told = threading.Event()
     reasons: list[str] = []
 
@@ -67,7 +67,7 @@ def test_another_landing_of_the_same_journal_is_waited_for(tmp_path: Path, monke
 
 def test_a_journal_is_read_from_where_the_lake_ends(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
-    landing = Landing(NO_SPARK, [path], Lake(tmp_path / "lake"))
+    landing = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
     landing._counts.landed = {"robot": 40}
     assert landing._beginnings() == {"robot": 40}
     landing._counts.landed = {"robot": 101}
@@ -77,8 +77,8 @@ def test_a_journal_is_read_from_where_the_lake_ends(tmp_path: Path) -> None:
 
 def test_a_batch_that_landed_is_noted_in_the_journal(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
-    landing = Landing(NO_SPARK, [path], Lake(tmp_path / "lake"))
-    landing._count(Landed(0, 50, 10, None, {"robot": 60}, quarantined=7, lost=3), 0.5)
+    landing = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
+    landing._count(BatchResult(0, 50, 10, None, {"robot": 60}, quarantined=7, lost=3), 0.5)
     assert Journal(path).committed(landing._reader) == 60
     counts = landing._counts
     assert (counts.rows, counts.quarantined, counts.lost, counts.landed) == (50, 7, 3, {"robot": 60})
@@ -86,6 +86,6 @@ def test_a_batch_that_landed_is_noted_in_the_journal(tmp_path: Path) -> None:
 
 def test_the_trigger_is_given_in_seconds_or_in_sparks_words(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
-    assert Landing(NO_SPARK, ["j"], lake, trigger=0.25)._trigger == "250 milliseconds"
-    assert Landing(NO_SPARK, ["j"], lake, trigger="1 minute")._trigger == "1 minute"
-    assert Landing(NO_SPARK, ["j"], lake, trigger=None)._trigger is None
+    assert IngestQuery(NO_SPARK, ["j"], lake, trigger=0.25)._trigger == "250 milliseconds"
+    assert IngestQuery(NO_SPARK, ["j"], lake, trigger="1 minute")._trigger == "1 minute"
+    assert IngestQuery(NO_SPARK, ["j"], lake, trigger=None)._trigger is None

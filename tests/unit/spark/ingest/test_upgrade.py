@@ -44,7 +44,7 @@ def test_an_old_lake_is_read_and_not_written(old: Lake, expected: list[tuple[str
     assert {key for batch in batches for key in batch.column("key").to_pylist()} >= {"fleet/a/pose", "other/x"}
     assert offsets == old.landed()
     with pytest.raises(LakeError, match="zenspark lake upgrade"):
-        old.table("samples").commit(Transaction(marks={"x": 1}))
+        old.table("samples").commit(Transaction(app_versions={"x": 1}))
 
 
 def test_an_upgraded_lake_has_the_same_rows_for_every_reader(old: Lake, expected: list[tuple[str, int, str]]) -> None:
@@ -52,14 +52,14 @@ def test_an_upgraded_lake_has_the_same_rows_for_every_reader(old: Lake, expected
     done = upgrade(old)
     assert done.files > 10
     assert old.table("latest").files == []
-    place = f"{old.folder.address}/samples"
+    place = f"{old.location.address}/samples"
     assert samples(polars.read_delta(place).to_arrow()) == expected
-    for lake in (old, Lake(old.folder.address)):
+    for lake in (old, Lake(old.location.address)):
         assert lake.version == "2"
         assert samples(lake.dataset("samples").to_table()) == expected
         assert lake.landed() == {"robot": 60, "rover": 60}
-        assert lake.state_table("latest").marks == {"offset:robot": 60, "offset:rover": 60}
-        lake.table("samples").commit(Transaction(marks={"x": 1}))
+        assert lake.state_table("latest").app_versions == {"offset:robot": 60, "offset:rover": 60}
+        lake.table("samples").commit(Transaction(app_versions={"x": 1}))
     assert {file.path.split("/")[0][:4] for file in old.table("samples").files} == {"day="}
     assert upgrade(old).files == 0
 
@@ -88,9 +88,9 @@ def test_an_upgrade_that_was_cut_off_goes_on(
         try:
             upgrade(old)
         except KeyboardInterrupt:
-            assert samples(Lake(old.folder.address).dataset("samples").to_table()) == expected
+            assert samples(Lake(old.location.address).dataset("samples").to_table()) == expected
     monkeypatch.undo()
-    lake = Lake(old.folder.address)
+    lake = Lake(old.location.address)
     upgrade(lake)
     assert lake.version == "2"
     assert samples(lake.dataset("samples").to_table()) == expected

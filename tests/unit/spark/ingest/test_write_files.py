@@ -21,7 +21,7 @@ def test_a_task_writes_a_file_for_each_partition_and_tells_of_them(tmp_path: Pat
     (told,) = write_batches(folder, LATEST_STATE, "one", iter(batches))
     files = {file.partition["part"]: file for file in pickle.loads(told["files"][0].as_py())}
     assert {part: file.rows for part, file in files.items()} == {"new": 2, "wild": 4}
-    assert (files["wild"].least, files["wild"].greatest) == ({"key": "k1"}, {"key": "k5"})
+    assert (files["wild"].min_values, files["wild"].max_values) == ({"key": "k1"}, {"key": "k5"})
     found = pa.Table.from_batches(read_batches(folder, files["wild"], LATEST_STATE))
     assert found["offset"].to_pylist() == [1, 2, 4, 5]
     (told,) = write_batches(folder, LATEST_STATE, "two", iter([]))
@@ -30,4 +30,6 @@ def test_a_task_writes_a_file_for_each_partition_and_tells_of_them(tmp_path: Pat
 
 def test_rows_of_a_table_without_partitions_stay_together() -> None:
     rows = pa.table({"x": [1, 2]})
-    assert [(own.equals(rows), part) for own, part in split_partition_columns(rows, NETWORK_TABLE_SPECS["sessions"])] == [(True, {})]
+    assert [
+        (own.equals(rows), part) for own, part in split_partition_columns(rows, NETWORK_TABLE_SPECS["sessions"])
+    ] == [(True, {})]
