@@ -1,8 +1,8 @@
-"""The graph of routers: which edges there are, how long they are, and the tree of shortest paths from each root.
+"""Graph of routers: edges, their lengths, and the shortest-path tree of each root.
 
-All routers of a network must draw the same trees from the same states, or messages would go in circles. So an edge is
-as long as eclipse-zenoh says: its weight and up to one per cent more, by a hash of its two ends, which makes every
-shortest path the only one. Protocol.md sections 16.6 and 25.
+All routers of a network must compute the same trees from the same link states, or messages would loop. So the length of
+an edge is that of eclipse-zenoh: its weight and up to one per cent more, by a hash of its two ends, which makes every
+shortest path unique. Protocol.md sections 16.6 and 25.
 """
 
 from __future__ import annotations
@@ -16,29 +16,31 @@ import msgspec
 from zenspark.wire.values import ZenohId
 
 DEFAULT_WEIGHT = 100
+MAX_CACHED_EDGES = 1 << 13
+"""Hashes of edges that are cached. Nodes come and go: more would only fill the memory with edges that are gone."""
 _MASK = (1 << 64) - 1
 
 Links = Mapping[ZenohId, int]
-"""The neighbours a node claims to have, each with the weight it gives the link; 0 where it gives none."""
+"""Neighbours a node claims, each with the weight it gives the link; 0 where it gives none."""
 Edges = dict[ZenohId, dict[ZenohId, float]]
-"""The length of each edge, from both ends."""
+"""Length of each edge, from both ends."""
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """The shortest paths from one root, as one node on them sees it."""
+    """Shortest paths from one root, as seen by one node on them."""
 
     parent: ZenohId | None
-    """The neighbour through which everything from the root comes; None at the root."""
+    """Neighbour through which messages from the root arrive; None at the root."""
     children: frozenset[ZenohId]
-    """The neighbours that get everything from the root through this node."""
+    """Neighbours that get messages from the root through this node."""
     directions: dict[ZenohId, ZenohId]
-    """For each node below this one, the child on the way to it."""
+    """For each node below this one, the child on the path to it."""
     distances: dict[ZenohId, float]
-    """How far each node is from the root."""
+    """Distance of each node from the root."""
 
 
 def siphash13(data: bytes) -> int:
-    """SipHash-1-3 with a key of zeros, of whole words of eight bytes. Written out: every new edge needs one."""
+    """SipHash-1-3 with a zero key, of whole words of eight bytes. Unrolled: every new edge needs one."""
     v0, v1, v2, v3 = 0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573
     words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
     words.append((len(data) & 0xFF) << 56)
@@ -61,71 +63,71 @@ def siphash13(data: bytes) -> int:
     return v0 ^ v1 ^ v2 ^ v3
 
 
-def edge_length(one: ZenohId, other: ZenohId, weight: int) -> float:
-    """How long an edge between two nodes is."""
-    return weight * (_length_factor(one, other) if one < other else _length_factor(other, one))
+def edge_length(zid: ZenohId, other: ZenohId, weight: int) -> float:
+    """Length of the edge between two nodes."""
+    return weight * (_length_factor(zid, other) if zid < other else _length_factor(other, zid))
 
 
-@lru_cache(maxsize=1 << 16)
-def _length_factor(one: ZenohId, other: ZenohId) -> float:
-    """By how much the hash of its ends makes an edge longer. Remembered: there are fewer edges than this remembers."""
-    first, second = sorted(zid.value.to_bytes(16, "little") for zid in (one, other))
+@lru_cache(maxsize=MAX_CACHED_EDGES)
+def _length_factor(zid: ZenohId, other: ZenohId) -> float:
+    """Factor by which the hash of its ends lengthens an edge. Cached: there are fewer edges than cache entries."""
+    first, second = sorted(zid.value.to_bytes(16, "little") for zid in (zid, other))
     hashed = siphash13(first + second)
     return 1.0 + 0.01 * ((hashed & 0xFFFF_FFFF) / 0xFFFF_FFFF)
 
 
 def confirmed_edges(claims: Mapping[ZenohId, Links]) -> Edges:
-    """The edges both ends of which say that they are there."""
-    found: Edges = {zid: {} for zid in claims}
+    """Edges that both ends claim."""
+    edges: Edges = {zid: {} for zid in claims}
     for zid in claims:
-        update_edges(found, claims, zid)
+        update_edges(edges, claims, zid)
     return found
 
 
-def update_edges(known: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) -> None:
-    """Bring the edges of one node up to date with what it and its neighbours claim. Other edges keep their lengths."""
-    mine = claims.get(zid, {})
-    before, after = known.get(zid, {}), {}
-    for other, weight in mine.items():
+def update_edges(edges: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) -> None:
+    """Update the edges of one node from the claims of it and its neighbours. Other edges keep their lengths."""
+    own_links = claims.get(zid, {})
+    before, after = edges.get(zid, {}), {}
+    for other, weight in own_links.items():
         back = claims.get(other, {}).get(zid)
         if back is not None and other != zid:
             after[other] = edge_length(zid, other, max(weight, back) or DEFAULT_WEIGHT)
     for gone in before.keys() - after.keys():
-        known[gone].pop(zid, None)
-    for other, far in after.items():
-        known.setdefault(other, {})[zid] = far
-    known[zid] = after
+        edges[gone].pop(zid, None)
+    for other, edge_length in after.items():
+        edges.setdefault(other, {})[zid] = edge_length
+    edges[zid] = after
 
 
-def reachable_from(known: Edges, root: ZenohId) -> set[ZenohId]:
-    """The nodes that can be reached from one, with itself."""
+def reachable_from(edges: Edges, root: ZenohId) -> set[ZenohId]:
+    """Nodes that can be reached from a root, including itself."""
     found = {root}
     waiting = [root]
     while waiting:
-        news = [zid for zid in known[waiting.pop()] if zid not in found]
-        found.update(news)
-        waiting += news
+        unvisited = [zid for zid in edges[waiting.pop()] if zid not in found]
+        found.update(unvisited)
+        waiting += unvisited
     return found
 
 
-def first_hops(known: Edges, root: ZenohId) -> dict[ZenohId, ZenohId]:
-    """For each node that can be reached from a root, the first one on the shortest path to it."""
+def first_hops(edges: Edges, root: ZenohId) -> dict[ZenohId, ZenohId]:
+    """For each node reachable from a root, the first hop of the shortest path to it."""
     found: dict[ZenohId, ZenohId] = {}
-    queue: list[tuple[float, ZenohId, ZenohId]] = [(far, zid, zid) for zid, far in known[root].items()]
+    queue: list[tuple[float, ZenohId, ZenohId]] = [(edge_length, zid, zid) for zid, edge_length in edges[root].items()]
     heapify(queue)
     while queue:
         distance, zid, hop = heappop(queue)
         if zid in found:
             continue
         found[zid] = hop
-        for other, far in known[zid].items():
+        for other, edge_length in edges[zid].items():
             if other not in found and other != root:
-                heappush(queue, (distance + far, other, hop))
+                heappush(queue, (distance + edge_length, other, hop))
     return found
 
 
-def shortest_path_tree(known: Edges, root: ZenohId, viewer: ZenohId) -> Tree:
-    """The tree of a root as a viewer sees it."""
+def shortest_path_tree(edges: Edges, root: ZenohId, viewer: ZenohId) -> Tree:
+    """Tree of a root as seen by a viewer."""
     parents: dict[ZenohId, ZenohId] = {}
     distances: dict[ZenohId, float] = {}
     directions: dict[ZenohId, ZenohId] = {}
@@ -140,9 +142,9 @@ def shortest_path_tree(known: Edges, root: ZenohId, viewer: ZenohId) -> Tree:
             directions[zid] = zid
         elif parent in directions:
             directions[zid] = directions[parent]
-        for other, far in known[zid].items():
+        for other, edge_length in edges[zid].items():
             if other not in distances:
-                heappush(queue, (distance + far, other, zid))
+                heappush(queue, (distance + edge_length, other, zid))
     return Tree(
         parent=parents[viewer] if viewer != root and viewer in parents else None,
         children=frozenset(directions.values()),

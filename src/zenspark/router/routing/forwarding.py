@@ -1,7 +1,7 @@
-"""Forwarding: where publications go that came in columns, and the words for them there, found once for each shape.
+"""Forwarding plans: next hops and the re-encoded PUSH header for each, computed once per row template.
 
-It comes to the same as `Router.receive` with each of them. Where that cannot be known from the shape alone, because
-somebody looks at every message, the answer is None: they have to be received one by one.
+The result equals `Router.receive` with each publication. Where the template does not determine it, because an
+interceptor inspects every message, the plan is None: the rows must be received one by one.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from zenspark.wire.messages import Del, Push
 from zenspark.wire.values import Congestion, QoS
 
 RELIABLE = 0x08
-"""A bit of a lane in the columns."""
+"""Reliability bit of a lane in the columns."""
 
 
 class NextHop(msgspec.Struct, frozen=True, eq=False):
-    """How publications of one shape go on to one neighbour."""
+    """How publications with one template are forwarded to one neighbour."""
 
     target: Face
     head: bytes
-    """All that stands before the body."""
+    """Encoded PUSH header: everything before the body."""
     key_mapping_version: int
-    """That of the target, in which the key is named."""
+    """Key mapping version of the target for which the header was encoded."""
 
 
 class ForwardingPlan(msgspec.Struct, frozen=True, eq=False):
-    """Where publications of one shape go."""
+    """Targets of the publications with one template."""
 
     next_hops: tuple[NextHop, ...] = ()
     local_key: str | None = None
-    """Their key, if the session of this node wants them."""
+    """Their key, if the local session has a matching subscriber."""
     lane: int = NO_LANE
     congestion: Congestion = Congestion.DROP
     is_cacheable: bool = True
-    """Whether all of that is so for each of them."""
+    """Whether the plan holds for each publication with the template."""
 
     @property
     def is_local(self) -> bool:
-        """Whether the session of this node wants them."""
+        """Whether the local session has a matching subscriber."""
         return self.local_key is not None
 
     @property
     def is_current(self) -> bool:
-        """Whether no key has got another number since."""
+        """Whether no key mapping of a target has changed since."""
         return not self.next_hops or all(
-            way.key_mapping_version == way.target.key_mapping_version for way in self.next_hops
+            next_hop.key_mapping_version == next_hop.target.key_mapping_version for next_hop in self.next_hops
         )
 
 
@@ -61,61 +61,69 @@ PER_MESSAGE = ForwardingPlan(is_cacheable=False)
 
 
 class PeerPlan(msgspec.Struct, eq=False):
-    """What one neighbour gets of the publications of one read: for each shape a lane and a head."""
+    """Rows of one read that go to one neighbour: a lane and a header for each template."""
 
     lanes: bytearray
+    """Lane by template; NO_LANE if its rows do not go there."""
     blocking: bytearray
-    """The same without those that may be dropped."""
+    """Lane by template, without templates whose rows may be dropped."""
     block_first: set[int]
-    """The shapes of which one publication may not be dropped: those with BlockFirst."""
+    """Templates with congestion control BlockFirst: one publication of each must not be dropped."""
     heads: list[bytes]
 
     @classmethod
     def empty(cls, count: int) -> PeerPlan:
+        """Plan without rows."""
         return cls(bytearray([NO_LANE]) * count, bytearray([NO_LANE]) * count, set(), [b""] * count)
 
 
 class ForwardingPlanner:
-    """Knows where the publications of one router's neighbours go. `local` is the face of its own session."""
+    """Computes the forwarding plans of one router. `local` is the face of its own session."""
 
     def __init__(self, router: Router, local: Face) -> None:
         self._router = router
         self._local = local
-        self._memory: FaceTemplateCache[ForwardingPlan] = FaceTemplateCache()
+        self._cache: FaceTemplateCache[ForwardingPlan] = FaceTemplateCache()
+        self._version = -1
+        """Version of the routes that the cached plans were made from."""
 
     def plans(self, face: Face, columns: Columns, start: int, stop: int) -> list[ForwardingPlan] | None:
-        """Where some rows of a face go, by shape, stamped if they have to be. None: receive them one by one."""
-        found = None if face.ingress is not None or face.is_duplicate_member else self._found(face, columns)
-        stamping = self._router.timestamping
-        if found is None or stamping is None:
-            return found
-        wanted = bytes([course.is_local or bool(course.next_hops) for course in found])
-        return found if stamping.timestamp_rows(columns, start, stop, wanted) else None
+        """Plans for rows of a face, by template; adds timestamps if configured. None: receive the rows one by one."""
+        plans = None if face.ingress is not None or face.is_duplicate_member else self._lookup(face, columns)
+        timestamping = self._router.timestamping
+        if plans is None or timestamping is None:
+            return plans
+        selected = bytes([plan.is_local or bool(plan.next_hops) for plan in plans])
+        return plans if timestamping.timestamp_rows(columns, start, stop, selected) else None
 
-    def _found(self, face: Face, columns: Columns) -> list[ForwardingPlan] | None:
-        known = self._memory.of(face, (self._router.routes.version, face.key_mapping_version))
+    def _lookup(self, face: Face, columns: Columns) -> list[ForwardingPlan] | None:
+        if self._version != self._router.routes.version:
+            # all plans at once: the plans of two faces that have left would keep each other, and both faces, alive
+            self._cache.clear()
+            self._version = self._router.routes.version
+        cached = self._cache.for_face(face, face.key_mapping_version)
         is_router = face.region is Region.ROUTER
-        found = []
+        plans = []
         for index in range(columns.shape_count):
-            name = signature = columns.signature(index)
-            if is_router:  # its number for a router may have come to mean another one
-                name = (self._router.tree(face, columns.node_id(index)), *signature)
-            course = known.get(name)
-            if course is None or not course.is_current:
-                course = known[name] = self._course(face, known, columns, index, signature)
-            if not course.is_cacheable:
+            cache_key = template_key = columns.signature(index)
+            if is_router:  # its psid of a router may have been reassigned
+                cache_key = (self._router.tree(face, columns.node_id(index)), *template_key)
+            plan = cached.get(cache_key)
+            if plan is None or not plan.is_current:
+                plan = cached[cache_key] = self._make_plan(face, cached, columns, index, template_key)
+            if not plan.is_cacheable:
                 return None
-            found.append(course)
-        return found
+            plans.append(plan)
+        return plans
 
-    def _course(
-        self, face: Face, known: FaceTemplates[ForwardingPlan], columns: Columns, index: int, signature: TemplateKey
+    def _make_plan(
+        self, face: Face, cached: FaceTemplates[ForwardingPlan], columns: Columns, index: int, template_key: TemplateKey
     ) -> ForwardingPlan:
-        template = known.template(face, columns, index, signature)
-        shape, key, tree = template.shape, template.key(signature), self._router.tree(face, template.shape.node_id)
+        template = cached.template(face, columns, index, template_key)
+        shape, key, tree = template.shape, template.key(template_key), self._router.tree(face, template.shape.node_id)
         if tree is None or (key is not None and not self._router.is_within_limits(key)):
             return PER_MESSAGE
-        known.count_key_bytes(key)
+        cached.count_key_bytes(key)
         targets = () if key is None else self._router.routes.push(face, key, tree)
         if any(target.egress is not None for target in targets):
             return PER_MESSAGE
@@ -136,18 +144,18 @@ def _make_next_hop(target: Face, key: str, qos: QoS, tree: int) -> NextHop:
     return NextHop(target, whole[:-1], target.key_mapping_version)
 
 
-def plans_by_peer(courses: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, PeerPlan]]:
-    """What each neighbour gets."""
-    found: dict[Face, PeerPlan] = {}
-    for index, course in enumerate(courses):
-        for way in course.next_hops:
-            share = found.get(way.target)
-            if share is None:
-                share = found[way.target] = PeerPlan.empty(len(courses))
-            share.heads[index] = way.head
-            share.lanes[index] = course.lane
-            if course.congestion is Congestion.BLOCK:
-                share.blocking[index] = course.lane
-            elif course.congestion is Congestion.BLOCK_FIRST:
-                share.block_first.add(index)
-    return found.items()
+def plans_by_peer(plans: Sequence[ForwardingPlan]) -> Iterable[tuple[Face, PeerPlan]]:
+    """Split plans by neighbour."""
+    by_peer: dict[Face, PeerPlan] = {}
+    for index, plan in enumerate(plans):
+        for next_hop in plan.next_hops:
+            peer_plan = by_peer.get(next_hop.target)
+            if peer_plan is None:
+                peer_plan = by_peer[next_hop.target] = PeerPlan.empty(len(plans))
+            peer_plan.heads[index] = next_hop.head
+            peer_plan.lanes[index] = plan.lane
+            if plan.congestion is Congestion.BLOCK:
+                peer_plan.blocking[index] = plan.lane
+            elif plan.congestion is Congestion.BLOCK_FIRST:
+                peer_plan.block_first.add(index)
+    return by_peer.items()

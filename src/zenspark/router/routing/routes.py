@@ -1,8 +1,9 @@
-"""Where a message goes: the one table of who may reach whom, and the faces a key leads to.
+"""Routes: which regions may reach each other, and the faces a key expression leads to.
 
-Regions decide reach; declarations decide interest. Towards neighbours that only tell us what we ask (a router above
-us, a peer that has not finished telling), not knowing counts as wanting. What a router elsewhere has declared leads to
-the neighbour on the way to it, in the tree of the router where the message entered the network.
+Regions decide reachability; declarations decide interest. Neighbours that do not declare everything (an upstream node,
+a peer that has not finished its initial declarations) also get messages that match none of their declarations. A
+declaration of a router elsewhere leads to the neighbour on the path to it, in the tree of the router where the message
+entered the network.
 """
 
 from __future__ import annotations
@@ -31,125 +32,127 @@ REACHABLE_REGIONS: dict[Region, frozenset[Region]] = {
     Region.GROUP: frozenset(),
     Region.MEMBER: _DOWNSTREAM | {Region.ROUTER, Region.SOUTH_PEER},
 }
-"""From the region a message comes from to the regions it may go to; never back to the face itself. Between two peers
-under us only if both have told of their links and they have none to each other; between two nodes of our network only
+"""From the region of a message's source to the regions it may go to; never back to the source itself. Between two peers
+of a router only if both have announced their links and have none to each other; between two nodes of our network only
 along a tree.
 
-A peer carries nothing from its peers into a group, as it carries nothing from one peer to another: where all peers know
-each other, every one of them would, and it would arrive many times. eclipse-zenoh's peers do.
+A peer forwards nothing from its peers into a group, as it forwards nothing from one peer to another: in a full mesh
+every peer would do so, and the group would receive many copies. eclipse-zenoh's peers do.
 """
 
 RELAY_PEER_REACHABLE_REGIONS = REACHABLE_REGIONS | {Region.ROUTER: _DOWNSTREAM, Region.MEMBER: _DOWNSTREAM}
-"""The same for a peer that relays: what it hears in a group others in its network may have heard there, too."""
+"""Reachable regions for a peer that relays: other nodes of its network may have received a group message in the group,
+too."""
 
 ANNOUNCED_WITHOUT_INTEREST = frozenset({Region.UPSTREAM, Region.PEER})
-"""Neighbours that are told of all declarations without having asked; routers beside us are, too, but by source."""
+"""Regions that get all declarations without an interest; routers do, too, but by source."""
 
 MAY_WANT_UNDECLARED = frozenset({Region.UPSTREAM, Region.PEER, Region.GROUP})
-"""Neighbours that may want what they have not declared."""
+"""Regions whose nodes may want messages that match none of their declarations."""
 
 KNOWS_OUR_DECLARATIONS = frozenset({Region.UPSTREAM, Region.PEER})
-"""Neighbours that know what this node has declared, and so have chosen whom their queries are for. A router is none: a
-query that another router sends on may be meant for those behind this one."""
+"""Regions whose nodes know this node's declarations, and so have selected the targets of their queries. Routers are not
+among them: a query forwarded by another router may be meant for nodes behind this one."""
 
 MAX_ROUTES = 100_000
-"""How many routes are remembered: a neighbour that publishes on ever new keys must not fill the memory."""
+"""Routes cached: a neighbour that publishes on ever new keys must not fill the memory."""
 MAX_ROUTE_BYTES = 32 << 20
-"""Bytes in the keys of the routes that are remembered, for the same reason."""
+"""Bytes in the keys of cached routes: long keys must not fill the memory either."""
 MAX_WILDCARD_ROUTES = 1000
-"""How many of the remembered keys of publications may have wildcards: each new subscriber is compared with all."""
+"""Cached publication keys with wildcards: each new subscriber is matched with all of them."""
 
 
 class ReachabilityPolicy:
-    """Who may reach whom. A broker also carries messages between its peers that say they have no link of their own.
+    """Which faces may reach each other. A broker also forwards messages between its peers that have no link to each
+    other.
 
-    Neighbours above or beside a relay that are reached through its network (`reached_via_network`) are not reached by their
-    links: nothing arrives both ways.
+    Upstream nodes and peers of a relay that are reached through its network (`reached_via_network`) are not reached by
+    their links: nothing arrives twice.
     """
 
     def __init__(self, is_broker: bool = True, is_router: bool = True) -> None:
         self._is_broker = is_broker
         self._table = REACHABLE_REGIONS if is_router else RELAY_PEER_REACHABLE_REGIONS
         self.reached_via_network: frozenset[ZenohId] = frozenset()
-        self._links: dict[ZenohId, frozenset[ZenohId]] = {}
+        self._peer_links: dict[ZenohId, frozenset[ZenohId]] = {}
 
-    def link(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
-        """A peer says to whom it has links; the peers that it can reach through us now, or cannot any more."""
-        before = self._brokered(peer)
-        self._links[peer] = frozenset(others)
-        return before ^ self._brokered(peer)
+    def set_peer_links(self, peer: ZenohId, others: Iterable[ZenohId]) -> frozenset[ZenohId]:
+        """Set the links a peer announced; returns the peers it can now reach through this router, or no longer."""
+        before = self._brokered_peers(peer)
+        self._peer_links[peer] = frozenset(others)
+        return before ^ self._brokered_peers(peer)
 
-    def _brokered(self, peer: ZenohId) -> frozenset[ZenohId]:
-        return frozenset(zid for zid in self._links if zid != peer and self._is_needed(peer, zid))
+    def _brokered_peers(self, peer: ZenohId) -> frozenset[ZenohId]:
+        return frozenset(zid for zid in self._peer_links if zid != peer and self._needs_broker(peer, zid))
 
-    def leave(self, peer: ZenohId) -> None:
-        """A peer is gone."""
-        self._links.pop(peer, None)
+    def remove_peer(self, peer: ZenohId) -> None:
+        """Remove a peer."""
+        self._peer_links.pop(peer, None)
 
     def __call__(self, source: DeclarationOwner, target: DeclarationOwner) -> bool:
-        """Whether what comes from one may go to another."""
+        """Whether messages from a source may go to a target."""
         if source is target or target.region not in self._table[source.region] or source.zid in target.members:
             return False
-        if self.reached_via_network and (self._is_elsewhere(source) or self._is_elsewhere(target)):
+        if self.reached_via_network and (self._is_reached_via_network(source) or self._is_reached_via_network(target)):
             return False
         if source.region is not Region.SOUTH_PEER or target.region is not Region.SOUTH_PEER:
             return True
-        return self._is_broker and self._is_needed(source.zid, target.zid)
+        return self._is_broker and self._needs_broker(source.zid, target.zid)
 
-    def _is_elsewhere(self, holder: DeclarationOwner) -> bool:
-        return holder.region in ANNOUNCED_WITHOUT_INTEREST and holder.zid in self.reached_via_network
+    def _is_reached_via_network(self, owner: DeclarationOwner) -> bool:
+        return owner.region in ANNOUNCED_WITHOUT_INTEREST and owner.zid in self.reached_via_network
 
-    def enters_network(self, holder: DeclarationOwner) -> bool:
-        """Whether what comes from a neighbour outside the network goes into it, as ours."""
-        return Region.ROUTER in self._table[holder.region]
+    def enters_network(self, owner: DeclarationOwner) -> bool:
+        """Whether messages of a neighbour outside the network enter it through this node."""
+        return Region.ROUTER in self._table[owner.region]
 
-    def may_cross_network(self, holder: DeclarationOwner) -> bool:
-        """Whether what comes from a neighbour goes to other nodes of the network, along a tree."""
-        return holder.region is Region.ROUTER or self.enters_network(holder)
+    def may_cross_network(self, owner: DeclarationOwner) -> bool:
+        """Whether messages of a neighbour go to other nodes of the network, along a tree."""
+        return owner.region is Region.ROUTER or self.enters_network(owner)
 
-    def _is_needed(self, one: ZenohId, other: ZenohId) -> bool:
-        """Whether two peers have told of their links and have none to each other. Both must name a link for it to
-        count, for a peer that has not noticed it yet does not use it. Peers that tell nothing (without gossip) may have
-        one: carried between them, everything could arrive twice."""
-        ours, theirs = self._links.get(one), self._links.get(other)
-        return ours is not None and theirs is not None and not (other in ours and one in theirs)
+    def _needs_broker(self, peer: ZenohId, other: ZenohId) -> bool:
+        """Whether two peers have announced their links and have none to each other. A link counts only if both announce
+        it, for a peer that has not noticed it yet does not use it. Peers that announce none (without gossip) may have
+        one: messages forwarded between them could arrive twice."""
+        ours, theirs = self._peer_links.get(peer), self._peer_links.get(other)
+        return ours is not None and theirs is not None and not (other in ours and peer in theirs)
 
 
 class _QueryableCandidate(msgspec.Struct, frozen=True):
-    """A face behind which a query is answered."""
+    """A face that leads to a matching queryable."""
 
     face: Face
     region: Region
     is_complete: bool
-    """Whether it answers for the whole key of the query."""
+    """Whether the queryable is complete for the key of the query."""
     is_declared_complete: bool
     distance: float
 
 
 class Routes:
-    """Routes of publications and queries, remembered until something on their way changes."""
+    """Routes of publications and queries, cached until a relevant declaration or link changes."""
 
     def __init__(
         self,
         tables: dict[DeclarationKind, DeclarationTable],
-        reach: ReachabilityPolicy,
+        reachability: ReachabilityPolicy,
         network: RouterNetwork | None,
-        is_unknown: Callable[[Face, DeclarationKind, str], bool],
+        may_match_undeclared: Callable[[Face, DeclarationKind, str], bool],
         admission: Admission,
     ) -> None:
         self._tables = tables
-        self._reach = reach
+        self._reachability = reachability
         self._network = network
-        self._is_unknown = is_unknown
+        self._may_match_undeclared = may_match_undeclared
         self._admission = admission
-        self._doubtful: dict[Face, None] = {}
+        self._undeclared_faces: dict[Face, None] = {}
         self._pushes: dict[tuple[int, int, str], tuple[Face, ...]] = {}
-        self._remembered: KeyTree[list[tuple[int, int, str]]] = KeyTree()
-        """By key, what is in `_pushes`."""
-        self._asked_once: set[int] = set()
-        """Hashes of routes that were looked up once: one is remembered when it is looked up again."""
+        self._routes_by_key: KeyTree[list[tuple[int, int, str]]] = KeyTree()
+        """Keys of `_pushes`, by key expression."""
+        self._looked_up_once: set[int] = set()
+        """Hashes of routes that were looked up once: a route is cached at its second lookup."""
         self._push_bytes = 0
-        self._wild_pushes = 0
+        self._wildcard_pushes = 0
         self._requests: dict[tuple[int, int, QueryTarget, str], tuple[Face, ...]] = {}
         self._request_bytes = 0
         self._directions: dict[int, dict[ZenohId, Face]] = {}
@@ -157,124 +160,124 @@ class Routes:
         """Whether a query for AllComplete goes to every queryable declared complete, also where the key of the query is
         wider than that of the queryable."""
         self.version = 0
-        """Changes whenever a route of a publication may have changed."""
+        """Incremented whenever a route of a publication may have changed."""
         self.request_version = 0
-        """Changes whenever a route of a query may have changed."""
+        """Incremented whenever a route of a query may have changed."""
 
-    # -- what changes
+    # -- changes
 
     def add(self, face: Face) -> None:
-        """A new neighbour."""
+        """Add a neighbour."""
         if face.region in MAY_WANT_UNDECLARED:
-            self._doubtful[face] = None
+            self._undeclared_faces[face] = None
             self.clear()
 
     def remove(self, face: Face) -> None:
-        """A neighbour is gone."""
-        self._doubtful.pop(face, None)
+        """Remove a neighbour."""
+        self._undeclared_faces.pop(face, None)
         self.clear()
 
     def clear(self) -> None:
-        """Any route may have changed."""
-        self._forget_pushes()
+        """Invalidate all routes."""
+        self._clear_pushes()
         self._directions.clear()
         self.version += 1
         self.on_queryables_changed()
 
-    def _forget_pushes(self) -> None:
+    def _clear_pushes(self) -> None:
         self._pushes.clear()
-        self._asked_once.clear()
-        self._remembered = KeyTree()
-        self._push_bytes = self._wild_pushes = 0
+        self._looked_up_once.clear()
+        self._routes_by_key = KeyTree()
+        self._push_bytes = self._wildcard_pushes = 0
 
-    def change(self, key: str) -> None:
-        """The subscribers of a key have changed, and with them the routes of all it intersects."""
+    def on_subscribers_changed(self, key: str) -> None:
+        """Invalidate the routes of publications that intersect a key."""
         self.version += 1
         if self._pushes:
-            for remembered, routes in self._remembered.intersecting(key):
-                self._remembered.remove(remembered)
-                self._push_bytes -= len(remembered)
-                self._wild_pushes -= "*" in remembered
+            for key_expr, routes in self._routes_by_key.intersecting(key):
+                self._routes_by_key.remove(key_expr)
+                self._push_bytes -= len(key_expr)
+                self._wildcard_pushes -= "*" in key_expr
                 for route in routes:
                     del self._pushes[route]
 
     def on_queryables_changed(self) -> None:
-        """The queryables of some key have changed: they come and go less often than they are asked."""
+        """Invalidate the routes of queries: queryables change less often than they are queried."""
         self._requests.clear()
         self._request_bytes = 0
         self.request_version += 1
 
-    # -- where to
+    # -- lookup
 
     def push(self, source: Face, key: str, tree: int = SELF) -> tuple[Face, ...]:
-        """The faces a publication goes to, each once. `tree` is our number for the router where it entered the network
-        of routers; to faces of routers it goes with that as NodeId, to others without one."""
+        """Target faces of a publication, each once. `tree` is the psid of the router where it entered the network; to
+        faces of routers it is sent with that as NodeId, to others without one."""
         name = (source.number, tree, key)
         route = self._pushes.get(name)
         if route is None:
             if not self._admission.key(source, key):
                 return ()
             route = self._push(source, key, tree)
-            if hash(name) in self._asked_once:
-                self._remember(name, route)
+            if hash(name) in self._looked_up_once:
+                self._cache_push(name, route)
             else:
-                self._ask_once(name)
+                self._note_lookup(name)
         return route
 
-    def _ask_once(self, name: tuple[int, int, str]) -> None:
-        """Note that a route was looked up: on ever new keys most are needed once, and to remember one takes long."""
-        if len(self._asked_once) >= MAX_ROUTES:
-            self._asked_once.clear()
-        self._asked_once.add(hash(name))
+    def _note_lookup(self, name: tuple[int, int, str]) -> None:
+        """Note that a route was looked up: on ever new keys most are needed once, and caching one is slow."""
+        if len(self._looked_up_once) >= MAX_ROUTES:
+            self._looked_up_once.clear()
+        self._looked_up_once.add(hash(name))
 
-    def _remember(self, name: tuple[int, int, str], route: tuple[Face, ...]) -> None:
+    def _cache_push(self, name: tuple[int, int, str], route: tuple[Face, ...]) -> None:
         if (
             len(self._pushes) >= MAX_ROUTES
             or self._push_bytes >= MAX_ROUTE_BYTES
-            or self._wild_pushes >= MAX_WILDCARD_ROUTES
+            or self._wildcard_pushes >= MAX_WILDCARD_ROUTES
         ):
-            self._forget_pushes()
+            self._clear_pushes()
         self._pushes[name] = route
         *_, key = name
-        beside = self._remembered.get(key)
-        if beside is None:
-            self._remembered.insert(key, [name])
+        routes = self._routes_by_key.get(key)
+        if routes is None:
+            self._routes_by_key.insert(key, [name])
             self._push_bytes += len(key)
             if "*" in key:
-                self._wild_pushes += 1
+                self._wildcard_pushes += 1
         else:
-            beside.append(name)
+            routes.append(name)
 
     def _push(self, source: Face, key: str, tree: int) -> tuple[Face, ...]:
-        found: dict[Face, None] = {}
-        directions = self._towards(source, tree)
+        targets: dict[Face, None] = {}
+        directions = self._directions_from(source, tree)
         for entry in self._tables[DeclarationKind.SUBSCRIBER].matching(key):
-            for holder in entry.holders:
-                face = self._way(source, holder, directions)
+            for owner in entry.owners:
+                face = self._next_hop(source, owner, directions)
                 if face is not None:
-                    found[face] = None
-        for face in self._doubtful:
-            if self._reach(source, face) and self._is_unknown(face, DeclarationKind.SUBSCRIBER, key):
-                found[face] = None
-        return tuple(found)
+                    targets[face] = None
+        for face in self._undeclared_faces:
+            if self._reachability(source, face) and self._may_match_undeclared(face, DeclarationKind.SUBSCRIBER, key):
+                targets[face] = None
+        return tuple(targets)
 
-    def _towards(self, source: Face, tree: int) -> dict[ZenohId, Face]:
-        """The ways to the nodes of our network elsewhere, if what comes from a source goes there."""
-        if self._network is None or not self._reach.may_cross_network(source):
+    def _directions_from(self, source: Face, tree: int) -> dict[ZenohId, Face]:
+        """Next hops to the nodes of our network, if messages from a source go there."""
+        if self._network is None or not self._reachability.may_cross_network(source):
             return {}
         found = self._directions.get(tree)
         if found is None:
             found = self._directions[tree] = self._network.directions(self._network.root(tree))
         return found
 
-    def _way(self, source: Face, holder: DeclarationOwner, directions: dict[ZenohId, Face]) -> Face | None:
-        """The face behind which somebody is, if it can be reached."""
-        if not isinstance(holder, Face):
-            return directions.get(holder.zid)
-        return holder if self._reach(source, holder) else None
+    def _next_hop(self, source: Face, owner: DeclarationOwner, directions: dict[ZenohId, Face]) -> Face | None:
+        """Face that leads to an owner, if it can be reached."""
+        if not isinstance(owner, Face):
+            return directions.get(owner.zid)
+        return owner if self._reachability(source, owner) else None
 
     def request(self, source: Face, key: str, target: QueryTarget, tree: int = SELF) -> tuple[Face, ...]:
-        """The faces a query goes to, each once."""
+        """Target faces of a query, each once."""
         name = (source.number, tree, target, key)
         route = self._requests.get(name)
         if route is None:
@@ -288,48 +291,48 @@ class Routes:
         return route
 
     def _request(self, source: Face, key: str, target: QueryTarget, tree: int) -> tuple[Face, ...]:
-        offers = self._offers(source, key, tree)
+        candidates = self._candidates(source, key, tree)
         if target is QueryTarget.ALL_COMPLETE:
-            complete = [offer for offer in offers if offer.is_complete]
-            is_chosen = source.region in KNOWS_OUR_DECLARATIONS and not complete
-            offers = complete + [offer for offer in offers if self._is_taken_by_flag(offer, is_chosen)]
+            complete = [candidate for candidate in candidates if candidate.is_complete]
+            is_resolved_by_sender = source.region in KNOWS_OUR_DECLARATIONS and not complete
+            candidates = complete + [candidate for candidate in candidates if self._is_selected_by_flag(candidate, is_resolved_by_sender)]
         elif target is QueryTarget.BEST_MATCHING:
-            offers = _nearest_complete(offers)
-        reached = [face for face in self._doubtful if self._reach(source, face)]
-        unknown = [face for face in reached if self._is_unknown(face, DeclarationKind.QUERYABLE, key)]
-        return tuple(dict.fromkeys([*(offer.face for offer in offers), *unknown]))
+            candidates = _nearest_complete(candidates)
+        reached = [face for face in self._undeclared_faces if self._reachability(source, face)]
+        unknown = [face for face in reached if self._may_match_undeclared(face, DeclarationKind.QUERYABLE, key)]
+        return tuple(dict.fromkeys([*(candidate.face for candidate in candidates), *unknown]))
 
-    def _is_taken_by_flag(self, offer: _QueryableCandidate, is_chosen: bool) -> bool:
-        """Whether AllComplete includes a queryable declared complete whose key does not include that of the query: by
-        choice of this node, or for its own session where the node the query comes from can have meant no other."""
-        is_meant = is_chosen and offer.region is Region.LOCAL
-        return offer.is_declared_complete and (self.trusts_complete_flag or is_meant)
+    def _is_selected_by_flag(self, candidate: _QueryableCandidate, is_resolved_by_sender: bool) -> bool:
+        """Whether AllComplete selects a queryable declared complete whose key does not include that of the query: by
+        configuration, or for the local session where the querying node can have meant no other."""
+        is_local_target = is_resolved_by_sender and candidate.region is Region.LOCAL
+        return candidate.is_declared_complete and (self.trusts_complete_flag or is_local_target)
 
-    def _offers(self, source: Face, key: str, tree: int) -> list[_QueryableCandidate]:
+    def _candidates(self, source: Face, key: str, tree: int) -> list[_QueryableCandidate]:
         found = []
-        directions = self._towards(source, tree)
+        directions = self._directions_from(source, tree)
         for entry in self._tables[DeclarationKind.QUERYABLE].matching(key):
-            for holder in entry.holders:
-                face = self._way(source, holder, directions)
+            for owner in entry.owners:
+                face = self._next_hop(source, owner, directions)
                 if face is not None:
-                    info = entry.info(holder)
-                    far = info.distance + self._far(holder)
-                    covers = is_complete_for(entry, info, key)
-                    found.append(_QueryableCandidate(face, holder.region, covers, info.complete, far))
+                    info = entry.info(owner)
+                    distance = info.distance + self._distance_to(owner)
+                    is_complete = is_complete_for(entry, info, key)
+                    found.append(_QueryableCandidate(face, owner.region, is_complete, info.complete, distance))
         return found
 
-    def _far(self, holder: DeclarationOwner) -> float:
-        if self._network is None or isinstance(holder, Face):
+    def _distance_to(self, owner: DeclarationOwner) -> float:
+        if self._network is None or isinstance(owner, Face):
             return 0.0
-        return self._network.distance(holder.zid)
+        return self._network.distance(owner.zid)
 
 
-def _nearest_complete(offers: list[_QueryableCandidate]) -> list[_QueryableCandidate]:
-    """In each region the nearest that answers for the whole key, or all of them where none does."""
+def _nearest_complete(candidates: list[_QueryableCandidate]) -> list[_QueryableCandidate]:
+    """In each region the nearest complete candidate, or all candidates where none is complete."""
     chosen = []
-    for region in dict.fromkeys(offer.region for offer in offers):
-        here = [offer for offer in offers if offer.region is region]
-        complete = [offer for offer in here if offer.is_complete]
-        nearest = min(complete, key=lambda offer: (offer.distance, offer.face.number), default=None)
+    for region in dict.fromkeys(candidate.region for candidate in candidates):
+        here = [candidate for candidate in candidates if candidate.region is region]
+        complete = [candidate for candidate in here if candidate.is_complete]
+        nearest = min(complete, key=lambda candidate: (candidate.distance, candidate.face.number), default=None)
         chosen += here if nearest is None else [nearest]
     return chosen

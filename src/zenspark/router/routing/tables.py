@@ -1,4 +1,4 @@
-"""Who declared what, by key: one table for each kind of declaration."""
+"""Declared keys and their owners: one table for each kind of declaration."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from zenspark.wire.values import QueryableInfo
 
 
 class DeclaredKey(msgspec.Struct, eq=False):
-    """One declared key expression, and the faces that hold it under how many ids."""
+    """One declared key expression, and its owners with the infos of their declarations by id."""
 
     key: str
-    holders: dict[DeclarationOwner, dict[int, QueryableInfo]] = msgspec.field(default_factory=dict)
+    owners: dict[DeclarationOwner, dict[int, QueryableInfo]] = msgspec.field(default_factory=dict)
 
-    def info(self, face: DeclarationOwner) -> QueryableInfo:
-        """What a face offers under this key, all its ids taken together."""
-        return merge_queryable_infos(self.holders[face].values())
+    def info(self, owner: DeclarationOwner) -> QueryableInfo:
+        """Merged info of all declarations of an owner on this key."""
+        return merge_queryable_infos(self.owners[owner].values())
 
 
 def merge_queryable_infos(infos: Iterable[QueryableInfo]) -> QueryableInfo:
-    """Several offers as one: complete if any is, and as near as the nearest of those."""
-    offers = list(infos)
-    complete = any(info.complete for info in offers)
-    return QueryableInfo(complete, min(info.distance for info in offers if info.complete == complete))
+    """Merge queryable infos: complete if any is, with the smallest distance among those."""
+    all_infos = list(infos)
+    complete = any(info.complete for info in all_infos)
+    return QueryableInfo(complete, min(info.distance for info in all_infos if info.complete == complete))
 
 
 class DeclarationTable:
@@ -36,24 +36,24 @@ class DeclarationTable:
     def __init__(self) -> None:
         self._tree: KeyTree[DeclaredKey] = KeyTree()
 
-    def add(self, key: str, face: DeclarationOwner, number: int, info: QueryableInfo) -> DeclaredKey:
-        """A face holds a key under an id; again with other info, that is an update."""
+    def add(self, key: str, owner: DeclarationOwner, number: int, info: QueryableInfo) -> DeclaredKey:
+        """Add a declaration of an owner; with a known id it is an update."""
         entry = self._tree.get(key)
         if entry is None:
             entry = DeclaredKey(key)
             self._tree.insert(key, entry)
-        entry.holders.setdefault(face, {})[number] = info
+        entry.owners.setdefault(owner, {})[number] = info
         return entry
 
-    def discard(self, key: str, face: DeclarationOwner, number: int) -> None:
-        """A face no longer holds a key under this id."""
+    def discard(self, key: str, owner: DeclarationOwner, number: int) -> None:
+        """Remove a declaration of an owner."""
         entry = self._tree.get(key)
-        if entry is None or number not in entry.holders.get(face, {}):
+        if entry is None or number not in entry.owners.get(owner, {}):
             return
-        del entry.holders[face][number]
-        if not entry.holders[face]:
-            del entry.holders[face]
-        if not entry.holders:
+        del entry.owners[owner][number]
+        if not entry.owners[owner]:
+            del entry.owners[owner]
+        if not entry.owners:
             self._tree.remove(key)
 
     def get(self, key: str) -> DeclaredKey | None:
@@ -61,11 +61,11 @@ class DeclarationTable:
         return self._tree.get(key)
 
     def matching(self, key: str | None) -> list[DeclaredKey]:
-        """The entries that intersect a key expression; all of them for None."""
+        """Entries that intersect a key expression; all of them for None."""
         pairs = self._tree.items() if key is None else self._tree.intersecting(key)
         return [entry for _, entry in pairs]
 
 
 def is_complete_for(entry: DeclaredKey, info: QueryableInfo, key: str) -> bool:
-    """Whether an offer answers for everything a key expression names."""
+    """Whether a queryable is complete for everything a key expression matches."""
     return info.complete and includes(entry.key, key)

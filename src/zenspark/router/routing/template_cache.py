@@ -1,4 +1,4 @@
-"""What was found out about the publications of a neighbour, remembered until something changes."""
+"""Cache of decisions per face and row template, invalidated by version."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from zenspark.wire.columns import Columns, Shape
 T = TypeVar("T")
 
 MAX_CACHED_TEMPLATES = 100_000
-"""How many shapes are remembered: more would let whoever publishes ever new keys fill the memory."""
+"""Templates cached per face: more would let a neighbour that publishes on ever new keys fill the memory."""
 MAX_CACHED_KEY_BYTES = 16 << 20
-"""Bytes in the keys of these shapes, for the same reason."""
+"""Bytes in the keys of cached templates per face: long keys must not fill the memory either."""
 
 TemplateKey = tuple[object, ...]
-"""That of a shape, see `Columns.signature`: its third part is the suffix of the key."""
+"""Identity of a row template, see `Columns.signature`: its third part is the suffix of the key."""
 
 
 class PrefixTemplate(NamedTuple):
-    """What shapes of a neighbour have in common that differ only in the suffix of their keys."""
+    """Common part of row templates that differ only in the suffix of their keys."""
 
     shape: Shape
-    """One of them,"""
+    """One of these templates, decoded."""
     prefix: str | None
-    """and what stands before the suffix; None if the number for it is unknown."""
+    """Key before the suffix; None if its key id is unknown."""
 
-    def key(self, signature: TemplateKey) -> str | None:
-        """The key of a shape; None if its number is unknown."""
-        suffix = signature[2]
+    def key(self, template_key: TemplateKey) -> str | None:
+        """Full key of a template; None if its key id is unknown."""
+        suffix = template_key[2]
         assert isinstance(suffix, bytes)
         return None if self.prefix is None else self.prefix + suffix.decode()
 
 
 class FaceTemplates(dict[TemplateKey, T]):
-    """What is known of the shapes of one face, by their signatures."""
+    """Cached values of one face's templates, by template key."""
 
     __slots__ = ("bytes", "templates", "version")
 
@@ -47,36 +47,40 @@ class FaceTemplates(dict[TemplateKey, T]):
         self.bytes = 0
         self.templates: dict[TemplateKey, PrefixTemplate] = {}
 
-    def template(self, face: Face, columns: Columns, index: int, signature: TemplateKey) -> PrefixTemplate:
-        """What a shape has in common with others: on ever new keys there are few, and to decode one takes long."""
-        common = (*signature[:2], *signature[3:])
-        found = self.templates.get(common)
-        if found is None:
+    def template(self, face: Face, columns: Columns, index: int, template_key: TemplateKey) -> PrefixTemplate:
+        """Common part of a template and others: on ever new keys there are few, and decoding one is slow."""
+        prefix_key = (*template_key[:2], *template_key[3:])
+        cached = self.templates.get(prefix_key)
+        if cached is None:
             shape = columns.shape_at(index)
             prefix = face.resolve(msgspec.structs.replace(shape.wire_expr, suffix=""))
-            found = self.templates[common] = PrefixTemplate(shape, prefix)
-        return found
+            cached = self.templates[prefix_key] = PrefixTemplate(shape, prefix)
+        return cached
 
     def count_key_bytes(self, key: str | None) -> None:
-        """Something on a key was added."""
+        """Count the key of an added entry."""
         if key is not None:
             self.bytes += len(key)
 
 
 class FaceTemplateCache(Generic[T]):
-    """For each face, something known about shapes of publications."""
+    """Cached values of all faces' templates."""
 
     def __init__(self) -> None:
         self._faces: WeakKeyDictionary[Face, FaceTemplates[T]] = WeakKeyDictionary()
 
-    def of(self, face: Face, version: object) -> FaceTemplates[T]:
-        """What is known of a face, to be added to; nothing if the version is another than the last time."""
-        found = self._faces.get(face)
+    def clear(self) -> None:
+        """Drop the values of all faces."""
+        self._faces.clear()
+
+    def for_face(self, face: Face, version: object) -> FaceTemplates[T]:
+        """Cache of a face, to be added to; empty if its version differs from the last time."""
+        cached = self._faces.get(face)
         if (
-            found is None
-            or found.version != version
-            or len(found) > MAX_CACHED_TEMPLATES
-            or found.bytes > MAX_CACHED_KEY_BYTES
+            cached is None
+            or cached.version != version
+            or len(cached) > MAX_CACHED_TEMPLATES
+            or cached.bytes > MAX_CACHED_KEY_BYTES
         ):
-            found = self._faces[face] = FaceTemplates(version)
-        return found
+            cached = self._faces[face] = FaceTemplates(version)
+        return cached

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -253,3 +255,18 @@ def test_every_neighbour_has_a_share_by_shape() -> None:
         columns = columns_of(*messages)
         relay = Relay(columns, 0, 4, bytes(share.lanes), share.heads, OWN.to_bytes())
         assert decode_network(relay.message()) == messages[0 if first == 13 else 1]
+
+
+def test_plans_of_faces_that_left_keep_no_face_alive() -> None:
+    place = Place()
+    place.subscribe(place.source, "a/**")
+    for face in (place.source, place.target):  # each has a plan with the other as next hop
+        place.forwarding.plans(face, columns_of(push()), 0, 1)
+    left = [weakref.ref(place.source), weakref.ref(place.target)]
+    for face in (place.source, place.target):
+        place.router.remove_face(face, 0.0)
+    other = place.client(3)
+    del face, place.source, place.target
+    place.forwarding.plans(other, columns_of(push()), 0, 1)
+    gc.collect()
+    assert [reference() for reference in left] == [None, None]
