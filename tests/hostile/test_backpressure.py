@@ -105,7 +105,7 @@ def ended(target: RouterProcess, peer: RawPeer) -> str:
     return "".join(lines)
 
 
-def should_reply(peer: RawPeer) -> bool:
+def has_request(peer: RawPeer) -> bool:
     return peer.read(0.02) and any(isinstance(message, Request) for message in peer.received)
 
 
@@ -113,7 +113,7 @@ def test_replies_to_an_asker_that_never_reads() -> None:
     with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as answerer:
         assert answerer.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
         numbers, body = count(1), Reply(body=Put(payload=bytes(20_000)))
-        until(lambda: deaf.send(Request(request_id=next(numbers), wire_expr=KEY, body=Query())) and is_asked(answerer))
+        until(lambda: deaf.send(Request(request_id=next(numbers), wire_expr=KEY, body=Query())) and has_request(answerer))
 
         def chunk() -> tuple[list[NetworkMessage], int]:
             deaf.send(*(Request(request_id=next(numbers), wire_expr=KEY, body=Query()) for _ in range(20)), timeout=0.1)
@@ -132,7 +132,7 @@ def test_requests_to_a_queryable_that_never_reads() -> None:
     with attacked() as target, RawPeer(target.locator) as deaf, RawPeer(target.locator) as asker:
         assert deaf.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=COMPLETE)))
         numbers, question = count(1), Query(body=QueryBody(Encoding.BYTES, bytes(30_000)))
-        until(lambda: asker.send(Request(request_id=next(numbers), wire_expr=KEY, body=question)) and is_asked(deaf))
+        until(lambda: asker.send(Request(request_id=next(numbers), wire_expr=KEY, body=question)) and has_request(deaf))
 
         def chunk() -> tuple[list[NetworkMessage], int]:
             return [Request(request_id=next(numbers), wire_expr=KEY, body=question) for _ in range(10)], 300_000

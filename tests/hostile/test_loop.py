@@ -29,7 +29,7 @@ def request(number: int, timeout_ms: int) -> Request:
 
 def has_no_timer_but_one(session: Session) -> bool:
     loop = session._runtime.node.loop
-    return len([entry for entry in loop._timers if entry[2].work is not None]) <= 1
+    return len([entry for entry in loop._timers if entry[2].task is not None]) <= 1
 
 
 @pytest.mark.parametrize("timeout_ms", FAR)
@@ -38,7 +38,7 @@ def test_a_request_with_a_timeout_beyond_all_bounds_does_not_end_the_loop(timeou
         with RawPeer(address(session)) as queryable, RawPeer(address(session)) as asker:
             info = QueryableInfo(complete=True)
             assert queryable.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=info)))
-            until(lambda: asker.send(request(1, timeout_ms)) and is_asked(queryable))
+            until(lambda: asker.send(request(1, timeout_ms)) and has_request(queryable))
         until(lambda: not session.info.transports())
         until(lambda: has_no_timer_but_one(session))
         with (
@@ -48,7 +48,7 @@ def test_a_request_with_a_timeout_beyond_all_bounds_does_not_end_the_loop(timeou
             assert [reply.ok is not None for reply in honest.get("c", timeout=PATIENCE)] == [True]
 
 
-def should_reply(peer: RawPeer) -> bool:
+def has_request(peer: RawPeer) -> bool:
     peer.read(0.02)
     return any(isinstance(message, Request) for message in peer.received)
 
@@ -74,7 +74,7 @@ def test_a_request_of_a_neighbour_is_kept_for_the_configured_time_at_most() -> N
         RawPeer(address(session)) as queryable,
     ):
         assert queryable.send(Declare(body=DeclareQueryable(id=1, wire_expr=KEY, info=QueryableInfo(True))))
-        until(lambda: asker.send(request(1, 2**63)) and is_asked(queryable))
+        until(lambda: asker.send(request(1, 2**63)) and has_request(queryable))
         until(lambda: asker.read(0.05) and any(isinstance(one, ResponseFinal) for one in asker.received))
         assert any(isinstance(one, Response) for one in asker.received), "the asker is told that time is up"
 

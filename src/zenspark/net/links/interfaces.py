@@ -45,7 +45,11 @@ def interfaces() -> list[Interface]:
             Interface(
                 name,
                 numbers.get(name, 0),
-                tuple(parse(entry.address) for entry in entries if entry.family in (socket.AF_INET, socket.AF_INET6)),
+                tuple(
+                    parse_address(entry.address)
+                    for entry in entries
+                    if entry.family in (socket.AF_INET, socket.AF_INET6)
+                ),
                 is_up=name in stats and stats[name].isup,
                 is_loopback="loopback" in flags,
                 can_multicast="multicast" in flags,
@@ -54,7 +58,7 @@ def interfaces() -> list[Interface]:
     return sorted(found, key=lambda interface: interface.index)
 
 
-def parse(address: str) -> IPAddress:
+def parse_address(address: str) -> IPAddress:
     """An address without its scope (`fe80::1%eth0`); one that is IPv4 in the clothes of IPv6 comes out as IPv4."""
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:
@@ -62,7 +66,7 @@ def parse(address: str) -> IPAddress:
     return found
 
 
-def interface_named(name: str, among: Iterable[Interface] | None = None) -> Interface:
+def find_interface(name: str, among: Iterable[Interface] | None = None) -> Interface:
     """The interface of this name, or the one that has this address."""
     known = list(interfaces() if among is None else among)
     for interface in known:
@@ -71,9 +75,9 @@ def interface_named(name: str, among: Iterable[Interface] | None = None) -> Inte
     raise UsageError(f"there is no network interface {name!r}; there are {', '.join(i.name for i in known)}")
 
 
-def names_at(address: str) -> tuple[str, ...]:
+def interface_names_with(address: str) -> tuple[str, ...]:
     """The names of the interfaces that have a local address."""
-    wanted = parse(address)
+    wanted = parse_address(address)
     return tuple(interface.name for interface in interfaces() if wanted in interface.addresses)
 
 
@@ -85,7 +89,7 @@ def multicast_interfaces(setting: str = AUTO, among: Iterable[Interface] | None 
     """
     known = list(interfaces() if among is None else among)
     if setting.strip() not in ("", AUTO):
-        return [interface_named(name.strip(), known) for name in setting.split(",") if name.strip()]
+        return [find_interface(name.strip(), known) for name in setting.split(",") if name.strip()]
     ready = [interface for interface in known if interface.is_up and interface.ipv4]
     outer = [interface for interface in ready if interface.can_multicast and not interface.is_loopback]
     return outer or [interface for interface in ready if interface.is_loopback]
@@ -99,7 +103,7 @@ def reachable_addresses(
     `0.0.0.0` stands for IPv4 addresses, `::` for those of both families. `only` names one interface.
     """
     known = list(interfaces() if among is None else among)
-    chosen = known if only is None else [interface_named(only, known)]
+    chosen = known if only is None else [find_interface(only, known)]
     found = [
         address
         for interface in chosen

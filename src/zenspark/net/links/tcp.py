@@ -11,11 +11,11 @@ from zenspark.net.links.base import (
     SocketAddress,
     SocketLink,
     SocketListener,
-    address_text,
-    closed_on_error,
+    close_on_error,
+    format_address,
 )
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.sockets import advertised, bound_to, connect_to
+from zenspark.net.links.sockets import advertised_locators, bind_socket, connect_socket
 from zenspark.wire.values import Locator
 
 
@@ -27,8 +27,8 @@ class TcpLink(SocketLink):
         super().__init__(
             connection,
             endpoint,
-            endpoint.locator_at(address_text(local)).text,
-            endpoint.locator_at(address_text(remote)).text,
+            endpoint.locator_at(format_address(local)).text,
+            endpoint.locator_at(format_address(remote)).text,
         )
         self.local_host, self.remote_host = local[0], remote[0]
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -39,20 +39,20 @@ class TcpListener(SocketListener):
     """Accepts TCP connections; also the lower half of TLS and WebSocket listeners."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        listening = bound_to(endpoint)
-        super().__init__(listening, endpoint, endpoint.locator_at(address_text(listening.getsockname())))
+        listening = bind_socket(endpoint)
+        super().__init__(listening, endpoint, endpoint.locator_at(format_address(listening.getsockname())))
 
     def link(self, connection: socket.socket, address: SocketAddress) -> Link:
         return TcpLink(connection, self.endpoint, address)
 
     def locators(self, loopback: bool) -> tuple[Locator, ...]:
-        return advertised(self.endpoint, self.locator, loopback)
+        return advertised_locators(self.endpoint, self.locator, loopback)
 
 
 def connect(endpoint: Endpoint, timeout: float) -> Link:
     """Open a TCP link."""
-    connection, address = connect_to(endpoint, time.monotonic() + timeout)
-    with closed_on_error(connection, endpoint):
+    connection, address = connect_socket(endpoint, time.monotonic() + timeout)
+    with close_on_error(connection, endpoint):
         return TcpLink(connection, endpoint, address)
 
 

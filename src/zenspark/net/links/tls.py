@@ -33,14 +33,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from zenspark.errors import UsageError
-from zenspark.net.links.base import NOTHING, READ, WRITE, Buffer, Link, SocketAddress, closed_on_error
+from zenspark.net.links.base import READ, WOULD_BLOCK, WRITE, Buffer, Link, SocketAddress, close_on_error
 from zenspark.net.links.endpoint import CREDENTIALS, Endpoint
-from zenspark.net.links.sockets import connect_to
+from zenspark.net.links.sockets import connect_socket
 from zenspark.net.links.tcp import TcpLink, TcpListener
 
 logger = logging.getLogger("zenspark.net")
 
-RECORD = 16_384
+MAX_RECORD_BYTES = 16_384
 """The largest piece that TLS encrypts as one."""
 MAX_CONNECT_CONTEXTS = 64
 """Endpoints to connect to whose certificates are kept in memory, so that a broken new file does not end a link."""
@@ -49,33 +49,33 @@ MAX_CONNECT_CONTEXTS = 64
 class TlsLink(TcpLink):
     """A TLS connection; before `establish` it is only a TCP connection that wants to become one."""
 
-    can_finish = False
+    can_half_close = False
     _socket: ssl.SSLSocket
 
     def __init__(self, connection: ssl.SSLSocket, endpoint: Endpoint, remote: SocketAddress) -> None:
         super().__init__(connection, endpoint, remote)
         self.is_established = False
-        self._calling = threading.Lock()
-        self._owed: memoryview | None = None
+        self._ssl_lock = threading.Lock()
+        self._pending_record: memoryview | None = None
         """What OpenSSL has made a record of but could not write."""
 
     @property
     def has_buffered(self) -> bool:
-        with self._receiving, self._calling:
+        with self._recv_lock, self._ssl_lock:
             return not self._closed and self._socket.pending() > 0
 
     def establish(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while (awaited := self._shake_hands()) is not None:
+        while (awaited := self._handshake_step()) is not None:
             left = deadline - time.monotonic()
             if left <= 0 or not self._wait(awaited, left):
-                raise self.failed(None, f"no TLS handshake within {timeout:g} s")
+                raise self.make_error(None, f"no TLS handshake within {timeout:g} s")
         self.is_established = True
 
-    def _shake_hands(self) -> int | None:
+    def _handshake_step(self) -> int | None:
         """Go on with the handshake; what to wait for, None when it is done."""
         try:
-            with self._receiving, self._sending, self._calling:
+            with self._recv_lock, self._send_lock, self._ssl_lock:
                 self._socket.do_handshake()
                 certificate = self._socket.getpeercert()
                 self.auth_identifier = common_name(certificate)
@@ -86,35 +86,37 @@ class TlsLink(TcpLink):
         except ssl.SSLWantWriteError:
             return WRITE
         except (OSError, ValueError) as error:  # ValueError: of a socket that was closed meanwhile
-            raise self.failed(error, f"TLS handshake: {tls_reason(error)}") from error
+            raise self.make_error(error, f"TLS handshake: {tls_error_reason(error)}") from error
         return None
 
     def recv_into(self, buffer: memoryview) -> int:
         try:
-            with self._receiving, self._calling:
+            with self._recv_lock, self._ssl_lock:
                 self._check_open()
                 return self._socket.recv_into(buffer)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return NOTHING
+            return WOULD_BLOCK
         except OSError as error:
-            raise self.failed(error, tls_reason(error)) from error
+            raise self.make_error(error, tls_error_reason(error)) from error
 
     def send(self, data: Buffer) -> int:
         left = memoryview(data)
-        with self._sending:
-            assert self._owed is None or left[: len(self._owed)] == self._owed, "not what was offered before"
+        with self._send_lock:
+            assert self._pending_record is None or left[: len(self._pending_record)] == self._pending_record, (
+                "not what was offered before"
+            )
             try:
                 while left:
                     left = left[self._write(left) :]
-                self._owed = None
+                self._pending_record = None
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                self._owed = memoryview(bytes(left[:RECORD]))
+                self._pending_record = memoryview(bytes(left[:MAX_RECORD_BYTES]))
             except OSError as error:
-                raise self.failed(error, tls_reason(error)) from error
+                raise self.make_error(error, tls_error_reason(error)) from error
         return len(data) - len(left)
 
     def _write(self, data: memoryview) -> int:
-        with self._calling:
+        with self._ssl_lock:
             self._check_open()
             return self._socket.send(data)
 
@@ -124,7 +126,7 @@ class TlsLink(TcpLink):
             raise OSError("the link is closed")
 
     def _end(self) -> None:
-        with self._calling, contextlib.suppress(OSError, ValueError):
+        with self._ssl_lock, contextlib.suppress(OSError, ValueError):
             self._socket.unwrap()  # sends the goodbye of TLS; its answer is not awaited
         super()._end()
 
@@ -133,7 +135,7 @@ class TlsListener(TcpListener):
     """Accepts TLS connections; the links it gives have yet to `establish`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._context = ReloadedContext(endpoint, server_context)
+        self._context = ReloadingContext(endpoint, server_context)
         if endpoint.flag("close_link_on_expiration") and not endpoint.flag("enable_mtls"):
             logger.warning(
                 "%s: close_link_on_expiration has no effect on those who connect without enable_mtls: "
@@ -156,12 +158,12 @@ def connect(endpoint: Endpoint, timeout: float) -> Link:
     """Open a TLS link and finish its handshake."""
     context = _connect_context(endpoint).current()
     deadline = time.monotonic() + timeout
-    connection, address = connect_to(endpoint, deadline)
+    connection, address = connect_socket(endpoint, deadline)
     connection.setblocking(False)
     host = endpoint.host_port[0].partition("%")[0]
-    with closed_on_error(connection, endpoint):
+    with close_on_error(connection, endpoint):
         wrapped = context.wrap_socket(connection, server_hostname=host, do_handshake_on_connect=False)
-    with closed_on_error(wrapped, endpoint):
+    with close_on_error(wrapped, endpoint):
         link = TlsLink(wrapped, endpoint, address)
         link.establish(max(0.0, deadline - time.monotonic()))
         return link
@@ -175,29 +177,29 @@ def listen(endpoint: Endpoint) -> TlsListener:
 # -- certificates ------------------------------------------------------------------------------------------------
 
 
-class ReloadedContext:
+class ReloadingContext:
     """The context of an endpoint, made anew when its certificate files have changed."""
 
     def __init__(self, endpoint: Endpoint, make: Callable[[Endpoint], ssl.SSLContext]) -> None:
         self._endpoint = endpoint
         self._make = make
-        self._files = [path for name in CREDENTIALS if (path := _given_path(endpoint, name)) is not None]
+        self._files = [path for name in CREDENTIALS if (path := _configured_path(endpoint, name)) is not None]
         self._lock = threading.Lock()
-        self._versions = self._look()
+        self._versions = self._file_versions()
         self._context = make(endpoint)
 
     def current(self) -> ssl.SSLContext:
         """The context for the next connection: of the files as they are, or as they were while they could be used."""
         with self._lock:
-            versions = self._look()
+            versions = self._file_versions()
             if versions != self._versions:
                 self._versions = versions
                 self._reload()
             return self._context
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
+    def _file_versions(self) -> list[tuple[int, int, int] | None]:
         """What tells one version of each file from the next; None if it is not there."""
-        return [_version(file) for file in self._files]
+        return [_file_version(file) for file in self._files]
 
     def _reload(self) -> None:
         locator = self._endpoint.locator.text
@@ -209,7 +211,7 @@ class ReloadedContext:
             logger.info("the certificates of %s were read again", locator)
 
 
-def _version(file: Path) -> tuple[int, int, int] | None:
+def _file_version(file: Path) -> tuple[int, int, int] | None:
     try:
         found = file.stat()
     except OSError:
@@ -218,8 +220,8 @@ def _version(file: Path) -> tuple[int, int, int] | None:
 
 
 @lru_cache(MAX_CONNECT_CONTEXTS)
-def _connect_context(endpoint: Endpoint) -> ReloadedContext:
-    return ReloadedContext(endpoint, client_context)
+def _connect_context(endpoint: Endpoint) -> ReloadingContext:
+    return ReloadingContext(endpoint, client_context)
 
 
 def client_context(endpoint: Endpoint) -> ssl.SSLContext:
@@ -228,9 +230,9 @@ def client_context(endpoint: Endpoint) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION  # so that writing never has to wait for reading
     context.hostname_checks_common_name = False  # names stand in subjectAltName only, as rustls has it
     context.check_hostname = endpoint.flag("verify_name_on_connect") is not False
-    _trust(context, endpoint)
+    _load_trusted_roots(context, endpoint)
     if endpoint.flag("enable_mtls"):
-        _show(context, endpoint, "connect")
+        _load_certificate(context, endpoint, "connect")
     return context
 
 
@@ -239,14 +241,14 @@ def server_context(endpoint: Endpoint) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
     context.num_tickets = 0  # a session that is resumed would not have its certificate checked again
-    _show(context, endpoint, "listen")
+    _load_certificate(context, endpoint, "listen")
     if endpoint.flag("enable_mtls"):
         context.verify_mode = ssl.CERT_REQUIRED
-        _trust(context, endpoint)
+        _load_trusted_roots(context, endpoint)
     return context
 
 
-def _trust(context: ssl.SSLContext, endpoint: Endpoint) -> None:
+def _load_trusted_roots(context: ssl.SSLContext, endpoint: Endpoint) -> None:
     pem = _pem(endpoint, "root_ca_certificate")
     if pem is None:
         context.load_default_certs(
@@ -256,10 +258,10 @@ def _trust(context: ssl.SSLContext, endpoint: Endpoint) -> None:
     try:
         context.load_verify_locations(cadata=pem)
     except (ssl.SSLError, ValueError) as error:
-        raise endpoint.error(f"has a root_ca_certificate that is not one: {tls_reason(error)}") from error
+        raise endpoint.error(f"has a root_ca_certificate that is not one: {tls_error_reason(error)}") from error
 
 
-def _show(context: ssl.SSLContext, endpoint: Endpoint, side: str) -> None:
+def _load_certificate(context: ssl.SSLContext, endpoint: Endpoint, side: str) -> None:
     certificate, key = f"{side}_certificate", f"{side}_private_key"
 
     def refuse() -> str:  # OpenSSL would ask on the terminal
@@ -271,7 +273,7 @@ def _show(context: ssl.SSLContext, endpoint: Endpoint, side: str) -> None:
         try:
             context.load_cert_chain(shown, proof, refuse)
         except ssl.SSLError as error:
-            raise endpoint.error(f"has a {certificate} and {key} that do not fit: {tls_reason(error)}") from error
+            raise endpoint.error(f"has a {certificate} and {key} that do not fit: {tls_error_reason(error)}") from error
 
 
 def _path(endpoint: Endpoint, name: str, directory: str) -> Path:
@@ -279,7 +281,7 @@ def _path(endpoint: Endpoint, name: str, directory: str) -> Path:
     pem = _pem(endpoint, name)
     if pem is None:
         raise endpoint.error(f"has no {name}")
-    given = _given_path(endpoint, name)
+    given = _configured_path(endpoint, name)
     if given is not None:
         return given
     path = Path(directory, name)
@@ -287,7 +289,7 @@ def _path(endpoint: Endpoint, name: str, directory: str) -> Path:
     return path
 
 
-def _given_path(endpoint: Endpoint, name: str) -> Path | None:
+def _configured_path(endpoint: Endpoint, name: str) -> Path | None:
     if endpoint.option(f"{name}_raw") or endpoint.option(f"{name}_base64"):
         return None
     path = endpoint.option(f"{name}_file") or endpoint.option(name)
@@ -298,7 +300,7 @@ def _pem(endpoint: Endpoint, name: str) -> str | None:
     """The PEM text of a certificate or key, in whichever way it was given."""
     raw = endpoint.option(f"{name}_raw")
     coded = endpoint.option(f"{name}_base64")
-    path = _given_path(endpoint, name)
+    path = _configured_path(endpoint, name)
     try:
         if coded and not raw:
             return base64.b64decode(coded, validate=True).decode("ascii")
@@ -324,7 +326,7 @@ def expiration(certificate: Mapping[str, object] | None) -> float | None:
     return None if end is None else float(ssl.cert_time_to_seconds(str(end)))
 
 
-def tls_reason(error: Exception) -> str:
+def tls_error_reason(error: Exception) -> str:
     """What OpenSSL says, without where in its source it says so."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate refused: {error.verify_message}"

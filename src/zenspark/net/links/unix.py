@@ -16,9 +16,9 @@ import sys
 import uuid
 
 from zenspark.errors import LinkError
-from zenspark.net.links.base import Link, SocketAddress, SocketLink, SocketListener, closed_on_error, reason_of
+from zenspark.net.links.base import Link, SocketAddress, SocketLink, SocketListener, close_on_error, error_reason
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.sockets import BACKLOG
+from zenspark.net.links.sockets import LISTEN_BACKLOG
 
 if sys.platform != "win32":  # pragma: no branch (where there are no such sockets either)
     import fcntl
@@ -32,22 +32,22 @@ class UnixListener(SocketListener):
     def __init__(self, endpoint: Endpoint) -> None:
         listening, self._lock = _listen_on(endpoint)
         super().__init__(listening, endpoint, endpoint.locator)
-        self._file = _identity(endpoint.address)
+        self._file = _file_identity(endpoint.address)
         self._pid = os.getpid()
 
     def link(self, connection: socket.socket, address: SocketAddress) -> Link:
-        return SocketLink(connection, self.endpoint, self.locator.text, _nameless(self.endpoint))
+        return SocketLink(connection, self.endpoint, self.locator.text, _random_locator(self.endpoint))
 
     def close(self) -> None:
         super().close()
-        with self._accepting:
+        with self._accept_lock:
             lock, self._lock = self._lock, None
         if lock is None:
             return
         if os.getpid() == self._pid:  # a forked child leaves the files to its parent
             path = self.endpoint.address
             with contextlib.suppress(OSError):
-                if self._file == _identity(path):
+                if self._file == _file_identity(path):
                     os.unlink(path)
                 os.unlink(f"{path}.lock")
         os.close(lock)
@@ -56,10 +56,10 @@ class UnixListener(SocketListener):
 def connect(endpoint: Endpoint, timeout: float) -> Link:
     """Open a link to whoever listens on a path."""
     connection = _new_socket(endpoint)
-    with closed_on_error(connection, endpoint):
+    with close_on_error(connection, endpoint):
         connection.settimeout(timeout)
         connection.connect(endpoint.address)
-        return SocketLink(connection, endpoint, _nameless(endpoint), endpoint.locator.text)
+        return SocketLink(connection, endpoint, _random_locator(endpoint), endpoint.locator.text)
 
 
 def listen(endpoint: Endpoint) -> UnixListener:
@@ -73,13 +73,13 @@ def _listen_on(endpoint: Endpoint) -> tuple[socket.socket, int | None]:
     mode = endpoint.number("file_access_mask")
     listening = _new_socket(endpoint)
     lock = None
-    with closed_on_error(listening, endpoint):
+    with close_on_error(listening, endpoint):
         lock = _take_lock(endpoint)
         try:
             _remove_stale(endpoint)
             listening.bind(path)
             os.chmod(path, OWNER_ONLY if mode is None else mode)  # nobody can connect before listen()
-            listening.listen(BACKLOG)
+            listening.listen(LISTEN_BACKLOG)
         except BaseException:
             os.close(lock)
             raise
@@ -105,7 +105,7 @@ def _take_lock(endpoint: Endpoint) -> int:
             os.close(descriptor)
             raise LinkError(endpoint.locator.text, "cannot listen: in use") from error
         held = os.fstat(descriptor)
-        if (held.st_dev, held.st_ino) == _identity(path):
+        if (held.st_dev, held.st_ino) == _file_identity(path):
             return descriptor
         os.close(descriptor)  # its last owner removed it between our two steps: lock the new one
 
@@ -127,11 +127,11 @@ def _remove_stale(endpoint: Endpoint) -> None:
             os.unlink(path)
             return
         except OSError as error:  # a full backlog, or no permission: somebody is there
-            raise LinkError(endpoint.locator.text, f"cannot listen: in use ({reason_of(error)})") from error
+            raise LinkError(endpoint.locator.text, f"cannot listen: in use ({error_reason(error)})") from error
     raise LinkError(endpoint.locator.text, "cannot listen: in use")
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _file_identity(path: str) -> tuple[int, int] | None:
     try:
         found = os.lstat(path)
     except OSError:
@@ -139,6 +139,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _nameless(endpoint: Endpoint) -> str:
+def _random_locator(endpoint: Endpoint) -> str:
     """A name for the connecting end, which has none: eclipse-zenoh shows a random one too."""
     return endpoint.locator_at(str(uuid.uuid4())).text

@@ -15,15 +15,15 @@ import cython
 if cython.compiled:  # pragma: no cover (coverage is measured interpreted)
     from cython.cimports.zenspark.net.loop.busy_poll import look_until
 
-LONGEST = 250e-6
+MAX_BUSY_POLL_SECONDS = 250e-6
 """Seconds to look: longer than an answer takes if both sides have to be woken, so that an exchange can become quick."""
-TRUST = 8
+MISSES_BEFORE_DISABLE = 8
 """So many looks in vain more than others end it,"""
-EVERY = 32
+PROBE_INTERVAL_EXCHANGES = 32
 """and with every so many exchanges it is tried again."""
 
 
-def look(descriptor: cython.int, seconds: cython.double) -> bool:
+def poll_for(descriptor: cython.int, seconds: cython.double) -> bool:
     """Whether something happens, within so many seconds, on what an epoll descriptor watches.
 
     Interpreted it says no at once: whoever looked would keep the lock from those it waits for.
@@ -35,24 +35,24 @@ def look(descriptor: cython.int, seconds: cython.double) -> bool:
     return bool(found)
 
 
-class Looking:
+class BusyPoller:
     """Decides whether to look, by what that brought lately."""
 
-    def __init__(self, look: Callable[[int, float], bool] = look) -> None:
-        self._look = look
-        self._trust = 0
+    def __init__(self, poll: Callable[[int, float], bool] = poll_for) -> None:
+        self._poll = poll
+        self._hits = 0
         self._exchanges = 0
-        self.is_due = False
+        self.should_poll = False
         """Whether to look before falling asleep."""
 
-    def expect(self) -> None:
+    def note_reply(self) -> None:
         """Somebody answered, and may soon say more."""
         self._exchanges += 1
-        self.is_due = self._trust > 0 or self._exchanges % EVERY == 0
+        self.should_poll = self._hits > 0 or self._exchanges % PROBE_INTERVAL_EXCHANGES == 0
 
-    def finds(self, descriptor: int, timeout: float) -> bool:
+    def poll(self, descriptor: int, timeout: float) -> bool:
         """Look, for no longer than a timeout, negative if there is none; whether there is something to do."""
-        self.is_due = False
-        found = self._look(descriptor, LONGEST if timeout < 0 else min(LONGEST, timeout))
-        self._trust = min(self._trust + 1, TRUST) if found else max(self._trust - 1, 0)
+        self.should_poll = False
+        found = self._poll(descriptor, MAX_BUSY_POLL_SECONDS if timeout < 0 else min(MAX_BUSY_POLL_SECONDS, timeout))
+        self._hits = min(self._hits + 1, MISSES_BEFORE_DISABLE) if found else max(self._hits - 1, 0)
         return found

@@ -7,27 +7,27 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Lends(Protocol):
+class CallbackExecutor(Protocol):
     """Somebody who runs what may take its time; a loop does so itself."""
 
     @property
-    def is_mine(self) -> bool:
+    def is_loop_thread(self) -> bool:
         """Whether the calling thread has other things to do."""
 
-    def lend_soon(self, work: Callable[[], object]) -> None:
+    def run_callback_soon(self, work: Callable[[], object]) -> None:
         """Run something."""
 
 
-def spawn(work: Callable[[], object]) -> None:
+def start_callback_thread(work: Callable[[], object]) -> None:
     """Run something that may take its time, in a thread that does not keep the process alive."""
     threading.Thread(target=work, name="zenspark-callback", daemon=True).start()
 
 
-class Workers:
+class ThreadPerCallback:
     """Lends a new thread each time."""
 
-    is_mine = False
+    is_loop_thread = False
 
-    def lend_soon(self, work: Callable[[], object]) -> None:
+    def run_callback_soon(self, work: Callable[[], object]) -> None:
         """Run something."""
-        spawn(work)
+        start_callback_thread(work)

@@ -8,17 +8,17 @@ moment before it reads again. It never does so in an exchange, nor while reads f
 
 from __future__ import annotations
 
-REST = 200e-6
+READ_DELAY_SECONDS = 200e-6
 """Seconds to rest."""
-LARGE = 1 << 16
+BULK_READ_BYTES = 1 << 16
 """Bytes of a read from which on it can be one of a flow;"""
-MANY = 8
+BULK_READS_TO_START = 8
 """how many of them make one;"""
-PAUSE = 1e-3
+BULK_GAP_SECONDS = 1e-3
 """and seconds without one that end it."""
 
 
-class Flow:
+class ReadCoalescer:
     """What was read from one link lately."""
 
     __slots__ = ("_at", "_reads", "_said")
@@ -28,12 +28,12 @@ class Flow:
         self._at = 0.0
         self._said = 0
 
-    def deserves_rest(self, count: int, room: int, said: int, now: float) -> bool:
+    def should_delay_next_read(self, count: int, room: int, said: int, now: float) -> bool:
         """After a read of so many bytes where there was room for more: whether the next had better come later.
 
         `said` is how much was written so far.
         """
-        goes_on = count >= LARGE and said == self._said and now - self._at < PAUSE
+        goes_on = count >= BULK_READ_BYTES and said == self._said and now - self._at < BULK_GAP_SECONDS
         self._reads = self._reads + 1 if goes_on else 0
         self._at, self._said = now, said
-        return self._reads >= MANY and count < room
+        return self._reads >= BULK_READS_TO_START and count < room

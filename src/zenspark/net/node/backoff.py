@@ -10,7 +10,7 @@ import msgspec
 
 from zenspark.net.links.endpoint import Endpoint
 
-FOR_EVER = -1
+RETRY_FOREVER = -1
 RETRY_OPTIONS = frozenset(
     {"retry_period_init_ms", "retry_period_max_ms", "retry_period_increase_factor", "exit_on_failure"}
 )
@@ -22,7 +22,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     period_init_ms: int = 1000
     period_max_ms: int = 4000
     period_increase_factor: float = 2.0
-    timeout_ms: int = FOR_EVER
+    timeout_ms: int = RETRY_FOREVER
     exit_on_failure: bool = False
 
     def of(self, endpoint: Endpoint) -> RetryPolicy:
@@ -55,11 +55,11 @@ class Backoff:
         """How many have failed since the last success."""
         self._since = now
 
-    def failed(self, now: float) -> float | None:
+    def next_attempt(self, now: float) -> float | None:
         """When to try again after a failure; None to give up, because no further attempt would begin in time."""
         wait = self._wait()
         self.attempts += 1
-        if self.policy.timeout_ms == FOR_EVER or now + wait < self._since + self.policy.timeout_ms / 1000:
+        if self.policy.timeout_ms == RETRY_FOREVER or now + wait < self._since + self.policy.timeout_ms / 1000:
             return now + wait
         return None
 

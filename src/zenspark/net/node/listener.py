@@ -13,7 +13,7 @@ from zenspark.net.node.node import Node
 logger = logging.getLogger("zenspark.net")
 
 
-class Binder:
+class ListenerRetry:
     """Listens at one endpoint as soon as it can be had, as patiently as its policy says."""
 
     def __init__(self, node: Node, endpoint: Endpoint, retry: RetryPolicy) -> None:
@@ -32,7 +32,7 @@ class Binder:
                 return
             except LinkError as error:
                 logger.debug("cannot listen yet: %s", error)
-                again = backoff.failed(self._node.loop.now())
+                again = backoff.next_attempt(self._node.loop.now())
                 if again is None:
                     raise
             self._node.wait(lambda: self._node.is_closed, again - self._node.loop.now())

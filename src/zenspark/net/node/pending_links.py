@@ -16,15 +16,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from zenspark.net.links.base import READ, Link, wait_for
-from zenspark.net.links.interfaces import parse
+from zenspark.net.links.base import READ, Link, poll_descriptor
+from zenspark.net.links.interfaces import parse_address
 from zenspark.router.limits import Limit, Refusals
 
 IPV6_PREFIX = 64
 """Bits of an IPv6 address that name a network: whoever has one address of it has all."""
 
 
-class CallerLimits(msgspec.Struct, frozen=True):
+class InboundLimits(msgspec.Struct, frozen=True):
     """How many others may call at a time."""
 
     pending: int = 100
@@ -41,7 +41,7 @@ def origin_of(link: Link) -> str | None:
     """The address, or network, that a link comes from; None for this machine."""
     if link.remote_host is None:
         return None
-    address = parse(link.remote_host)
+    address = parse_address(link.remote_host)
     if address.is_loopback:
         return None
     if address.version == 4:
@@ -49,10 +49,10 @@ def origin_of(link: Link) -> str | None:
     return str(ipaddress.ip_network((address, IPV6_PREFIX), strict=False))
 
 
-class Callers:
+class InboundLinks:
     """Those who call one node. Only the loop uses it; `has_spoken` tells whether something of a link was read."""
 
-    def __init__(self, limits: CallerLimits, refusals: Refusals, has_spoken: Callable[[Link], bool]) -> None:
+    def __init__(self, limits: InboundLimits, refusals: Refusals, has_spoken: Callable[[Link], bool]) -> None:
         self._limits = limits
         self._refusals = refusals
         self._has_spoken = has_spoken
@@ -131,4 +131,4 @@ def _count(counts: dict[str, int], origin: str | None, change: int) -> None:
 def _has_unread(link: Link) -> bool:
     """Whether something, if only the end, lies in the socket of a link."""
     descriptor = link.fileno()
-    return descriptor >= 0 and wait_for(descriptor, READ, 0.0)
+    return descriptor >= 0 and poll_descriptor(descriptor, READ, 0.0)

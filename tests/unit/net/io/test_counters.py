@@ -70,7 +70,7 @@ def test_every_reason_has_its_words() -> None:
 
 def test_a_neighbour_is_counted_over_all_its_links() -> None:
     counters = NeighbourCounters(ZID)
-    first, second = receive_counters(3, interrupted=1), arrivals(4)
+    first, second = receive_counters(3, interrupted=1), receive_counters(4)
     counters.open(ADDRESS, first)
     counters.open(ADDRESS, second)
     counters.drop(DropReason.CONGESTION, 2)

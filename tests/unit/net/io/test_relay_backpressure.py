@@ -328,7 +328,7 @@ def held() -> tuple[Clock, Any]:
 def test_the_source_of_what_may_not_be_dropped_is_not_read_until_there_is_room(message: NetworkMessage) -> None:
     clock, holding = held()
     source, target = Tiny(), Tiny(BEHIND)
-    assert holding.passes(source, target, message)
+    assert holding.may_forward(source, target, message)
     assert source.paused == {target}
     target.backlog = 0
     holding.release_sources(target)
@@ -341,7 +341,7 @@ def test_the_source_of_what_may_not_be_dropped_is_not_read_until_there_is_room(m
 def test_publications_that_may_be_dropped_are_and_their_source_is_read() -> None:
     _, holding = held()
     source, target = Tiny(), Tiny(BEHIND)
-    assert not holding.passes(
+    assert not holding.may_forward(
         source, target, Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.DROP), body=Put(payload=b""))
     )
     assert (source.paused, target.dropped) == (set(), {DropReason.CONGESTION: 1})
@@ -351,13 +351,13 @@ def test_of_a_neighbours_publications_with_block_first_one_waits_and_the_others_
     _, holding = held()
     one, other, target, third = Tiny(), Tiny(), Tiny(BEHIND), Tiny(BEHIND)
     message = Push(wire_expr=WireExpr(0, KEY), qos=qos(Congestion.BLOCK_FIRST), body=Put(payload=b""))
-    assert [holding.passes(one, target, message) for _ in range(3)] == [True, False, False]
+    assert [holding.may_forward(one, target, message) for _ in range(3)] == [True, False, False]
     assert (one.paused, target.dropped) == ({target}, {DropReason.CONGESTION: 2})
-    assert [holding.passes(other, target, message) for _ in range(2)] == [True, False], "each has one of its own"
-    assert holding.passes(one, third, message), "for each link"
+    assert [holding.may_forward(other, target, message) for _ in range(2)] == [True, False], "each has one of its own"
+    assert holding.may_forward(one, third, message), "for each link"
     holding.release_sources(target)
     assert (one.paused, other.paused) == ({third}, set())
-    assert [holding.passes(one, target, message) for _ in range(2)] == [True, False], "it waits no more"
+    assert [holding.may_forward(one, target, message) for _ in range(2)] == [True, False], "it waits no more"
     for link in (one, target, third):
         holding.leave(link)
     assert holding._block_first_sources == {}
@@ -365,14 +365,14 @@ def test_of_a_neighbours_publications_with_block_first_one_waits_and_the_others_
 
 def test_what_comes_from_no_neighbour_passes() -> None:
     clock, holding = held()
-    assert holding.passes(None, Tiny(BEHIND), REQUEST)
+    assert holding.may_forward(None, Tiny(BEHIND), REQUEST)
     assert clock.is_idle
 
 
 def test_a_link_that_takes_nothing_while_others_wait_is_given_up_in_time() -> None:
     clock, holding = held()
     source, target = Tiny(), Tiny(BEHIND)
-    holding.passes(source, target, REQUEST)
+    holding.may_forward(source, target, REQUEST)
     clock.pass_time(3.9)
     assert target.closed is None
     clock.pass_time(0.2)
@@ -385,7 +385,7 @@ def test_a_link_that_takes_nothing_while_others_wait_is_given_up_in_time() -> No
 def test_a_link_that_takes_something_is_not_given_up() -> None:
     clock, holding = held()
     target = Tiny(BEHIND)
-    holding.passes(Tiny(), target, REQUEST)
+    holding.may_forward(Tiny(), target, REQUEST)
     for _ in range(10):
         clock.pass_time(1.9)
         target.bytes_sent += 1
@@ -414,15 +414,15 @@ def test_a_link_that_nobody_waits_for_may_pause_if_little_waits(backlog: int, ot
 def test_two_that_wait_for_each_other_are_read_again_before_they_are_given_up() -> None:
     clock, holding = held()
     one, other = Tiny(BEHIND), Tiny(BEHIND)
-    holding.passes(one, other, REQUEST)
-    holding.passes(other, one, REQUEST)
+    holding.may_forward(one, other, REQUEST)
+    holding.may_forward(other, one, REQUEST)
     assert (one.paused, other.paused) == ({other}, {one})
     clock.pass_time(2.1)
     assert one.paused == other.paused == set()
-    holding.passes(one, other, REQUEST)
+    holding.may_forward(one, other, REQUEST)
     assert one.paused == set(), "it may be waiting for us"
     other.backlog = PATIENT.max_backlog // 2 + 1
-    holding.passes(one, other, REQUEST)
+    holding.may_forward(one, other, REQUEST)
     assert one.paused == {other}, "but there is a limit"
     one.bytes_sent += 1
     clock.pass_time(2.0)
@@ -432,7 +432,7 @@ def test_two_that_wait_for_each_other_are_read_again_before_they_are_given_up() 
 def test_nothing_is_kept_of_a_link_that_is_gone() -> None:
     clock, holding = held()
     gone, target = Tiny(), Tiny(BEHIND)
-    holding.passes(gone, target, REQUEST)
+    holding.may_forward(gone, target, REQUEST)
     holding.leave(gone)
     assert holding._paused_sources == {target: set()}
     holding.leave(target)

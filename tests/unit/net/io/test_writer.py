@@ -442,7 +442,7 @@ def test_nobody_waits_for_a_link_that_is_closed() -> None:
 def test_draining_waits_until_everything_is_written() -> None:
     with deaf(QUICK) as (alice, bob):
         count = fill(alice)
-        with meanwhile(alice.driver.drain):
+        with meanwhile(alice.driver.flush_and_wait):
             bob.driver.resume()
         assert not alice.driver._unsent
         bob.wait_payloads(count)

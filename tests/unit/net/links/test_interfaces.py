@@ -5,11 +5,11 @@ import pytest
 from zenspark.errors import UsageError
 from zenspark.net.links.interfaces import (
     Interface,
-    interface_named,
+    find_interface,
+    interface_names_with,
     interfaces,
     multicast_interfaces,
-    names_at,
-    parse,
+    parse_address,
     reachable_addresses,
 )
 
@@ -26,21 +26,21 @@ def test_this_machine_has_a_loopback_interface() -> None:
     assert found.is_up
     assert found.ipv4 == ip_address("127.0.0.1")
     assert found.index > 0
-    assert found.name in names_at("127.0.0.1")
-    assert found.name in names_at("::ffff:127.0.0.1")
-    assert names_at("203.0.113.77") == ()
+    assert found.name in interface_names_with("127.0.0.1")
+    assert found.name in interface_names_with("::ffff:127.0.0.1")
+    assert interface_names_with("203.0.113.77") == ()
 
 
 def test_addresses_are_compared_without_scope() -> None:
-    assert parse("fe80::1%eth0") == ip_address("fe80::1")
-    assert parse("::ffff:192.0.2.2") == ip_address("192.0.2.2")
+    assert parse_address("fe80::1%eth0") == ip_address("fe80::1")
+    assert parse_address("::ffff:192.0.2.2") == ip_address("192.0.2.2")
 
 
 def test_interfaces_are_found_by_name_or_address() -> None:
-    assert interface_named("eth0", ALL) is ETH
-    assert interface_named("fe80::1", ALL) is ETH
+    assert find_interface("eth0", ALL) is ETH
+    assert find_interface("fe80::1", ALL) is ETH
     with pytest.raises(UsageError, match=r"no network interface 'wlan0'; there are lo, eth0"):
-        interface_named("wlan0", ALL)
+        find_interface("wlan0", ALL)
 
 
 def test_auto_is_what_is_up_and_can_multicast() -> None:

@@ -10,12 +10,12 @@ from tests.unit.net.ends import free_group, readable
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links import multicast
-from zenspark.net.links.base import NOTHING
+from zenspark.net.links.base import WOULD_BLOCK
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.interfaces import Interface, interface_named
-from zenspark.net.links.multicast import Group, join
+from zenspark.net.links.interfaces import Interface, find_interface
+from zenspark.net.links.multicast import MulticastLink, join
 
-LO = interface_named("127.0.0.1")
+LO = find_interface("127.0.0.1")
 
 needs_ipv6 = pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
 
@@ -27,49 +27,53 @@ def endpoint() -> Endpoint:
 
 
 @pytest.fixture
-def groups(endpoint: Endpoint) -> Iterator[tuple[Group, Group, Group]]:
+def groups(endpoint: Endpoint) -> Iterator[tuple[MulticastLink, MulticastLink, MulticastLink]]:
     with contextlib.ExitStack() as stack:
         first, second, third = (stack.enter_context(contextlib.closing(join(endpoint))) for _ in range(3))
         yield first, second, third
 
 
-def hear(group: Group) -> tuple[bytes, str]:
+def receive(group: MulticastLink) -> tuple[bytes, str]:
     buffer = memoryview(bytearray(1 << 16))
     while True:
         assert readable(group), "nothing was heard"
         size, source = group.recv_from(buffer)
-        if size != NOTHING:
+        if size != WOULD_BLOCK:
             return bytes(buffer[:size]), source
 
 
-def test_everybody_else_hears_it_and_knows_who_spoke(groups: tuple[Group, Group, Group]) -> None:
+def test_everybody_else_hears_it_and_knows_who_spoke(
+    groups: tuple[MulticastLink, MulticastLink, MulticastLink],
+) -> None:
     first, second, third = groups
     assert first.send(b"hello") == 5
-    assert hear(second) == hear(third) == (b"hello", first.src)
+    assert receive(second) == receive(third) == (b"hello", first.src)
     buffer = memoryview(bytearray(1 << 16))
     assert readable(first)
-    assert first.recv_from(buffer) == (NOTHING, "")  # its own voice
-    assert first.recv_from(buffer) == (NOTHING, "")
+    assert first.recv_from(buffer) == (WOULD_BLOCK, "")  # its own voice
+    assert first.recv_from(buffer) == (WOULD_BLOCK, "")
     second.send(b"back")
-    assert hear(first) == (b"back", second.src)
+    assert receive(first) == (b"back", second.src)
 
 
-def test_a_group_is_named_as_zenohd_names_it(groups: tuple[Group, Group, Group], endpoint: Endpoint) -> None:
+def test_a_group_is_named_as_zenohd_names_it(
+    groups: tuple[MulticastLink, MulticastLink, MulticastLink], endpoint: Endpoint
+) -> None:
     group = groups[0]
     assert group.dst == endpoint.locator.text
     assert group.src.startswith("udp/127.0.0.1:")
     assert (group.mtu, group.is_streamed, group.is_reliable) == (65487, False, False)
     assert group.interfaces == (LO.name,)
-    assert repr(group) == f"<Group {group.src} -> {group.dst}>"
+    assert repr(group) == f"<MulticastLink {group.src} -> {group.dst}>"
 
 
-def test_empty_datagrams_are_nothing(groups: tuple[Group, Group, Group]) -> None:
+def test_empty_datagrams_are_nothing(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
     groups[0].send(b"")
     assert readable(groups[1])
-    assert groups[1].recv_from(memoryview(bytearray(10))) == (NOTHING, "")
+    assert groups[1].recv_from(memoryview(bytearray(10))) == (WOULD_BLOCK, "")
 
 
-def test_leaving(groups: tuple[Group, Group, Group]) -> None:
+def test_leaving(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
     group = groups[0]
     assert group.wait_writable(0)
     group.close()
@@ -81,7 +85,7 @@ def test_leaving(groups: tuple[Group, Group, Group]) -> None:
             use()
 
 
-def test_a_datagram_that_is_too_large_is_refused(groups: tuple[Group, Group, Group]) -> None:
+def test_a_datagram_that_is_too_large_is_refused(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
     with pytest.raises(LinkError, match="Message too long"):
         groups[0].send(bytes(65_508))
 
@@ -95,7 +99,7 @@ def test_ipv6() -> None:
         assert group.src.startswith("udp/[::1]:")
         assert group._address[3:] == (LO.index,)
         assert group._sender.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF) == LO.index
-        assert group.recv_from(memoryview(bytearray(10))) == (NOTHING, "")
+        assert group.recv_from(memoryview(bytearray(10))) == (WOULD_BLOCK, "")
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
@@ -123,19 +127,19 @@ def test_further_groups_are_joined_too() -> None:
 
 
 def test_a_burst_is_sent_at_a_pace_that_others_can_take(
-    groups: tuple[Group, Group, Group], monkeypatch: pytest.MonkeyPatch
+    groups: tuple[MulticastLink, MulticastLink, MulticastLink], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = groups[0]._credited
     monkeypatch.setattr("zenspark.net.links.multicast.time.monotonic", lambda: now)
-    datagram = bytes(multicast.BURST // 8)
+    datagram = bytes(multicast.MAX_BURST_BYTES // 8)
     assert [groups[0].send(datagram) for _ in range(9)] == [len(datagram)] * 8 + [0]
-    now += len(datagram) / multicast.RATE
+    now += len(datagram) / multicast.MAX_BYTES_PER_SECOND
     assert [groups[0].send(datagram) for _ in range(2)] == [len(datagram), 0]
     now += 1000
     assert groups[0].send(bytes(65_000)) == 65_000
 
 
-def test_as_a_link_it_tells_only_how_much_came(groups: tuple[Group, Group, Group]) -> None:
+def test_as_a_link_it_tells_only_how_much_came(groups: tuple[MulticastLink, MulticastLink, MulticastLink]) -> None:
     groups[0].send(b"hello")
     assert readable(groups[1])
     assert groups[1].recv_into(memoryview(bytearray(100))) == 5
@@ -168,4 +172,4 @@ def test_a_machine_without_multicast(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interface_without_addresses_of_the_family() -> None:
     bare = Interface("bare0", 99, ())
     with pytest.raises(LinkError, match="bare0 has no IPv4 address"):
-        Group(Endpoint.parse("udp/239.255.0.1:1"), bare, 1)
+        MulticastLink(Endpoint.parse("udp/239.255.0.1:1"), bare, 1)

@@ -9,13 +9,13 @@ import pytest
 from tests.waiting import PATIENCE
 from zenspark.errors import LinkError, UsageError
 from zenspark.net.links.endpoint import Endpoint
-from zenspark.net.links.sockets import DATAGRAM, STREAM, advertised, bound_to, connect_to, resolve
+from zenspark.net.links.sockets import DATAGRAM, STREAM, advertised_locators, bind_socket, connect_socket, resolve
 from zenspark.wire.values import Locator
 
 
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
-    with bound_to(Endpoint.parse("tcp/127.0.0.1:0")) as listening:
+    with bind_socket(Endpoint.parse("tcp/127.0.0.1:0")) as listening:
         yield listening
 
 
@@ -38,7 +38,7 @@ def resolver(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 
 def test_every_address_of_a_name_is_tried(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     resolver(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
-    connection, address = connect_to(at(server, host="somewhere"), deadline())
+    connection, address = connect_socket(at(server, host="somewhere"), deadline())
     with connection:
         assert address[0] == "127.0.0.1"
 
@@ -48,13 +48,13 @@ def test_the_last_problem_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         port = taken.getsockname()[1]
     resolver(monkeypatch, "127.0.0.2", "127.0.0.1")
     with pytest.raises(LinkError, match=rf"^tcp/there:{port}: cannot connect: Connection refused$") as failed:
-        connect_to(Endpoint.parse(f"tcp/there:{port}#bind=127.0.0.1:0"), deadline())
+        connect_socket(Endpoint.parse(f"tcp/there:{port}#bind=127.0.0.1:0"), deadline())
     assert isinstance(failed.value.__cause__, ConnectionRefusedError)
 
 
 def test_no_time_is_no_attempt(server: socket.socket) -> None:
     with pytest.raises(LinkError, match="no time left"):
-        connect_to(at(server), time.monotonic() - 1)
+        connect_socket(at(server), time.monotonic() - 1)
 
 
 def test_an_address_that_swallows_everything_does_not_take_the_time_of_the_next(
@@ -69,7 +69,7 @@ def test_an_address_that_swallows_everything_does_not_take_the_time_of_the_next(
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
         resolver(monkeypatch, "127.0.0.2", "127.0.0.1")
-        connection, address = connect_to(at(server, host="x"), time.monotonic() + 0.4)
+        connection, address = connect_socket(at(server, host="x"), time.monotonic() + 0.4)
         with connection:
             assert address[0] == "127.0.0.1"
 
@@ -95,23 +95,23 @@ def test_a_name_that_cannot_be_one() -> None:
 
 def test_a_port_in_use_is_said_to_be(server: socket.socket) -> None:
     with pytest.raises(LinkError, match="cannot listen: Address already in use"):
-        bound_to(at(server))
+        bind_socket(at(server))
 
 
 def test_udp_ports_are_not_shared() -> None:
-    with bound_to(Endpoint.parse("udp/127.0.0.1:0"), DATAGRAM) as first, pytest.raises(LinkError, match="in use"):
-        bound_to(Endpoint.parse(f"udp/127.0.0.1:{first.getsockname()[1]}"), DATAGRAM)
+    with bind_socket(Endpoint.parse("udp/127.0.0.1:0"), DATAGRAM) as first, pytest.raises(LinkError, match="in use"):
+        bind_socket(Endpoint.parse(f"udp/127.0.0.1:{first.getsockname()[1]}"), DATAGRAM)
 
 
 def test_without_ipv6_the_wildcard_is_that_of_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     resolver(monkeypatch, "203.0.113.1")  # an address this machine does not have
-    with bound_to(Endpoint.parse("tcp/[::]:0")) as listening:
+    with bind_socket(Endpoint.parse("tcp/[::]:0")) as listening:
         assert listening.getsockname()[0] == "0.0.0.0"
 
 
 def test_options_reach_the_socket(server: socket.socket) -> None:
     options = "#so_sndbuf=30000;so_rcvbuf=40000;dscp=0x08;iface=lo"
-    connection, _ = connect_to(at(server, options), deadline())
+    connection, _ = connect_socket(at(server, options), deadline())
     with connection:
         # Linux doubles what is asked for, to account for its bookkeeping.
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) in (30_000, 60_000)
@@ -121,12 +121,12 @@ def test_options_reach_the_socket(server: socket.socket) -> None:
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
 def test_marks_are_for_ipv6_too() -> None:
-    with bound_to(Endpoint.parse("tcp/[::1]:0#dscp=8")) as listening:
+    with bind_socket(Endpoint.parse("tcp/[::1]:0#dscp=8")) as listening:
         assert listening.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS) == 0x20
 
 
 def test_the_local_address_is_the_one_asked_for(server: socket.socket) -> None:
-    connection, _ = connect_to(at(server, "#bind=127.0.0.5:0"), deadline())
+    connection, _ = connect_socket(at(server, "#bind=127.0.0.5:0"), deadline())
     with connection:
         assert connection.getsockname()[0] == "127.0.0.5"
 
@@ -141,19 +141,19 @@ def test_the_local_address_is_the_one_asked_for(server: socket.socket) -> None:
 )
 def test_bad_options_are_named(server: socket.socket, options: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        connect_to(at(server, options), deadline())
+        connect_socket(at(server, options), deadline())
 
 
 def test_an_interface_cannot_be_chosen_everywhere(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "SO_BINDTODEVICE")
     with pytest.raises(UsageError, match="needs Linux"):
-        connect_to(at(server, "#iface=lo"), deadline())
+        connect_socket(at(server, "#iface=lo"), deadline())
 
 
 def test_wildcards_are_advertised_as_real_addresses() -> None:
     endpoint = Endpoint.parse("tcp/[::]:0?rel=1")
-    near = advertised(endpoint, Locator("tcp/[::]:7?rel=1"), loopback=True)
-    far = advertised(endpoint, Locator("tcp/[::]:7?rel=1"), loopback=False)
+    near = advertised_locators(endpoint, Locator("tcp/[::]:7?rel=1"), loopback=True)
+    far = advertised_locators(endpoint, Locator("tcp/[::]:7?rel=1"), loopback=False)
     assert Locator("tcp/127.0.0.1:7?rel=1") in near
     assert set(far) < set(near)
     assert not [locator for locator in far if locator.text.startswith(("tcp/127.", "tcp/[::"))]
@@ -161,6 +161,6 @@ def test_wildcards_are_advertised_as_real_addresses() -> None:
 
 def test_loopback_is_advertised_when_it_was_asked_for() -> None:
     only = Endpoint.parse("tcp/0.0.0.0:0#iface=lo")
-    assert advertised(only, Locator("tcp/0.0.0.0:7"), loopback=False) == (Locator("tcp/127.0.0.1:7"),)
+    assert advertised_locators(only, Locator("tcp/0.0.0.0:7"), loopback=False) == (Locator("tcp/127.0.0.1:7"),)
     explicit = Endpoint.parse("tcp/127.0.0.1:0")
-    assert advertised(explicit, Locator("tcp/127.0.0.1:7"), loopback=False) == (Locator("tcp/127.0.0.1:7"),)
+    assert advertised_locators(explicit, Locator("tcp/127.0.0.1:7"), loopback=False) == (Locator("tcp/127.0.0.1:7"),)

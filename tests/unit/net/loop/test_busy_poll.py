@@ -8,7 +8,13 @@ import socket
 import pytest
 
 from zenspark.net.loop import busy_poll
-from zenspark.net.loop.busy_poll import EVERY, LONGEST, TRUST, Looking, look
+from zenspark.net.loop.busy_poll import (
+    MAX_BUSY_POLL_SECONDS,
+    MISSES_BEFORE_DISABLE,
+    PROBE_INTERVAL_EXCHANGES,
+    BusyPoller,
+    poll_for,
+)
 
 IS_COMPILED = not busy_poll.__file__.endswith(".py")
 
@@ -17,21 +23,21 @@ def test_what_happens_is_seen() -> None:
     one, other = socket.socketpair()
     with one, other, select.epoll() as poller:
         poller.register(one, select.EPOLLIN)
-        assert not look(poller.fileno(), LONGEST)
+        assert not poll_for(poller.fileno(), MAX_BUSY_POLL_SECONDS)
         other.send(b"x")
-        assert look(poller.fileno(), LONGEST) is IS_COMPILED
+        assert poll_for(poller.fileno(), MAX_BUSY_POLL_SECONDS) is IS_COMPILED
 
 
 class Eyes:
     """Finds something as often as it is told to."""
 
     def __init__(self) -> None:
-        self.finds = True
+        self.poll = True
         self.asked: list[float] = []
 
     def __call__(self, descriptor: int, seconds: float) -> bool:
         self.asked.append(seconds)
-        return self.finds
+        return self.poll
 
 
 @pytest.fixture
@@ -39,38 +45,38 @@ def eyes() -> Eyes:
     return Eyes()
 
 
-def exchange(looks: Looking, times: int = 1, timeout: float = -1.0) -> int:
+def exchange(looks: BusyPoller, times: int = 1, timeout: float = -1.0) -> int:
     """How often it looks in so many exchanges."""
     looked = 0
     for _ in range(times):
-        looks.expect()
-        if looks.is_due:
+        looks.note_reply()
+        if looks.should_poll:
             looked += 1
-            looks.finds(0, timeout)
+            looks.poll(0, timeout)
     return looked
 
 
 def test_it_is_tried_now_and_then_and_goes_on_while_it_finds_something(eyes: Eyes) -> None:
-    looks = Looking(eyes)
-    assert exchange(looks, EVERY - 1) == 0
+    looks = BusyPoller(eyes)
+    assert exchange(looks, PROBE_INTERVAL_EXCHANGES - 1) == 0
     assert exchange(looks, 20) == 20
-    eyes.finds = False
-    assert exchange(looks, EVERY) == TRUST + 1
+    eyes.poll = False
+    assert exchange(looks, PROBE_INTERVAL_EXCHANGES) == MISSES_BEFORE_DISABLE + 1
 
 
 def test_most_looks_must_find_something(eyes: Eyes) -> None:
-    looks = Looking(eyes)
-    exchange(looks, EVERY + TRUST)
-    for turn in range(TRUST * 3):
-        eyes.finds = turn % 3 == 0
+    looks = BusyPoller(eyes)
+    exchange(looks, PROBE_INTERVAL_EXCHANGES + MISSES_BEFORE_DISABLE)
+    for turn in range(MISSES_BEFORE_DISABLE * 3):
+        eyes.poll = turn % 3 == 0
         exchange(looks)
-    assert not looks._trust
+    assert not looks._hits
 
 
 def test_it_looks_no_longer_than_it_may_sleep(eyes: Eyes) -> None:
-    looks = Looking(eyes)
-    exchange(looks, EVERY)
-    exchange(looks, timeout=LONGEST / 2)
+    looks = BusyPoller(eyes)
+    exchange(looks, PROBE_INTERVAL_EXCHANGES)
+    exchange(looks, timeout=MAX_BUSY_POLL_SECONDS / 2)
     exchange(looks, timeout=1.0)
-    assert eyes.asked == [LONGEST, LONGEST / 2, LONGEST]
-    assert not looks.is_due
+    assert eyes.asked == [MAX_BUSY_POLL_SECONDS, MAX_BUSY_POLL_SECONDS / 2, MAX_BUSY_POLL_SECONDS]
+    assert not looks.should_poll

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from tests.waiting import PATIENCE
-from zenspark.net.loop.executor import Workers
+from zenspark.net.loop.executor import ThreadPerCallback
 
 
 def test_it_runs_elsewhere_and_does_not_keep_the_process() -> None:
@@ -16,9 +16,9 @@ def test_it_runs_elsewhere_and_does_not_keep_the_process() -> None:
         seen.append(threading.current_thread())
         done.set()
 
-    workers = Workers()
-    workers.lend_soon(work)
+    workers = ThreadPerCallback()
+    workers.run_callback_soon(work)
     assert done.wait(PATIENCE)
     assert seen[0] is not threading.current_thread()
     assert seen[0].daemon
-    assert not workers.is_mine
+    assert not workers.is_loop_thread

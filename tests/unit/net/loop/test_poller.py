@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from zenspark.net.loop.poller import EPOLLIN, EPOLLOUT, Poller, Portable, poller
+from zenspark.net.loop.poller import EPOLLIN, EPOLLOUT, Poller, SelectorsPoller, make_poller
 
-WAYS = pytest.mark.parametrize("make", [poller, Portable])
+WAYS = pytest.mark.parametrize("make", [make_poller, SelectorsPoller])
 
 
 @WAYS

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from zenspark.net.loop.read_coalescing import LARGE, MANY, PAUSE, Flow
+from zenspark.net.loop.read_coalescing import BULK_GAP_SECONDS, BULK_READ_BYTES, BULK_READS_TO_START, ReadCoalescer
 
-ROOM = LARGE * 8
+ROOM = BULK_READ_BYTES * 8
 
 
-def flowing() -> Flow:
+def flowing() -> ReadCoalescer:
     """One that has just become a flow, at second 1."""
-    flow = Flow()
-    answers = [flow.deserves_rest(LARGE, ROOM, 0, 1.0) for _ in range(MANY + 1)]
-    assert answers == [False] * MANY + [True]
+    flow = ReadCoalescer()
+    answers = [flow.should_delay_next_read(BULK_READ_BYTES, ROOM, 0, 1.0) for _ in range(BULK_READS_TO_START + 1)]
+    assert answers == [False] * BULK_READS_TO_START + [True]
     return flow
 
 
 def test_many_large_reads_in_a_row_deserve_a_rest() -> None:
-    assert flowing().deserves_rest(LARGE, ROOM, 0, 1.0 + PAUSE / 2)
+    assert flowing().should_delay_next_read(BULK_READ_BYTES, ROOM, 0, 1.0 + BULK_GAP_SECONDS / 2)
 
 
 def test_whoever_reads_all_there_is_room_for_goes_on() -> None:
     flow = flowing()
-    assert not flow.deserves_rest(ROOM, ROOM, 0, 1.0)
-    assert flow.deserves_rest(ROOM - 1, ROOM, 0, 1.0)
+    assert not flow.should_delay_next_read(ROOM, ROOM, 0, 1.0)
+    assert flow.should_delay_next_read(ROOM - 1, ROOM, 0, 1.0)
 
 
 def test_a_flow_ends_with_a_small_read_a_word_or_a_pause() -> None:
-    for count, said, now in ((LARGE - 1, 0, 1.0), (LARGE, 1, 1.0), (LARGE, 0, 1.0 + 2 * PAUSE)):
+    for count, said, now in (
+        (BULK_READ_BYTES - 1, 0, 1.0),
+        (BULK_READ_BYTES, 1, 1.0),
+        (BULK_READ_BYTES, 0, 1.0 + 2 * BULK_GAP_SECONDS),
+    ):
         flow = flowing()
-        answers = [flow.deserves_rest(count if not step else LARGE, ROOM, said, now) for step in range(MANY + 1)]
-        assert answers == [False] * MANY + [True]
+        answers = [
+            flow.should_delay_next_read(count if not step else BULK_READ_BYTES, ROOM, said, now)
+            for step in range(BULK_READS_TO_START + 1)
+        ]
+        assert answers == [False] * BULK_READS_TO_START + [True]

@@ -10,7 +10,7 @@ def waits(policy: RetryPolicy, count: int) -> list[float | None]:
     now, found = 100.0, list[float | None]()
     backoff = Backoff(policy, now)
     for _ in range(count):
-        again = backoff.failed(now)
+        again = backoff.next_attempt(now)
         found.append(None if again is None else again - now)
         now = now if again is None else again
     return found
@@ -35,23 +35,23 @@ def test_gives_up_when_no_attempt_would_begin_in_time() -> None:
 
 def test_time_spent_in_an_attempt_counts() -> None:
     backoff = Backoff(RetryPolicy(timeout_ms=5000), 0.0)
-    assert backoff.failed(4.5) is None
+    assert backoff.next_attempt(4.5) is None
 
 
 def test_success_starts_afresh() -> None:
     backoff = Backoff(RetryPolicy(timeout_ms=5000), 0.0)
-    assert backoff.failed(0.0) == 1.0
-    assert backoff.failed(1.0) == 3.0
+    assert backoff.next_attempt(0.0) == 1.0
+    assert backoff.next_attempt(1.0) == 3.0
     assert backoff.attempts == 2
     backoff.succeeded(50.0)
     assert backoff.attempts == 0
-    assert backoff.failed(51.0) == 52.0
+    assert backoff.next_attempt(51.0) == 52.0
 
 
 def test_weeks_of_failures_change_nothing() -> None:
     backoff = Backoff(RetryPolicy(), 0.0)
     backoff.attempts = 1_000_000
-    assert backoff.failed(7.0) == 11.0
+    assert backoff.next_attempt(7.0) == 11.0
 
 
 def test_an_endpoint_has_its_own_patience() -> None:

@@ -15,8 +15,8 @@ from tests.waiting import PATIENCE
 from zenspark.errors import LinkError
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.backoff import RetryPolicy
-from zenspark.net.node.connector import Attempt, Connector
-from zenspark.net.node.node import Limits
+from zenspark.net.node.connector import ConnectAttempt, Connector
+from zenspark.net.node.node import NodeLimits
 from zenspark.wire.values import ZenohId
 
 A, B, C = 0xA1, 0xB1, 0xC1
@@ -176,9 +176,9 @@ def test_closing_the_node_ends_its_connectors() -> None:
 
 
 def test_an_attempt_at_somebody_who_does_not_answer_ends() -> None:
-    alice = TestNode(A, limits=Limits(open_timeout=0.1, patience=QUICK))
+    alice = TestNode(A, limits=NodeLimits(open_timeout=0.1, writer=QUICK))
     with nodes(alice), socket.create_server(("127.0.0.1", 0)) as deaf:
-        attempt = Attempt(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"), ZenohId(B))
+        attempt = ConnectAttempt(alice, Endpoint.parse(f"tcp/127.0.0.1:{deaf.getsockname()[1]}"), ZenohId(B))
         assert not attempt.run()
         assert "no session" in str(attempt.error)
         assert not attempt.is_open

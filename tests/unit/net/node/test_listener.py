@@ -13,25 +13,25 @@ from tests.waiting import until
 from zenspark.errors import LinkError, SessionClosed
 from zenspark.net.links.endpoint import Endpoint
 from zenspark.net.node.backoff import RetryPolicy
-from zenspark.net.node.listener import Binder
+from zenspark.net.node.listener import ListenerRetry
 
 A, B = 0xA1, 0xB1
 OFTEN = RetryPolicy(5, 10, 2.0)
 
 
-def taken() -> tuple[socket.socket, Endpoint]:
+def occupied_address() -> tuple[socket.socket, Endpoint]:
     holder = socket.create_server(("127.0.0.1", 0))
     return holder, Endpoint.parse(f"tcp/127.0.0.1:{holder.getsockname()[1]}")
 
 
 def test_it_tries_until_the_address_is_free() -> None:
-    holder, there = taken()
+    holder, there = occupied_address()
     alice, bob = TestNode(A), TestNode(B)
     with nodes(alice, bob):
-        binder = Binder(alice, there, OFTEN)
+        binder = ListenerRetry(alice, there, OFTEN)
         with contextlib.closing(holder), meanwhile(binder.run) as result:
             with pytest.raises(LinkError):
-                Binder(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=0)).run()
+                ListenerRetry(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=0)).run()
             assert not alice.listeners
             holder.close()
             result()
@@ -41,35 +41,35 @@ def test_it_tries_until_the_address_is_free() -> None:
 
 
 def test_it_gives_up_when_time_is_over() -> None:
-    holder, there = taken()
+    holder, there = occupied_address()
     alice = TestNode(A)
     with nodes(alice), contextlib.closing(holder), pytest.raises(LinkError):
-        Binder(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=50)).run()
+        ListenerRetry(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=50)).run()
 
 
 def test_an_endpoint_has_a_policy_of_its_own() -> None:
     alice = TestNode(A)
     with nodes(alice):
         there = Endpoint.parse("tcp/127.0.0.1:0#exit_on_failure=false;retry_period_max_ms=7")
-        assert Binder(alice, there, RetryPolicy(exit_on_failure=True)).policy == RetryPolicy(1000, 7)
+        assert ListenerRetry(alice, there, RetryPolicy(exit_on_failure=True)).policy == RetryPolicy(1000, 7)
 
 
 def test_in_the_background_it_warns(caplog: pytest.LogCaptureFixture) -> None:
-    holder, there = taken()
+    holder, there = occupied_address()
     alice = TestNode(A)
     with nodes(alice), contextlib.closing(holder):
-        Binder(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=20)).start()
+        ListenerRetry(alice, there, RetryPolicy(5, 10, 2.0, timeout_ms=20)).start()
         until(lambda: caplog.records)
         assert str(there.locator.text) in caplog.text
 
 
 def test_it_ends_with_its_node() -> None:
-    holder, there = taken()
+    holder, there = occupied_address()
     alice = TestNode(A)
     with contextlib.closing(holder):
-        with nodes(alice), meanwhile(Binder(alice, there, OFTEN).run) as result:
+        with nodes(alice), meanwhile(ListenerRetry(alice, there, OFTEN).run) as result:
             alice.close()
             result()
-        Binder(alice, there, OFTEN).run()
+        ListenerRetry(alice, there, OFTEN).run()
     with pytest.raises(SessionClosed):
         alice.listen(there)

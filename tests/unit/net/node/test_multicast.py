@@ -306,7 +306,7 @@ wait_members(alice, B)
 wait_members(bob, A)
 child = os.fork()
 if not child:
-    assert alice.is_closed and not alice.neighbourhood and not alice.pumps
+    assert alice.is_closed and not alice.neighbourhood and not alice.link_drivers
     alice.publish(b"from the child, which must not reach anybody")
     os._exit(0)
 _, status = os.waitpid(child, 0)

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from zenspark.net.links.base import Link, pair
-from zenspark.net.node.pending_links import CallerLimits, Callers, origin_of
+from zenspark.net.node.pending_links import InboundLimits, InboundLinks, origin_of
 from zenspark.router.limits import Limit, Refusals
 
 
 class Calls:
     """Callers with links in memory."""
 
-    def __init__(self, limits: CallerLimits, stack: contextlib.ExitStack) -> None:
+    def __init__(self, limits: InboundLimits, stack: contextlib.ExitStack) -> None:
         self.refusals = Refusals()
         self.spoken: set[Link] = set()
-        self.callers = Callers(limits, self.refusals, self.spoken.__contains__)
+        self.inbound = InboundLinks(limits, self.refusals, self.spoken.__contains__)
         self.far_ends: dict[Link, Link] = {}
         self._stack = stack
 
@@ -32,16 +32,16 @@ class Calls:
 
     def add(self, host: str | None) -> tuple[Link, Link | None]:
         link = self.link(host)
-        leaving = self.callers.add(link)
+        leaving = self.inbound.add(link)
         if leaving is not None:
-            self.callers.remove(leaving)
+            self.inbound.remove(leaving)
         return link, leaving
 
 
 @pytest.fixture
 def calls() -> Iterator[Calls]:
     with contextlib.ExitStack() as stack:
-        limits = CallerLimits(pending=3, pending_per_address=2, sessions=3, sessions_per_address=2)
+        limits = InboundLimits(pending=3, pending_per_address=2, sessions=3, sessions_per_address=2)
         yield Calls(limits, stack)
 
 
@@ -70,7 +70,7 @@ def test_the_oldest_that_has_said_nothing_goes(calls: Calls) -> None:
     calls.spoken.add(first)
     calls.far_ends[second].send(b"unread")
     assert calls.add(None)[1] is third
-    assert len(calls.callers) == 3
+    assert len(calls.inbound) == 3
     assert calls.refusals.counts == {Limit.PENDING: 1}
     calls.spoken.update(calls.far_ends)
     assert calls.add(None)[1] is first
@@ -87,11 +87,11 @@ def test_an_address_with_too_many_callers_loses_one_of_its_own(calls: Calls) -> 
 def test_sessions_are_limited_in_all_and_per_address(calls: Calls) -> None:
     def open_from(host: str | None) -> tuple[Link, str | None]:
         link, _ = calls.add(host)
-        refusal = calls.callers.may_open(link)
+        refusal = calls.inbound.may_open(link)
         if refusal is None:
-            calls.callers.open(link)
+            calls.inbound.open(link)
         else:
-            calls.callers.remove(link)
+            calls.inbound.remove(link)
         return link, refusal
 
     first, refusal = open_from("192.0.2.1")
@@ -100,29 +100,29 @@ def test_sessions_are_limited_in_all_and_per_address(calls: Calls) -> None:
     assert open_from("192.0.2.1")[1] == "2 sessions from 192.0.2.1 are the limit"
     assert open_from("192.0.2.2")[1] is None
     assert open_from("192.0.2.3")[1] == "3 sessions are the limit"
-    calls.callers.remove(first)
+    calls.inbound.remove(first)
     assert open_from("192.0.2.1")[1] is None
     assert calls.refusals.counts == {Limit.SESSIONS_PER_ADDRESS: 1, Limit.SESSIONS: 1}
-    assert len(calls.callers) == 0
+    assert len(calls.inbound) == 0
 
 
 def test_programs_on_this_machine_share_one_address(calls: Calls) -> None:
     for host in ("127.0.0.1", None, "::1"):
         link, _ = calls.add(host)
-        assert calls.callers.may_open(link) is None
-        calls.callers.open(link)
+        assert calls.inbound.may_open(link) is None
+        calls.inbound.open(link)
 
 
 def test_links_that_this_node_opened_count_as_sessions_only(calls: Calls) -> None:
     for _ in range(3):
-        calls.callers.open(calls.link("192.0.2.1"))
+        calls.inbound.open(calls.link("192.0.2.1"))
     link, leaving = calls.add("192.0.2.1")
     assert leaving is None
-    assert calls.callers.may_open(link) == "3 sessions are the limit"
+    assert calls.inbound.may_open(link) == "3 sessions are the limit"
 
 
 def test_where_no_callers_are_allowed_the_newcomer_goes() -> None:
     with contextlib.ExitStack() as stack:
-        calls = Calls(CallerLimits(pending=0), stack)
+        calls = Calls(InboundLimits(pending=0), stack)
         link, leaving = calls.add(None)
         assert leaving is link
