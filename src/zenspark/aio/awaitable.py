@@ -1,4 +1,4 @@
-"""Pending: what opening and declaring give. `await` it for the thing itself, or enter it with `async with`."""
+"""Pending: the result of opening and declaring. `await` it for the object, or enter it with `async with`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 
 class Closable(Protocol):
-    """Something an `async with` block ends."""
+    """An object that an `async with` block closes."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -21,12 +21,23 @@ T = TypeVar("T", bound=Closable)
 
 
 class Pending(Generic[T]):
-    """Something on its way; nothing happens before it is awaited or entered, once."""
+    """An object that is opened or declared when this is awaited, or entered with `async with`, once.
+
+    Example:
+        >>> session = await zenspark.aio.open()
+        >>> async with session.declare_subscriber("demo/**") as subscriber:
+        ...     sample = await subscriber.recv()
+    """
 
     __slots__ = ("_coroutine", "_entered")
 
-    def __init__(self, coming: Coroutine[Any, Any, T]) -> None:
-        self._coroutine = coming
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        """Wrap a coroutine that makes the object.
+
+        Args:
+            coroutine: It runs when this is awaited or entered.
+        """
+        self._coroutine = coroutine
         self._entered: T | None = None
 
     def __await__(self) -> Generator[Any, None, T]:

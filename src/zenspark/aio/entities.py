@@ -1,29 +1,37 @@
-"""What a session declares, for tasks: each stands for the entity of the synchronous API that it holds.
+"""Entities of a session for asyncio: each wraps the entity of the synchronous API.
 
-An entity lives as long as that one does: until it is undeclared, its `async with` block is left or its session closes;
-without a callback also until nobody holds it any more.
+An entity lives until it is undeclared, its `async with` block is left or its session closes; without a callback also
+until it is garbage-collected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from zenspark.aio.awaitable import Closable, Pending
 from zenspark.aio.channels import Channel, ChannelIterator, bind_async_handler
-from zenspark.aio.replies import async_get
+from zenspark.aio.documentation import document, returns
+from zenspark.aio.replies import Replies, async_get
 from zenspark.aio.send_readiness import SendReadiness, SendTarget, WrapsSync, async_in_thread, async_send
 from zenspark.api import entities as api
+from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel, QuerierGetOptions
 from zenspark.errors import UsageError
 from zenspark.key import KeyExpr
 from zenspark.types.encoding import Encoding
 from zenspark.types.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
 from zenspark.types.ids import EntityGlobalId
 from zenspark.types.network_info import MatchingStatus
+from zenspark.types.sample import Reply
+
+FORM = "`await` the result, or enter it with `async with`; before that nothing is declared."
 
 P = ParamSpec("P")
 S = TypeVar("S")
+T = TypeVar("T")
+H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 E_co = TypeVar("E_co", bound=api.Entity, covariant=True)
 R_co = TypeVar("R_co", bound=api.Receiver[Any], covariant=True)
 M_co = TypeVar("M_co", bound=api.MatchingEntity, covariant=True)
@@ -33,19 +41,23 @@ A = TypeVar("A", bound=Closable)
 
 
 class Entity(Generic[E_co]):
-    """Something declared: it can be undeclared once, and then not be used any more."""
+    """An entity that a session declared. It can be undeclared once, and cannot be used afterwards."""
 
     def __init__(self, voice: SendReadiness, sync: E_co) -> None:
         self._readiness = voice
         self._sync = sync
 
     async def undeclare(self) -> None:
-        """End it."""
+        """Undeclare it: peers are informed, and its channel is closed or its callback dropped.
+
+        Raises:
+            UsageError: It was undeclared before.
+        """
         self._sync.undeclare()
 
     @property
     def id(self) -> EntityGlobalId:
-        """Its id in the whole network."""
+        """Its id, unique in the network. Raises `UsageError` after it was undeclared."""
         return self._sync.id
 
     async def __aenter__(self) -> Self:
@@ -56,13 +68,14 @@ class Entity(Generic[E_co]):
         self._sync.__exit__()
 
 
-class Receiver(Entity[R_co]):
-    """Something that delivers to a handler: `await recv()`, `try_recv()`, `async for`."""
+class Receiver(Entity[R_co], Generic[R_co, H_co]):
+    """An entity that delivers to a handler: receive with `await recv()`, `try_recv()` or `async for`."""
 
     @property
-    def handler(self) -> Any:  # noqa: ANN401 - a channel, or whatever was given together with a callback
-        """Where its items come."""
-        return self._sync.handler
+    def handler(self) -> H_co:
+        """The channel it delivers to, the object that was given with a callback, or None for a callback alone."""
+        handler: H_co = self._sync.handler
+        return handler
 
     def _channel(self) -> Channel[Any]:
         handler = self._sync.handler
@@ -70,83 +83,169 @@ class Receiver(Entity[R_co]):
             raise UsageError(f"this {self._sync._NAME} has no channel to receive from: its callback gets everything")
         return handler
 
-    async def recv(self, timeout: float | None = None) -> Any:  # noqa: ANN401, ASYNC109 - as the synchronous one
-        """The next item, waited for; `timeout` in seconds. A task that is cancelled leaves it for the next."""
-        return await self._channel().recv(timeout)
+    async def recv(
+        self: Receiver[Any, Channel[T]],
+        timeout: float | None = None,  # noqa: ASYNC109 - as the synchronous one
+    ) -> T:
+        """Wait for the next item. A task that is cancelled here leaves it for the next receiver.
 
-    def try_recv(self) -> Any:  # noqa: ANN401 - as above
-        """The next item if there is one."""
-        return self._channel().try_recv()
+        Args:
+            timeout: Seconds to wait; without end by default.
 
-    def __aiter__(self) -> ChannelIterator[Any]:
+        Returns:
+            The item.
+
+        Raises:
+            ReceiveTimeout: No item came in time.
+            ChannelClosed: No item will ever come: the entity ended, and all items were received.
+            UsageError: It was undeclared, or delivers to a callback.
+        """
+        channel: Channel[T] = self._channel()
+        return await channel.recv(timeout)
+
+    def try_recv(self: Receiver[Any, Channel[T]]) -> T | None:
+        """Return the next item without waiting.
+
+        Returns:
+            The item, or None if there is none yet.
+
+        Raises:
+            ChannelClosed: No item will ever come: the entity ended, and all items were received.
+            UsageError: It was undeclared, or delivers to a callback.
+        """
+        channel: Channel[T] = self._channel()
+        return channel.try_recv()
+
+    def __aiter__(self: Receiver[Any, Channel[T]]) -> ChannelIterator[T]:
         return ChannelIterator(self, self._channel())
 
 
-class KeyedReceiver(Receiver[K_co]):
-    """Receives what is about the keys it matches."""
+class KeyedReceiver(Receiver[K_co, H_co], Generic[K_co, H_co]):
+    """A receiver with a key expression."""
 
     @property
     def key_expr(self) -> KeyExpr:
+        """The key expression of the keys it matches."""
         return self._sync.key_expr
 
 
-class Subscriber(KeyedReceiver[api.Subscriber[Any]]):
-    """Receives what is published on the keys it matches, or tokens that appear and disappear there."""
+class Subscriber(KeyedReceiver[api.Subscriber[Any], H_co]):
+    """Receives the samples of matching keys, or tokens that appear and disappear there.
+
+    `Session.declare_subscriber` and `Liveliness.declare_subscriber` make it. `Subscriber[Channel[Sample]]` has a
+    channel, `Subscriber[None]` a callback.
+
+    Example:
+        >>> async with session.declare_subscriber("demo/**") as subscriber:
+        ...     async for sample in subscriber:
+        ...         print(sample.key_expr, sample.payload.to_string())
+    """
 
 
-class Queryable(KeyedReceiver[api.Queryable[Any]]):
-    """Receives queries on the keys it matches, and answers them."""
+class Queryable(KeyedReceiver[api.Queryable[Any], H_co]):
+    """Receives queries for matching keys, which its owner replies to. `Session.declare_queryable` makes it.
+
+    Example:
+        >>> async with session.declare_queryable("demo/time") as queryable:
+        ...     async for query in queryable:
+        ...         async with query:
+        ...             await query.reply("demo/time", "noon")
+    """
 
 
 class LivelinessToken(Entity[api.LivelinessToken]):
-    """Says that something is alive, until it is undeclared or its session ends."""
+    """A key that is alive until the token is undeclared, or its session closes or is lost.
+
+    `Liveliness.declare_token` makes it.
+    """
 
 
-class MatchingListener(Receiver[api.MatchingListener[Any]]):
-    """Receives the matching status of a publisher or querier whenever it changes."""
+class MatchingListener(Receiver[api.MatchingListener[Any], H_co]):
+    """Receives the matching status of a publisher or querier whenever it changes.
+
+    `Publisher.declare_matching_listener` and `Querier.declare_matching_listener` make it.
+    """
 
 
 def async_declare(
     method: Callable[Concatenate[S, P], B],
     entity: Callable[[SendReadiness, B], A],
+    example: str,
     handler_at: int | None = None,
     item: Callable[[SendReadiness, Any], Any] | None = None,
 ) -> Callable[Concatenate[WrapsSync[S], P], Pending[A]]:
-    """The same declaration for tasks, of an entity for them that stands for the other.
+    """Make the asynchronous form of a method that declares an entity.
 
-    `handler_at` is the place of the handler among its arguments; what comes there is received as an `item`.
+    Args:
+        method: The synchronous method.
+        entity: Wraps the entity that it returns.
+        example: Lines of Python for the docstring.
+        handler_at: Position of the handler among the arguments of the method; None if it has none.
+        item: Wraps each item that is delivered; they are delivered as they are by default.
     """
 
     async def declare(self: WrapsSync[S], args: tuple[Any, ...], options: dict[str, Any]) -> A:
         if handler_at is not None:
             shown = None if item is None else partial(item, self._readiness)
             args, options = bind_async_handler(args, options, handler_at, shown)
-        return entity(self._readiness, method(self._sync, *args, **options))  # it fills an outbox, and never waits
+        return entity(self._readiness, method(self._sync, *args, **options))  # it fills an outbox, and never blocks
 
     @wraps(method)
     def pending(self: WrapsSync[S], /, *args: P.args, **options: P.kwargs) -> Pending[A]:
         return Pending(declare(self, args, options))
 
+    document(pending, method, FORM, example)
+    returns(pending, method, f"Pending[{entity.__name__}]")
     return pending
 
 
 class Matcher(Entity[M_co]):
-    """A publisher or querier: it knows whether there is anybody at the other end."""
+    """A publisher or querier: it knows whether there are matching subscribers or queryables."""
 
     @property
     def key_expr(self) -> KeyExpr:
+        """The key expression it publishes on or queries."""
         return self._sync.key_expr
 
     @property
     def matching_status(self) -> MatchingStatus:
-        """Whether anybody is at the other end: true or false in an `if`."""
+        """Whether there are matching subscribers or queryables; true or false in an `if`."""
         return self._sync.matching_status
 
-    declare_matching_listener = async_declare(api.MatchingEntity.declare_matching_listener, MatchingListener, 0)
+    if TYPE_CHECKING:
+
+        @overload
+        def declare_matching_listener(
+            self, handler: IntoChannel[MatchingStatus] | None = None
+        ) -> Pending[MatchingListener[Channel[MatchingStatus]]]: ...
+        @overload
+        def declare_matching_listener(
+            self, handler: IntoCallbackAndHandler[MatchingStatus, H]
+        ) -> Pending[MatchingListener[H]]: ...
+        @overload
+        def declare_matching_listener(
+            self, handler: IntoCallback[MatchingStatus]
+        ) -> Pending[MatchingListener[None]]: ...
+        def declare_matching_listener(self, handler: object = None) -> Pending[MatchingListener[Any]]:
+            """Listen for changes of `matching_status`; await the listener, or enter it with `async with`."""
+            raise NotImplementedError
+
+    else:
+        declare_matching_listener = async_declare(
+            api.MatchingEntity.declare_matching_listener,
+            MatchingListener,
+            "listener = await publisher.declare_matching_listener()\nstatus = await listener.recv()",
+            0,
+        )
 
 
 class Publisher(Matcher[api.Publisher]):
-    """Publishes on one key, with settings made once."""
+    """Publishes on one key, with settings that were validated and encoded once. `Session.declare_publisher` makes it.
+
+    Example:
+        >>> async with session.declare_publisher("demo/temperature") as publisher:
+        ...     await publisher.put("21.5")
+    """
 
     def __init__(self, voice: SendReadiness, sync: api.Publisher) -> None:
         super().__init__(voice, sync)
@@ -157,30 +256,62 @@ class Publisher(Matcher[api.Publisher]):
 
     @property
     def encoding(self) -> Encoding:
+        """The encoding of payloads that are put without one."""
         return self._sync.encoding
 
     @property
     def congestion_control(self) -> CongestionControl:
+        """What happens to its samples when a link is full."""
         return self._sync.congestion_control
 
     @property
     def priority(self) -> Priority:
+        """The priority of its samples."""
         return self._sync.priority
 
     @property
     def reliability(self) -> Reliability:
+        """Whether its samples are sent on a reliable or a best-effort channel."""
         return self._sync.reliability
 
-    put = async_send(api.Publisher.put)
-    delete = async_send(api.Publisher.delete)
-    put_batch = async_in_thread(api.Publisher.put_batch)
+    put = async_send(api.Publisher.put, 'await publisher.put("21.5", encoding="text/plain")')
+    delete = async_send(api.Publisher.delete, "await publisher.delete()")
+    put_batch = async_in_thread(
+        api.Publisher.put_batch, 'await publisher.put_batch(pa.record_batch({"payload": [b"1", b"2"]}))'
+    )
 
 
 class Querier(Matcher[api.Querier]):
-    """Asks on one key, with settings made once."""
+    """Queries one key expression, with settings that were validated once. `Session.declare_querier` makes it.
+
+    Example:
+        >>> async with session.declare_querier("demo/**") as querier:
+        ...     async for reply in querier.get(parameters="limit=10"):
+        ...         print(reply.ok)
+    """
 
     @property
     def accept_replies(self) -> ReplyKeyExpr:
+        """Whether replies may be on keys that do not match the query."""
         return self._sync.accept_replies
 
-    get = async_get(api.Querier.get, 0)
+    if TYPE_CHECKING:
+
+        @overload
+        def get(
+            self, handler: IntoChannel[Reply] | None = None, **options: Unpack[QuerierGetOptions]
+        ) -> Replies[Channel[Reply]]: ...
+        @overload
+        def get(
+            self, handler: IntoCallbackAndHandler[Reply, H], **options: Unpack[QuerierGetOptions]
+        ) -> Replies[H]: ...
+        @overload
+        def get(self, handler: IntoCallback[Reply], **options: Unpack[QuerierGetOptions]) -> Replies[None]: ...
+        def get(self, handler: object = None, **options: Unpack[QuerierGetOptions]) -> Replies[Any]:
+            """Send a query; iterate over its replies with `async for`, or await them."""
+            raise NotImplementedError
+
+    else:
+        get = async_get(
+            api.Querier.get, 0, 'async for reply in querier.get(parameters="limit=10"):\n    print(reply.ok)'
+        )

@@ -1,75 +1,178 @@
-"""SessionInfo: who a session is connected to, and listeners for tasks that are told when that changes."""
+"""SessionInfo: the neighbours of a session, its transports, links and counters, and listeners for their changes."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from zenspark.aio.awaitable import Pending
+from zenspark.aio.channels import Channel
 from zenspark.aio.entities import Receiver, async_declare
 from zenspark.aio.send_readiness import SendReadiness
 from zenspark.api import info as api
+from zenspark.api._signatures import IntoCallback, IntoCallbackAndHandler, IntoChannel
 from zenspark.types.ids import ZenohId
-from zenspark.types.network_info import Declaration, Link, LinkCounters, Transport
+from zenspark.types.network_info import (
+    Declaration,
+    Link,
+    LinkCounters,
+    LinkEvent,
+    NeighbourEvent,
+    Transport,
+    TransportEvent,
+)
+
+H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 
 
-class TransportEventsListener(Receiver[api.TransportEventsListener[Any]]):
-    """Receives an event when a session with another node opens or closes."""
+class TransportEventsListener(Receiver[api.TransportEventsListener[Any], H_co]):
+    """Receives a `TransportEvent` when the transport to a neighbour opens (PUT) or closes (DELETE)."""
 
 
-class LinkEventsListener(Receiver[api.LinkEventsListener[Any]]):
-    """Receives an event when a link is added or removed."""
+class LinkEventsListener(Receiver[api.LinkEventsListener[Any], H_co]):
+    """Receives a `LinkEvent` when a link is added (PUT) or removed (DELETE)."""
 
 
-class NeighbourEventsListener(Receiver[api.NeighbourEventsListener[Any]]):
-    """Receives neighbours that come and go."""
+class NeighbourEventsListener(Receiver[api.NeighbourEventsListener[Any], H_co]):
+    """Receives a `NeighbourEvent` when a neighbour connects (PUT) or disconnects (DELETE)."""
 
 
 class SessionInfo:
-    """What a session knows about its place in the network; it is known, so there is nothing to await."""
+    """The neighbours of a session, its transports, links and counters; only listeners are awaited.
 
-    def __init__(self, voice: SendReadiness, sync: api.SessionInfo) -> None:
-        self._readiness = voice
+    Example:
+        >>> session.info.zid(), session.info.routers_zid(), session.info.peers_zid()
+    """
+
+    def __init__(self, readiness: SendReadiness, sync: api.SessionInfo) -> None:
+        """Wrap the information of a session.
+
+        Args:
+            readiness: Waits for backlogged links of the session.
+            sync: The information of the synchronous API.
+        """
+        self._readiness = readiness
         self._sync = sync
 
     def zid(self) -> ZenohId:
-        """The id of this node."""
+        """Return the id of this node."""
         return self._sync.zid()
 
     def locators(self) -> list[str]:
-        """Where others reach this node; not in eclipse-zenoh."""
+        """Return the addresses of this node, such as "tcp/192.0.2.1:7447"; not in eclipse-zenoh."""
         return self._sync.locators()
 
     def routers_zid(self) -> list[ZenohId]:
-        """The routers this node is connected to."""
+        """Return the ids of the routers this node is connected to."""
         return self._sync.routers_zid()
 
     def peers_zid(self) -> list[ZenohId]:
-        """The peers this node is connected to."""
+        """Return the ids of the peers this node is connected to."""
         return self._sync.peers_zid()
 
     def transports(self) -> list[Transport]:
-        """The sessions with other nodes."""
+        """Return the open transports, one for each neighbour."""
         return self._sync.transports()
 
     def links(self) -> list[Link]:
-        """The links below them."""
+        """Return the open links."""
         return self._sync.links()
 
     def link_counters(self) -> list[LinkCounters]:
-        """What came from each neighbour, was lost on the way in and dropped on the way out; not in eclipse-zenoh."""
+        """Return the messages received from each neighbour, lost on the way in and dropped on the way out."""
         return self._sync.link_counters()
 
     def refusals(self) -> dict[str, int]:
-        """How often each limit was the reason to refuse something (docs/security.md); not in eclipse-zenoh."""
+        """Return how often each limit was the reason to refuse something; not in eclipse-zenoh."""
         return self._sync.refusals()
 
     def declarations(self) -> list[Declaration]:
-        """What other nodes declared, as far as it came here; not in eclipse-zenoh."""
+        """Return what other nodes declared, as far as it was announced here; not in eclipse-zenoh."""
         return self._sync.declarations()
 
-    declare_neighbour_events_listener = async_declare(
-        api.SessionInfo.declare_neighbour_events_listener, NeighbourEventsListener, 0
-    )
-    declare_transport_events_listener = async_declare(
-        api.SessionInfo.declare_transport_events_listener, TransportEventsListener, 0
-    )
-    declare_link_events_listener = async_declare(api.SessionInfo.declare_link_events_listener, LinkEventsListener, 0)
+    if TYPE_CHECKING:
+
+        @overload
+        def declare_neighbour_events_listener(
+            self, handler: IntoChannel[NeighbourEvent] | None = None, *, history: bool | None = None
+        ) -> Pending[NeighbourEventsListener[Channel[NeighbourEvent]]]: ...
+        @overload
+        def declare_neighbour_events_listener(
+            self, handler: IntoCallbackAndHandler[NeighbourEvent, H], *, history: bool | None = None
+        ) -> Pending[NeighbourEventsListener[H]]: ...
+        @overload
+        def declare_neighbour_events_listener(
+            self, handler: IntoCallback[NeighbourEvent], *, history: bool | None = None
+        ) -> Pending[NeighbourEventsListener[None]]: ...
+        def declare_neighbour_events_listener(
+            self, handler: object = None, *, history: bool | None = None
+        ) -> Pending[NeighbourEventsListener[Any]]:
+            """Listen for neighbours that connect and disconnect; await the listener."""
+            raise NotImplementedError
+
+    else:
+        declare_neighbour_events_listener = async_declare(
+            api.SessionInfo.declare_neighbour_events_listener,
+            NeighbourEventsListener,
+            "async with session.info.declare_neighbour_events_listener(history=True) as listener:\n"
+            "    event = await listener.recv()",
+            0,
+        )
+
+    if TYPE_CHECKING:
+
+        @overload
+        def declare_transport_events_listener(
+            self, handler: IntoChannel[TransportEvent] | None = None, *, history: bool | None = None
+        ) -> Pending[TransportEventsListener[Channel[TransportEvent]]]: ...
+        @overload
+        def declare_transport_events_listener(
+            self, handler: IntoCallbackAndHandler[TransportEvent, H], *, history: bool | None = None
+        ) -> Pending[TransportEventsListener[H]]: ...
+        @overload
+        def declare_transport_events_listener(
+            self, handler: IntoCallback[TransportEvent], *, history: bool | None = None
+        ) -> Pending[TransportEventsListener[None]]: ...
+        def declare_transport_events_listener(
+            self, handler: object = None, *, history: bool | None = None
+        ) -> Pending[TransportEventsListener[Any]]:
+            """Listen for transports that open and close; await the listener."""
+            raise NotImplementedError
+
+    else:
+        declare_transport_events_listener = async_declare(
+            api.SessionInfo.declare_transport_events_listener,
+            TransportEventsListener,
+            "async with session.info.declare_transport_events_listener(history=True) as listener:\n"
+            "    event = await listener.recv()",
+            0,
+        )
+
+    if TYPE_CHECKING:
+
+        @overload
+        def declare_link_events_listener(
+            self, handler: IntoChannel[LinkEvent] | None = None, *, history: bool | None = None
+        ) -> Pending[LinkEventsListener[Channel[LinkEvent]]]: ...
+        @overload
+        def declare_link_events_listener(
+            self, handler: IntoCallbackAndHandler[LinkEvent, H], *, history: bool | None = None
+        ) -> Pending[LinkEventsListener[H]]: ...
+        @overload
+        def declare_link_events_listener(
+            self, handler: IntoCallback[LinkEvent], *, history: bool | None = None
+        ) -> Pending[LinkEventsListener[None]]: ...
+        def declare_link_events_listener(
+            self, handler: object = None, *, history: bool | None = None
+        ) -> Pending[LinkEventsListener[Any]]:
+            """Listen for links that are added and removed; await the listener."""
+            raise NotImplementedError
+
+    else:
+        declare_link_events_listener = async_declare(
+            api.SessionInfo.declare_link_events_listener,
+            LinkEventsListener,
+            "async with session.info.declare_link_events_listener(history=True) as listener:\n"
+            "    event = await listener.recv()",
+            0,
+        )

@@ -32,9 +32,9 @@ class Query:
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
         return Congestion.BLOCK, None
 
-    reply = async_send(api.Query.reply)
-    reply_del = async_send(api.Query.reply_del)
-    reply_err = async_send(api.Query.reply_err)
+    reply = async_send(api.Query.reply, 'await query.reply("demo/time", "noon")')
+    reply_del = async_send(api.Query.reply_del, 'await query.reply_del("demo/time")')
+    reply_err = async_send(api.Query.reply_err, 'await query.reply_err("no such time")')
 
     def drop(self) -> None:
         """Say that there is no more to come from here; a second time does nothing."""

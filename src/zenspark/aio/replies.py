@@ -1,13 +1,14 @@
-"""Replies: what `get` gives. Asking happens when it is awaited, entered or iterated over for the first time."""
+"""Replies: the result of `get`. The query is sent when it is first awaited, entered or iterated over."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from zenspark.aio.channels import Channel, bind_async_handler
+from zenspark.aio.documentation import document, returns
 from zenspark.aio.send_readiness import SendTarget, WrapsSync
 from zenspark.api.cancellation import CancellationToken
 from zenspark.errors import UsageError
@@ -17,14 +18,20 @@ from zenspark.types.sample import Reply
 from zenspark.wire.values import Congestion
 
 REQUEST_TARGET: SendTarget = (Congestion.BLOCK, None)
-"""How a query goes: it waits for room whatever it says of congestion, since it is never dropped."""
+"""A query waits for backlogged links whatever its congestion control is, since it is never dropped."""
+
+FORM = """
+Iterate over the result with `async for`, or `await` it to send the query and receive later. The query ends when the
+task that iterates is cancelled.
+""".strip()
 
 P = ParamSpec("P")
 S = TypeVar("S")
+H_co = TypeVar("H_co", covariant=True)
 
 
 class ReplyToken(CancellationToken):
-    """Ends one query, and is itself ended by the token a user gave to that query."""
+    """Ends one query, and is itself cancelled by the token that the user gave to that query."""
 
     def __init__(self, given: CancellationToken | None) -> None:
         super().__init__()
@@ -51,36 +58,47 @@ class ReplyToken(CancellationToken):
             self._given.detach(self.cancel)
 
 
-class Replies:
-    """The replies to one query: `async for`, `recv`, `try_recv`.
+class Replies(Generic[H_co]):
+    """The replies to one query: receive them with `async for`, `recv` or `try_recv`.
 
-    The query ends with the last reply, when the task that iterates is cancelled, when its `async with` block is left,
-    by `cancel`, and when nobody holds this object any more, unless a callback gets the replies.
+    The query ends with the last reply, when the task that iterates is cancelled, at the end of the `async with` block,
+    by `cancel`, and when this object is garbage-collected, unless a callback receives the replies.
+
+    Example:
+        >>> async for reply in session.get("demo/**"):
+        ...     print(reply.ok)
     """
 
     def __init__(
         self,
-        asking: Coroutine[Any, Any, object],
+        query: Coroutine[Any, Any, object],
         token: ReplyToken,
-        later: Callable[[Callable[[], object]], None],
+        call_soon: Callable[[Callable[[], object]], None],
     ) -> None:
-        self._query: Coroutine[Any, Any, object] | None = asking
+        """Wrap a query that is not sent yet.
+
+        Args:
+            query: Sends the query, and returns its handler.
+            token: Ends the query.
+            call_soon: Runs a function in the network thread; takes no lock.
+        """
+        self._query: Coroutine[Any, Any, object] | None = query
         self._token = token
-        self._later = later
+        self._call_soon = call_soon
         self._once = asyncio.Lock()
         self._handler: object = None
 
     async def _start(self) -> Self:
         async with self._once:
             if self._query is not None:
-                asking, self._query = self._query, None
-                self._handler = await asking
+                query, self._query = self._query, None
+                self._handler = await query
         return self
 
     def _channel(self) -> Channel[Reply]:
         if not isinstance(self._handler, Channel):
             raise UsageError(
-                "this query has no channel to receive from: it was not asked, or a callback gets the replies"
+                "this query has no channel to receive from: it was not sent, or a callback receives the replies"
             )
         return self._handler
 
@@ -88,26 +106,46 @@ class Replies:
         return self._start().__await__()
 
     @property
-    def handler(self) -> Any:  # noqa: ANN401 - a channel, or whatever was given with a callback
-        """Where the replies come."""
-        return self._handler
+    def handler(self) -> H_co:
+        """The channel of replies, the object that was given with a callback, or None; None before it is awaited."""
+        return self._handler  # type: ignore[return-value]
 
-    async def recv(self, timeout: float | None = None) -> Reply:  # noqa: ASYNC109 - as the synchronous one
-        """The next reply, waited for; `timeout` in seconds. Raises `ChannelClosed` after the last.
+    async def recv(
+        self: Replies[Channel[Reply]],
+        timeout: float | None = None,  # noqa: ASYNC109 - as the synchronous one
+    ) -> Reply:
+        """Wait for the next reply. A task that is cancelled here does not end the query.
 
-        A task that is cancelled here leaves the query alone.
+        Args:
+            timeout: Seconds to wait; without end by default.
+
+        Returns:
+            The reply.
+
+        Raises:
+            ReceiveTimeout: No reply came in time.
+            ChannelClosed: The last reply was received.
+            UsageError: A callback receives the replies.
         """
         await self._start()
         return await self._channel().recv(timeout)
 
-    def try_recv(self) -> Reply | None:
-        """The next reply if there is one, None if not yet or not asked yet; raises `ChannelClosed` after the last."""
+    def try_recv(self: Replies[Channel[Reply]]) -> Reply | None:
+        """Return the next reply without waiting.
+
+        Returns:
+            The reply, or None if there is none yet or the query was not sent yet.
+
+        Raises:
+            ChannelClosed: The last reply was received.
+            UsageError: A callback receives the replies.
+        """
         return None if self._query is not None else self._channel().try_recv()
 
-    def __aiter__(self) -> Self:
+    def __aiter__(self: Replies[Channel[Reply]]) -> AsyncIterator[Reply]:
         return self
 
-    async def __anext__(self) -> Reply:
+    async def __anext__(self: Replies[Channel[Reply]]) -> Reply:
         try:
             return await self.recv()
         except ChannelClosed:
@@ -117,7 +155,7 @@ class Replies:
             raise
 
     def cancel(self) -> None:
-        """End the query; what has come can still be received."""
+        """End the query; replies that have arrived can still be received."""
         if self._query is not None:
             self._query.close()
             self._query = None
@@ -132,15 +170,15 @@ class Replies:
     def __del__(self) -> None:
         # the garbage collector may run in the middle of anything: nothing here may wait for a lock
         if isinstance(self._handler, Channel) and self._token.is_needed:
-            self._later(self._token.cancel)
+            self._call_soon(self._token.cancel)
 
 
 def async_get(
-    method: Callable[Concatenate[S, P], Any], handler_at: int
-) -> Callable[Concatenate[WrapsSync[S], P], Replies]:
-    """The same `get` for tasks; `handler_at` is the place of the handler among its arguments."""
+    method: Callable[Concatenate[S, P], Any], handler_at: int, example: str
+) -> Callable[Concatenate[WrapsSync[S], P], Replies[Any]]:
+    """Make the asynchronous form of a `get`; `handler_at` is the position of the handler among its arguments."""
 
-    async def ask(self: WrapsSync[S], token: ReplyToken, args: tuple[Any, ...], options: dict[str, Any]) -> object:
+    async def start(self: WrapsSync[S], token: ReplyToken, args: tuple[Any, ...], options: dict[str, Any]) -> object:
         token.check()
         if not self._readiness.is_ready(REQUEST_TARGET):
             await self._readiness.wait_until_ready(REQUEST_TARGET)
@@ -149,9 +187,11 @@ def async_get(
             return method(self._sync, *args, **options)
 
     @wraps(method)
-    def get(self: WrapsSync[S], /, *args: P.args, **options: P.kwargs) -> Replies:
+    def get(self: WrapsSync[S], /, *args: P.args, **options: P.kwargs) -> Replies[Any]:
         given: Any = options.get("cancellation_token")
         token = ReplyToken(given)
-        return Replies(ask(self, token, args, options), token, self._readiness.later)
+        return Replies(start(self, token, args, options), token, self._readiness.call_soon)
 
+    document(get, method, FORM, example, "The replies.")
+    returns(get, method, "Replies")
     return get

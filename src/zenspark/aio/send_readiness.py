@@ -1,8 +1,9 @@
-"""Voice: how a session speaks from an event loop that must never wait.
+"""SendReadiness: sending from an event loop without blocking it.
 
-What the synchronous API does when a link has no room is to wait, in the caller's thread. Here a task waits first, with
-others, for a thread that waits for that link; then it speaks in the loop, where it may by now be one message too many
-but does not wait. As long as links have room, which is nearly always, there is no other thread and no pause.
+The synchronous API blocks the calling thread while a link is backlogged. Here a task first awaits a thread that waits
+for that link, one thread for all tasks that wait for it; then it sends in the event loop, which may exceed the
+high-water mark by one message but does not block. As long as no link is backlogged, which is nearly always, there is no
+other thread and no pause.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from zenspark.aio.channels import MAX_ITEMS_PER_TURN
+from zenspark.aio.documentation import document
 from zenspark.aio.run_in_thread import run_in_thread
 from zenspark.net.io.driver import LinkDriver
 from zenspark.net.io.writer import nonblocking
@@ -24,32 +26,32 @@ R = TypeVar("R")
 S_co = TypeVar("S_co", covariant=True)
 
 SendTarget = tuple[Congestion, str | None]
-"""How a message goes: what it does when there is no room, and the key it is published on, if it is."""
+"""Congestion control of a message, and the key it is published on; None for messages to all links."""
 
 
 class SendReadiness:
-    """Waits for room on behalf of the tasks of one session."""
+    """Waits for backlogged links on behalf of the tasks of one session."""
 
     def __init__(self, node: Node) -> None:
-        self.later = node.loop.call_soon
-        """Has something done in the network's thread; takes no lock, so it can be called by the garbage collector."""
+        self.call_soon = node.loop.call_soon
+        """Runs a function in the network thread; takes no lock, so that the garbage collector may call it."""
         self._node = node
-        self._said = 0
+        self._sent = 0
         self._waits: dict[tuple[LinkDriver, Congestion], asyncio.Future[bool]] = {}
 
-    def is_ready(self, way: SendTarget) -> bool:
-        """Whether something can be said without waiting, and it is not the turn of other tasks."""
-        self._said += 1
-        return self._said % MAX_ITEMS_PER_TURN != 0 and not self._node.late_links(*way)
+    def is_ready(self, target: SendTarget) -> bool:
+        """Return whether a message can be sent without blocking, and it is not the turn of other tasks."""
+        self._sent += 1
+        return self._sent % MAX_ITEMS_PER_TURN != 0 and not self._node.blocking_links(*target)
 
-    async def wait_until_ready(self, way: SendTarget) -> None:
-        """Return when something can be said without waiting, and other tasks had their turn."""
+    async def wait_until_ready(self, target: SendTarget) -> None:
+        """Wait until a message can be sent without blocking, and other tasks had their turn."""
         await asyncio.sleep(0)
-        while late := self._node.late_links(*way):
-            await asyncio.wait([self._wait(driver, way[0]) for driver in late])
+        while backlogged := self._node.blocking_links(*target):
+            await asyncio.wait([self._wait(driver, target[0]) for driver in backlogged])
 
     def _wait(self, driver: LinkDriver, congestion: Congestion) -> asyncio.Future[bool]:
-        """One thread for all who wait for the same link."""
+        """Start a thread that waits for a link, or join the one that does."""
         key = (driver, congestion)
         wait = self._waits.get(key)
         if wait is None:
@@ -59,7 +61,7 @@ class SendReadiness:
 
 
 class WrapsSync(Protocol[S_co]):
-    """Something for tasks that stands for something of the synchronous API."""
+    """An asynchronous wrapper of an object of the synchronous API."""
 
     @property
     def _sync(self) -> S_co: ...
@@ -69,35 +71,37 @@ class WrapsSync(Protocol[S_co]):
 
 
 class WrapsSender(WrapsSync[S_co], Protocol[S_co]):
-    """Such a thing that says things."""
+    """An asynchronous wrapper with methods that send."""
 
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
-        """How what is said with these arguments goes."""
+        """Return congestion control and key of the message that these arguments make."""
 
 
 def async_send(
-    method: Callable[Concatenate[S_co, P], R],
+    method: Callable[Concatenate[S_co, P], R], example: str
 ) -> Callable[Concatenate[WrapsSender[S_co], P], Coroutine[Any, Any, R]]:
-    """The same method for tasks; its arguments are those of the synchronous one, for they are its."""
+    """Make the coroutine method of a synchronous method that sends one message; the arguments are the same."""
 
     @wraps(method)
-    async def speak(self: WrapsSender[S_co], /, *args: P.args, **options: P.kwargs) -> R:
-        way = self._send_target(args, options)
-        if not self._readiness.is_ready(way):
-            await self._readiness.wait_until_ready(way)
+    async def send(self: WrapsSender[S_co], /, *args: P.args, **options: P.kwargs) -> R:
+        target = self._send_target(args, options)
+        if not self._readiness.is_ready(target):
+            await self._readiness.wait_until_ready(target)
         with nonblocking:
             return method(self._sync, *args, **options)
 
-    return speak
+    document(send, method, "`await` it: it returns when the message can be sent without blocking.", example)
+    return send
 
 
 def async_in_thread(
-    method: Callable[Concatenate[S_co, P], R],
+    method: Callable[Concatenate[S_co, P], R], example: str
 ) -> Callable[Concatenate[WrapsSync[S_co], P], Coroutine[Any, Any, R]]:
-    """The same method for tasks, if it has much to say: in a thread, to the end even if the task is cancelled."""
+    """Make the coroutine method of a synchronous method that sends many messages, in a thread."""
 
     @wraps(method)
-    async def speak(self: WrapsSync[S_co], /, *args: P.args, **options: P.kwargs) -> R:
+    async def send(self: WrapsSync[S_co], /, *args: P.args, **options: P.kwargs) -> R:
         return await run_in_thread(partial(method, self._sync, *args, **options))
 
-    return speak
+    document(send, method, "`await` it: it runs in a thread, to the end even if the task is cancelled.", example)
+    return send

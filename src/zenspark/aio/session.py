@@ -1,11 +1,12 @@
-"""Session: the session of the synchronous API, for tasks of one event loop."""
+"""Session: the session of the synchronous API, for the tasks of one event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from zenspark.aio.awaitable import Pending
+from zenspark.aio.channels import Channel
 from zenspark.aio.entities import (
     Entity,
     LivelinessToken,
@@ -17,24 +18,60 @@ from zenspark.aio.entities import (
 )
 from zenspark.aio.info import SessionInfo
 from zenspark.aio.query import Query
-from zenspark.aio.replies import async_get
+from zenspark.aio.replies import Replies, async_get
 from zenspark.aio.run_in_thread import run_in_thread
 from zenspark.aio.send_readiness import SendReadiness, SendTarget, async_in_thread, async_send
+from zenspark.api import liveliness as liveliness_api
 from zenspark.api import session as api
+from zenspark.api._signatures import (
+    GetOptions,
+    IntoCallback,
+    IntoCallbackAndHandler,
+    IntoChannel,
+    IntoKeyExpr,
+    LivelinessGetOptions,
+)
 from zenspark.api.open import SessionOpener
 from zenspark.config.config import Config
 from zenspark.engine.timestamping import TimestampCallback
 from zenspark.key import KeyExpr
 from zenspark.net.loop.executor import start_callback_thread
-from zenspark.types.enums import CongestionControl
+from zenspark.types.enums import CongestionControl, Locality
 from zenspark.types.ids import EntityGlobalId, ZenohId
+from zenspark.types.sample import Reply, Sample
+from zenspark.types.selector import Selector
 from zenspark.types.timestamps import Timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from zenspark.handlers.arrow import ArrowBatches
+
+H = TypeVar("H")
 
 
 def open(config: Config | None = None, *, timestamp_callback: TimestampCallback | None = None) -> Pending[Session]:
-    """Open a session: `await` it when the network is reached, or `async with` it.
+    """Open a session: listen and connect as configured.
 
-    A task that is cancelled meanwhile leaves at once, and what there is so far ends.
+    `await` the result, or enter it with `async with`: it is there when the network is reached. A task that is cancelled
+    meanwhile returns at once, and what was started so far is stopped.
+
+    Args:
+        config: The configuration, with the keys of zenohd's; by default a peer that finds others by multicast.
+        timestamp_callback: Makes the bytes that this node records where a sample is instrumented (see
+            `TimestampInstrumentation`); by default its clock.
+
+    Returns:
+        The session. It closes at the end of its `async with` block, or when the last reference to it is gone.
+
+    Raises:
+        UsageError: The configuration is not valid.
+        LinkError: A listener could not be bound, or no endpoint was reached that the configuration requires.
+        TypeError: `config` is not a `Config`.
+
+    Example:
+        >>> async with zenspark.aio.open() as session:
+        ...     await session.put("demo/temperature", "21.5")
     """
     return Pending(_open(config, timestamp_callback))
 
@@ -49,9 +86,21 @@ async def _open(config: Config | None, timestamp_callback: TimestampCallback | N
 
 
 class Session:
-    """An open session. Closes when it leaves its `async with` block, or when nobody holds it any more."""
+    """An open session, for the tasks of one event loop. `zenspark.aio.open` makes it.
+
+    It closes at the end of its `async with` block, or when the last reference to it is gone.
+
+    Example:
+        >>> async with zenspark.aio.open() as session:
+        ...     await session.put("demo/temperature", "21.5")
+    """
 
     def __init__(self, sync: api.Session) -> None:
+        """Wrap a session.
+
+        Args:
+            sync: The session of the synchronous API.
+        """
         self._sync = sync
         self._readiness = SendReadiness(sync._runtime.node)
         self._info = SessionInfo(self._readiness, sync.info)
@@ -65,68 +114,296 @@ class Session:
         await self.close()
 
     async def close(self) -> None:
-        """End the session with all its entities, when what it published is written; a second time does nothing.
+        """Close the session with all its entities, once what it published is written. Closing it again does nothing.
 
-        A task that is cancelled meanwhile leaves at once, and the session closes all the same.
+        A task that is cancelled meanwhile returns at once, and the session closes all the same.
         """
         await run_in_thread(self._sync.close)
 
     def is_closed(self) -> bool:
+        """Return whether the session was closed."""
         return self._sync.is_closed()
 
     @property
     def info(self) -> SessionInfo:
-        """Who this session is connected to."""
+        """The nodes this session is connected to, its links and their counters."""
         return self._info
 
     @property
     def id(self) -> EntityGlobalId:
+        """The id of this session as an entity, unique in the network."""
         return self._sync.id
 
     def zid(self) -> ZenohId:
-        """The id of this node."""
+        """Return the id of this node."""
         return self._sync.zid()
 
     def new_timestamp(self) -> Timestamp:
-        """The time now, by this node's clock: never the same twice."""
+        """Return the time now, by the hybrid logical clock of this node; no two of them are equal."""
         return self._sync.new_timestamp()
 
     async def undeclare(self, obj: KeyExpr | Entity[Any]) -> None:
-        """End an entity; a declared key expression needs no end."""
+        """Undeclare an entity of this session; a declared key expression is forgotten.
+
+        Args:
+            obj: A publisher, subscriber, queryable, querier, token or listener, or what `declare_keyexpr` returned.
+
+        Raises:
+            UsageError: It was undeclared before, or the key expression was not declared in this session.
+            SessionClosed: The session was closed.
+            TypeError: It is neither an entity nor a key expression.
+        """
         self._sync.undeclare(obj._sync if isinstance(obj, Entity) else obj)
 
-    async def declare_keyexpr(self, key_expr: api.IntoKeyExpr) -> KeyExpr:
-        """A key expression to be used often; numbers for it are given out by themselves."""
+    async def declare_keyexpr(self, key_expr: IntoKeyExpr) -> KeyExpr:
+        """Declare a key expression that will be used often; its id is declared to neighbours automatically.
+
+        Args:
+            key_expr: The key expression.
+
+        Returns:
+            The key expression, validated.
+
+        Raises:
+            SessionClosed: The session was closed.
+            ZError: The key expression is not valid.
+        """
         return self._sync.declare_keyexpr(key_expr)
 
     def liveliness(self) -> Liveliness:
-        """Tokens: who is alive."""
+        """Return the liveliness tokens of this session: declare, query and watch them."""
         return Liveliness(self._readiness, self._sync.liveliness())
 
     # -- publish, receive, ask
 
     def _send_target(self, args: tuple[object, ...], options: dict[str, Any]) -> SendTarget:
-        """Of a publication; its key is its first argument."""
+        """Return congestion control and key of a publication; the key is its first argument."""
         congestion = options.get("congestion_control") or CongestionControl.DEFAULT
         return congestion.to_wire(), str(args[0] if args else options.get("key_expr"))
 
-    put = async_send(api.Session.put)
-    delete = async_send(api.Session.delete)
-    put_batch = async_in_thread(api.Session.put_batch)
-    declare_publisher = async_declare(api.Session.declare_publisher, Publisher)
-    declare_subscriber = async_declare(api.Session.declare_subscriber, Subscriber, 1)
-    declare_queryable = async_declare(api.Session.declare_queryable, Queryable, 1, Query)
-    get = async_get(api.Session.get, 1)
-    declare_querier = async_declare(api.Session.declare_querier, Querier)
+    put = async_send(api.Session.put, 'await session.put("demo/temperature", "21.5", encoding="text/plain")')
+    delete = async_send(api.Session.delete, 'await session.delete("demo/temperature")')
+    put_batch = async_in_thread(
+        api.Session.put_batch,
+        'await session.put_batch(pa.record_batch({"key": ["demo/a", "demo/b"], "payload": [b"1", b"2"]}))',
+    )
+    declare_publisher = async_declare(
+        api.Session.declare_publisher,
+        Publisher,
+        'async with session.declare_publisher("demo/temperature") as publisher:\n    await publisher.put("21.5")',
+    )
+    if TYPE_CHECKING:
+
+        @overload
+        def declare_subscriber(
+            self,
+            key_expr: IntoKeyExpr,
+            handler: IntoChannel[Sample] | None = None,
+            *,
+            allowed_origin: Locality | None = None,
+        ) -> Pending[Subscriber[Channel[Sample]]]: ...
+        @overload
+        def declare_subscriber(
+            self, key_expr: IntoKeyExpr, handler: ArrowBatches, *, allowed_origin: Locality | None = None
+        ) -> Pending[Subscriber[Channel[pa.RecordBatch]]]: ...
+        @overload
+        def declare_subscriber(
+            self,
+            key_expr: IntoKeyExpr,
+            handler: IntoCallbackAndHandler[Sample, H],
+            *,
+            allowed_origin: Locality | None = None,
+        ) -> Pending[Subscriber[H]]: ...
+        @overload
+        def declare_subscriber(
+            self, key_expr: IntoKeyExpr, handler: IntoCallback[Sample], *, allowed_origin: Locality | None = None
+        ) -> Pending[Subscriber[None]]: ...
+        def declare_subscriber(
+            self, key_expr: IntoKeyExpr, handler: object = None, *, allowed_origin: Locality | None = None
+        ) -> Pending[Subscriber[Any]]:
+            """Subscribe to matching keys; await the subscriber, or enter it with `async with`."""
+            raise NotImplementedError
+
+    else:
+        declare_subscriber = async_declare(
+            api.Session.declare_subscriber,
+            Subscriber,
+            'async with session.declare_subscriber("demo/**") as subscriber:\n'
+            "    async for sample in subscriber:\n        print(sample.payload.to_string())",
+            1,
+        )
+    if TYPE_CHECKING:
+
+        @overload
+        def declare_queryable(
+            self,
+            key_expr: IntoKeyExpr,
+            handler: IntoChannel[Query] | None = None,
+            *,
+            complete: bool | None = None,
+            allowed_origin: Locality | None = None,
+        ) -> Pending[Queryable[Channel[Query]]]: ...
+        @overload
+        def declare_queryable(
+            self,
+            key_expr: IntoKeyExpr,
+            handler: IntoCallbackAndHandler[Query, H],
+            *,
+            complete: bool | None = None,
+            allowed_origin: Locality | None = None,
+        ) -> Pending[Queryable[H]]: ...
+        @overload
+        def declare_queryable(
+            self,
+            key_expr: IntoKeyExpr,
+            handler: IntoCallback[Query],
+            *,
+            complete: bool | None = None,
+            allowed_origin: Locality | None = None,
+        ) -> Pending[Queryable[None]]: ...
+        def declare_queryable(
+            self,
+            key_expr: IntoKeyExpr,
+            handler: object = None,
+            *,
+            complete: bool | None = None,
+            allowed_origin: Locality | None = None,
+        ) -> Pending[Queryable[Any]]:
+            """Receive queries for matching keys; await the queryable, or enter it with `async with`."""
+            raise NotImplementedError
+
+    else:
+        declare_queryable = async_declare(
+            api.Session.declare_queryable,
+            Queryable,
+            'async def reply(query):\n    await query.reply("demo/time", "noon")\n'
+            'queryable = await session.declare_queryable("demo/time", reply)',
+            1,
+            Query,
+        )
+    if TYPE_CHECKING:
+
+        @overload
+        def get(
+            self,
+            selector: Selector | IntoKeyExpr,
+            handler: IntoChannel[Reply] | None = None,
+            **options: Unpack[GetOptions],
+        ) -> Replies[Channel[Reply]]: ...
+        @overload
+        def get(
+            self,
+            selector: Selector | IntoKeyExpr,
+            handler: IntoCallbackAndHandler[Reply, H],
+            **options: Unpack[GetOptions],
+        ) -> Replies[H]: ...
+        @overload
+        def get(
+            self, selector: Selector | IntoKeyExpr, handler: IntoCallback[Reply], **options: Unpack[GetOptions]
+        ) -> Replies[None]: ...
+        def get(
+            self, selector: Selector | IntoKeyExpr, handler: object = None, **options: Unpack[GetOptions]
+        ) -> Replies[Any]:
+            """Query the matching queryables; iterate over the replies with `async for`, or await them."""
+            raise NotImplementedError
+
+    else:
+        get = async_get(
+            api.Session.get, 1, 'async for reply in session.get("demo/**", timeout=2):\n    print(reply.ok)'
+        )
+    declare_querier = async_declare(
+        api.Session.declare_querier,
+        Querier,
+        'async with session.declare_querier("demo/**", timeout=2) as querier:\n'
+        "    async for reply in querier.get():\n        print(reply.ok)",
+    )
 
 
 class Liveliness:
-    """Tokens of a session: declare them, ask for them, be told of them."""
+    """Liveliness tokens of a session: declare them, query them, subscribe to their changes.
 
-    def __init__(self, voice: SendReadiness, sync: api.Liveliness) -> None:
-        self._readiness = voice
+    Example:
+        >>> token = await session.liveliness().declare_token("group/member-1")
+        >>> async for reply in session.liveliness().get("group/*"):
+        ...     print(reply.ok.key_expr, "is alive")
+    """
+
+    def __init__(self, readiness: SendReadiness, sync: liveliness_api.Liveliness) -> None:
+        """Wrap the tokens of a session.
+
+        Args:
+            readiness: Waits for backlogged links of the session.
+            sync: The tokens of the synchronous API.
+        """
+        self._readiness = readiness
         self._sync = sync
 
-    declare_token = async_declare(api.Liveliness.declare_token, LivelinessToken)
-    declare_subscriber = async_declare(api.Liveliness.declare_subscriber, Subscriber, 1)
-    get = async_get(api.Liveliness.get, 1)
+    declare_token = async_declare(
+        liveliness_api.Liveliness.declare_token,
+        LivelinessToken,
+        'token = await session.liveliness().declare_token("group/member-1")',
+    )
+    if TYPE_CHECKING:
+
+        @overload
+        def declare_subscriber(
+            self, key_expr: IntoKeyExpr, handler: IntoChannel[Sample] | None = None, *, history: bool | None = None
+        ) -> Pending[Subscriber[Channel[Sample]]]: ...
+        @overload
+        def declare_subscriber(
+            self, key_expr: IntoKeyExpr, handler: ArrowBatches, *, history: bool | None = None
+        ) -> Pending[Subscriber[Channel[pa.RecordBatch]]]: ...
+        @overload
+        def declare_subscriber(
+            self, key_expr: IntoKeyExpr, handler: IntoCallbackAndHandler[Sample, H], *, history: bool | None = None
+        ) -> Pending[Subscriber[H]]: ...
+        @overload
+        def declare_subscriber(
+            self, key_expr: IntoKeyExpr, handler: IntoCallback[Sample], *, history: bool | None = None
+        ) -> Pending[Subscriber[None]]: ...
+        def declare_subscriber(
+            self, key_expr: IntoKeyExpr, handler: object = None, *, history: bool | None = None
+        ) -> Pending[Subscriber[Any]]:
+            """Subscribe to tokens; await the subscriber, or enter it with `async with`."""
+            raise NotImplementedError
+
+    else:
+        declare_subscriber = async_declare(
+            liveliness_api.Liveliness.declare_subscriber,
+            Subscriber,
+            'async with session.liveliness().declare_subscriber("group/*", history=True) as subscriber:\n'
+            "    async for sample in subscriber:\n        print(sample.key_expr, sample.kind)",
+            1,
+        )
+    if TYPE_CHECKING:
+
+        @overload
+        def get(
+            self,
+            key_expr: IntoKeyExpr,
+            handler: IntoChannel[Reply] | None = None,
+            **options: Unpack[LivelinessGetOptions],
+        ) -> Replies[Channel[Reply]]: ...
+        @overload
+        def get(
+            self,
+            key_expr: IntoKeyExpr,
+            handler: IntoCallbackAndHandler[Reply, H],
+            **options: Unpack[LivelinessGetOptions],
+        ) -> Replies[H]: ...
+        @overload
+        def get(
+            self, key_expr: IntoKeyExpr, handler: IntoCallback[Reply], **options: Unpack[LivelinessGetOptions]
+        ) -> Replies[None]: ...
+        def get(
+            self, key_expr: IntoKeyExpr, handler: object = None, **options: Unpack[LivelinessGetOptions]
+        ) -> Replies[Any]:
+            """Query the tokens that exist; iterate over the replies with `async for`, or await them."""
+            raise NotImplementedError
+
+    else:
+        get = async_get(
+            liveliness_api.Liveliness.get,
+            1,
+            'async for reply in session.liveliness().get("group/*"):\n    print(reply.ok.key_expr)',
+        )
