@@ -294,11 +294,11 @@ class Direction:
             self._begun[key] = begun
 
     def _joined(self, joined: Reassembled, last: Frame | Fragment, start: int, end: int) -> Found:
-        carrier = Carrier(last.reliable, last.priority, last.sn, joined.pieces)
+        carrier = Carrier(last.reliable, last.priority, last.sn, joined.fragments)
         try:
             return Said(self.side, start, end, decode_network(joined.data), carrier)
         except DecodeError as error:
-            return Broken(self.side, start, end, f"{error} of a message joined from {joined.pieces} fragments")
+            return Broken(self.side, start, end, f"{error} of a message joined from {joined.fragments} fragments")
 
     def _lane(self, message: Frame | Fragment) -> ReceivingLane:
         key = (message.priority, message.reliable)
@@ -312,7 +312,7 @@ class Direction:
 
 
 def _abandoned(event: ReassemblyAborted) -> str:
-    return f"{_counted(event.pieces, 'fragment')} of a message, {_counted(event.size, 'byte')}: {event.why}"
+    return f"{_counted(event.fragments, 'fragment')} of a message, {_counted(event.size, 'byte')}: {event.why}"
 
 
 def _skipped(event: OutOfOrder, message: Frame | Fragment) -> str:

@@ -1,7 +1,7 @@
-"""Messages as trees of boxes: what `zenspark decode HEX` shows.
+"""Messages as trees of boxes: the output of `zenspark decode HEX`.
 
-The layer is seen from the first byte: the numbers of transport and network messages do not overlap. Bytes that fail as
-what they look like may still be a stream, with a length in front.
+The layer is detected from the first byte: the ids of transport and network messages do not overlap. Bytes that cannot
+be decoded as that layer may still be a stream, with length prefixes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from zenspark.capture import byte_stream
-from zenspark.cli.formatting import pluralize, format_value
+from zenspark.cli.formatting import format_value, pluralize
 from zenspark.cli.screen import Screen
 from zenspark.errors import DecodeError, UsageError
 from zenspark.transport.framing import LengthPrefix
@@ -24,11 +24,11 @@ from zenspark.wire.trace import MAX_TRANSPORT_ID, Row, Trace, box, trace
 MIN_NETWORK_ID = 0x19
 
 NARROW_COLUMNS = 100
-"""Below so many columns only half as many bytes of a field are shown."""
+"""Terminal width below which only half as many bytes of a field are shown."""
 
 
 def run(data: bytes, layer: str | None, as_json: bool) -> int:
-    """Show the messages in a few bytes, those before an error, too; the exit code."""
+    """Show the messages in some bytes, including those before an error. Returns the exit code."""
     if not data:
         raise UsageError("there are no bytes in HEX")
     remark = ""
@@ -40,7 +40,7 @@ def run(data: bytes, layer: str | None, as_json: bool) -> int:
 
 
 def detect_layer(data: bytes) -> tuple[str, str]:
-    """What these bytes must be, and a remark if that is not what they look like."""
+    """Detect the layer of bytes. Returns it with a remark if it is not the one of the first byte."""
     number = data[0] & 0x1F
     layer = "network" if number >= MIN_NETWORK_ID else "transport"
     _, error = trace(layer, data)
@@ -49,14 +49,14 @@ def detect_layer(data: bytes) -> tuple[str, str]:
     try:
         byte_stream.read(data)
     except DecodeError:
-        return layer, ""  # then it is a broken message rather than a broken stream
+        return layer, ""  # a broken message rather than a broken stream
     if number > MAX_TRANSPORT_ID and layer == "transport":
         return "stream", f"No message begins with 0x{data[0]:02x}: read as a stream."
     return "stream", f"Not a {layer} message ({error}): read as a stream."
 
 
 def show_fields(data: bytes, layer: str, remark: str) -> None:
-    """Print the fields of each message, or of the stream, on a line."""
+    """Print the fields of each message, or of the stream, as one line of JSON."""
     if layer == "stream":
         shown = [byte_stream.to_fields(data)]
     else:
@@ -69,7 +69,7 @@ def show_fields(data: bytes, layer: str, remark: str) -> None:
 
 
 def show_boxes(data: bytes, layer: str, remark: str) -> None:
-    """Draw each message."""
+    """Print each message as a tree of boxes."""
     screen = Screen()
     if remark:
         screen.print(remark, style="yellow")
@@ -83,12 +83,12 @@ def show_boxes(data: bytes, layer: str, remark: str) -> None:
 
 
 def draw_stream(screen: Screen, data: bytes) -> None:
-    """Print the batches of a stream and what is in them."""
-    manner, found = byte_stream.read(data)
-    layer = "bare" if manner.framing is LengthPrefix.U32 else "transport"
+    """Print the batches of a stream and their messages."""
+    framing, found = byte_stream.read(data)
+    layer = "bare" if framing.framing is LengthPrefix.U32 else "transport"
     for batch, messages in found:
-        width = manner.framing.width
-        size = f"{pluralize(len(batch.sent), 'byte')} behind a {manner.framing} length"
+        width = framing.framing.width
+        size = f"{pluralize(len(batch.sent), 'byte')} behind a {framing.framing} length"
         screen.print(Text.assemble(("batch", "bold"), f" at byte {batch.start - width}: {size}"))
         if batch.packed:
             unpacked = bytes(batch.content)
@@ -100,7 +100,7 @@ def draw_stream(screen: Screen, data: bytes) -> None:
 
 
 def draw(screen: Screen, traces: list[Trace], data: bytes) -> None:
-    """Print messages with everything inside them."""
+    """Print messages and the messages they contain."""
     shown = 12 if screen.width >= NARROW_COLUMNS else 6
     for found in traces:
         screen.print(_tree(found, data, shown))
@@ -129,7 +129,9 @@ def _grid(found: Trace, data: bytes, shown: int) -> Table:
     grid.add_column(overflow="fold")
     for row in box(found, data):
         if row.is_field:
-            grid.add_row(Text(row.box), str(row.start), _hex(data[row.start : row.end], shown), Text(_meaning(row)))
+            grid.add_row(
+                Text(row.box), str(row.start), _hex(data[row.start : row.end], shown), Text(_format_field(row))
+            )
         else:
             grid.add_row(Text(row.box))
     return grid
@@ -139,7 +141,7 @@ def _hex(data: bytes, shown: int) -> str:
     return data[:shown].hex(" ") + (" …" if len(data) > shown else "")
 
 
-def _meaning(row: Row) -> str:
+def _format_field(row: Row) -> str:
     if row.flags:
         return ", ".join(row.flags)
     if isinstance(row.value, Message):

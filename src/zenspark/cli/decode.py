@@ -1,4 +1,4 @@
-"""`zenspark decode`: what Zenoh bytes say."""
+"""`zenspark decode`: decodes Zenoh bytes."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from zenspark.transport.framing import LengthPrefix
 from zenspark.wire import json_fields
 
 DESCRIPTION = """\
-Tell what Zenoh bytes say. Three ways to give them:
+Decode Zenoh bytes. Three forms of input:
 
   zenspark decode HEX ...                  one message, as a tree with the box of each part
   zenspark decode --jsonl FILE             many, one a line: {"layer": ..., "hex": ...}
-  zenspark decode --c2s FILE --s2c FILE    a recorded conversation: the bytes each side sent
+  zenspark decode --c2s FILE --s2c FILE    a captured session: the bytes each side sent
 
-HEX may be split, upper case, with spaces, colons, commas or 0x. Its layer is seen from the first byte, except for
-scouting. Lines of --jsonl are answered by {"fields": {...}} or {"error": {"message": ..., "offset": ...}}, one each; a
-line may also say "framing": "u16" or "u32" and "compression": true or false of a stream. Errors in lines do not change
-the exit code: it is 0 once every line has its answer. Otherwise it is 2 if there was anything that is no message."""
+HEX may be split, upper case, with spaces, colons, commas or 0x. Its layer is detected from the first byte, except for
+scouting. --jsonl prints for each line {"fields": {...}} or {"error": {"message": ..., "offset": ...}}; a line of a
+stream may also have "framing": "u16" or "u32" and "compression": true or false. Invalid lines do not change the exit
+code of --jsonl, which is 0. In the other forms the exit code is 2 if some bytes are not a message."""
 
 LAYERS = (*json_fields.LAYERS, "stream")
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command. Returns the exit code."""
     parser = Parser(
         prog="zenspark decode", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("hex", nargs="*", metavar="HEX", help="bytes in hexadecimal")
-    parser.add_argument("--layer", choices=LAYERS, help="what the bytes are; a stream has a length before each batch")
-    parser.add_argument("--json", action="store_true", help="print fields instead of a drawing or table, one a line")
-    parser.add_argument("--jsonl", metavar="FILE", help="decode the lines of this file, - for standard input")
-    parser.add_argument("--c2s", metavar="FILE", help="what the connecting side sent")
-    parser.add_argument("--s2c", metavar="FILE", help="what the listening side sent")
+    parser.add_argument("--layer", choices=LAYERS, help="layer of the bytes; a stream has a length before each batch")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per line instead of a drawing or table"
+    )
+    parser.add_argument("--jsonl", metavar="FILE", help="decode the lines of this file; - is standard input")
+    parser.add_argument("--c2s", metavar="FILE", help="bytes sent by the connecting side")
+    parser.add_argument("--s2c", metavar="FILE", help="bytes sent by the listening side")
     given = parser.parse_args(arguments)
     ways = [bool(given.hex), given.jsonl is not None, given.c2s is not None or given.s2c is not None]
     if sum(ways) != 1:
@@ -49,7 +51,7 @@ def run(arguments: list[str]) -> int:
     if given.jsonl is not None:
         jsonl.run(given.jsonl, decode_line)
         return 0
-    # What draws is imported only here: lines must not wait for it.
+    # The drawing modules are imported only here: --jsonl must not wait for them.
     if given.hex:
         from zenspark.cli import boxes
 
@@ -59,11 +61,11 @@ def run(arguments: list[str]) -> int:
     return transcript.run(given.c2s, given.s2c, given.json)
 
 
-# -- many --------------------------------------------------------------------------------------------------------
+# -- lines -------------------------------------------------------------------------------------------------------
 
 
 class DecodeLine(msgspec.Struct):
-    """A line to decode."""
+    """An input line of --jsonl."""
 
     layer: str
     hex: str
@@ -75,7 +77,7 @@ _line = msgspec.json.Decoder(DecodeLine)
 
 
 def decode_line(text: bytes) -> dict[str, Any]:
-    """The answer to one line."""
+    """Decode one line; errors are part of the result."""
     try:
         line = _line.decode(text)
         return {"fields": to_fields(line)}
@@ -86,7 +88,7 @@ def decode_line(text: bytes) -> dict[str, Any]:
 
 
 def to_fields(line: DecodeLine) -> json_fields.Fields:
-    """The fields of one message, or of a stream."""
+    """Decode one message, or a stream, to JSON fields."""
     decode = json_fields.DECODERS.get(line.layer)
     if decode is not None:
         return json_fields.to_fields(decode(from_hex(line.hex)))
@@ -96,7 +98,7 @@ def to_fields(line: DecodeLine) -> json_fields.Fields:
 
 
 def from_hex(text: str) -> bytes:
-    """Bytes from hexadecimal digits, whatever stands between them."""
+    """Parse hexadecimal digits with any separators."""
     try:
         return bytes.fromhex(text)
     except ValueError:
@@ -106,5 +108,5 @@ def from_hex(text: str) -> bytes:
     if wrong:
         raise UsageError(f"{wrong[0]!r} is not a hexadecimal digit")
     if len(digits) % 2:
-        raise UsageError(f"{len(digits)} hexadecimal digits are no whole number of bytes")
+        raise UsageError(f"{len(digits)} hexadecimal digits are not a whole number of bytes")
     return bytes.fromhex(digits)

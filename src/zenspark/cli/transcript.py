@@ -1,4 +1,4 @@
-"""A conversation as a table: what `zenspark decode --c2s A --s2c B` shows."""
+"""A captured session as a table: the output of `zenspark decode --c2s A --s2c B`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from zenspark.capture.conversation import Conversation, Event, Ignored, Speaker, Truncated
 from zenspark.capture.direction import Broken, Lost, Said, Side
 from zenspark.cli import FAILED
-from zenspark.cli.formatting import pluralize, details, printable, format_title
+from zenspark.cli.formatting import details, format_title, pluralize, printable
 from zenspark.cli.screen import Screen, wrap_text
 from zenspark.transport.handshake import SessionParameters
 from zenspark.wire import json_fields
@@ -26,11 +26,11 @@ COLUMNS = ("#", "", "offset", "message", "key", "details")
 NUMBERS = ("#", "offset")
 GAP = "  "
 MIN_WIDTH = 10
-"""Columns that the key and the details have on any screen."""
+"""Minimum width of the key and details columns."""
 
 
 class Cell(NamedTuple):
-    """A text in the table, and how it looks."""
+    """Text of a table cell and its style."""
 
     text: str
     style: str = ""
@@ -40,7 +40,7 @@ Row = tuple[Cell, ...]
 
 
 def run(c2s: str | None, s2c: str | None, as_json: bool) -> int:
-    """Show a conversation recorded in two files; the exit code."""
+    """Show a session captured in two files. Returns the exit code."""
     conversation = Conversation()
     for side, path in ((Side.C2S, c2s), (Side.S2C, s2c)):
         if path is not None:
@@ -81,7 +81,7 @@ def show_fields(events: Sequence[Event]) -> None:
 
 
 def fields_of_event(event: Event) -> json_fields.Fields:
-    """An event as plain fields: whose, where, and what."""
+    """Convert an event to JSON fields: side, offset and content."""
     shown: json_fields.Fields = {"from": event.side}
     match event:
         case Said():
@@ -109,10 +109,10 @@ def fields_of_event(event: Event) -> json_fields.Fields:
 
 
 def show(screen: Screen, conversation: Conversation, events: Sequence[Event]) -> None:
-    """Print who spoke, what was said, and whether every byte was understood."""
-    told = [event for event in events if isinstance(event, Said | Lost)]
-    screen.print(*_heading(screen, conversation, told), "")
-    rows = [make_row(number, event) for number, event in enumerate(told, 1)]
+    """Print both nodes, all messages, and how many bytes were decoded."""
+    shown_events = [event for event in events if isinstance(event, Said | Lost)]
+    screen.print(*_heading(screen, conversation, shown_events), "")
+    rows = [make_row(number, event) for number, event in enumerate(shown_events, 1)]
     if rows:
         screen.write(_table(screen, rows))
     screen.print("", _summary(conversation, events))
@@ -121,13 +121,15 @@ def show(screen: Screen, conversation: Conversation, events: Sequence[Event]) ->
 # -- above the table ---------------------------------------------------------------------------------------------
 
 
-def _heading(screen: Screen, conversation: Conversation, told: Sequence[Said | Lost]) -> Iterator[RenderableType]:
+def _heading(
+    screen: Screen, conversation: Conversation, shown_events: Sequence[Said | Lost]
+) -> Iterator[RenderableType]:
     for side, speaker in conversation.speakers.items():
         who = "unknown" if speaker.identity is None else f"{speaker.identity.whatami.text} {speaker.identity.zid}"
         yield Text.assemble((f"{ARROWS[side]} {side}", COLOURS[side]), f"  {who}")
     if conversation.parameters is not None:
         yield f"agreed: {', '.join(_format_parameters(conversation.parameters))}"
-    yield from _remarks(conversation, told)
+    yield from _remarks(conversation, shown_events)
 
 
 def _format_parameters(terms: SessionParameters) -> Iterator[str]:
@@ -137,13 +139,13 @@ def _format_parameters(terms: SessionParameters) -> Iterator[str]:
     yield f"patch {terms.patch}"
 
 
-def _remarks(conversation: Conversation, told: Sequence[Said | Lost]) -> Iterator[str]:
+def _remarks(conversation: Conversation, shown_events: Sequence[Said | Lost]) -> Iterator[str]:
     late = [str(speaker.side) for speaker in conversation.speakers.values() if speaker.begins_late]
     if late:
         yield f"the recording of {' and '.join(late)} begins after the handshake: its terms are guessed"
-    if any(isinstance(event, Said) and not event.resolved for event in told):
+    if any(isinstance(event, Said) and not event.resolved for event in shown_events):
         yield "keys shown as #number+suffix use a number whose binding was not recorded"
-    first = next((event for event in told if isinstance(event, Said)), None)
+    first = next((event for event in shown_events if isinstance(event, Said)), None)
     if first is not None and first.side is Side.S2C and first.message.NAME == "INIT_SYN":
         yield "s2c begins with INIT_SYN, which the connecting side sends: the two files seem to be exchanged"
 
@@ -152,7 +154,7 @@ def _remarks(conversation: Conversation, told: Sequence[Said | Lost]) -> Iterato
 
 
 def make_row(number: int, event: Said | Lost) -> Row:
-    """The cells of one event."""
+    """Return the table cells of one event."""
     head = Cell(str(number)), Cell(ARROWS[event.side], COLOURS[event.side]), Cell(str(event.start))
     if isinstance(event, Lost):
         return (*head, Cell("lost", "red"), Cell(""), Cell(event.why, "red"))
@@ -163,7 +165,7 @@ def make_row(number: int, event: Said | Lost) -> Row:
 def _details(said: Said) -> Iterator[str]:
     yield from details(said.message)
     if said.request_key and said.request_key != said.key:
-        yield f"asked as {printable(said.request_key)}"
+        yield f"requested as {printable(said.request_key)}"
     if said.carrier is not None and not said.carrier.reliable:
         yield "best effort"
     if said.carrier is not None and said.carrier.pieces > 1:
@@ -174,31 +176,31 @@ def _table(screen: Screen, rows: Sequence[Row]) -> Iterator[str]:
     widths = _widths(rows, screen.width)
     heads = tuple(Cell(name, "bold") for name in COLUMNS)
     yield from _lines(screen, heads, widths)
-    yield screen.styled("─" * (sum(widths) + len(GAP) * (len(widths) - 1)), "dim")
+    yield screen.style("─" * (sum(widths) + len(GAP) * (len(widths) - 1)), "dim")
     for cells in rows:
         yield from _lines(screen, cells, widths)
 
 
-def _widths(rows: Sequence[Row], room: int) -> list[int]:
-    """As wide as the content; the key and the details share what is left, and break."""
+def _widths(rows: Sequence[Row], width: int) -> list[int]:
+    """Return column widths: as wide as the content; key and details share the rest and wrap."""
     widths = [
         max(len(name), *(cell_len(cell.text) for cell in cells))
         for name, cells in zip(COLUMNS, zip(*rows, strict=True), strict=True)
     ]
-    left = room - sum(widths[:4]) - len(GAP) * (len(widths) - 1)
+    left = width - sum(widths[:4]) - len(GAP) * (len(widths) - 1)
     widths[4] = min(widths[4], max(MIN_WIDTH, left * 2 // 5, left - widths[5]))
     widths[5] = min(widths[5], max(MIN_WIDTH, left - widths[4]))
     return widths
 
 
 def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
-    """A row on as many lines as its longest cell needs."""
+    """Yield the lines of a row, as many as its longest cell needs."""
     columns = [wrap_text(cell.text, width) for cell, width in zip(cells, widths, strict=True)]
     for parts in zip_longest(*columns, fillvalue=""):
         line = []
         for name, part, width, cell in zip(COLUMNS, parts, widths, cells, strict=True):
             blanks = " " * (width - cell_len(part))
-            shown = screen.styled(part, cell.style)
+            shown = screen.style(part, cell.style)
             line.append(blanks + shown if name in NUMBERS else shown + blanks)
         yield GAP.join(line).rstrip()
 

@@ -148,7 +148,7 @@ class Subscriptions:
 
     def _sample_templates(self, face: Face, pushes: PushRun, keys: list[str | None]) -> list[SampleTemplate | None]:
         """Return the sample template of each row template that has a key, cached for each face."""
-        cached = self._templates.of(face, face.key_mapping_version)
+        cached = self._templates.for_face(face, face.key_mapping_version)
         templates: list[SampleTemplate | None] = []
         for index, key in enumerate(keys):
             if key is None:

@@ -1,4 +1,4 @@
-"""Deadlines: what must have happened by when, the first of them at hand."""
+"""Deadlines: heap of items by time, the earliest first."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 MIN_COMPACTION = 1000
-"""From how many entries on those that are not open any more are thrown out, each time their number has doubled."""
+"""Entries from which on closed ones are removed, each time the number of entries has doubled."""
 
 
 class Deadlines(Generic[T]):
-    """Things with a time; those that `is_open` does not hold for any more count for nothing."""
+    """Items with a time; items for which `is_open` is false are ignored."""
 
     def __init__(self, is_open: Callable[[T, float], bool]) -> None:
         self._is_open = is_open
         self._heap: list[tuple[float, int, T]] = []
-        self._numbers = count()
+        self._sequence = count()
         self._compact_at = MIN_COMPACTION
 
     def add(self, item: T, when: float) -> None:
-        """Something is due at a time."""
-        heappush(self._heap, (when, next(self._numbers), item))
+        """Add an item that is due at a time."""
+        heappush(self._heap, (when, next(self._sequence), item))
         if len(self._heap) >= self._compact_at:
             self._compact()
 
     def _compact(self) -> None:
-        """Throw out what is over: quick answers to questions with a long timeout must not fill the memory."""
+        """Remove closed items: fast replies to queries with a long timeout must not fill the memory."""
         self._heap = [entry for entry in self._heap if self._is_open(entry[2], entry[0])]
         heapify(self._heap)
         self._compact_at = max(MIN_COMPACTION, 2 * len(self._heap))
 
     def next(self) -> float | None:
-        """When the first is due."""
+        """Time of the first open item; None if there is none."""
         while self._heap and not self._is_open(self._heap[0][2], self._heap[0][0]):
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: float) -> list[T]:
-        """Those that are due, the first first; each is handed out once."""
-        found = []
+        """Remove and return the items that are due, the earliest first."""
+        items = []
         while (when := self.next()) is not None and when <= now:
-            found.append(heappop(self._heap)[2])
-        return found
+            items.append(heappop(self._heap)[2])
+        return items

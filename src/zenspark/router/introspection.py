@@ -1,7 +1,7 @@
-"""What a router knows of declarations, for somebody who looks from outside: who holds which keys, and who asks.
+"""Read-only view of a router's declarations for the admin space: owners of declared keys, and keys of interests.
 
-Nodes are listed as eclipse-zenoh 1.10.2 lists them in its admin space: what is declared by the session of a node or
-below it also belongs to that node, and everybody beside or above a peer counts as a peer.
+Nodes are listed as eclipse-zenoh 1.10.2 lists them in its admin space: keys declared by the session of a node or
+downstream of it also belong to that node, and every neighbour beside or upstream of a peer counts as a peer.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from zenspark.router.router import Router
 from zenspark.wire.values import WhatAmI, ZenohId
 
 _DOWNSTREAM_ROLES = {Region.LOCAL: WhatAmI.CLIENT, Region.CLIENT: WhatAmI.CLIENT, Region.SOUTH_PEER: WhatAmI.PEER}
-"""Those below a node, and as what they are listed."""
+"""Downstream regions, and the role under which their nodes are listed."""
 
 
 class OwnersByRole(msgspec.Struct):
-    """The nodes a key belongs to, by their roles."""
+    """Nodes a key belongs to, by role."""
 
     routers: list[str] = msgspec.field(default_factory=list)
     peers: list[str] = msgspec.field(default_factory=list)
@@ -31,29 +31,29 @@ class OwnersByRole(msgspec.Struct):
 
 
 def declared_keys(router: Router, kind: DeclarationKind, key: str) -> dict[str, OwnersByRole]:
-    """The declared keys that intersect one, and who holds them."""
-    found = {}
+    """Declared keys that intersect a key expression, with their owners."""
+    keys = {}
     for entry in router.tables[kind].matching(key):
-        holders = found[entry.key] = OwnersByRole()
-        for holder in entry.holders:
-            _place(holders, router, holder)
-    return found
+        owners = keys[entry.key] = OwnersByRole()
+        for owner in entry.owners:
+            _add_owner(owners, router, owner)
+    return keys
 
 
-def _place(holders: OwnersByRole, router: Router, holder: DeclarationOwner) -> None:
-    if holder.region in _DOWNSTREAM_ROLES:
-        holders.add(_DOWNSTREAM_ROLES[holder.region], holder.zid)
-        holders.add(router.whatami, router.zid)
+def _add_owner(owners: OwnersByRole, router: Router, owner: DeclarationOwner) -> None:
+    if owner.region in _DOWNSTREAM_ROLES:
+        owners.add(_DOWNSTREAM_ROLES[owner.region], owner.zid)
+        owners.add(router.whatami, router.zid)
     else:
-        holders.add(WhatAmI.ROUTER if holder.region is Region.ROUTER else WhatAmI.PEER, holder.zid)
+        owners.add(WhatAmI.ROUTER if owner.region is Region.ROUTER else WhatAmI.PEER, owner.zid)
 
 
 def interested_keys(router: Router, kind: DeclarationKind, key: str) -> dict[str, OwnersByRole]:
-    """The keys that nodes below asked about and that intersect one: so publishers and queriers are known."""
-    found: dict[str, OwnersByRole] = {}
+    """Keys of interests of downstream nodes that intersect a key expression: these reveal publishers and queriers."""
+    keys: dict[str, OwnersByRole] = {}
     for interest in router.interests.matching(kind, key):
         whatami = _DOWNSTREAM_ROLES.get(interest.face.region)
         if whatami is not None:
-            assert interest.key is not None, "it intersects one"
-            found.setdefault(interest.key, OwnersByRole()).add(whatami, interest.face.zid)
-    return found
+            assert interest.key is not None, "an interest in everything intersects no key"
+            keys.setdefault(interest.key, OwnersByRole()).add(whatami, interest.face.zid)
+    return keys

@@ -1,8 +1,8 @@
-"""What a neighbour may make this node hold and do, and how often that was refused.
+"""Limits on the state and work a neighbour may cause in this node, and counters of refusals.
 
-Every limit has a number in `RouterLimits`, a name in `Limit` and a row in docs/security.md. What is over a limit is
-refused alone, where the protocol allows that: the declaration counts for nothing, the query ends without a reply, the
-message is not forwarded, and the session goes on. Limits are checked where something is declared or where a route is
+Every limit has a number in `RouterLimits`, a name in `Limit` and a row in docs/security.md. Only the message over a
+limit is refused, where the protocol allows that: the declaration is ignored, the query ends without a reply, the
+message is not forwarded, and the session stays open. Limits are checked when something is declared or when a route is
 looked up for the first time, never for each publication.
 """
 
@@ -18,11 +18,11 @@ from zenspark.key import KeyExpr
 from zenspark.key.limits import KeyLimits
 
 GLOB_CHUNKS = 8
-"""As how many chunks a `$*` counts: comparing texts takes so much longer than looking a chunk up."""
+"""Chunks a `$*` counts as: matching it takes about that much longer than looking up a chunk."""
 
 
 class Limit(StrEnum):
-    """Why something was refused: the limit it was over, or a rule; the values name the counters."""
+    """Reason of a refusal: the limit exceeded, or a rule; the values name the counters."""
 
     KEY_BYTES = "key_bytes"
     KEY_CHUNKS = "key_chunks"
@@ -43,45 +43,47 @@ class Limit(StrEnum):
     SESSIONS = "sessions"
     SESSIONS_PER_ADDRESS = "sessions_per_address"
     HANDSHAKES = "handshakes"
-    """Not a number: the TLS or WebSocket handshake of a caller failed."""
+    """Not a number: the TLS or WebSocket handshake of a connecting node failed."""
     ACCESS_INGRESS = "access_ingress"
-    """Not a number: access control denied a message that a neighbour sent."""
+    """Not a number: access control denied a message from a neighbour."""
     ACCESS_EGRESS = "access_egress"
-    """Not a number: access control denied a message that would have been sent to a neighbour."""
+    """Not a number: access control denied a message to a neighbour."""
 
 
 class RouterLimits(msgspec.Struct, frozen=True):
-    """The limits of one node, all but those of key expressions and link state per neighbour."""
+    """Limits of one node; all but those of key expressions and link state are per neighbour."""
 
     key: KeyLimits = KeyLimits()
     declarations: int = 100_000
     """Subscribers, queryables and tokens of a client or peer: about 1.3 kB each."""
     network_declarations: int = 1_000_000
-    """The same of a router, or of the node above us, which declares for everybody behind it."""
+    """Subscribers, queryables and tokens of a router, or of the upstream node, which declares for all nodes behind it.
+   """
     declared_bytes: int = 32 << 20
     """Bytes in the keys of the declarations and interests of a client or peer."""
     declared_chunks: int = 1_000_000
-    """Chunks in these keys: each can take 150 bytes, and a key with wildcards can be compared with each."""
+    """Chunks in the keys of declarations and interests: each can take 150 bytes, and a key with wildcards can be
+    matched with each."""
     wild_chunks: int = 10_000
-    """Chunks in those of them that have wildcards, a `$*` as 8: a chunk of a key may be compared with all."""
+    """Chunks in the declared keys with wildcards, a `$*` counting as 8: a chunk of a key may be matched with all."""
     interests: int = 100_000
     """Interests of a client or peer: about 1.7 kB each."""
     key_numbers: int = 65_535
-    """Keys to which a neighbour gives a number: as many as there are numbers of 16 bits."""
+    """Key ids a neighbour may map: as many as there are ids of 16 bits."""
     key_number_bytes: int = 16 << 20
-    """Bytes in these keys."""
+    """Bytes in the keys a neighbour maps to ids."""
     network_nodes: int = 1000
-    """Routers in the network, real or invented."""
+    """Routers in the network, real or forged."""
     node_links: int = 256
-    """Links that one of them may claim to have."""
+    """Links that one router of the network may claim."""
     network_links: int = 10_000
-    """Links that all of them may claim to have, each end counted: as many as 100 routers that all know each other."""
+    """Links that all routers of the network may claim, each end counted: as many as 100 routers in a full mesh."""
     queries: int = 50_000
-    """Queries of a neighbour that have not ended: about 0.5 kB each, and work when all run out of time together."""
+    """Pending queries of a neighbour: about 0.5 kB each, and work when all expire together."""
 
 
 class Usage:
-    """What one neighbour holds of what is limited."""
+    """Amounts of limited resources one neighbour uses."""
 
     __slots__ = (
         "declarations",
@@ -103,7 +105,7 @@ class Usage:
         self.key_number_bytes = 0
 
     def add_key(self, key: str | None) -> None:
-        """The key of one more declaration or interest is kept; None for an interest in everything."""
+        """Count the key of one more declaration or interest; None for an interest in everything."""
         if key is not None:
             self.declared_bytes += len(key)
             self.declared_chunks += key.count("/") + 1
@@ -111,7 +113,7 @@ class Usage:
                 self.wild_chunks += wild_chunks(key)
 
     def remove_key(self, key: str | None) -> None:
-        """It is not kept any more."""
+        """Uncount the key of a declaration or interest that was removed."""
         if key is not None:
             self.declared_bytes -= len(key)
             self.declared_chunks -= key.count("/") + 1
@@ -119,28 +121,28 @@ class Usage:
 
 
 def wild_chunks(key: str) -> int:
-    """How many chunks a key adds to the tree of those with wildcards; a `$*` costs as much as GLOB_CHUNKS."""
+    """Chunks a key adds to the tree of keys with wildcards; a `$*` counts as GLOB_CHUNKS."""
     return key.count("/") + 1 + GLOB_CHUNKS * key.count("$*") if "*" in key else 0
 
 
 class Refusals:
-    """How often each limit or rule was the reason to refuse something, and to whom that happened last."""
+    """Counter of each limit or rule, and the neighbour or address it last applied to."""
 
     def __init__(self) -> None:
         self.counts: dict[Limit, int] = {}
         self.latest: dict[Limit, str] = {}
         self.on_count: Callable[[], object] = lambda: None
-        """Called after each refusal; it must not take long."""
+        """Called after each refusal; must be fast."""
 
     def count(self, limit: Limit, who: object, times: int = 1) -> None:
-        """Something was refused to a neighbour or an address."""
+        """Count a refusal for a neighbour or an address."""
         self.counts[limit] = self.counts.get(limit, 0) + times
-        self.latest[limit] = str(who)  # a neighbour itself would be kept in memory when it is gone
+        self.latest[limit] = str(who)  # not the object: that would keep a removed neighbour alive
         self.on_count()
 
 
 class Admission:
-    """Decides whether something of a neighbour is within the limits, and counts it if it is not."""
+    """Checks requests of a neighbour against the limits, and counts refusals."""
 
     def __init__(self, limits: RouterLimits, refusals: Refusals) -> None:
         self.limits = limits
@@ -148,7 +150,7 @@ class Admission:
         self._always_within = limits.key.always_within
 
     def key(self, who: object, key: str) -> bool:
-        """Whether a text from the wire is a key expression in canonical form and within the limits."""
+        """Whether a text from the wire is a canonical key expression and within the limits."""
         return (len(key) <= self._always_within or self._is_within(who, key)) and is_key_expression(key)
 
     def _is_within(self, who: object, key: str) -> bool:
@@ -156,7 +158,7 @@ class Admission:
         return excess is None or self._refuse(Limit(f"key_{excess.limit}"), who)
 
     def declaration(self, who: object, usage: Usage, key: str, for_network: bool) -> bool:
-        """Whether a neighbour may declare one thing more under a key; if so, it is counted as held."""
+        """Whether a neighbour may make one more declaration on a key; if so, its usage is counted."""
         limits = self.limits
         if usage.declarations >= (limits.network_declarations if for_network else limits.declarations):
             return self._refuse(Limit.DECLARATIONS, who)
@@ -169,7 +171,7 @@ class Admission:
         return True
 
     def interest(self, who: object, usage: Usage, key: str | None) -> bool:
-        """Whether a neighbour may ask for the declarations under one key more; if so, it is counted as held."""
+        """Whether a neighbour may send one more interest in a key; if so, its usage is counted."""
         if usage.interests >= self.limits.interests:
             return self._refuse(Limit.INTERESTS, who)
         usage.add_key(key)
@@ -181,7 +183,7 @@ class Admission:
         return True
 
     def _excess(self, usage: Usage) -> Limit | None:
-        """The limit that the keys of declarations and interests are over."""
+        """The limit that the keys of declarations and interests exceed, if any."""
         limits = self.limits
         if usage.declared_bytes > limits.declared_bytes:
             return Limit.DECLARED_BYTES
@@ -190,7 +192,7 @@ class Admission:
         return Limit.WILD_CHUNKS if usage.wild_chunks > limits.wild_chunks else None
 
     def key_number(self, who: object, usage: Usage, key: str) -> bool:
-        """Whether a neighbour may give a number to one key more."""
+        """Whether a neighbour may map one more key to an id."""
         if not self._is_within(who, key):
             return False
         if usage.key_numbers >= self.limits.key_numbers:
@@ -200,7 +202,7 @@ class Admission:
         return True
 
     def query(self, who: object, in_flight: int) -> bool:
-        """Whether a neighbour with some queries in flight may have one more."""
+        """Whether a neighbour with `in_flight` pending queries may send one more."""
         return in_flight < self.limits.queries or self._refuse(Limit.QUERIES, who)
 
     def _refuse(self, limit: Limit, who: object) -> bool:
@@ -209,7 +211,7 @@ class Admission:
 
 
 def is_key_expression(key: str) -> bool:
-    """Whether a text from the wire is a key expression in canonical form."""
+    """Whether a text from the wire is a canonical key expression."""
     try:
         KeyExpr(key)
     except UsageError:

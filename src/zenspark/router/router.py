@@ -1,12 +1,12 @@
-"""Router: a message from a face in, messages to faces out.
+"""Router: messages from faces in, messages to faces out.
 
-The law it keeps: a PUSH reaches every face with a matching subscriber, once, and never goes back where it came from;
-a REQUEST reaches the queryables its target names and ends in exactly one RESPONSE_FINAL; whoever sends INTEREST gets
-the current declarations and then D_FINAL. Roles differ only in the table of `routes.py`; a router also is part of a
-network of routers (`network.py`), where declarations belong to routers instead of neighbours (`sources.py`). A peer
-that relays is part of it like a router (docs/routing.md).
+Invariants: a PUSH reaches every face with a matching subscriber, once, and never goes back to its source; a REQUEST
+reaches the queryables its target selects and ends in exactly one RESPONSE_FINAL; an INTEREST is answered with the
+current declarations and then D_FINAL. Roles differ only in the table of `routing/routes.py`; a router also belongs to a
+network of routers (`linkstate/network.py`), where declarations belong to routers instead of neighbours
+(`linkstate/sourced_declarations.py`). A peer that relays belongs to it like a router (docs/routing.md).
 
-Everything a face declared goes when the face goes. What the peer may not do is ignored, never raised.
+All declarations of a face are removed with the face. Protocol violations of a peer are ignored, never raised.
 """
 
 from __future__ import annotations
@@ -66,36 +66,38 @@ from zenspark.wire.values import Locator, QueryableInfo, WhatAmI, WireExpr, Zeno
 
 
 class RouterPolicy(msgspec.Struct, frozen=True, eq=False):
-    """How a router behaves where that is a matter of choice."""
+    """Configurable behaviour of a router."""
 
     query_timeout: float = 10.0
-    """Seconds for requests that do not say how long they may take."""
+    """Seconds until requests without a timeout expire."""
     max_query_timeout: float = MAX_QUERY_SECONDS
-    """Seconds a request of a neighbour may take, whatever it says."""
+    """Maximum seconds until a request of a neighbour expires, whatever timeout it carries."""
     interest_timeout: float = INTEREST_TIMEOUT_SECONDS
-    """Seconds an asker waits for the nodes above us to answer an interest."""
+    """Seconds to wait for upstream nodes to answer a forwarded interest."""
     trusts_complete_flag: bool = False
-    """Whether AllComplete means all queryables declared complete, not only those whose key includes that of a query."""
+    """Whether AllComplete selects all queryables declared complete, not only those whose key includes that of the
+    query."""
     is_broker: bool = True
-    """Whether a router carries messages between its peers that have no link to each other."""
+    """Whether a router forwards messages between its peers that have no link to each other."""
     relays: bool = False
-    """Whether this node is in one network with the routers and peers beside it that relay, too."""
+    """Whether this node forms one network with the neighbouring routers and peers that relay, too."""
     weights: Mapping[ZenohId, int] = {}
-    """How far away routers beside us count."""
+    """Link weights of neighbouring routers."""
     first_sn: int = 1
-    """The version from which we count the states of our links: later starts should begin higher."""
+    """Initial version of this node's link state: later starts should begin higher."""
     timestamping: TimestampPolicy | None = None
-    """The clock for what has no timestamp, if there should be none without."""
+    """Clock for publications without a timestamp; None to leave them without."""
     routers: tuple[RouterSubject, ...] | None = None
-    """Who may connect to a router as another router; None for everybody."""
+    """Subjects that may connect to a router as another router; None for any."""
     limits: RouterLimits = RouterLimits()
-    """What neighbours may make this node hold."""
+    """Limits on the state neighbours may create in this node."""
 
 
-def _is_heard(member: Face, message: NetworkMessage) -> bool:
-    """Whether what a member of a group sends counts: publications, requests, tokens, and the numbers of their keys.
+def _is_accepted_from_member(member: Face, message: NetworkMessage) -> bool:
+    """Whether a message of a group member is processed: publications, requests, tokens and key mappings are.
 
-    Its subscribers and queryables change nothing, as in eclipse-zenoh. A node that also has a session is heard there.
+    Its subscribers and queryables are ignored, as in eclipse-zenoh. From a node that also has a session, only the
+    session counts.
     """
     match message:
         case Push() | Request() | Declare(body=DeclareToken()):
@@ -106,7 +108,7 @@ def _is_heard(member: Face, message: NetworkMessage) -> bool:
 
 
 class Router:
-    """The tables of one node and the moves that change them."""
+    """Routing state of one node, and the handlers of all network messages."""
 
     def __init__(self, zid: ZenohId, whatami: WhatAmI, policy: RouterPolicy | None = None) -> None:
         policy = policy or RouterPolicy()
@@ -115,37 +117,37 @@ class Router:
         self.policy = policy
         self.timestamping = policy.timestamping
         self.refusals = Refusals()
-        """What was refused because of a limit."""
+        """Counters of messages refused because of a limit."""
         self._admission = Admission(policy.limits, self.refusals)
         self._always_within = policy.limits.key.always_within
         network = None
         if whatami is WhatAmI.ROUTER or (policy.relays and whatami is WhatAmI.PEER):
             network = RouterNetwork(zid, policy.weights, policy.first_sn, self._admission)
         self._out: Outgoing = []
-        self._numbers = 0
+        self._last_face_number = 0
         self._faces: dict[int, Face] = {}
         self._peers: dict[ZenohId, Face] = {}
-        """Those under us."""
-        self._greeted: set[Face] = set()
-        """The relays beside us that were told that they know all we have declared."""
-        self._peering = PeerLinks()
-        self._reach = ReachabilityPolicy(policy.is_broker, whatami is WhatAmI.ROUTER)
+        """Peers connected to this router."""
+        self._initialized_relays: set[Face] = set()
+        """Neighbouring relays that were sent D_FINAL(0), so that they know all declarations of this node."""
+        self._peer_links = PeerLinks()
+        self._reachability = ReachabilityPolicy(policy.is_broker, whatami is WhatAmI.ROUTER)
         self.interests = InterestTable()
-        self._declarations = Declarations(self._out, self.interests, self._reach, network, self._admission)
+        self._declarations = Declarations(self._out, self.interests, self._reachability, network, self._admission)
         self._sources = self._declarations.sources
-        self._asking = InterestHandler(
-            self._out, self.interests, self._declarations, self._reach, self._admission, policy.interest_timeout
+        self._interest_handler = InterestHandler(
+            self._out, self.interests, self._declarations, self._reachability, self._admission, policy.interest_timeout
         )
         self.routes = self._declarations.routes
         self.routes.trusts_complete_flag = policy.trusts_complete_flag
-        self._requests = QueryRouter(
+        self._query_router = QueryRouter(
             self._out, self.routes, self._admission, policy.query_timeout, policy.max_query_timeout
         )
 
     # -- faces
 
     def add_local(self) -> Face:
-        """The face of this node's own session."""
+        """Add the face of this node's own session."""
         return self._add(self.zid, self.whatami, Region.LOCAL)
 
     def add_face(
@@ -157,41 +159,41 @@ class Router:
         request_bits: int = MAX_REQUEST_BITS,
         relays: bool = False,
     ) -> tuple[Face, Outgoing]:
-        """A new neighbour, and what it must be told at once.
+        """Add a neighbour; returns its face and the messages to send at once.
 
-        `locators` is where it and others can reach us, `request_bits` what the session agreed on for request ids,
-        `relays` whether it and we have agreed to relay.
+        `locators` are this node's addresses as reachable by the neighbour and others, `request_bits` the negotiated RID
+        resolution, `relays` whether relaying was negotiated.
         """
         region = Region.ROUTER if relays else REGIONS[self.whatami, whatami]
         face = self._add(zid, whatami, region, request_bits, relays)
         if self._sources is not None and face.region is Region.ROUTER:
             self._sources.opened(face)
             self._out += self._sources.network.opened(face, locators, now)
-        self._asking.add(face, now)
+        self._interest_handler.add(face, now)
         self._declarations.add(face)
-        self._serve(face, True, now)
+        self._announce_served_peer(face, True, now)
         if face.region is Region.PEER:
             emit_declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
         return face, self._flush()
 
     def add_group(self) -> Face:
-        """The face of a multicast group, which gets every publication: its members declare nothing that counts."""
+        """Add the face of a multicast group, which gets every publication: declarations of its members are ignored."""
         group = self._add(self.zid, self.whatami, Region.GROUP)
         self.routes.add(group)
         return group
 
     def add_member(self, group: Face, zid: ZenohId, whatami: WhatAmI) -> Face:
-        """A node that is heard in a group."""
+        """Add a member of a group."""
         face = self._add(zid, whatami, Region.MEMBER)
         face.group = group
         group.members.add(zid)
         self.routes.clear()
         return face
 
-    def _serve(self, face: Face, is_there: bool, now: float) -> None:
-        """Let the other relays know that a peer which does not relay is reached through this router."""
+    def _announce_served_peer(self, face: Face, is_present: bool, now: float) -> None:
+        """Announce to other relays that a peer which does not relay is reached through this router, or no longer."""
         if self.policy.relays and self.network is not None and face.region is Region.SOUTH_PEER:
-            self._out += self.network.set_served_peer(face.zid, is_there, face, now)
+            self._out += self.network.set_served_peer(face.zid, is_present, face, now)
 
     def _add(
         self,
@@ -201,63 +203,63 @@ class Router:
         request_bits: int = MAX_REQUEST_BITS,
         relays: bool = False,
     ) -> Face:
-        self._numbers += 1
+        self._last_face_number += 1
         relays = relays and WhatAmI.PEER in (self.whatami, whatami)
-        face = Face(self._numbers, zid, whatami, region, request_bits, relays)
+        face = Face(self._last_face_number, zid, whatami, region, request_bits, relays)
         self._faces[face.number] = face
         if region is Region.SOUTH_PEER:
             self._peers[zid] = face
-        self._change_faces()
+        self._update_duplicate_members()
         return face
 
-    def _change_faces(self) -> None:
-        """Faces came or went. A node that is heard in several ways is listened to in one, best in its own session."""
+    def _update_duplicate_members(self) -> None:
+        """Mark group members whose messages are also received elsewhere: one path is used, preferably a session."""
         members = [face for face in self._faces.values() if face.region is Region.MEMBER]
-        heard = {face.zid for face in self._faces.values() if face.region is not Region.MEMBER} if members else set()
-        heard |= self._reach.reached_via_network
+        zids = {face.zid for face in self._faces.values() if face.region is not Region.MEMBER} if members else set()
+        zids |= self._reachability.reached_via_network
         for face in members:
-            face.is_duplicate_member = face.zid in heard
-            heard.add(face.zid)
+            face.is_duplicate_member = face.zid in zids
+            zids.add(face.zid)
 
     def remove_face(self, face: Face, now: float) -> Outgoing:
-        """A neighbour is gone, with everything it declared, asked and owed."""
+        """Remove a neighbour with its declarations, interests and pending requests."""
         del self._faces[face.number]
-        self._asking.remove(face)
+        self._interest_handler.remove_face(face)
         self._declarations.remove(face)
-        self._requests.remove(face)
+        self._query_router.remove_face(face)
         if face.region is Region.SOUTH_PEER:
-            self._leave_peers(face, now)
+            self._remove_peer(face, now)
         if self._sources is not None and face.region is Region.ROUTER:
-            self._greeted.discard(face)
+            self._initialized_relays.discard(face)
             self._sources.closed(face, now)
             self._out += self._sources.network.closed(face, now)
         if face.group is not None:
             face.group.members.discard(face.zid)
-        self._change_faces()
+        self._update_duplicate_members()
         return self._flush()
 
-    def _leave_peers(self, peer: Face, now: float) -> None:
-        self._peering.remove(peer)
+    def _remove_peer(self, peer: Face, now: float) -> None:
+        self._peer_links.remove(peer)
         if self._peers[peer.zid] is peer:
             del self._peers[peer.zid]
-            self._reach.leave(peer.zid)
-            self._serve(peer, False, now)
+            self._reachability.remove_peer(peer.zid)
+            self._announce_served_peer(peer, False, now)
 
     def _flush(self) -> Outgoing:
         out = self._out.copy()
         self._out.clear()
         return out
 
-    # -- one message in
+    # -- messages
 
     def receive(self, face: Face, message: NetworkMessage, now: float) -> Outgoing:
-        """What a face says, and what follows from it."""
-        if face.region is not Region.MEMBER or _is_heard(face, message):
-            self._MOVES[type(message)](self, face, message, now)
+        """Handle a message from a face; returns the messages to send."""
+        if face.region is not Region.MEMBER or _is_accepted_from_member(face, message):
+            self._HANDLERS[type(message)](self, face, message, now)
         return self._flush()
 
     def reject(self, face: Face, message: NetworkMessage, why: str) -> Outgoing:
-        """End what a face asks for in a message that must not be processed; a querier also gets the reason."""
+        """Answer a query or interest that must not be processed with its final; a querier also gets the reason."""
         final = make_final(message)
         if final is None or face.region is Region.MEMBER:
             return []
@@ -269,12 +271,12 @@ class Router:
         body = message.body
         match body:
             case DeclareKeyexpr():
-                self._on_key_number(face, body)
+                self._on_declare_keyexpr(face, body)
             case UndeclareKeyexpr():
                 face.remove_key_mapping(body.expr_id)
             case DeclareFinal():
                 if message.interest_id is not None:
-                    self._asking.on_final(face, message.interest_id)
+                    self._interest_handler.on_final(face, message.interest_id)
             case DeclareSubscriber() | DeclareQueryable() | DeclareToken():
                 self._on_declaration(face, message, body, now)
             case UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken():
@@ -282,7 +284,7 @@ class Router:
             case _:
                 assert_never(body)
 
-    def _on_key_number(self, face: Face, body: DeclareKeyexpr) -> None:
+    def _on_declare_keyexpr(self, face: Face, body: DeclareKeyexpr) -> None:
         key = face.new_key_mapping(body)
         if key is None or self._admission.key_number(face, face.usage, key):
             face.add_key_mapping(body)
@@ -301,7 +303,7 @@ class Router:
                 self._sources.declare(face, source, kind, key, info, now)
             return
         interest_id = message.interest_id
-        if interest_id is None or self._asking.on_interest_reply(face, interest_id, kind, key, info):
+        if interest_id is None or self._interest_handler.on_interest_reply(face, interest_id, kind, key, info):
             self._declarations.declare(face, kind, body.id, FaceDeclaration(key, info))
 
     def _on_undeclaration(
@@ -325,50 +327,50 @@ class Router:
         return key if key is not None and self._admission.key(face, key) else None
 
     def is_within_limits(self, key: str) -> bool:
-        """Whether a key is not too large for this node."""
+        """Whether a key is within this node's limits."""
         return len(key) <= self._always_within or self.policy.limits.key.excess(key) is None
 
     def _on_interest(self, face: Face, interest: Interest, now: float) -> None:
-        self._asking.on_interest(face, interest, now)
+        self._interest_handler.on_interest(face, interest, now)
 
     @property
     def faces_awaiting_declarations(self) -> list[Face]:
-        """The faces that have not got all answers to their interests."""
-        return self._asking.unfinished
+        """Faces whose interests are not answered completely."""
+        return self._interest_handler.awaiting_faces
 
     def is_awaiting_declarations(self, face: Face) -> bool:
-        """Whether a face has not got all answers to its interests."""
-        return self._asking.is_awaiting_declarations(face)
+        """Whether the interests of a face are not answered completely."""
+        return self._interest_handler.is_awaiting_declarations(face)
 
     def send_next_declarations(self, face: Face) -> Outgoing:
-        """The next portion of answers to a face."""
-        self._asking.go_on(face)
+        """The next portion of declarations that answers a face's interests."""
+        self._interest_handler.send_next_portion(face)
         return self._flush()
 
     @property
     def tables(self) -> dict[DeclarationKind, DeclarationTable]:
-        """Who declared what."""
+        """Declared keys and their owners, by kind."""
         return self._declarations.tables
 
     # -- the network of routers
 
-    def accepts(self, whatami: WhatAmI, party: PeerAttributes) -> bool:
-        """Whether a node that calls may be what it says it is: routers may be restricted, others are not."""
+    def accepts(self, whatami: WhatAmI, peer: PeerAttributes) -> bool:
+        """Whether a connecting node may have its role: routers may be restricted, others are not."""
         if WhatAmI.ROUTER is not self.whatami or whatami is not WhatAmI.ROUTER or self.policy.routers is None:
             return True
-        if any(subject.matches(party) for subject in self.policy.routers):
+        if any(subject.matches(peer) for subject in self.policy.routers):
             return True
-        self.refusals.count(Limit.ROUTERS, party.zid)
+        self.refusals.count(Limit.ROUTERS, peer.zid)
         return False
 
     @property
     def network(self) -> RouterNetwork | None:
-        """The network of routers, if this is one."""
+        """Network of routers and relays, if this node belongs to one."""
         return None if self._sources is None else self._sources.network
 
     def tree(self, face: Face, node_id: int) -> int | None:
-        """Our number for the router where a message from a face has entered the network. None if nobody knows, or if
-        the message should not have come this way: then it is not passed on, or it might go in circles."""
+        """Psid of the router where a message from a face entered the network. None if unknown, or if the message
+        arrived off its tree: then it must not be forwarded, or it might loop."""
         if self._sources is None or face.region is not Region.ROUTER:
             return SELF
         network = self._sources.network
@@ -381,52 +383,53 @@ class Router:
             return
         if self._sources is not None and face.region is Region.ROUTER:
             self._out += self._sources.network.receive(face, message, now)
-            self._draw_trees(self._sources, now)
+            self._recompute_due_trees(self._sources, now)
         elif face.region is Region.SOUTH_PEER:
-            links = self._peering.receive(face, message)
-            changed = frozenset() if links is None else self._reach.link(face.zid, links)
+            links = self._peer_links.receive(face, message)
+            changed = frozenset() if links is None else self._reachability.set_peer_links(face.zid, links)
             for zid in sorted(changed & self._peers.keys()):
                 self._declarations.update_reachability(face, self._peers[zid])
 
     @property
     def may_relay(self) -> bool:
-        """Whether the network has room for one more neighbour; one that comes when it has none does not relay."""
+        """Whether the network has capacity for one more relay; a neighbour beyond that is accepted without relaying."""
         return self._sources is not None and self._sources.network.has_capacity
 
     @property
     def initial_declarations_received(self) -> bool:
-        """Whether every peer and relay beside this node has told all it has, and is reached."""
+        """Whether every neighbouring peer and relay has sent its initial declarations, and is reachable."""
         faces = self._faces.values()
         return not any(
-            face.initial_declarations_pending or (face.relays and face not in self._greeted) for face in faces
+            face.initial_declarations_pending or (face.relays and face not in self._initialized_relays)
+            for face in faces
         )
 
-    def _draw_trees(self, sources: SourcedDeclarations, now: float) -> None:
+    def _recompute_due_trees(self, sources: SourcedDeclarations, now: float) -> None:
         due = sources.network.trees_due_at
         if due is not None and due <= now:
-            moved, told = sources.network.recompute_trees(now)
-            self._out += told
+            change, floods = sources.network.recompute_trees(now)
+            self._out += floods
             self.routes.clear()
-            sources.follow(moved, now)
+            sources.apply_tree_change(change, now)
             if self.policy.relays:
-                self._follow_relays(sources.network, now)
+                self._update_relays(sources.network, now)
 
-    def _follow_relays(self, network: RouterNetwork, now: float) -> None:
-        """What other links change for a relay besides trees: new neighbours are told that they know all we declared,
-        and some neighbours are now reached through the network instead of their links, or the other way round."""
+    def _update_relays(self, network: RouterNetwork, now: float) -> None:
+        """Follow a tree change as a relay: new neighbours get D_FINAL(0), and some neighbours are now reached through
+        the network instead of their links, or vice versa."""
         for face in network.children(self.zid):
-            if face.relays and face not in self._greeted:
-                self._greeted.add(face)
+            if face.relays and face not in self._initialized_relays:
+                self._initialized_relays.add(face)
                 emit_declare(self._out, face, DeclareFinal(), INITIAL_INTEREST)
-        changed = self._reach.reached_via_network ^ network.reached_via_network
-        self._reach.reached_via_network = network.reached_via_network
+        changed = self._reachability.reached_via_network ^ network.reached_via_network
+        self._reachability.reached_via_network = network.reached_via_network
         for face in [
             face for face in self._faces.values() if face.region in ANNOUNCED_WITHOUT_INTEREST and face.zid in changed
         ]:
             self._declarations.update_face_reachability(face)
             if face.region is Region.UPSTREAM:
-                self._asking.ask(face, now)
-        self._change_faces()
+                self._interest_handler.propagate_all(face, now)
+        self._update_duplicate_members()
 
     # -- publications and queries
 
@@ -437,42 +440,42 @@ class Router:
             return
         targets = self.routes.push(face, key, tree)
         if targets and self.timestamping is not None:
-            stamped = self.timestamping.timestamp(message)
-            if stamped is None:
+            timestamped = self.timestamping.timestamp(message)
+            if timestamped is None:
                 return
-            message = stamped
+            message = timestamped
         for target in targets:
             node_id = tree if target.region is Region.ROUTER else SELF
             self._out.append((target, replace(message, wire_expr=target.to_wire_expr(key), node_id=node_id)))
 
     def _on_request(self, face: Face, request: Request, now: float) -> None:
-        self._requests.on_request(face, request, self.tree(face, request.node_id), now)
+        self._query_router.on_request(face, request, self.tree(face, request.node_id), now)
 
     def _on_response(self, face: Face, response: Response, now: float) -> None:
-        self._requests.on_response(face, response)
+        self._query_router.on_response(face, response)
 
     def _on_response_final(self, face: Face, final: ResponseFinal, now: float) -> None:
-        self._requests.on_response_final(face, final.request_id)
+        self._query_router.on_response_final(face, final.request_id)
 
-    # -- time
+    # -- timers
 
     def next_timeout(self) -> float | None:
-        """When `handle_timeout` has something to do."""
-        times = [self._requests.next_timeout(), self._asking.next_timeout()]
+        """Time at which `handle_timeout` must be called; None for never."""
+        times = [self._query_router.next_timeout(), self._interest_handler.next_timeout()]
         if self._sources is not None:
             times += [self._sources.network.trees_due_at, self._sources.next_timeout()]
         return min((time for time in times if time is not None), default=None)
 
     def handle_timeout(self, now: float) -> Outgoing:
-        """Give up on answers that are too late, and draw the trees that are due."""
-        self._requests.handle_timeout(now)
-        self._asking.handle_timeout(now)
+        """Expire queries and interests, recompute trees that are due, and drop unconfirmed declarations."""
+        self._query_router.handle_timeout(now)
+        self._interest_handler.handle_timeout(now)
         if self._sources is not None:
-            self._draw_trees(self._sources, now)
+            self._recompute_due_trees(self._sources, now)
             self._sources.handle_timeout(now)
         return self._flush()
 
-    _MOVES: ClassVar[dict[type[NetworkMessage], Callable[..., None]]] = {
+    _HANDLERS: ClassVar[dict[type[NetworkMessage], Callable[..., None]]] = {
         Declare: _on_declare,
         Interest: _on_interest,
         Push: _on_push,

@@ -1,8 +1,8 @@
-"""Timestamps of publications that pass a node: protocol.md section 1.4.
+"""Timestamps of forwarded publications: protocol.md section 1.4.
 
-A PUT without a timestamp gets that of its PUSH (extension 0x2), or else one of this node; one with a plausible
-timestamp keeps it, and the clock learns from it; one stamped too far in the future is stamped anew or dropped. A DEL is
-left as it is.
+A PUT without a timestamp gets that of its PUSH (extension 0x2), or else one of this node; a plausible timestamp is kept
+and advances the clock; a PUT with a timestamp too far in the future is timestamped anew or dropped. A DEL is left
+unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zenspark.wire.values import Timestamp, ZenohId
 
 
 class TimestampPolicy:
-    """A node's clock, where publications pass. `wall` tells the time in nanoseconds since the Unix epoch."""
+    """Adds timestamps to forwarded publications. `wall` returns the time in nanoseconds since the Unix epoch."""
 
     def __init__(self, zid: ZenohId, clock: HybridClock, wall: Callable[[], int], drops_future: bool = False) -> None:
         self.clock = clock
@@ -26,26 +26,26 @@ class TimestampPolicy:
         self._drops_future = drops_future
 
     def timestamp(self, push: Push) -> Push | None:
-        """A publication as it goes on from here; None if it does not."""
+        """The publication to forward, with a timestamp; None to drop it."""
         body = push.body
         if not isinstance(body, Put):
             return push
         now = self._wall()
-        given = push.timestamp if body.timestamp is None else body.timestamp
-        if given is not None:
-            if self.clock.observe(given.ntp64, now):
-                return push if given is body.timestamp else replace(push, body=replace(body, timestamp=given))
+        received = push.timestamp if body.timestamp is None else body.timestamp
+        if received is not None:
+            if self.clock.observe(received.ntp64, now):
+                return push if received is body.timestamp else replace(push, body=replace(body, timestamp=received))
             if self._drops_future:
                 return None
         stamp = Timestamp(self.clock.stamp(now), self._zid)
         return replace(push, body=replace(body, timestamp=stamp))
 
-    def timestamp_rows(self, columns: Columns, start: int, stop: int, wanted: bytes) -> bool:
-        """The same for the rows of `wanted` shapes, all at once; False, and nothing done, if one is of the future."""
+    def timestamp_rows(self, columns: Columns, start: int, stop: int, selected: bytes) -> bool:
+        """Add timestamps to the rows of `selected` templates; False, without effect, if one is too far ahead."""
         now = self._wall()
-        newest, missing = columns.stamps(start, stop, wanted)
+        newest, missing = columns.stamps(start, stop, selected)
         if newest and not self.clock.observe(newest, now):
             return False
         if missing:
-            columns.stamp(start, stop, wanted, self.clock.stamps(missing, now).start)
+            columns.stamp(start, stop, selected, self.clock.stamps(missing, now).start)
         return True

@@ -111,13 +111,13 @@ def test_a_key_is_named_anew_when_its_number_is_gone(router: Session, client: Se
     router.declare_queryable("q", lambda query: query.reply("q", b"yes"))
     querier = client.declare_querier("q")
     until(lambda: list(querier.get()))
-    way = querier._plain.way
-    assert way is not None
-    face = way.ends[0].face
+    route = querier._plain.route
+    assert route is not None
+    face = route.targets[0].face
     face.add_key_mapping(messages.DeclareKeyexpr(expr_id=77, wire_expr=wire.BoundExpr(0, "q")))
     face.remove_key_mapping(77)
     assert len(list(querier.get())) == 1
-    assert querier._plain.way is not way
+    assert querier._plain.route is not route
 
 
 @pytest.mark.parametrize("others", [{"namespace": "ns"}, {"adminspace__enabled": True}])
@@ -144,7 +144,7 @@ def test_a_limited_number_of_answers_is_for_the_router(router: Session, client: 
     direct, face = router._runtime.direct_queries, next(iter(router._runtime.node.drivers))
     for changed in ({"budget": 1}, {"node_id": 0, "wire_expr": wire.WireExpr(99, "")}, {"target": 2}):
         with router._runtime.lock:
-            refused = direct.served(face, replace(request, **changed))
+            refused = direct.try_accept(face, replace(request, **changed))
         assert (refused is None) == ("target" not in changed)
         if refused is not None:
             refused.finish()
@@ -160,10 +160,10 @@ def test_whoever_answers_late_is_not_heard(router: Session, client: Session) -> 
     served = answer.__self__
     assert isinstance(served, DirectReplyHandle)
     until(lambda: served._is_finished)
-    before = router._runtime.direct_queries._spoken
+    before = router._runtime.direct_queries._response_template
     query.reply("q", b"late")
     query.drop()
-    assert router._runtime.direct_queries._spoken is before
+    assert router._runtime.direct_queries._response_template is before
 
 
 def test_what_was_published_before_is_answered_as_it_was(router: Session, client: Session) -> None:
@@ -208,12 +208,12 @@ def test_an_answer_means_what_its_number_means_now(router: Session, client: Sess
         for key in ("a", "a", "b"):
             face.add_key_mapping(messages.DeclareKeyexpr(expr_id=55, wire_expr=wire.BoundExpr(0, key)))
             for _ in range(2):
-                reply = direct._reply(face, answer, wire.QoS.DEFAULT)
+                reply = direct._make_reply(face, answer, wire.QoS.DEFAULT)
                 assert reply is not None
                 assert reply.ok is not None
                 found.append(str(reply.ok.key_expr))
             face.remove_key_mapping(55)
-        assert direct._reply(face, answer, wire.QoS.DEFAULT) is None
+        assert direct._make_reply(face, answer, wire.QoS.DEFAULT) is None
     assert found == ["a", "a", "a", "a", "b", "b"]
 
 
@@ -240,13 +240,13 @@ def test_the_error_of_a_session_has_the_key_of_the_query(
     """RE-19: in the place of its silent queryables; one without a key, as 1.10.2 sends it, is taken too."""
     queries = router.declare_queryable("q/*")
     said: list[messages.Response] = []
-    reply = DirectQueries._reply
+    reply = DirectQueries._make_reply
 
     def write_down(self: DirectQueries, face: Face, response: messages.Response, qos: wire.QoS) -> object:
         said.append(replace(response, wire_expr=wire.WireExpr(0, face.resolve(response.wire_expr) or "")))
         return reply(self, face, replace(response, wire_expr=wire.WireExpr()), qos)
 
-    monkeypatch.setattr(DirectQueries, "_reply", write_down)
+    monkeypatch.setattr(DirectQueries, "_make_reply", write_down)
     until(lambda: client.declare_querier("q/a").matching_status.matching)
     monkeypatch.setattr(
         client._runtime.node.loop, "call_at", lambda *_: Timer(client._runtime.node.loop, 0.0, lambda: None)
@@ -266,7 +266,7 @@ def test_a_neighbour_that_goes_answers_nothing_more(router: Session) -> None:
         until(lambda: kept)
         kept[0].reply("q", b"first")
     assert [bytes(reply.ok.payload) for reply in found] == [b"first"]
-    assert not any(router._runtime.direct_queries._asked.values())
+    assert not any(router._runtime.direct_queries._pending.values())
 
 
 def test_answers_to_nobody_are_left_to_the_router(router: Session, client: Session) -> None:
@@ -284,10 +284,10 @@ def test_answers_on_unknown_keys_are_passed_over(router: Session, client: Sessio
     face = next(iter(client._runtime.node.drivers))
     direct = client._runtime.direct_queries
     with client._runtime.lock:
-        direct._asked.setdefault(face, {})[999] = collector, wire.QoS.DEFAULT
+        direct._pending.setdefault(face, {})[999] = collector, wire.QoS.DEFAULT
         answer = messages.Response(request_id=999, wire_expr=wire.WireExpr(99, ""), body=messages.Err(payload=b"who?"))
-        assert direct.try_handle(face, answer)
-        assert direct.try_handle(face, messages.ResponseFinal(request_id=999))
+        assert direct.try_handle_reply(face, answer)
+        assert direct.try_handle_reply(face, messages.ResponseFinal(request_id=999))
     assert found == []
 
 

@@ -33,24 +33,24 @@ def test_after_the_end_nothing_goes(peer: Session) -> None:
 def test_questions_leave_nothing_behind(router: Session, client: Session) -> None:
     router.declare_queryable("q", lambda query: query.reply("q", b""))
     client.declare_queryable("q", lambda query: query.reply("q", b""))
-    before = dict(client._runtime.live)
+    before = len(client._runtime.entities)
     for _ in range(20):
         assert list(client.get("q", timeout=PATIENCE))
         list(client.liveliness().get("live/*", timeout=PATIENCE))
     list(client.get("q", timeout=0.0))
     until(lambda: not client._runtime.queries._collectors)
     assert not client._runtime.interests._interests
-    assert client._runtime.live == before
+    assert len(client._runtime.entities) == before
 
 
 def test_liveliness_questions_time_out_without_an_answer(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer._runtime, "watch", lambda *_: None)
+    monkeypatch.setattr(peer._runtime.interests, "declare", lambda *_: None)
     (reply,) = peer.liveliness().get("live/*", timeout=0.01)
     assert reply.err.payload == b"Timeout"
 
 
 def test_a_liveliness_question_ends_with_the_session(peer: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer._runtime, "watch", lambda *_: None)
+    monkeypatch.setattr(peer._runtime.interests, "declare", lambda *_: None)
     found = peer.liveliness().get("live/*", timeout=PATIENCE)
     peer.close()
     assert list(found) == []

@@ -74,7 +74,7 @@ def test_prefixes_are_bound_up_to_the_first_wildcard(face: Face) -> None:
 
 
 def test_numbers_run_out(face: Face) -> None:
-    face._next_key = MAX_KEY_ID
+    face._next_key_id = MAX_KEY_ID
     assert face.bind("last") == learned(MAX_KEY_ID, "last")
     assert face.bind("one too many") is None
     assert face.to_wire_expr("one too many") == WireExpr(0, "one too many")

@@ -81,7 +81,7 @@ def test_what_peers_beside_ask_is_not_listed() -> None:
     face = next(iter(peer.links))
     asking = Interest(id=1, mode=InterestMode.FUTURE, subscribers=True, wire_expr=WireExpr(0, "a"))
     peer.router.receive(face, asking, 0.0)
-    assert peer.router.interests.of(face)
+    assert peer.router.interests.by_face(face)
     assert introspection.interested_keys(peer.router, DeclarationKind.SUBSCRIBER, "a") == {}
     net.say(peer, asking)
     assert introspection.interested_keys(peer.router, DeclarationKind.SUBSCRIBER, "a") == {

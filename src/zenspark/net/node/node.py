@@ -492,7 +492,7 @@ class Node:
                 self.counters.open(face.zid, driver.link.dst, driver.connection.receive_counters),
             )
             if self._checkpoint is not None:
-                self._checkpoint.watch(face, _peer_attributes(driver.link, opened.parameters))
+                self._checkpoint.attach(face, _peer_attributes(driver.link, opened.parameters))
             if self._gossip is not None:
                 out += self._gossip.opened(face, locators)
             self._emit(out)
@@ -604,7 +604,7 @@ class Node:
     def receive(self, face: Face, message: NetworkMessage, reliable: bool = True) -> list[LinkDriver]:
         """A neighbour, or the session, says something; the links over which something was said because of it."""
         if self._checkpoint is not None:
-            passed, told = self._checkpoint.enter(face, message, reliable, self.loop.now())
+            passed, told = self._checkpoint.on_ingress(face, message, reliable, self.loop.now())
             if passed is None:
                 return self._send_out(told)
             message = passed
@@ -693,7 +693,7 @@ class Node:
     def _send_out(self, out: Outgoing, reliable: bool = True, source: LinkDriver | None = None) -> list[LinkDriver]:
         """Send messages that followed from one of a source; the links they went to."""
         if self._checkpoint is not None:
-            out = self._checkpoint.leave(out, reliable, self.loop.now())
+            out = self._checkpoint.on_egress(out, reliable, self.loop.now())
         spoken_to = []
         is_logged = event_log.is_enabled()
         for face, message in out:

@@ -1,1 +1,1 @@
-"""Declarations: which face declared what, and which of it was announced to which face."""
+"""Declarations: the declarations received from each face, and those announced to each face."""

@@ -1,6 +1,7 @@
-"""What each neighbour was told, so that it is told once, hears of changes, and hears the end of what it was told.
+"""Declarations announced to each face; avoids duplicates and sends updates and the matching undeclarations.
 
-This is for neighbours that know declarations by ids; routers know those of each other by their key (`sources.py`).
+For neighbours that identify declarations by id; routers identify them by source and key
+(`linkstate/sourced_declarations.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NULL_EXPR = WireExpr(0, "", Mapping.RECEIVER)
 
 
 def make_declare_body(kind: DeclarationKind, number: int, expr: WireExpr, info: QueryableInfo) -> AnyDeclaration:
-    """The declaration of one kind."""
+    """Body of DECLARE for a declaration."""
     match kind:
         case DeclarationKind.SUBSCRIBER:
             return DeclareSubscriber(id=number, wire_expr=expr)
@@ -37,7 +38,8 @@ def make_declare_body(kind: DeclarationKind, number: int, expr: WireExpr, info: 
 
 
 def make_undeclare_body(kind: DeclarationKind, number: int, expr: WireExpr | None = None) -> AnyDeclaration:
-    """Its end. Queryables and tokens carry an expression, if only the null one, as eclipse-zenoh writes them."""
+    """Body of DECLARE that ends a declaration. Queryables and tokens carry an expression, if only the null one, as
+    eclipse-zenoh encodes them."""
     match kind:
         case DeclarationKind.SUBSCRIBER:
             return UndeclareSubscriber(id=number, ext_wire_expr=expr)
@@ -52,64 +54,64 @@ def make_undeclare_body(kind: DeclarationKind, number: int, expr: WireExpr | Non
 def emit_declare(
     out: Outgoing, face: Face, body: AnyDeclaration, interest_id: int | None = None, node_id: int = 0
 ) -> None:
-    """Say a declaration."""
+    """Append a DECLARE to the outgoing messages."""
     out.append((face, Declare(interest_id=interest_id, qos=QoS.DECLARE, node_id=node_id, body=body)))
 
 
 def emit_key_binding(out: Outgoing, face: Face, key: str) -> None:
-    """Give the beginning of a key a number that the other side knows; the session of this node needs none."""
+    """Append a D_KEYEXPR for the prefix of a key, if it has no id yet; the local session needs none."""
     binding = face.bind_prefix(key) if face.region is not Region.LOCAL else None
     if binding is not None:
         emit_declare(out, face, binding)
 
 
 class Announcements:
-    """Declarations made to neighbours, by key."""
+    """Declarations announced to neighbours, by key."""
 
     def __init__(self, out: Outgoing) -> None:
         self._out = out
-        self._knowing: dict[DeclarationKind, dict[str, dict[Face, None]]] = {kind: {} for kind in DeclarationKind}
+        self._faces_by_key: dict[DeclarationKind, dict[str, dict[Face, None]]] = {kind: {} for kind in DeclarationKind}
 
     def announced_faces(self, kind: DeclarationKind, key: str) -> list[Face]:
-        """The faces that were told of a key."""
-        return list(self._knowing[kind].get(key, ()))
+        """Faces to which a key was announced."""
+        return list(self._faces_by_key[kind].get(key, ()))
 
-    def tell(self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
-        """Bring what a face was told about a key up to date; None if there is nothing any more."""
-        told = face.announced[kind].get(key)
+    def update(self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo | None) -> None:
+        """Bring the announcement of a key to a face up to date; info None withdraws it."""
+        announced = face.announced[kind].get(key)
         if info is None:
-            if told is not None:
-                self._forget(face, kind, key)
-                emit_declare(self._out, face, make_undeclare_body(kind, told.id))
-        elif told is None or told.info != info:
+            if announced is not None:
+                self._remove(face, kind, key)
+                emit_declare(self._out, face, make_undeclare_body(kind, announced.id))
+        elif announced is None or announced.info != info:
             self.announce(face, kind, key, info)
 
     def announce(
         self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo, interest_id: int | None = None
     ) -> None:
-        """Tell a face of a key, whatever it was told before."""
-        told = face.announced[kind].get(key)
-        if told is None:
-            told = face.announced[kind][key] = AnnouncedDeclaration(face.next_id(), info)
-            self._knowing[kind].setdefault(key, {})[face] = None
-        told.info = info
+        """Announce a key to a face, whatever was announced before."""
+        announced = face.announced[kind].get(key)
+        if announced is None:
+            announced = face.announced[kind][key] = AnnouncedDeclaration(face.next_id(), info)
+            self._faces_by_key[kind].setdefault(key, {})[face] = None
+        announced.info = info
         emit_key_binding(self._out, face, key)
-        emit_declare(self._out, face, make_declare_body(kind, told.id, face.to_wire_expr(key), info), interest_id)
+        emit_declare(self._out, face, make_declare_body(kind, announced.id, face.to_wire_expr(key), info), interest_id)
 
     def announce_once(self, face: Face, kind: DeclarationKind, key: str, info: QueryableInfo, interest_id: int) -> None:
-        """Tell a face of a key once, as the answer to a question about this moment only."""
+        """Announce a key to a face in reply to an interest in current declarations only; nothing is remembered."""
         emit_key_binding(self._out, face, key)
         emit_declare(self._out, face, make_declare_body(kind, 0, face.to_wire_expr(key), info), interest_id)
 
-    def leave(self, face: Face) -> None:
-        """A face is gone."""
+    def remove_face(self, face: Face) -> None:
+        """Forget a face that was removed."""
         for kind in DeclarationKind:
             for key in list(face.announced[kind]):
-                self._forget(face, kind, key)
+                self._remove(face, kind, key)
 
-    def _forget(self, face: Face, kind: DeclarationKind, key: str) -> None:
+    def _remove(self, face: Face, kind: DeclarationKind, key: str) -> None:
         del face.announced[kind][key]
-        knowing = self._knowing[kind][key]
-        del knowing[face]
-        if not knowing:
-            del self._knowing[kind][key]
+        faces = self._faces_by_key[kind][key]
+        del faces[face]
+        if not faces:
+            del self._faces_by_key[kind][key]

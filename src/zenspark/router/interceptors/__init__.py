@@ -1,3 +1,1 @@
-"""Interceptors: access control, downsampling, low-pass filter and QoS overwrite, on messages received from or sent to
-a neighbour.
-"""
+"""Interceptors: access control, downsampling, low-pass filter and QoS overwrite between the router and its faces."""

@@ -1,8 +1,8 @@
-"""Access control: who may say what about which keys.
+"""Access control: which peers may send or receive which messages on which keys.
 
-A subject of the configuration is a set of combinations, of which each names one interface, one user and so on, or
-leaves that open. Rules belong to combinations. A neighbour may fit several: it may do what one of them lets it do.
-In one combination a denial counts more than a permission, and what neither names follows the default.
+A subject of the configuration expands to matchers, each of which names one interface, one user and so on, or leaves
+that open. Rules belong to matchers. A peer may match several: an action is allowed if one of them allows it. Within one
+matcher deny takes precedence over allow, and what neither names follows the default.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from zenspark.router.interceptors.rules import (
 FLOWS: tuple[Flow, ...] = ("ingress", "egress")
 
 GrantedKeys: TypeAlias = dict[tuple[Flow, Action, Permission], KeyTree[None]]
-"""The keys that are allowed or denied to one combination."""
+"""Keys that are allowed or denied to one matcher."""
 
 
 class SubjectMatcher(NamedTuple):
-    """Somebody, known by what is not None."""
+    """Matches a peer by every attribute that is set."""
 
     interface: str | None
     common_name: str | None
@@ -37,14 +37,14 @@ class SubjectMatcher(NamedTuple):
     protocol: str | None
     zid: str | None
 
-    def matches(self, party: PeerAttributes) -> bool:
-        """Whether a neighbour is meant."""
+    def matches(self, peer: PeerAttributes) -> bool:
+        """Whether a peer matches."""
         return (
-            (self.interface is None or self.interface in party.interfaces)
-            and self.common_name in (None, party.common_name)
-            and self.username in (None, party.username)
-            and self.protocol in (None, party.protocol)
-            and self.zid in (None, str(party.zid))
+            (self.interface is None or self.interface in peer.interfaces)
+            and self.common_name in (None, peer.common_name)
+            and self.username in (None, peer.username)
+            and self.protocol in (None, peer.protocol)
+            and self.zid in (None, str(peer.zid))
         )
 
 
@@ -56,11 +56,11 @@ def _subject_matchers(subject: AccessSubject) -> Iterable[SubjectMatcher]:
         subject.link_protocols,
         subject.zids,
     )
-    return (SubjectMatcher(*chosen) for chosen in product(*((None,) if found is None else found for found in lists)))
+    return (SubjectMatcher(*chosen) for chosen in product(*((None,) if values is None else values for values in lists)))
 
 
 class AccessRules:
-    """All rules, and for whom they are. The ids that policies name must be those of rules and subjects."""
+    """All rules, by subject. The ids that policies name must be those of rules and subjects."""
 
     def __init__(
         self,
@@ -70,52 +70,52 @@ class AccessRules:
         policies: Iterable[AccessPolicy] = (),
     ) -> None:
         self._default = default
-        self._granted: dict[SubjectMatcher, GrantedKeys] = {}
+        self._keys_by_matcher: dict[SubjectMatcher, GrantedKeys] = {}
         self._flows: set[Flow] = set(FLOWS) if default == "deny" else set()
-        known = {rule.id: rule for rule in rules}
-        meant = {subject.id: tuple(_subject_matchers(subject)) for subject in subjects}
-        for combination in (each for found in meant.values() for each in found):
-            self._granted.setdefault(combination, {})
+        rules_by_id = {rule.id: rule for rule in rules}
+        matchers_by_subject = {subject.id: tuple(_subject_matchers(subject)) for subject in subjects}
+        for matcher in (matcher for matchers in matchers_by_subject.values() for matcher in matchers):
+            self._keys_by_matcher.setdefault(matcher, {})
         for policy in policies:
             for rule, subject in product(policy.rules, policy.subjects):
-                for combination in meant[subject]:
-                    self._grant(self._granted[combination], known[rule])
+                for matcher in matchers_by_subject[subject]:
+                    self._grant(self._keys_by_matcher[matcher], rules_by_id[rule])
 
-    def _grant(self, granted: GrantedKeys, rule: AccessRule) -> None:
+    def _grant(self, keys: GrantedKeys, rule: AccessRule) -> None:
         for flow, action, key in product(rule.flows or FLOWS, rule.messages, rule.key_exprs):
             self._flows.add(flow)
-            granted.setdefault((flow, action, rule.permission), KeyTree()).insert(key, None)
+            keys.setdefault((flow, action, rule.permission), KeyTree()).insert(key, None)
 
-    def permissions_for(self, party: PeerAttributes, flow: Flow) -> FacePermissions | None:
-        """What a neighbour may do; None if it may do anything."""
+    def permissions_for(self, peer: PeerAttributes, flow: Flow) -> FacePermissions | None:
+        """Permissions of a peer in one direction; None if it may do anything."""
         if flow not in self._flows:
             return None
         return FacePermissions(
-            self._default, flow, [found for one, found in self._granted.items() if one.matches(party)]
+            self._default, flow, [keys for matcher, keys in self._keys_by_matcher.items() if matcher.matches(peer)]
         )
 
 
 class FacePermissions:
-    """What one neighbour may do, one way."""
+    """Permissions of one peer in one direction."""
 
-    def __init__(self, default: Permission, flow: Flow, granted: list[GrantedKeys]) -> None:
+    def __init__(self, default: Permission, flow: Flow, keys: list[GrantedKeys]) -> None:
         self._default = default
         self._flow = flow
-        self._granted = granted
+        self._keys_by_matcher = keys
 
     def allows(self, action: Action, key: str | None) -> bool:
-        """Whether it may do that to a key; None is something that is no key."""
+        """Whether an action on a key is allowed; None stands for an invalid key."""
         if key is None:
             return False
-        if not self._granted:
+        if not self._keys_by_matcher:
             return self._default == "allow"
-        return any(self._is_allowed(granted, action, key) for granted in self._granted)
+        return any(self._is_allowed(keys, action, key) for keys in self._keys_by_matcher)
 
-    def _is_allowed(self, granted: GrantedKeys, action: Action, key: str) -> bool:
-        if self._names(granted, action, "deny", key):
+    def _is_allowed(self, keys: GrantedKeys, action: Action, key: str) -> bool:
+        if self._includes(keys, action, "deny", key):
             return False
-        return self._default == "allow" or self._names(granted, action, "allow", key)
+        return self._default == "allow" or self._includes(keys, action, "allow", key)
 
-    def _names(self, granted: GrantedKeys, action: Action, permission: Permission, key: str) -> bool:
-        tree = granted.get((self._flow, action, permission))
+    def _includes(self, keys: GrantedKeys, action: Action, permission: Permission, key: str) -> bool:
+        tree = keys.get((self._flow, action, permission))
         return tree is not None and bool(tree.including(key))

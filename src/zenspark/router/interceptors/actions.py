@@ -1,4 +1,4 @@
-"""What a message does, in the words of the configuration, and to which key."""
+"""Action and key of a message, in the terms of the interceptor configuration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from zenspark.wire.messages import (
 from zenspark.wire.values import InterestMode, QoS, WireExpr
 
 DATA_ACTIONS: frozenset[Action] = frozenset(("put", "delete", "query", "reply"))
-"""The actions that carry a value."""
+"""Actions that carry a payload."""
 
 _DECLARE_ACTIONS: dict[DeclarationKind, Action] = {
     DeclarationKind.SUBSCRIBER: "declare_subscriber",
@@ -44,11 +44,11 @@ _INTEREST_ACTIONS: dict[InterestMode, Action] = {
 }
 
 DeclarationRef: TypeAlias = tuple[DeclarationKind | None, int]
-"""What a declaration, or an interest (None), is taken back by."""
+"""Kind and id by which a declaration, or an interest (None), is undeclared."""
 
 
 def action_of(message: NetworkMessage) -> tuple[Action, WireExpr | None] | None:
-    """What a message does, and to which key; None if no rule is about it."""
+    """Action of a message, and its wire expression; None if no rule applies to it."""
     match message:
         case Push(wire_expr=expr, body=body):
             return "put" if isinstance(body, Put) else "delete", expr
@@ -67,7 +67,8 @@ def action_of(message: NetworkMessage) -> tuple[Action, WireExpr | None] | None:
 
 
 def get_declared_ref(message: NetworkMessage) -> DeclarationRef | None:
-    """What a message declares. Number 0 is no name: what has it is never taken back, or by its key."""
+    """Reference of the declaration or interest in a message. Id 0 is none: such a declaration is never undeclared, or
+    by its key."""
     match message:
         case Declare(body=DeclareSubscriber() | DeclareQueryable() | DeclareToken() as body) if body.id:
             return DECLARE[type(body)], body.id
@@ -77,7 +78,7 @@ def get_declared_ref(message: NetworkMessage) -> DeclarationRef | None:
 
 
 def get_undeclared_ref(message: NetworkMessage) -> DeclarationRef | None:
-    """What a message takes back."""
+    """Reference of the declaration or interest that a message ends."""
     match message:
         case Declare(body=UndeclareSubscriber() | UndeclareQueryable() | UndeclareToken() as body):
             return UNDECLARE[type(body)], body.id
@@ -87,7 +88,8 @@ def get_undeclared_ref(message: NetworkMessage) -> DeclarationRef | None:
 
 
 def make_final(message: NetworkMessage) -> NetworkMessage | None:
-    """What ends a question that is not passed on, so that nobody waits for an answer."""
+    """Final message for a query or interest that is not forwarded, so that its sender does not wait; None for other
+    messages."""
     match message:
         case Request(request_id=number, qos=qos):
             return ResponseFinal(request_id=number, qos=qos)
@@ -97,12 +99,12 @@ def make_final(message: NetworkMessage) -> NetworkMessage | None:
 
 
 def payload_size(message: NetworkMessage) -> int:
-    """How large the value is that a message carries."""
+    """Bytes of the payload of a message."""
     return _sizes(message)[0]
 
 
 def payload_and_attachment_size(message: NetworkMessage) -> int:
-    """The same with its attachment."""
+    """Bytes of the payload and the attachment of a message."""
     return sum(_sizes(message))
 
 

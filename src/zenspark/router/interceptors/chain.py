@@ -1,7 +1,7 @@
-"""A gate: every interceptor of one flow of one face, in the order of eclipse-zenoh.
+"""Interceptor chain of one direction of one face, in the order of eclipse-zenoh.
 
-Downsampling comes first, so what is denied takes its place in time too; then access control, then the overwriting of
-QoS, then the low-pass filter. What they have to say about an action and a key is found out once and remembered.
+Downsampling comes first, so a denied message uses up its slot, too; then access control, then the QoS overwrite, then
+the low-pass filter. Their decision on an action and a key is computed once and cached.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from zenspark.wire.values import WireExpr
 M = TypeVar("M", bound=NetworkMessage)
 
 MAX_CACHED_DECISIONS = 10_000
-"""How many verdicts are remembered: more would let whoever names ever new keys fill the memory."""
+"""Decisions cached per chain: more would let a peer that uses ever new keys fill the memory."""
 MAX_CACHED_KEY_CHARS = 1024
-"""Characters of a key up to which its verdicts are remembered, for the same reason."""
+"""Longest key, in characters, whose decisions are cached: long keys must not fill the memory either."""
 
 
 class InterceptorConfig(msgspec.Struct, frozen=True, eq=False):
-    """Everything the configuration says of interceptors."""
+    """Configuration of all interceptors."""
 
     downsampling: tuple[DownsamplingItem, ...] = ()
     access: AccessRules | None = None
@@ -52,111 +52,111 @@ class InterceptorConfig(msgspec.Struct, frozen=True, eq=False):
 
     def make_chain(
         self,
-        party: PeerAttributes,
+        peer: PeerAttributes,
         flow: Flow,
         resolve: Callable[[WireExpr], str | None],
         on_denied: Callable[[], object] = lambda: None,
     ) -> InterceptorChain | None:
-        """The gate for what comes from, or goes to, a neighbour; None if everything passes as it is.
+        """Chain for messages from or to a peer; None if all messages pass unchanged.
 
-        `resolve` knows the key that a wire expression stands for on that way; `on_denied` is called for every message
-        that access control denies.
+        `resolve` returns the key of a wire expression in that direction; `on_denied` is called for every message that
+        access control denies.
         """
-        gate = InterceptorChain(self, party, flow, resolve, on_denied)
-        return None if gate.is_open else gate
+        chain = InterceptorChain(self, peer, flow, resolve, on_denied)
+        return None if chain.is_open else chain
 
 
 class CachedDecision(msgspec.Struct, frozen=True, eq=False):
-    """What becomes of messages that do the same to the same key."""
+    """Decision on messages with the same action and key."""
 
-    slots: tuple[RateLimiter, ...]
+    rate_limiters: tuple[RateLimiter, ...]
     is_allowed: bool
-    overwriting: tuple[QosOverwrite, ...]
+    qos_overwrites: tuple[QosOverwrite, ...]
     limit: int | None
 
 
 class InterceptorChain:
-    """Lets messages pass, changed or not, or keeps them. Only one thread at a time may use it."""
+    """Passes messages, changed or not, or drops them. Not thread-safe."""
 
     def __init__(
         self,
-        interception: InterceptorConfig,
-        party: PeerAttributes,
+        config: InterceptorConfig,
+        peer: PeerAttributes,
         flow: Flow,
         resolve: Callable[[WireExpr], str | None],
         on_denied: Callable[[], object],
     ) -> None:
-        access = interception.access
+        access = config.access
         self._flow = flow
         self._resolve = resolve
         self._on_denied = on_denied
-        self._downsamplers = [Downsampler(item) for item in interception.downsampling if item.matches(party, flow)]
-        self._permit = None if access is None else access.permissions_for(party, flow)
-        self._overwriting = [QosOverwrite(item) for item in interception.overwriting if item.matches(party, flow)]
-        self._low_pass = LowPassFilter(interception.low_pass, party, flow)
-        self._verdicts: dict[tuple[Action, str | None], CachedDecision] = {}
-        self._withheld: set[DeclarationRef] = set()
-        """What we never declared there, and so need not take back."""
+        self._downsamplers = [Downsampler(item) for item in config.downsampling if item.matches(peer, flow)]
+        self._permissions = None if access is None else access.permissions_for(peer, flow)
+        self._qos_overwrites = [QosOverwrite(item) for item in config.overwriting if item.matches(peer, flow)]
+        self._low_pass = LowPassFilter(config.low_pass, peer, flow)
+        self._decisions: dict[tuple[Action, str | None], CachedDecision] = {}
+        self._suppressed_declarations: set[DeclarationRef] = set()
+        """Declarations that were never sent, so that their end must not be sent either."""
 
     @property
     def is_open(self) -> bool:
-        """Whether everything passes as it is."""
-        return not (self._downsamplers or self._permit or self._overwriting or self._low_pass)
+        """Whether all messages pass unchanged."""
+        return not (self._downsamplers or self._permissions or self._qos_overwrites or self._low_pass)
 
     def intercept(self, message: M, reliable: bool, now: float) -> M | None:
-        """The message as it goes on; None if it does not."""
-        found = action_of(message)
-        if found is None:
-            return None if self._is_withheld(message) else message
-        action, expr = found
-        verdict = self._verdict(action, None if expr is None else self._resolve(expr))
-        passed = self._judged(message, verdict, reliable, now)
-        return self._kept(message) if passed is None else passed
+        """The message to forward, possibly modified; None to drop it."""
+        action_and_expr = action_of(message)
+        if action_and_expr is None:
+            return None if self._is_suppressed(message) else message
+        action, expr = action_and_expr
+        decision = self._decision_for(action, None if expr is None else self._resolve(expr))
+        passed = self._apply(message, decision, reliable, now)
+        return self._drop(message) if passed is None else passed
 
-    def _kept(self, message: M) -> M | None:
-        """A message does not pass, unless it takes something back that was declared here: the router knows what was."""
+    def _drop(self, message: M) -> M | None:
+        """Drop a message, except for the end of a declaration from a peer: the router knows what was declared."""
         if self._flow == "ingress":
             return None if get_undeclared_ref(message) is None else message
-        name = get_declared_ref(message)
-        if name is not None:
-            self._withheld.add(name)
+        ref = get_declared_ref(message)
+        if ref is not None:
+            self._suppressed_declarations.add(ref)
         return None
 
-    def _judged(self, message: M, verdict: CachedDecision, reliable: bool, now: float) -> M | None:
-        for slot in verdict.slots:
-            if not slot.take(now):
+    def _apply(self, message: M, decision: CachedDecision, reliable: bool, now: float) -> M | None:
+        for limiter in decision.rate_limiters:
+            if not limiter.try_acquire(now):
                 return None
-        if not verdict.is_allowed:
+        if not decision.is_allowed:
             self._on_denied()
             return None
-        for overwriting in verdict.overwriting:
-            message = overwriting.apply(message, reliable)
-        return message if verdict.limit is None or payload_and_attachment_size(message) <= verdict.limit else None
+        for qos_overwrite in decision.qos_overwrites:
+            message = qos_overwrite.apply(message, reliable)
+        return message if decision.limit is None or payload_and_attachment_size(message) <= decision.limit else None
 
-    def _verdict(self, action: Action, key: str | None) -> CachedDecision:
-        verdict = self._verdicts.get((action, key))
-        if verdict is None:
-            if len(self._verdicts) >= MAX_CACHED_DECISIONS:
-                self._verdicts.clear()
-            verdict = self._judge(action, key)
+    def _decision_for(self, action: Action, key: str | None) -> CachedDecision:
+        decision = self._decisions.get((action, key))
+        if decision is None:
+            if len(self._decisions) >= MAX_CACHED_DECISIONS:
+                self._decisions.clear()
+            decision = self._evaluate(action, key)
             if key is None or len(key) <= MAX_CACHED_KEY_CHARS:
-                self._verdicts[action, key] = verdict
-        return verdict
+                self._decisions[action, key] = decision
+        return decision
 
-    def _judge(self, action: Action, key: str | None) -> CachedDecision:
+    def _evaluate(self, action: Action, key: str | None) -> CachedDecision:
         if key is not None and not is_key_expression(key):
             key = None
-        slots = (downsampler.slot(action, key) for downsampler in self._downsamplers)
+        rate_limiters = (downsampler.limiter_for(action, key) for downsampler in self._downsamplers)
         return CachedDecision(
-            tuple(slot for slot in slots if slot is not None),
-            self._permit is None or self._permit.allows(action, key),
-            tuple(one for one in self._overwriting if one.applies_to(action, key)),
+            tuple(limiter for limiter in rate_limiters if limiter is not None),
+            self._permissions is None or self._permissions.allows(action, key),
+            tuple(overwrite for overwrite in self._qos_overwrites if overwrite.applies_to(action, key)),
             self._low_pass.limit(action, key),
         )
 
-    def _is_withheld(self, message: NetworkMessage) -> bool:
-        name = get_undeclared_ref(message)
-        if name not in self._withheld:
+    def _is_suppressed(self, message: NetworkMessage) -> bool:
+        ref = get_undeclared_ref(message)
+        if ref not in self._suppressed_declarations:
             return False
-        self._withheld.discard(name)
+        self._suppressed_declarations.discard(ref)
         return True

@@ -1,4 +1,4 @@
-"""Downsampling: of messages that come too fast, only as many pass as a rule says."""
+"""Downsampling: drop messages that exceed the rate of a rule."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from zenspark.router.interceptors.rules import Action, DownsamplingItem
 
 
 class RateLimiter:
-    """When the next message may pass; all keys of a rule share it."""
+    """Time from which the next message may pass; all keys of a rule share it."""
 
     def __init__(self, frequency: float) -> None:
         self._period = 1 / frequency if frequency > 0 else 0.0
         self._next = inf if frequency == 0 else -inf
 
-    def take(self, now: float) -> bool:
+    def try_acquire(self, now: float) -> bool:
         """Whether a message may pass now."""
         if now < self._next:
             return False
@@ -24,21 +24,21 @@ class RateLimiter:
 
 
 class Downsampler:
-    """One item of the configuration, at work on one flow of one face.
+    """One item of the configuration, for one direction of one face.
 
-    Of several rules whose keys intersect the key of a message the first one counts.
+    Of several rules whose keys intersect the key of a message the first one applies.
     """
 
     def __init__(self, item: DownsamplingItem) -> None:
         self._messages = item.messages
-        self._slots = [RateLimiter(rule.freq) for rule in item.rules]
+        self._limiters = [RateLimiter(rule.freq) for rule in item.rules]
         self._rules: KeyTree[int] = KeyTree()
         for number, rule in enumerate(item.rules):
             self._rules.insert(rule.key_expr, number)
 
-    def slot(self, action: Action, key: str | None) -> RateLimiter | None:
-        """What a message has to wait for; None if it may pass at any time."""
+    def limiter_for(self, action: Action, key: str | None) -> RateLimiter | None:
+        """Rate limiter of a message; None if it may always pass."""
         if action not in self._messages or key is None:
             return None
-        found = [number for _, number in self._rules.intersecting(key)]
-        return self._slots[min(found)] if found else None
+        rules = [number for _, number in self._rules.intersecting(key)]
+        return self._limiters[min(rules)] if rules else None

@@ -1,6 +1,6 @@
-"""The checkpoint: between the router and the links, where gates decide what enters and what leaves.
+"""Interceptor pipeline between the router and the links: applies a chain to each direction of each face.
 
-A question that is kept is answered as if there were nothing to find: nobody waits for what will not come.
+A query or interest that is dropped is answered with its final message, so that its sender does not wait.
 """
 
 from __future__ import annotations
@@ -17,55 +17,56 @@ from zenspark.router.router import Router
 from zenspark.wire.messages import NetworkMessage
 
 DENIAL_COUNTERS: dict[Flow, Limit] = {"ingress": Limit.ACCESS_INGRESS, "egress": Limit.ACCESS_EGRESS}
+"""Counter of messages that access control denied, by direction."""
 
 
 class InterceptorPipeline:
     """Applies one configuration to the faces of one router."""
 
-    def __init__(self, router: Router, interception: InterceptorConfig) -> None:
+    def __init__(self, router: Router, config: InterceptorConfig) -> None:
         self._router = router
-        self._interception = interception
+        self._config = config
 
     @property
     def has_access_control(self) -> bool:
-        """Whether there are rules for who may do what."""
-        return self._interception.access is not None
+        """Whether access control is configured."""
+        return self._config.access is not None
 
-    def allows(self, party: PeerAttributes, flow: Flow, action: Action, key: str) -> bool:
-        """Whether access control lets somebody who is no face do something to a key."""
-        access = self._interception.access
-        permit = None if access is None else access.permissions_for(party, flow)
-        is_allowed = permit is None or permit.allows(action, key)
+    def allows(self, peer: PeerAttributes, flow: Flow, action: Action, key: str) -> bool:
+        """Whether access control allows an action on a key to a client without a face (REST)."""
+        access = self._config.access
+        permissions = None if access is None else access.permissions_for(peer, flow)
+        is_allowed = permissions is None or permissions.allows(action, key)
         if not is_allowed:
-            self._router.refusals.count(DENIAL_COUNTERS[flow], party.zid)
+            self._router.refusals.count(DENIAL_COUNTERS[flow], peer.zid)
         return is_allowed
 
-    def watch(self, face: Face, party: PeerAttributes) -> None:
-        """Give a new face its gates."""
-        count, who = self._router.refusals.count, str(face)
-        face.ingress = self._interception.make_chain(
-            party, "ingress", face.resolve, partial(count, DENIAL_COUNTERS["ingress"], who)
+    def attach(self, face: Face, peer: PeerAttributes) -> None:
+        """Attach interceptor chains to a new face."""
+        count, neighbour = self._router.refusals.count, str(face)
+        face.ingress = self._config.make_chain(
+            peer, "ingress", face.resolve, partial(count, DENIAL_COUNTERS["ingress"], neighbour)
         )
-        face.egress = self._interception.make_chain(
-            party, "egress", face.resolve_outgoing, partial(count, DENIAL_COUNTERS["egress"], who)
+        face.egress = self._config.make_chain(
+            peer, "egress", face.resolve_outgoing, partial(count, DENIAL_COUNTERS["egress"], neighbour)
         )
 
-    def enter(
+    def on_ingress(
         self, face: Face, message: NetworkMessage, reliable: bool, now: float
     ) -> tuple[NetworkMessage | None, Outgoing]:
-        """What a face says as the router is to hear it, if at all, and what the face is told instead."""
+        """Intercept a message from a face: the message for the router, None if dropped, and the reply to the face."""
         passed = message if face.ingress is None else face.ingress.intercept(message, reliable, now)
-        refusal = make_final(message) if passed is None else None
-        return passed, [] if refusal is None else [(face, refusal)]
+        final = make_final(message) if passed is None else None
+        return passed, [] if final is None else [(face, final)]
 
-    def leave(self, out: Outgoing, reliable: bool, now: float) -> Outgoing:
-        """What is to be said of what the router says, also because some of it is not said."""
-        waiting, said = deque(out), []
-        while waiting:
-            face, message = waiting.popleft()
+    def on_egress(self, out: Outgoing, reliable: bool, now: float) -> Outgoing:
+        """Intercept messages of the router; returns those to send, including the consequences of dropped ones."""
+        queue, passing = deque(out), []
+        while queue:
+            face, message = queue.popleft()
             passed = message if face.egress is None else face.egress.intercept(message, reliable, now)
             if passed is not None:
-                said.append((face, passed))
-            elif (refusal := make_final(message)) is not None:
-                waiting.extend(self._router.receive(face, refusal, now))
-        return said
+                passing.append((face, passed))
+            elif (final := make_final(message)) is not None:
+                queue.extend(self._router.receive(face, final, now))
+        return passing

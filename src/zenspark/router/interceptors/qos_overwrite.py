@@ -1,4 +1,4 @@
-"""Overwriting QoS: messages that are treated in another way than they wanted, from here on."""
+"""QoS overwrite: changes priority, congestion control and express flag of matching messages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class QosOverwrite:
 
     def __init__(self, item: OverwriteItem) -> None:
         self._messages = item.messages
-        self._treatment = item.overwrite
-        self._only = item.qos or QosMatch()
+        self._change = item.overwrite
+        self._match = item.qos or QosMatch()
         low, _, high = (item.payload_size or "..").partition("..")
-        self._smallest = int(low or 0)
-        self._largest = int(high) if high else None
+        self._min_bytes = int(low or 0)
+        self._max_bytes = int(high) if high else None
         self._keys: KeyTree[None] | None = None
         if item.key_exprs is not None:
             self._keys = KeyTree()
@@ -33,31 +33,31 @@ class QosOverwrite:
                 self._keys.insert(key, None)
 
     def applies_to(self, action: Action, key: str | None) -> bool:
-        """Whether it is about what is done to a key."""
+        """Whether it applies to an action on a key."""
         if action not in self._messages:
             return False
         return self._keys is None or (key is not None and bool(self._keys.including(key)))
 
     def apply(self, message: M, reliable: bool) -> M:
-        """The message as it goes on."""
-        if not isinstance(message, Push | Request) or not self._is_meant(message, message.qos, reliable):
+        """The message with the QoS changed, if it matches."""
+        if not isinstance(message, Push | Request) or not self._matches(message, message.qos, reliable):
             return message
-        return replace(message, qos=_overwrite_qos(message.qos, self._treatment))
+        return replace(message, qos=_overwrite_qos(message.qos, self._change))
 
-    def _is_meant(self, message: NetworkMessage, qos: QoS, reliable: bool) -> bool:
-        only, size = self._only, payload_size(message)
+    def _matches(self, message: NetworkMessage, qos: QoS, reliable: bool) -> bool:
+        match, size = self._match, payload_size(message)
         return (
-            only.congestion_control in (None, qos.congestion.name.lower())
-            and only.priority in (None, qos.priority.name.lower())
-            and only.express in (None, qos.express)
-            and only.reliability in (None, "reliable" if reliable else "best_effort")
-            and self._smallest <= size
-            and (self._largest is None or size <= self._largest)
+            match.congestion_control in (None, qos.congestion.name.lower())
+            and match.priority in (None, qos.priority.name.lower())
+            and match.express in (None, qos.express)
+            and match.reliability in (None, "reliable" if reliable else "best_effort")
+            and self._min_bytes <= size
+            and (self._max_bytes is None or size <= self._max_bytes)
         )
 
 
-def _overwrite_qos(qos: QoS, treatment: QosChange) -> QoS:
-    priority, congestion, express = treatment.priority, treatment.congestion_control, treatment.express
+def _overwrite_qos(qos: QoS, change: QosChange) -> QoS:
+    priority, congestion, express = change.priority, change.congestion_control, change.express
     if priority is not None:
         qos = msgspec.structs.replace(qos, priority=_overwrite_priority(qos.priority, priority))
     if congestion is not None:
@@ -65,8 +65,8 @@ def _overwrite_qos(qos: QoS, treatment: QosChange) -> QoS:
     return qos if express is None else msgspec.structs.replace(qos, express=express)
 
 
-def _overwrite_priority(wanted: Priority, change: str | int) -> Priority:
+def _overwrite_priority(priority: Priority, change: str | int) -> Priority:
     if isinstance(change, str):
         return Priority[change.upper()]
-    # eclipse-zenoh 1.10.2 does nothing for a negative number, so neither do we: its users have set their files by it.
-    return Priority(min(wanted + max(change, 0), Priority.BACKGROUND))
+    # eclipse-zenoh 1.10.2 ignores a negative number; so do we, because existing configurations rely on it.
+    return Priority(min(priority + max(change, 0), Priority.BACKGROUND))

@@ -1,7 +1,7 @@
-"""What the configuration can say of interceptors: `access_control`, `downsampling`, `low_pass_filter`, `qos/network`.
+"""Configuration of interceptors: `access_control`, `downsampling`, `low_pass_filter`, `qos/network`.
 
-The names are zenohd's. What is not said covers everything: no list of interfaces means every interface, no list of
-flows both ways. A list that is there names something.
+The names are zenohd's. An absent list matches everything: no list of interfaces means every interface, no list of flows
+both directions. A list that is present is not empty.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Action: TypeAlias = Literal[
 Permission: TypeAlias = Literal["allow", "deny"]
 LinkProtocol: TypeAlias = Literal["tcp", "udp", "tls", "quic", "serial", "unixpipe", "unixsock-stream", "vsock", "ws"]
 SubjectProtocol: TypeAlias = LinkProtocol | Literal["http"]
-"""Ours: `http` stands for the clients of the REST interface."""
+"""Link protocols of a subject; `http`, specific to zenspark, stands for clients of the REST interface."""
 PriorityName: TypeAlias = Literal[
     "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"
 ]
@@ -56,7 +56,7 @@ NonEmpty = Annotated[tuple[T, ...], Meta(min_length=1)]
 
 
 class PeerAttributes(msgspec.Struct, frozen=True):
-    """What is known of a neighbour: who it says it is, if anybody, who it proved to be, and how it is reached."""
+    """Attributes of a peer: claimed zid, authenticated user and certificate name, link and address."""
 
     zid: ZenohId | None
     interfaces: tuple[str, ...] = ()
@@ -71,19 +71,19 @@ class ConfigItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class InterceptorItem(ConfigItem, frozen=True, kw_only=True):
-    """An item that is about some neighbours and some flows."""
+    """An item that applies to some peers and directions."""
 
     id: str | None = None
     interfaces: NonEmpty[str] | None = None
     link_protocols: NonEmpty[LinkProtocol] | None = None
     flows: NonEmpty[Flow] | None = None
 
-    def matches(self, party: PeerAttributes, flow: Flow) -> bool:
-        """Whether it is about what comes from, or goes to, a neighbour."""
+    def matches(self, peer: PeerAttributes, flow: Flow) -> bool:
+        """Whether it applies to messages from, or to, a peer."""
         return (
             (self.flows is None or flow in self.flows)
-            and (self.interfaces is None or not set(self.interfaces).isdisjoint(party.interfaces))
-            and (self.link_protocols is None or party.protocol in self.link_protocols)
+            and (self.interfaces is None or not set(self.interfaces).isdisjoint(peer.interfaces))
+            and (self.link_protocols is None or peer.protocol in self.link_protocols)
         )
 
 
@@ -91,7 +91,7 @@ class InterceptorItem(ConfigItem, frozen=True, kw_only=True):
 
 
 class AccessRule(ConfigItem, frozen=True, kw_only=True):
-    """What is allowed or denied."""
+    """Actions on keys that are allowed or denied."""
 
     id: str
     key_exprs: NonEmpty[KeyExpr]
@@ -101,7 +101,7 @@ class AccessRule(ConfigItem, frozen=True, kw_only=True):
 
 
 class AccessSubject(ConfigItem, frozen=True, kw_only=True):
-    """Who is meant: every combination of what the lists name."""
+    """Peers a policy applies to: every combination of the listed values."""
 
     id: str
     interfaces: NonEmpty[str] | None = None
@@ -112,7 +112,7 @@ class AccessSubject(ConfigItem, frozen=True, kw_only=True):
 
 
 class RouterSubject(ConfigItem, frozen=True, kw_only=True):
-    """Who may be a router beside this one: all that is named must be so, with one of the values of each list."""
+    """Peers that may connect as a router: every list must contain the peer's value."""
 
     interfaces: NonEmpty[str] | None = None
     addresses: NonEmpty[AddressRange] | None = None
@@ -120,27 +120,27 @@ class RouterSubject(ConfigItem, frozen=True, kw_only=True):
     usernames: NonEmpty[str] | None = None
     zids: NonEmpty[NodeId] | None = None
 
-    def matches(self, party: PeerAttributes) -> bool:
-        """Whether it is about a neighbour."""
+    def matches(self, peer: PeerAttributes) -> bool:
+        """Whether a peer is included."""
         return (
-            (self.interfaces is None or not set(self.interfaces).isdisjoint(party.interfaces))
-            and (self.addresses is None or _is_within(party.address, self.addresses))
-            and (self.cert_common_names is None or party.common_name in self.cert_common_names)
-            and (self.usernames is None or party.username in self.usernames)
-            and (self.zids is None or str(party.zid) in self.zids)
+            (self.interfaces is None or not set(self.interfaces).isdisjoint(peer.interfaces))
+            and (self.addresses is None or _is_within(peer.address, self.addresses))
+            and (self.cert_common_names is None or peer.common_name in self.cert_common_names)
+            and (self.usernames is None or peer.username in self.usernames)
+            and (self.zids is None or str(peer.zid) in self.zids)
         )
 
 
 def _is_within(address: str | None, networks: tuple[str, ...]) -> bool:
     if address is None:
         return False
-    found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None)
-    return any((mapped or found) in ipaddress.ip_network(network, strict=False) for network in networks)
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return any((mapped or parsed) in ipaddress.ip_network(network, strict=False) for network in networks)
 
 
 class AccessPolicy(ConfigItem, frozen=True, kw_only=True):
-    """Which rules hold for whom."""
+    """Assignment of rules to subjects."""
 
     id: str | None = None
     rules: tuple[str, ...]
@@ -151,14 +151,14 @@ class AccessPolicy(ConfigItem, frozen=True, kw_only=True):
 
 
 class Rate(ConfigItem, frozen=True, kw_only=True):
-    """How many messages a second may pass on a key; 0 for none."""
+    """Messages per second that may pass on a key; 0 for none."""
 
     key_expr: KeyExpr
     freq: float
 
 
 class DownsamplingItem(InterceptorItem, frozen=True, kw_only=True):
-    """Messages of which some are left out."""
+    """Rate limits for messages."""
 
     messages: NonEmpty[DataAction]
     rules: NonEmpty[Rate]
@@ -168,7 +168,7 @@ class DownsamplingItem(InterceptorItem, frozen=True, kw_only=True):
 
 
 class LowPassItem(InterceptorItem, frozen=True, kw_only=True):
-    """Messages that are left out if payload and attachment together are larger than a limit."""
+    """Size limit of payload and attachment together; larger messages are dropped."""
 
     messages: NonEmpty[DataAction]
     key_exprs: NonEmpty[KeyExpr]
@@ -179,7 +179,7 @@ class LowPassItem(InterceptorItem, frozen=True, kw_only=True):
 
 
 class QosChange(ConfigItem, frozen=True, kw_only=True):
-    """How messages are treated instead; a number is added to the priority."""
+    """New QoS of matching messages; a number is added to the priority."""
 
     congestion_control: CongestionName | None = None
     priority: PriorityName | Annotated[int, Meta(ge=-7, le=7)] | None = None
@@ -187,7 +187,7 @@ class QosChange(ConfigItem, frozen=True, kw_only=True):
 
 
 class QosMatch(ConfigItem, frozen=True, kw_only=True):
-    """How messages wanted to be treated."""
+    """QoS of the messages an item applies to."""
 
     congestion_control: CongestionName | None = None
     priority: PriorityName | None = None
@@ -196,7 +196,7 @@ class QosMatch(ConfigItem, frozen=True, kw_only=True):
 
 
 class OverwriteItem(InterceptorItem, frozen=True, kw_only=True):
-    """Messages that are treated in another way than they wanted."""
+    """QoS overwrite for messages."""
 
     zids: NonEmpty[NodeId] | None = None
     messages: NonEmpty[Literal["put", "delete", "query"]]
@@ -205,5 +205,5 @@ class OverwriteItem(InterceptorItem, frozen=True, kw_only=True):
     qos: QosMatch | None = None
     payload_size: SizeRange | None = None
 
-    def matches(self, party: PeerAttributes, flow: Flow) -> bool:
-        return super().matches(party, flow) and (self.zids is None or str(party.zid) in self.zids)
+    def matches(self, peer: PeerAttributes, flow: Flow) -> bool:
+        return super().matches(peer, flow) and (self.zids is None or str(peer.zid) in self.zids)

@@ -1,1 +1,1 @@
-"""Interests: which face wants which declarations; a late joiner's INTEREST is answered with the current ones."""
+"""Interests: the live interests of faces, and the handling of INTEREST."""

@@ -1,8 +1,8 @@
-"""Interests: how a question is answered, passed on to those above us, and ended.
+"""Handling of INTEREST: answer, forward upstream, and end interests.
 
-Whoever asks for current declarations gets them and then D_FINAL, at the latest when those above us should have
-answered. Future ones follow as they come (`declarations.py`). Many are answered in portions, one interest of a face
-after the other: the owner asks for the next portion when the face has taken the last.
+An interest in current declarations is answered with them and then D_FINAL, at the latest when the upstream nodes should
+have answered. Future declarations follow as they are made (`declarations/store.py`). Many declarations are sent in
+portions, one interest of a face after the other: the owner requests the next portion when the face has taken the last.
 """
 
 from __future__ import annotations
@@ -21,228 +21,228 @@ from zenspark.wire.messages import DeclareFinal, Interest
 from zenspark.wire.values import InterestMode, QoS, QueryableInfo
 
 MAX_DECLARATIONS_PER_PORTION = 256
-"""Current declarations that one portion of answers has at most: a short message may ask for all there are."""
+"""Maximum current declarations in one portion: a short message may ask for all there are."""
 INITIAL_INTEREST = 0
-"""The interest two peers act as if they had sent each other."""
+"""Id of the implicit interest of two peers in each other's declarations."""
 
 
 class InterestHandler:
-    """The moves that have to do with interests. `timeout` is for the answers of those above us."""
+    """Handles interests of one router. `timeout` is for the answers of upstream nodes."""
 
     def __init__(
         self,
         out: Outgoing,
         interests: InterestTable,
         declarations: Declarations,
-        reach: ReachabilityPolicy,
+        reachability: ReachabilityPolicy,
         admission: Admission,
         timeout: float,
     ) -> None:
         self._out = out
         self._interests = interests
         self._declarations = declarations
-        self._reach = reach
+        self._reachability = reachability
         self._admission = admission
         self._timeout = timeout
-        self._above: dict[Face, None] = {}
-        self._unfinished: dict[Face, deque[LiveInterest]] = {}
-        """The interests of each face that are not answered to the end, in order."""
+        self._upstream_faces: dict[Face, None] = {}
+        self._unanswered: dict[Face, deque[LiveInterest]] = {}
+        """Interests of each face that are not answered completely, in order."""
 
     # -- faces
 
     def add(self, face: Face, now: float) -> None:
-        """A new neighbour; if it stands above us, it is asked what the others have asked."""
+        """Add a neighbour; an upstream node gets the interests of all other faces."""
         if face.region is Region.UPSTREAM:
-            self._above[face] = None
-            self.ask(face, now)
+            self._upstream_faces[face] = None
+            self.propagate_all(face, now)
 
-    def ask(self, above: Face, now: float) -> None:
-        """Ask a node above us what the others have asked, as far as it was not asked already."""
-        for asked in self._interests.all():
-            if above not in asked.upstream_ids:
-                self._pass_on(asked, above, now)
+    def propagate_all(self, upstream: Face, now: float) -> None:
+        """Forward all interests to an upstream node that does not have them yet."""
+        for interest in self._interests.all():
+            if upstream not in interest.upstream_ids:
+                self._propagate(interest, upstream, now)
 
-    def remove(self, face: Face) -> None:
-        """A neighbour is gone: it asks no more, and owes no answers."""
-        self._above.pop(face, None)
-        self._unfinished.pop(face, None)
-        for asked in self._interests.of(face):
-            self._end(face, asked.id)
-        for asked in self._interests.leave(face):
-            self._answered(asked, face)
+    def remove_face(self, face: Face) -> None:
+        """Remove a neighbour: its interests end, and its answers are not awaited any longer."""
+        self._upstream_faces.pop(face, None)
+        self._unanswered.pop(face, None)
+        for interest in self._interests.by_face(face):
+            self._end_interest(face, interest.id)
+        for interest in self._interests.remove_upstream(face):
+            self._on_upstream_done(interest, face)
 
-    # -- questions
+    # -- interests
 
     def on_interest(self, face: Face, interest: Interest, now: float) -> None:
-        """A face asks, or takes a question back."""
+        """Handle INTEREST of a face: a new interest, or the end of one."""
         if face.region in (Region.UPSTREAM, Region.ROUTER):
-            return  # those above us and routers beside us are told without asking
-        self._end(face, interest.id)
+            return  # upstream nodes and routers get declarations without an interest
+        self._end_interest(face, interest.id)
         if interest.mode is InterestMode.FINAL:
             return
         key = None if interest.wire_expr is None else face.resolve(interest.wire_expr)
-        if not self._is_admitted(face, interest, key):
+        if not self._is_within_limits(face, interest, key):
             emit_declare(self._out, face, DeclareFinal(), interest.id)
             return
         aggregate = interest.aggregate and face.region is not Region.SOUTH_PEER
-        asked = LiveInterest(face, interest.id, interest.mode, requested_kinds(interest), key, aggregate)
-        self._interests.add(asked)
-        for above in self._above:
-            self._pass_on(asked, above, now)
-        if asked.is_current:
-            asked.rest = self._current(asked)
-            self._unfinished.setdefault(face, deque()).append(asked)
-            if len(self._unfinished[face]) == 1:
-                self.go_on(face)
+        live = LiveInterest(face, interest.id, interest.mode, requested_kinds(interest), key, aggregate)
+        self._interests.add(live)
+        for upstream in self._upstream_faces:
+            self._propagate(live, upstream, now)
+        if live.is_current:
+            live.remaining = self._current_declarations(live)
+            self._unanswered.setdefault(face, deque()).append(live)
+            if len(self._unanswered[face]) == 1:
+                self.send_next_portion(face)
 
-    def _is_admitted(self, face: Face, interest: Interest, key: str | None) -> bool:
-        """Whether an interest is in a key there is, or in all of them, and the limits allow one more."""
+    def _is_within_limits(self, face: Face, interest: Interest, key: str | None) -> bool:
+        """Whether an interest has a valid key, or none, and the limits allow one more."""
         if interest.wire_expr is not None and (key is None or not self._admission.key(face, key)):
             return False
         return face.region is Region.LOCAL or self._admission.interest(face, face.usage, key)
 
-    def _current(self, asked: LiveInterest) -> Iterator[tuple[DeclarationKind, str]]:
-        """The current declarations that an interest may be answered with."""
-        for kind in sorted(asked.kinds, key=lambda each: each.value):
-            entries = self._declarations.tables[kind].matching(asked.key)
-            for key in dict.fromkeys(asked.announced_key(kind, entry.key) for entry in entries):
+    def _current_declarations(self, interest: LiveInterest) -> Iterator[tuple[DeclarationKind, str]]:
+        """Current declarations that match an interest."""
+        for kind in sorted(interest.kinds, key=lambda kind: kind.value):
+            entries = self._declarations.tables[kind].matching(interest.key)
+            for key in dict.fromkeys(interest.announced_key(kind, entry.key) for entry in entries):
                 yield kind, key
 
     @property
-    def unfinished(self) -> list[Face]:
-        """The faces whose interests are not answered to the end."""
-        return list(self._unfinished)
+    def awaiting_faces(self) -> list[Face]:
+        """Faces whose interests are not answered completely."""
+        return list(self._unanswered)
 
     def is_awaiting_declarations(self, face: Face) -> bool:
-        """Whether there is more to answer to a face."""
-        return face in self._unfinished
+        """Whether there are more declarations to send to a face."""
+        return face in self._unanswered
 
-    def go_on(self, face: Face) -> None:
-        """The next portion of answers to a face."""
-        left, queue = MAX_DECLARATIONS_PER_PORTION, self._unfinished[face]
+    def send_next_portion(self, face: Face) -> None:
+        """Send the next portion of declarations to a face."""
+        left, queue = MAX_DECLARATIONS_PER_PORTION, self._unanswered[face]
         while queue and left:
-            left = self._answer(queue[0], left)
-            if queue[0].rest is None:
+            left = self._send_declarations(queue[0], left)
+            if queue[0].remaining is None:
                 queue.popleft()
         if not queue:
-            del self._unfinished[face]
+            del self._unanswered[face]
 
-    def _answer(self, asked: LiveInterest, most: int) -> int:
-        """Answer with so many declarations at most; how many more may follow."""
-        if asked.rest is None:  # the interest has ended meanwhile
-            return most
-        for kind, key in islice(asked.rest, most):
-            most -= 1
-            info = self._declarations.visible_info(asked.face, kind, key)
+    def _send_declarations(self, interest: LiveInterest, limit: int) -> int:
+        """Send up to `limit` declarations of an interest; returns how many more may follow."""
+        if interest.remaining is None:  # the interest ended meanwhile
+            return limit
+        for kind, key in islice(interest.remaining, limit):
+            limit -= 1
+            info = self._declarations.visible_info(interest.face, kind, key)
             if info is not None:
-                self._tell_current(asked, kind, key, info)
-        if most:
-            asked.rest = None
-            self._conclude(asked)
-        return most
+                self._send_declaration(interest, kind, key, info)
+        if limit:
+            interest.remaining = None
+            self._send_final(interest)
+        return limit
 
-    def _tell_current(self, asked: LiveInterest, kind: DeclarationKind, key: str, info: QueryableInfo) -> None:
-        if (kind, key) in asked.announced:
+    def _send_declaration(self, interest: LiveInterest, kind: DeclarationKind, key: str, info: QueryableInfo) -> None:
+        if (kind, key) in interest.announced:
             return
-        if asked.upstream_ids:
-            asked.announced.add((kind, key))
+        if interest.upstream_ids:
+            interest.announced.add((kind, key))
         telling = self._declarations.announcements
-        if asked.is_future:
-            telling.announce(asked.face, kind, key, info, asked.id)
+        if interest.is_future:
+            telling.announce(interest.face, kind, key, info, interest.id)
         else:
-            telling.announce_once(asked.face, kind, key, info, asked.id)
+            telling.announce_once(interest.face, kind, key, info, interest.id)
 
-    def _pass_on(self, asked: LiveInterest, above: Face, now: float) -> None:
-        if not self._reach(asked.face, above):
+    def _propagate(self, interest: LiveInterest, upstream: Face, now: float) -> None:
+        if not self._reachability(interest.face, upstream):
             return
-        number = above.next_id()
-        self._interests.record_propagation(asked, above, number, now + self._timeout)
-        if asked.key is not None:
-            emit_key_binding(self._out, above, asked.key)
-        interest = Interest(
+        number = upstream.next_id()
+        self._interests.record_propagation(interest, upstream, number, now + self._timeout)
+        if interest.key is not None:
+            emit_key_binding(self._out, upstream, interest.key)
+        message = Interest(
             id=number,
-            mode=asked.mode,
+            mode=interest.mode,
             keyexprs=True,
-            subscribers=DeclarationKind.SUBSCRIBER in asked.kinds,
-            queryables=DeclarationKind.QUERYABLE in asked.kinds,
-            tokens=DeclarationKind.TOKEN in asked.kinds,
-            wire_expr=None if asked.key is None else above.to_wire_expr(asked.key),
+            subscribers=DeclarationKind.SUBSCRIBER in interest.kinds,
+            queryables=DeclarationKind.QUERYABLE in interest.kinds,
+            tokens=DeclarationKind.TOKEN in interest.kinds,
+            wire_expr=None if interest.key is None else upstream.to_wire_expr(interest.key),
             qos=QoS.DECLARE,
         )
-        self._out.append((above, interest))
+        self._out.append((upstream, message))
 
-    # -- answers from above
+    # -- declarations from upstream
 
     def on_interest_reply(self, face: Face, number: int, kind: DeclarationKind, key: str, info: QueryableInfo) -> bool:
-        """A node above us answers an interest; whether what it says is to be remembered."""
-        asked = self._interests.find_propagated(face, number)
-        if asked is None:
+        """Handle a declaration of an upstream node for an interest; whether it must be stored."""
+        interest = self._interests.find_propagated(face, number)
+        if interest is None:
             return True
-        if not asked.is_future:  # nobody keeps this: it answers one question, once
-            self._tell_current(asked, kind, asked.announced_key(kind, key), info)
+        if not interest.is_future:  # not stored: it answers one interest, once
+            self._send_declaration(interest, kind, interest.announced_key(kind, key), info)
             return False
-        if not asked.aggregate:  # news to who asked, but not to others who knew before
-            self._tell_current(asked, kind, key, info)
+        if not interest.aggregate:  # new to this face, but maybe known to others
+            self._send_declaration(interest, kind, key, info)
         return True
 
     def on_final(self, face: Face, number: int) -> None:
-        """A node above us has answered, or a peer has told all it has."""
+        """Handle D_FINAL of an upstream node, or of a peer after its initial declarations."""
         if number == INITIAL_INTEREST and face.initial_declarations_pending:
             face.initial_declarations_pending = False
             self._declarations.routes.clear()
-        asked = self._interests.find_propagated(face, number)
-        if asked is not None:
-            self._answered(asked, face)
+        interest = self._interests.find_propagated(face, number)
+        if interest is not None:
+            self._on_upstream_done(interest, face)
 
-    def _answered(self, asked: LiveInterest, face: Face) -> None:
-        """A node above us has nothing more to tell of this."""
-        if face in asked.waiting:
-            asked.waiting.remove(face)
+    def _on_upstream_done(self, interest: LiveInterest, face: Face) -> None:
+        """Await no more declarations of an upstream node for an interest."""
+        if face in interest.waiting:
+            interest.waiting.remove(face)
             self._declarations.routes.clear()
-            self._conclude(asked)
+            self._send_final(interest)
 
-    def _conclude(self, asked: LiveInterest) -> None:
-        if asked.is_current and not asked.waiting and asked.rest is None:
-            emit_declare(self._out, asked.face, DeclareFinal(), asked.id)
-            asked.announced.clear()
-            if not asked.is_future:
-                self._interests.remove(asked.face, asked.id)
+    def _send_final(self, interest: LiveInterest) -> None:
+        if interest.is_current and not interest.waiting and interest.remaining is None:
+            emit_declare(self._out, interest.face, DeclareFinal(), interest.id)
+            interest.announced.clear()
+            if not interest.is_future:
+                self._interests.remove(interest.face, interest.id)
 
     # -- the end
 
-    def _end(self, face: Face, number: int) -> None:
-        asked = self._interests.remove(face, number)
-        if asked is None:
+    def _end_interest(self, face: Face, number: int) -> None:
+        interest = self._interests.remove(face, number)
+        if interest is None:
             return
-        asked.rest = None
-        if asked.upstream_ids:
+        interest.remaining = None
+        if interest.upstream_ids:
             self._declarations.routes.clear()
-        for above, passed in asked.upstream_ids.items():
-            self._out.append((above, Interest(id=passed, mode=InterestMode.FINAL, qos=QoS.DECLARE)))
-        if asked.is_future:
-            for kind in asked.kinds:
-                if asked.aggregate and asked.key in face.announced[kind]:  # what stood for many stands for nothing now
-                    self._declarations.tell(face, kind, asked.key)
-            for above in asked.upstream_ids:
-                self._forget_heard(asked, above)
+        for upstream, upstream_id in interest.upstream_ids.items():
+            self._out.append((upstream, Interest(id=upstream_id, mode=InterestMode.FINAL, qos=QoS.DECLARE)))
+        if interest.is_future:
+            for kind in interest.kinds:
+                if interest.aggregate and interest.key in face.announced[kind]:  # the aggregate declaration is void now
+                    self._declarations.update_announcement(face, kind, interest.key)
+            for upstream in interest.upstream_ids:
+                self._undeclare_upstream(interest, upstream)
 
-    def _forget_heard(self, asked: LiveInterest, above: Face) -> None:
-        """What a node above us told for this interest alone, it will not tell the end of."""
-        for kind in asked.kinds:
-            for entry in self._declarations.tables[kind].matching(asked.key):
+    def _undeclare_upstream(self, interest: LiveInterest, upstream: Face) -> None:
+        """Remove declarations an upstream node made for this interest alone: it will not undeclare them."""
+        for kind in interest.kinds:
+            for entry in self._declarations.tables[kind].matching(interest.key):
                 left = self._interests.matching_future(kind, entry.key)
-                if above in entry.holders and not any(above in other.upstream_ids for other in left):
-                    for number in list(entry.holders[above]):
-                        self._declarations.undeclare(above, kind, number)
+                if upstream in entry.owners and not any(upstream in other.upstream_ids for other in left):
+                    for number in list(entry.owners[upstream]):
+                        self._declarations.undeclare(upstream, kind, number)
 
-    # -- time
+    # -- timers
 
     def next_timeout(self) -> float | None:
-        """When the first answer is overdue."""
+        """Time of the first deadline of an upstream answer."""
         return self._interests.next_deadline()
 
     def handle_timeout(self, now: float) -> None:
-        """Wait no longer for answers that are overdue."""
-        for asked in self._interests.expired(now):
-            for face in list(asked.waiting):
-                self._answered(asked, face)
+        """Stop waiting for overdue answers."""
+        for interest in self._interests.expired(now):
+            for face in list(interest.waiting):
+                self._on_upstream_done(interest, face)

@@ -1,7 +1,7 @@
-"""What neighbours asked to be told: current declarations, future ones, or both.
+"""Live interests of neighbours: in current declarations, future ones, or both.
 
-An interest of somebody below us is also asked of everybody above us, because only they know what is up there; the
-asker hears D_FINAL when all of them have answered, or are gone, or time is up.
+An interest of a downstream node is forwarded to every upstream node, because only those know the declarations beyond
+them; its sender gets D_FINAL when all of them have answered, or are gone, or the timeout has passed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from zenspark.wire.messages import Interest
 from zenspark.wire.values import InterestMode
 
 INTEREST_TIMEOUT_SECONDS = 10.0
-"""Seconds an asker waits for the nodes above us: one that never answers must not hold back the others."""
+"""Seconds to wait for upstream nodes: one that never answers must not hold back the others."""
 
 
 class LiveInterest(msgspec.Struct, eq=False):
-    """One live interest of a face, and how it was passed on."""
+    """One live interest of a face, and its ids at upstream nodes."""
 
     face: Face
     id: int
@@ -30,140 +30,147 @@ class LiveInterest(msgspec.Struct, eq=False):
     key: str | None
     aggregate: bool
     upstream_ids: dict[Face, int] = msgspec.field(default_factory=dict)
-    """The id this interest has at each node above us."""
+    """Id of this interest at each upstream node it was forwarded to."""
     waiting: set[Face] = msgspec.field(default_factory=set)
-    """Those that have not said D_FINAL."""
+    """Upstream nodes that have not sent D_FINAL."""
     deadline: float = 0.0
     announced: set[tuple[DeclarationKind, str]] = msgspec.field(default_factory=set)
-    """What was answered already: a node above us knows our own declarations too."""
-    rest: Iterator[tuple[DeclarationKind, str]] | None = None
-    """What of the current declarations of this node is still to be answered."""
+    """Declarations already sent for this interest: an upstream node also knows those of this node."""
+    remaining: Iterator[tuple[DeclarationKind, str]] | None = None
+    """Current declarations of this node still to be sent."""
 
     @property
     def is_current(self) -> bool:
+        """Whether it asks for current declarations."""
         return self.mode in (InterestMode.CURRENT, InterestMode.CURRENT_FUTURE)
 
     @property
     def is_future(self) -> bool:
+        """Whether it asks for future declarations."""
         return self.mode in (InterestMode.FUTURE, InterestMode.CURRENT_FUTURE)
 
     def announced_key(self, kind: DeclarationKind, key: str) -> str:
-        """The key under which a matching declaration is told: its own, or the interest's if aggregated."""
+        """Key under which a matching declaration is announced: its own, or the interest's if aggregated."""
         return self.key if self.aggregate and self.key is not None and kind is not DeclarationKind.TOKEN else key
 
 
 def requested_kinds(interest: Interest) -> frozenset[DeclarationKind]:
-    """Which kinds of declarations an INTEREST asks for."""
-    asked = {
+    """Kinds of declarations an INTEREST asks for."""
+    requested = {
         DeclarationKind.SUBSCRIBER: interest.subscribers,
         DeclarationKind.QUERYABLE: interest.queryables,
         DeclarationKind.TOKEN: interest.tokens,
     }
-    return frozenset(kind for kind, wanted in asked.items() if wanted)
+    return frozenset(kind for kind, is_requested in requested.items() if is_requested)
 
 
 class InterestTable:
-    """All live interests: by who asked, by whom they were passed on to, and by what they ask for."""
+    """All live interests: by face, by upstream node, and by key."""
 
     def __init__(self) -> None:
-        self._by_asker: dict[Face, dict[int, LiveInterest]] = {}
-        self._by_answerer: dict[Face, dict[int, LiveInterest]] = {}
+        self._by_face: dict[Face, dict[int, LiveInterest]] = {}
+        self._by_upstream: dict[Face, dict[int, LiveInterest]] = {}
         self._by_key: KeyTree[dict[LiveInterest, None]] = KeyTree()
-        self._in_everything: dict[LiveInterest, None] = {}
+        self._in_all_keys: dict[LiveInterest, None] = {}
         self._deadlines: Deadlines[LiveInterest] = Deadlines(
-            lambda asked, when: bool(asked.waiting) and asked.deadline == when
+            lambda interest, when: bool(interest.waiting) and interest.deadline == when
         )
 
-    def add(self, asked: LiveInterest) -> None:
-        """Remember an interest."""
-        self._by_asker.setdefault(asked.face, {})[asked.id] = asked
-        self._at(asked)[asked] = None
+    def add(self, interest: LiveInterest) -> None:
+        """Add an interest."""
+        self._by_face.setdefault(interest.face, {})[interest.id] = interest
+        self._at_key(interest)[interest] = None
 
-    def _at(self, asked: LiveInterest) -> dict[LiveInterest, None]:
+    def _at_key(self, interest: LiveInterest) -> dict[LiveInterest, None]:
         """All interests in the same key."""
-        if asked.key is None:
-            return self._in_everything
-        found = self._by_key.get(asked.key)
-        if found is None:
-            found = {}
-            self._by_key.insert(asked.key, found)
-        return found
+        if interest.key is None:
+            return self._in_all_keys
+        matches = self._by_key.get(interest.key)
+        if matches is None:
+            matches = {}
+            self._by_key.insert(interest.key, matches)
+        return matches
 
     def remove(self, face: Face, number: int) -> LiveInterest | None:
-        """Forget an interest; None if there is none of this id."""
-        asked = self._by_asker.get(face, {}).pop(number, None)
-        if asked is None:
+        """Remove an interest; None if there is none with this id."""
+        interest = self._by_face.get(face, {}).pop(number, None)
+        if interest is None:
             return None
-        if face.region is not Region.LOCAL:  # as when it was admitted
+        if face.region is not Region.LOCAL:  # not counted for the local session
             face.usage.interests -= 1
-            face.usage.remove_key(asked.key)
-        if not self._by_asker[face]:
-            del self._by_asker[face]
-        asked.waiting.clear()  # or its deadline would end a later interest of the same id
-        for answerer, passed in asked.upstream_ids.items():
-            del self._by_answerer[answerer][passed]
-        beside = self._at(asked)
-        del beside[asked]
-        if asked.key is not None and not beside:
-            self._by_key.remove(asked.key)
-        return asked
+            face.usage.remove_key(interest.key)
+        if not self._by_face[face]:
+            del self._by_face[face]
+        interest.waiting.clear()  # otherwise its deadline would end a later interest of the same id
+        for upstream, upstream_id in interest.upstream_ids.items():
+            del self._by_upstream[upstream][upstream_id]
+        interests = self._at_key(interest)
+        del interests[interest]
+        if interest.key is not None and not interests:
+            self._by_key.remove(interest.key)
+        return interest
 
-    def record_propagation(self, asked: LiveInterest, face: Face, number: int, deadline: float) -> None:
-        """An interest was passed on to a node above us, which should have answered by a time."""
-        asked.upstream_ids[face] = number
-        asked.deadline = deadline
-        if asked.is_current:
-            asked.waiting.add(face)
-            self._deadlines.add(asked, deadline)
-        self._by_answerer.setdefault(face, {})[number] = asked
+    def record_propagation(self, interest: LiveInterest, face: Face, number: int, deadline: float) -> None:
+        """Note that an interest was forwarded to an upstream node, which must answer by a deadline."""
+        interest.upstream_ids[face] = number
+        interest.deadline = deadline
+        if interest.is_current:
+            interest.waiting.add(face)
+            self._deadlines.add(interest, deadline)
+        self._by_upstream.setdefault(face, {})[number] = interest
 
-    def leave(self, face: Face) -> list[LiveInterest]:
-        """A node above us is gone; the interests that had been passed on to it."""
-        found = list(self._by_answerer.pop(face, {}).values())
-        for asked in found:
-            del asked.upstream_ids[face]
-        return found
+    def remove_upstream(self, face: Face) -> list[LiveInterest]:
+        """Remove an upstream node; returns the interests that had been forwarded to it."""
+        matches = list(self._by_upstream.pop(face, {}).values())
+        for interest in matches:
+            del interest.upstream_ids[face]
+        return matches
 
     def find_propagated(self, face: Face, number: int) -> LiveInterest | None:
-        """The interest a node above us is answering."""
-        return self._by_answerer.get(face, {}).get(number)
+        """The interest that has this id at an upstream node."""
+        return self._by_upstream.get(face, {}).get(number)
 
-    def of(self, face: Face) -> list[LiveInterest]:
+    def by_face(self, face: Face) -> list[LiveInterest]:
         """The live interests of one face."""
-        return list(self._by_asker.get(face, {}).values())
+        return list(self._by_face.get(face, {}).values())
 
     def all(self) -> list[LiveInterest]:
         """Every live interest."""
-        return [asked for mine in self._by_asker.values() for asked in mine.values()]
+        return [interest for interests in self._by_face.values() for interest in interests.values()]
 
     def matching(self, kind: DeclarationKind, key: str) -> list[LiveInterest]:
-        """The interests in declarations on keys that intersect one."""
-        found = [beside for _, beside in self._by_key.intersecting(key)]
-        return [asked for beside in found for asked in beside if kind in asked.kinds]
+        """Interests in declarations on keys that intersect a key."""
+        matches = [interests for _, interests in self._by_key.intersecting(key)]
+        return [interest for interests in matches for interest in interests if kind in interest.kinds]
 
     def matching_future(self, kind: DeclarationKind, key: str) -> list[LiveInterest]:
-        """The interests in future declarations that one on a key is news to."""
-        found = [self._in_everything, *(beside for _, beside in self._by_key.intersecting(key))]
-        return [asked for beside in found for asked in beside if asked.is_future and kind in asked.kinds]
+        """Interests in future declarations that match a declaration on a key."""
+        matches = [self._in_all_keys, *(interests for _, interests in self._by_key.intersecting(key))]
+        return [
+            interest for interests in matches for interest in interests if interest.is_future and kind in interest.kinds
+        ]
 
     def is_aggregated(self, face: Face, kind: DeclarationKind, key: str) -> bool:
-        """Whether a face wants one declaration on exactly this key to stand for all that match it."""
-        beside = self._by_key.get(key) or {}
-        return any(asked.face is face and asked.aggregate and kind in asked.kinds for asked in beside)
+        """Whether a face has an aggregated interest in exactly this key."""
+        interests = self._by_key.get(key) or {}
+        return any(interest.face is face and interest.aggregate and kind in interest.kinds for interest in interests)
 
     def is_resolved(self, face: Face, kind: DeclarationKind, key: str) -> bool:
-        """Whether a node above us has told all there is to know about a key."""
-        found = [self._in_everything, *(beside for _, beside in self._by_key.including(key))]
+        """Whether an upstream node has sent all its current declarations that match a key."""
+        matches = [self._in_all_keys, *(interests for _, interests in self._by_key.including(key))]
         return any(
-            face in asked.upstream_ids and face not in asked.waiting and asked.is_current and kind in asked.kinds
-            for beside in found
-            for asked in beside
+            face in interest.upstream_ids
+            and face not in interest.waiting
+            and interest.is_current
+            and kind in interest.kinds
+            for interests in matches
+            for interest in interests
         )
 
     def next_deadline(self) -> float | None:
-        """When the first answer is overdue."""
+        """Time of the first deadline of an upstream answer."""
         return self._deadlines.next()
 
     def expired(self, now: float) -> list[LiveInterest]:
-        """The interests that somebody should have answered by now."""
+        """Interests whose upstream answers are overdue."""
         return self._deadlines.due(now)

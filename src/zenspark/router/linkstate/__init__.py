@@ -1,1 +1,1 @@
-"""The network of routers and relaying peers: link states, spanning trees, gossip."""
+"""Network of routers and relaying peers: link states, spanning trees, gossip."""

@@ -1,14 +1,14 @@
-"""Gossip: neighbours tell each other where their neighbours can be reached, so that peers find each other.
+"""Gossip: neighbours announce the locators of their neighbours, so that peers discover each other.
 
-The messages are those by which routers share their graph, but nothing is computed from them: protocol.md section
-16.7. A new neighbour hears of us, of itself and of every other neighbour whose locators we know; when a neighbour
-tells us its own locators, the other neighbours hear of them. What is told of nodes that are not neighbours of the
-teller is passed on only with `multihop`. Where routers are is never told: a peer that had links to several routers of
-one network would receive everything from each of them. To its router a peer also says to whom it has links, and says
-it again when that changes, so that the router knows who needs it to reach whom. Routers tell each other more:
-`network.py`.
+The messages are those by which routers share their link states, but no trees are computed from them: protocol.md
+section 16.7. A new neighbour gets entries of this node, of itself and of every other neighbour whose locators are
+known; when a neighbour announces its own locators, they are forwarded to the other neighbours. Entries of nodes that
+are not neighbours of their sender are forwarded only with `multihop`. Locators of routers are never announced: a peer
+with links to several routers of one network would receive everything from each of them. To its router a peer also
+announces its links, and again when they change, so that the router knows which peers need it to reach each other.
+Routers exchange more: `network.py`.
 
-Everything told is a rumour from a neighbour: it is kept within limits, and what does not decode is passed over.
+All entries are unverified: they are kept within limits, and ignored if they do not decode.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, Roles, WhatAmI, ZenohId
 
 MAX_NODES = 10_000
-"""Nodes remembered: rumours of invented ones must not fill the memory."""
+"""Nodes remembered: forged entries must not fill the memory."""
 MAX_LOCATORS_PER_NODE = 64
-"""Locators remembered of one node, for the same reason."""
+"""Locators remembered of one node: forged entries must not fill the memory."""
 SELF = 0
-"""Our number for ourselves."""
+"""Psid of this node."""
 
 
 class DiscoveredNode(msgspec.Struct, frozen=True):
-    """A node, what it is and where it can be reached."""
+    """A node with its role and locators."""
 
     zid: ZenohId
     whatami: WhatAmI
@@ -41,7 +41,7 @@ class DiscoveredNode(msgspec.Struct, frozen=True):
 
 
 class _GossipNode(msgspec.Struct):
-    """What was told of a node: our number for it, and the newest version of where it is."""
+    """A known node: our psid of it, and the newest version of its locators."""
 
     psid: int
     whatami: WhatAmI
@@ -50,132 +50,136 @@ class _GossipNode(msgspec.Struct):
 
 
 class GossipProtocol:
-    """What one node knows from its neighbours. `targets` are the roles it tells."""
+    """Gossip state of one node. `targets` are the roles it announces nodes to."""
 
     def __init__(self, zid: ZenohId, whatami: WhatAmI, targets: Roles, multihop: bool = False) -> None:
         self._zid = zid
         self._whatami = whatami
         self._targets = targets
         self._multihop = multihop
-        self._known: dict[ZenohId, _GossipNode] = {}
+        self._nodes: dict[ZenohId, _GossipNode] = {}
         self._faces: dict[Face, dict[int, ZenohId]] = {}
-        """The neighbours, with the numbers each has for nodes."""
-        self._places: dict[Face, tuple[Locator, ...]] = {}
-        """Where each neighbour hears that we can be reached."""
-        self._numbers = SELF
+        """Neighbours, with the psids each uses for nodes."""
+        self._locators: dict[Face, tuple[Locator, ...]] = {}
+        """Locators of this node as announced to each neighbour."""
+        self._last_psid = SELF
         self._sn = 0
-        """The version of our own links."""
+        """Version of this node's own entry."""
 
     def opened(self, face: Face, locators: Sequence[Locator]) -> Outgoing:
-        """A new neighbour; `locators` is where it and its neighbours can reach us."""
-        known = self._meet(face.zid, face.whatami)
-        if known is None:
+        """Add a neighbour; `locators` are this node's addresses as reachable by it and its neighbours."""
+        node = self._find_or_add_node(face.zid, face.whatami)
+        if node is None:
             return []
         self._faces[face] = {}
-        self._places[face] = tuple(locators)[:MAX_LOCATORS_PER_NODE]
+        self._locators[face] = tuple(locators)[:MAX_LOCATORS_PER_NODE]
         self._sn += 1
-        other = LinkState(psid=known.psid, sn=0, zid=face.zid, whatami=face.whatami.bit)
-        out = self._tell_links([other], face)
+        other = LinkState(psid=node.psid, sn=0, zid=face.zid, whatami=face.whatami.bit)
+        out = self._announce_links([other], face)
         if not self._is_target(face):
             return out
-        others = [self._entry(zid, each) for zid, each in self._known.items() if self._is_for(face, zid, each)]
-        gateway = replace(other, gateway=_hears_links(face))
-        return [*out, (face, _oam([self._own(face, is_first=True), gateway, *others]))]
+        others = [
+            self._entry(zid, known) for zid, known in self._nodes.items() if self._is_announced_to(face, zid, known)
+        ]
+        gateway = replace(other, gateway=_receives_links(face))
+        return [*out, (face, _oam([self._own_state(face, is_first=True), gateway, *others]))]
 
     def closed(self, face: Face) -> Outgoing:
-        """A neighbour is gone; where it was is not told any more."""
+        """Remove a neighbour; its locators are not announced any more."""
         if self._faces.pop(face, None) is None:
             return []
-        del self._places[face]
-        if not any(each.zid == face.zid for each in self._faces):
-            del self._known[face.zid]
+        del self._locators[face]
+        if not any(other.zid == face.zid for other in self._faces):
+            del self._nodes[face.zid]
         self._sn += 1
-        return self._tell_links([], face)
+        return self._announce_links([], face)
 
-    def _is_for(self, face: Face, zid: ZenohId, known: _GossipNode) -> bool:
-        """Whether a new neighbour is told of another node."""
-        if zid == face.zid or _hears_links(face):
+    def _is_announced_to(self, face: Face, zid: ZenohId, node: _GossipNode) -> bool:
+        """Whether an entry of another node is sent to a new neighbour."""
+        if zid == face.zid or _receives_links(face):
             return zid != face.zid
-        if not known.locators or known.whatami is WhatAmI.ROUTER:
+        if not node.locators or node.whatami is WhatAmI.ROUTER:
             return False
-        return self._multihop or any(each.zid == zid for each in self._faces)
+        return self._multihop or any(other.zid == zid for other in self._faces)
 
-    def _own(self, face: Face, is_first: bool = False) -> LinkState:
-        """What we say of ourselves to a neighbour."""
-        links = tuple(self._known[each.zid].psid for each in self._faces) if _hears_links(face) else ()
+    def _own_state(self, face: Face, is_first: bool = False) -> LinkState:
+        """Entry of this node for a neighbour."""
+        links = tuple(self._nodes[other.zid].psid for other in self._faces) if _receives_links(face) else ()
         zid = self._zid if is_first else None
         return LinkState(
-            psid=SELF, sn=self._sn, zid=zid, whatami=self._whatami.bit, locators=self._places[face], links=links
+            psid=SELF, sn=self._sn, zid=zid, whatami=self._whatami.bit, locators=self._locators[face], links=links
         )
 
-    def _tell_links(self, news: list[LinkState], but: Face) -> Outgoing:
-        told = [face for face in self._faces if face is not but and self._is_target(face) and _hears_links(face)]
-        return [(face, _oam([*news, self._own(face)])) for face in told]
+    def _announce_links(self, states: list[LinkState], excluded: Face) -> Outgoing:
+        targets = [
+            face for face in self._faces if face is not excluded and self._is_target(face) and _receives_links(face)
+        ]
+        return [(face, _oam([*states, self._own_state(face)])) for face in targets]
 
     def _is_target(self, face: Face) -> bool:
         return bool(face.whatami.bit & self._targets) and (face.region is not Region.ROUTER or face.relays)
 
     def receive(self, face: Face, message: NetworkOam) -> tuple[list[DiscoveredNode], Outgoing]:
-        """What a neighbour tells: the nodes that are news to us, and what the other neighbours must hear."""
-        found: list[DiscoveredNode] = []
+        """Handle gossip of a neighbour: returns the nodes discovered, and messages for the other neighbours."""
+        discovered: list[DiscoveredNode] = []
         out: Outgoing = []
         for entry in self._entries(face, message):
-            zid = self._name(face, entry)
+            zid = self._zid_of(face, entry)
             if zid is None or zid == self._zid or not entry.locators:
                 continue
-            known = self._learn(zid, entry)
-            if known is None:
+            node = self._update_node(zid, entry)
+            if node is None:
                 continue
-            found.append(DiscoveredNode(zid, known.whatami, known.locators))
-            if known.whatami is not WhatAmI.ROUTER and (self._multihop or zid == face.zid):
-                out += self._pass_on(face, zid, known)
-        return found, out
+            discovered.append(DiscoveredNode(zid, node.whatami, node.locators))
+            if node.whatami is not WhatAmI.ROUTER and (self._multihop or zid == face.zid):
+                out += self._forward(face, zid, node)
+        return discovered, out
 
     def _entries(self, face: Face, message: NetworkOam) -> Sequence[LinkState]:
         return decode_states(message) if face in self._faces else ()
 
-    def _name(self, face: Face, entry: LinkState) -> ZenohId | None:
-        """Whom an entry is about: it says so, or uses a number it has explained before."""
-        numbers = self._faces[face]
-        if entry.zid is not None and (entry.psid in numbers or len(numbers) < MAX_NODES):
-            numbers[entry.psid] = entry.zid
-        return entry.zid or numbers.get(entry.psid)
+    def _zid_of(self, face: Face, entry: LinkState) -> ZenohId | None:
+        """Zid an entry is about: its own, or that of a psid mapped before."""
+        psids = self._faces[face]
+        if entry.zid is not None and (entry.psid in psids or len(psids) < MAX_NODES):
+            psids[entry.psid] = entry.zid
+        return entry.zid or psids.get(entry.psid)
 
-    def _learn(self, zid: ZenohId, entry: LinkState) -> _GossipNode | None:
-        """Keep what is told; None if it is nothing new."""
+    def _update_node(self, zid: ZenohId, entry: LinkState) -> _GossipNode | None:
+        """Store an entry; None if it is not newer."""
         whatami = _role(entry.whatami)
-        known = self._meet(zid, whatami)
-        if known is None or (known.locators and entry.sn <= known.sn):
+        node = self._find_or_add_node(zid, whatami)
+        if node is None or (node.locators and entry.sn <= node.sn):
             return None
         locators = (entry.locators or ())[:MAX_LOCATORS_PER_NODE]
-        is_new = locators != known.locators
-        known.sn, known.locators = entry.sn, locators
-        return known if is_new else None
+        is_new = locators != node.locators
+        node.sn, node.locators = entry.sn, locators
+        return node if is_new else None
 
-    def _meet(self, zid: ZenohId, whatami: WhatAmI | None) -> _GossipNode | None:
-        known = self._known.get(zid)
-        if known is None and whatami is not None and len(self._known) < MAX_NODES:
-            self._numbers += 1
-            known = self._known[zid] = _GossipNode(self._numbers, whatami)
-        return known
+    def _find_or_add_node(self, zid: ZenohId, whatami: WhatAmI | None) -> _GossipNode | None:
+        node = self._nodes.get(zid)
+        if node is None and whatami is not None and len(self._nodes) < MAX_NODES:
+            self._last_psid += 1
+            node = self._nodes[zid] = _GossipNode(self._last_psid, whatami)
+        return node
 
-    def _pass_on(self, source: Face, zid: ZenohId, known: _GossipNode) -> Outgoing:
-        told = [face for face in self._faces if face is not source and face.zid != zid and self._is_target(face)]
-        return [(face, _oam([self._entry(zid, known)])) for face in told]
+    def _forward(self, source: Face, zid: ZenohId, node: _GossipNode) -> Outgoing:
+        targets = [face for face in self._faces if face is not source and face.zid != zid and self._is_target(face)]
+        return [(face, _oam([self._entry(zid, node)])) for face in targets]
 
     @staticmethod
-    def _entry(zid: ZenohId, known: _GossipNode) -> LinkState:
-        locators = known.locators or None
-        return LinkState(psid=known.psid, sn=known.sn, zid=zid, whatami=known.whatami.bit, locators=locators)
+    def _entry(zid: ZenohId, node: _GossipNode) -> LinkState:
+        locators = node.locators or None
+        return LinkState(psid=node.psid, sn=node.sn, zid=zid, whatami=node.whatami.bit, locators=locators)
 
 
-def _hears_links(face: Face) -> bool:
-    """Whether a neighbour is a router that wants to know of our links."""
+def _receives_links(face: Face) -> bool:
+    """Whether a neighbour is a router that uses the links of this node."""
     return face.region is Region.UPSTREAM and face.whatami is WhatAmI.ROUTER
 
 
 def _role(bit: int | None) -> WhatAmI | None:
-    return next((each for each in WhatAmI if each.bit == bit), None)
+    return next((role for role in WhatAmI if role.bit == bit), None)
 
 
 def _oam(entries: Sequence[LinkState]) -> NetworkOam:

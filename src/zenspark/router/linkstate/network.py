@@ -1,16 +1,16 @@
-"""The network of routers: what each says of its links, told on to all, and the trees that follow from it.
+"""Network of routers: flooding of link states, and the trees computed from them.
 
 Peers that relay are nodes of the network like routers (docs/routing.md); to eclipse-zenoh's routers they are routers.
 
-Every router numbers the nodes it knows, itself 0; what it says to a neighbour uses its own numbers (psids). A state has
-a version (sn), newer ones replace older ones and are told on. Protocol.md section 16.6.
+Every router numbers the nodes it knows (psid), itself 0, and uses its own psids in messages. A link state has a version
+(sn); newer ones replace older ones and are flooded. Protocol.md section 16.6.
 
-The trees follow the states a moment later, as in eclipse-zenoh, so that everybody changes together: while two routers
-draw different trees, messages get lost or go in circles. What does not come from our parent in a tree is not passed on.
+Trees are recomputed with a short delay, as in eclipse-zenoh, so that all routers change together: while two routers use
+different trees, messages get lost or loop. A message that does not arrive from the parent in its tree is not forwarded.
 
-A node that cannot be reached any more keeps its links, for states may overtake each other on different ways and the
-missing one may come; but it may have been started anew, and count its versions from the beginning. If it stays away it
-is forgotten.
+A node that becomes unreachable keeps its links, for link states may overtake each other on different paths and the
+missing one may arrive; but it may also have restarted, with its versions counted from the beginning. If it stays
+unreachable it is removed.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from zenspark.wire.messages import LinkState, NetworkOam
 from zenspark.wire.values import Locator, QoS, WhatAmI, ZenohId
 
 TREES_DELAY_SECONDS = 0.1
-"""Seconds until other links make other trees."""
+"""Seconds from a change of links until the trees are recomputed."""
 FORGET_AFTER_SECONDS = 10.0
-"""Seconds after which a node that cannot be reached is forgotten, when the trees change next."""
+"""Seconds after which an unreachable node is removed, when the trees change next."""
 SECONDS_PER_EDGE = 2e-6
-"""What it takes to look at one edge once: with it the time for drawing is estimated, for nothing here has a clock."""
+"""Estimated seconds to process one edge once: the core has no clock to measure how long a recomputation takes."""
 MAX_TREE_CPU_SHARE = 0.1
-"""The part of all time that may go into drawing: the more there is to draw, the less often it is done."""
+"""Maximum share of time spent on recomputing trees: the larger the network, the less often it is done."""
 MAX_RELAY_FILL = 0.9
-"""The part of the limits on nodes and links up to which relays are added."""
+"""Share of the limits on nodes and links up to which relays are added."""
 MAX_PSID = 0xFFFF
-"""NodeId has 16 bits."""
+"""Largest psid: NodeId has 16 bits."""
 MAX_ADOPTED_SN = 1 << 63
-"""Versions from here on are not outdone: an invented one near the end of 64 bits would leave no higher one."""
+"""Versions from here on are not outdone: a forged one near the end of 64 bits would leave no higher one."""
 SELF = 0
-"""Our number for ourselves."""
+"""Psid of this node."""
 
 
 class _NetworkNode(msgspec.Struct, eq=False):
-    """A router, and what it said last of its links."""
+    """A router, and its last link state."""
 
     zid: ZenohId
     psid: int
@@ -55,15 +55,16 @@ class _NetworkNode(msgspec.Struct, eq=False):
     links: dict[ZenohId, int] = msgspec.field(default_factory=dict)
     locators: tuple[Locator, ...] = ()
     unreachable_since: float | None = None
-    """Since when it cannot be reached."""
-    was_urgent: bool = False
-    """Whether trees were drawn at once for it: once only, or a node that comes and goes would keep us drawing."""
+    """Time since which it is unreachable; None if reachable."""
+    was_drawn_at_once: bool = False
+    """Whether trees were recomputed at once for it: once only, or a node that comes and goes would cause constant
+    recomputation."""
     may_restart: bool = False
-    """Whether an older version may replace the newer one, once: twice, and two versions would go round for ever."""
+    """Whether an older version may replace the newer one, once: twice, and two versions would circulate forever."""
 
 
 class _Neighbour(msgspec.Struct, eq=False):
-    """A router beside us: its numbers, and which of ours it knows."""
+    """A neighbouring router: its psids, and the nodes whose psids of ours it knows."""
 
     oam_id: int
     psids: dict[int, ZenohId] = msgspec.field(default_factory=dict)
@@ -71,14 +72,14 @@ class _Neighbour(msgspec.Struct, eq=False):
 
 
 class ReachabilityChange(msgspec.Struct, frozen=True):
-    """How the reachable part of the network has changed."""
+    """Nodes that became reachable or unreachable."""
 
     appeared: frozenset[ZenohId]
     gone: frozenset[ZenohId]
 
 
 class RouterNetwork:
-    """What one router knows of the others. `weights` are those of its own links, `sn` the version it begins with."""
+    """One router's view of the network. `weights` are those of its own links, `sn` its initial version."""
 
     def __init__(
         self,
@@ -91,10 +92,10 @@ class RouterNetwork:
         admission = admission or Admission(RouterLimits(), Refusals())
         self._limits, self._refusals = admission.limits, admission.refusals
         self.trees_due_at: float | None = None
-        """When the trees are to be drawn anew."""
+        """Time at which the trees must be recomputed; None if they are up to date."""
         self._weights = weights or {}
-        self._own = _NetworkNode(zid, SELF, sn)
-        self._nodes: dict[ZenohId, _NetworkNode] = {zid: self._own}
+        self._own_node = _NetworkNode(zid, SELF, sn)
+        self._nodes: dict[ZenohId, _NetworkNode] = {zid: self._own_node}
         self._psids: dict[int, ZenohId] = {SELF: zid}
         self._last_psid = SELF
         self._neighbours: dict[Face, _Neighbour] = {}
@@ -103,79 +104,80 @@ class RouterNetwork:
         self._reachable: frozenset[ZenohId] = frozenset({zid})
         self._trees: dict[ZenohId, Tree] = {}
         self._hops: dict[ZenohId, dict[ZenohId, ZenohId]] = {}
-        """For us and the routers beside us, the first hop on the way to each other one."""
+        """For this node and its neighbours, the first hop on the path to each other node."""
         self._changed: set[ZenohId] = {zid}
-        """Whose links are others than those that were drawn."""
+        """Nodes whose links changed since the last computation."""
         self.reached_via_network: frozenset[ZenohId] = frozenset()
-        """The nodes that are reached through the network, those that some router in it serves among them."""
+        """Nodes reached through the network, including peers that some router in it serves."""
         self._link_count = 0
-        self._drawn_at = float("-inf")
+        self._computed_at = float("-inf")
         self._has_relays = False
-        """Whether a relay was ever beside us."""
+        """Whether a relay was ever a neighbour."""
 
-    # -- what is known
+    # -- view
 
     def is_reachable(self, zid: ZenohId) -> bool:
-        """Whether there is a way to a router."""
+        """Whether there is a path to a router."""
         return zid in self._reachable
 
     def face(self, zid: ZenohId) -> Face | None:
-        """The face of a router beside us."""
+        """Face of a neighbouring router."""
         return self._by_zid.get(zid)
 
     def source(self, face: Face, number: int) -> ZenohId | None:
-        """The router that a neighbour means by a NodeId; None if it has never said."""
+        """Router a neighbour means by a NodeId; None if it never announced that psid."""
         return self._neighbours[face].psids.get(number)
 
     def psid(self, zid: ZenohId) -> int | None:
-        """Our number for a router."""
+        """Psid of a router."""
         node = self._nodes.get(zid)
         return None if node is None else node.psid
 
     @property
     def has_capacity(self) -> bool:
-        """Whether one more relay may be linked to us: some room is left for what others add at the same time."""
+        """Whether one more relay may be linked: some capacity is left for nodes that others add at the same time."""
         limits = self._limits
         return (
             len(self._nodes) < MAX_RELAY_FILL * limits.network_nodes
-            and len(self._own.links) < limits.node_links
+            and len(self._own_node.links) < limits.node_links
             and self._link_count < MAX_RELAY_FILL * limits.network_links
         )
 
     def root(self, psid: int) -> ZenohId:
-        """The router we have given a number."""
+        """Router with a psid."""
         return self._psids[psid]
 
     def tree(self, root: ZenohId) -> Tree | None:
-        """The tree of a root as it is seen from here; None if there is no way from it."""
+        """Tree of a root as seen from here; None if the root is unreachable."""
         if root not in self._reachable:
             return None
-        found = self._trees.get(root)
-        if found is None:
-            found = self._trees[root] = spanning_trees.shortest_path_tree(self._edges, root, self.zid)
-        return found
+        tree = self._trees.get(root)
+        if tree is None:
+            tree = self._trees[root] = spanning_trees.shortest_path_tree(self._edges, root, self.zid)
+        return tree
 
     def children(self, root: ZenohId) -> list[Face]:
-        """The neighbours that get what comes from a root through us: those whose way to it begins with us."""
+        """Neighbours that get messages of a root through this node: those whose first hop towards the root is this
+        node."""
         if root not in self._reachable:
             return []
         return [self._by_zid[zid] for zid in sorted(self._by_zid) if self._first_hop(zid, root) == self.zid]
 
     def parent(self, root: ZenohId) -> Face | None:
-        """The neighbour through which what comes from a root comes to us: where our way to it begins."""
+        """Neighbour from which messages of a root arrive: the first hop towards the root."""
         hop = self._first_hop(self.zid, root)
         return None if hop is None else self._by_zid.get(hop)
 
     def _first_hop(self, zid: ZenohId, to: ZenohId) -> ZenohId | None:
-        """Where the way from us or a router beside us to another one begins. The shortest way is the same both ways,
-        so these few trees tell parents and children in the tree of every root."""
+        """First hop on the path from this node or a neighbour to another node. The shortest path is the same both ways,
+        so these few trees give parents and children in the tree of every root."""
         hops = self._hops.get(zid)
         if hops is None:
             hops = self._hops[zid] = spanning_trees.first_hops(self._edges, zid) if zid in self._edges else {}
         return hops.get(to)
 
     def directions(self, root: ZenohId) -> dict[ZenohId, Face]:
-        """For each router that is reached through us from a root, the neighbour on the way to it."""
+        """For each router reached through this node from a root, the neighbour on the path to it."""
         tree = self.tree(root)
         if tree is None:
             return {}
@@ -184,75 +186,80 @@ class RouterNetwork:
         return {zid: face for zid, face in found.items() if face is not None}
 
     def distance(self, zid: ZenohId) -> float:
-        """How far a router is from here."""
+        """Distance of a router from this node."""
         tree = self.tree(self.zid)
         assert tree is not None
         return tree.distances[zid]
 
     @property
     def nodes(self) -> dict[int, ZenohId]:
-        """The routers there is a way to, by our numbers."""
+        """Reachable routers, by psid."""
         return {number: zid for number, zid in self._psids.items() if zid in self._reachable}
 
     @property
     def edges(self) -> list[tuple[ZenohId, ZenohId, float]]:
-        """The links between them, each once, with how long it counts."""
-        pairs = [(one, other, far) for one in self._reachable for other, far in self._edges[one].items()]
+        """Links between reachable routers, each once, with its length."""
+        pairs = [(zid, other, length) for zid in self._reachable for other, length in self._edges[zid].items()]
         return sorted(pair for pair in pairs if pair[0] < pair[1])
 
     def weights(self, zid: ZenohId) -> tuple[int, int]:
-        """What we and a router beside us say that the link between us weighs; 0 where nothing is said."""
+        """Weights this node and a neighbouring router give their link; 0 where none is given."""
         node = self._nodes.get(zid)
-        return self._own.links.get(zid, 0), 0 if node is None else node.links.get(self.zid, 0)
+        return self._own_node.links.get(zid, 0), 0 if node is None else node.links.get(self.zid, 0)
 
     def successor(self, root: ZenohId, to: ZenohId) -> ZenohId | None:
-        """The router beside us on the way to another one, in the tree of a root."""
+        """Next hop from this node to another one, in the tree of a root."""
         tree = self.tree(root)
         return None if tree is None or to not in tree.distances else tree.directions.get(to, tree.parent)
 
-    # -- what happens
+    # -- changes
 
     def opened(self, face: Face, locators: Sequence[Locator], now: float) -> Outgoing:
-        """A router beside us: it hears of everybody, the others hear of it."""
+        """Add a neighbouring router: it gets all link states, the others get the new link."""
         neighbour = self._neighbours[face] = _Neighbour(RELAY_STATE_OAM_ID if face.relays else NetworkOam.LINK_STATE)
         self._by_zid[face.zid] = face
         self._has_relays |= face.relays
-        met = self._meet(face.zid, face)
-        if met is None:
+        added = self._find_or_add_node(face.zid, face)
+        if added is None:
             return []
-        self._own.locators = tuple(locators)
-        self._own.links[face.zid] = self._weights.get(face.zid, 0)
-        self._own.sn += 1
-        self._change(self._own, now)
-        everybody = [self._own, met, *(node for node in self._nodes.values() if node not in (self._own, met))]
-        out = [(face, self._oam(neighbour, everybody))]
-        return out + self._tell([self._own], but=face)
+        self._own_node.locators = tuple(locators)
+        self._own_node.links[face.zid] = self._weights.get(face.zid, 0)
+        self._own_node.sn += 1
+        self._change(self._own_node, now)
+        all_nodes = [
+            self._own_node,
+            added,
+            *(node for node in self._nodes.values() if node not in (self._own_node, added)),
+        ]
+        out = [(face, self._oam(neighbour, all_nodes))]
+        return out + self._flood([self._own_node], excluded=face)
 
     def closed(self, face: Face, now: float) -> Outgoing:
-        """A router beside us is gone."""
+        """Remove a neighbouring router."""
         del self._neighbours[face]
         if self._by_zid.get(face.zid) is not face:
             return []  # there is another link to it
         del self._by_zid[face.zid]
-        self._own.links.pop(face.zid, None)
-        self._own.sn += 1
-        self._change(self._own, now)
-        return self._tell([self._own])
+        self._own_node.links.pop(face.zid, None)
+        self._own_node.sn += 1
+        self._change(self._own_node, now)
+        return self._flood([self._own_node])
 
     def set_served_peer(self, zid: ZenohId, served: bool, face: Face, now: float) -> Outgoing:
-        """A peer that does not relay hangs on this router, or does no more: relays with a link to it leave it to us."""
-        if served and self._meet(zid, face) is None:
+        """Note that a peer which does not relay is connected to this router, or no longer: relays with a link to it
+        leave it to this router."""
+        if served and self._find_or_add_node(zid, face) is None:
             return []
         if served:
-            self._own.links[zid] = 0
-        elif self._own.links.pop(zid, None) is None:
+            self._own_node.links[zid] = 0
+        elif self._own_node.links.pop(zid, None) is None:
             return []
-        self._own.sn += 1
-        self._change(self._own, now)
-        return self._tell([self._own])
+        self._own_node.sn += 1
+        self._change(self._own_node, now)
+        return self._flood([self._own_node])
 
     def receive(self, face: Face, message: NetworkOam, now: float) -> Outgoing:
-        """States that a neighbour tells: what is news goes on to the others."""
+        """Handle link states of a neighbour: newer ones are flooded to the others."""
         neighbour = self._neighbours[face]
         entries, psids = decode_states(message, neighbour.oam_id), neighbour.psids
         for entry in entries:
@@ -260,23 +267,33 @@ class RouterNetwork:
                 psids[entry.psid] = entry.zid
         named = [(psids.get(entry.psid), entry) for entry in entries if entry.whatami in (None, WhatAmI.ROUTER.bit)]
         before = set(self._nodes)
-        news = [node for zid, entry in named if zid is not None for node in self._learn(face, zid, entry, psids, now)]
-        met = [self._nodes[zid] for zid in self._nodes.keys() - before]
-        out = self._tell(list(dict.fromkeys(news)), but=face)
-        return out + self._introduce(face, met)
+        updated = [
+            node for zid, entry in named if zid is not None for node in self._update_node(face, zid, entry, psids, now)
+        ]
+        added = [self._nodes[zid] for zid in self._nodes.keys() - before]
+        out = self._flood(list(dict.fromkeys(updated)), excluded=face)
+        return out + self._announce_nodes(face, added)
 
-    def _learn(
+    def _update_node(
         self, face: Face, zid: ZenohId, entry: LinkState, psids: Mapping[int, ZenohId], now: float
     ) -> list[_NetworkNode]:
         if zid == self.zid:
-            return self._correct(entry)
-        node = self._meet(zid, face)
-        if node is None or not _is_newer_version(node, entry.sn) or not self._may_claim(face, node, len(entry.links)):
+            return self._outdate_older_state(entry)
+        node = self._find_or_add_node(zid, face)
+        if (
+            node is None
+            or not _is_newer_version(node, entry.sn)
+            or not self._is_within_link_limits(face, node, len(entry.links))
+        ):
             return []
         node.may_restart = False
         weights = entry.weights or (0,) * len(entry.links)
         named = [(psids.get(number), weight) for number, weight in zip(entry.links, weights, strict=True)]
-        links = {other: weight for other, weight in named if other is not None and self._meet(other, face) is not None}
+        links = {
+            other: weight
+            for other, weight in named
+            if other is not None and self._find_or_add_node(other, face) is not None
+        }
         node.sn = entry.sn
         if links != node.links:
             self._link_count += len(links) - len(node.links)
@@ -286,28 +303,29 @@ class RouterNetwork:
             node.locators = entry.locators
         return [node]
 
-    def _correct(self, entry: LinkState) -> list[_NetworkNode]:
-        """Somebody remembers us from before we were started anew: what is said now must count as newer."""
-        if not self._own.sn < entry.sn < MAX_ADOPTED_SN:
+    def _outdate_older_state(self, entry: LinkState) -> list[_NetworkNode]:
+        """Raise this node's version above one that others know from before its restart, so that the current state
+        counts as newer."""
+        if not self._own_node.sn < entry.sn < MAX_ADOPTED_SN:
             return []
-        self._own.sn = entry.sn + 1
-        return [self._own]
+        self._own_node.sn = entry.sn + 1
+        return [self._own_node]
 
-    def _may_claim(self, face: Face, node: _NetworkNode, count: int) -> bool:
-        """Whether a neighbour may tell that a node has so many links."""
+    def _is_within_link_limits(self, face: Face, node: _NetworkNode, count: int) -> bool:
+        """Whether the limits allow a node that many links; counted as refused if not."""
         limits = self._limits
         if count <= limits.node_links and self._link_count - len(node.links) + count <= limits.network_links:
             return True
         self._refusals.count(Limit.NETWORK_LINKS, face)
         return False
 
-    def _meet(self, zid: ZenohId, teller: Face) -> _NetworkNode | None:
-        """The node of this id, a new one if there is room for it."""
+    def _find_or_add_node(self, zid: ZenohId, sender: Face) -> _NetworkNode | None:
+        """Node with a zid, added if the limits allow."""
         node = self._nodes.get(zid)
         if node is not None:
             return node
         if len(self._nodes) >= self._limits.network_nodes:
-            self._refusals.count(Limit.NETWORK_NODES, teller)
+            self._refusals.count(Limit.NETWORK_NODES, sender)
             return None
         node = self._nodes[zid] = _NetworkNode(zid, self._next_psid())
         self._psids[node.psid] = zid
@@ -315,33 +333,35 @@ class RouterNetwork:
         return node
 
     def _next_psid(self) -> int:
-        """A free number, those freed last used last: somebody may still mean another node by them."""
+        """A free psid, the most recently freed last: neighbours may still use it for another node."""
         self._last_psid = self._last_psid % MAX_PSID + 1
         while self._last_psid in self._psids:
             self._last_psid = self._last_psid % MAX_PSID + 1
         return self._last_psid
 
     def _change(self, node: _NetworkNode, now: float) -> None:
-        """A node has other links: the trees follow a moment later, and later still if drawing takes long. Where there
-        are relays a new node is drawn at once, for every program that opens a session is one, and may publish next."""
+        """Schedule a recomputation after a node's links changed: with a delay, and a longer one if computing takes
+        long. Where there are relays a new node is included at once, for every program that opens a session is one, and
+        may publish next."""
         self._changed.add(node.zid)
-        is_urgent = self._has_relays and not node.was_urgent and node.zid not in self._reachable
-        node.was_urgent |= is_urgent
+        is_new_relay = self._has_relays and not node.was_drawn_at_once and node.zid not in self._reachable
+        node.was_drawn_at_once |= is_new_relay
         due = max(
-            now + TREES_DELAY_SECONDS * (not is_urgent), self._drawn_at + self._drawing_time() / MAX_TREE_CPU_SHARE
+            now + TREES_DELAY_SECONDS * (not is_new_relay),
+            self._computed_at + self._tree_seconds() / MAX_TREE_CPU_SHARE,
         )
         self.trees_due_at = due if self.trees_due_at is None else min(self.trees_due_at, due)
 
-    def _drawing_time(self) -> float:
-        """Seconds that drawing takes, at most: all edges for us, and for each router beside us."""
+    def _tree_seconds(self) -> float:
+        """Upper bound of the seconds a recomputation takes: all edges for this node, and for each neighbour."""
         return SECONDS_PER_EDGE * self._link_count * (1 + len(self._by_zid))
 
     # -- trees
 
     def recompute_trees(self, now: float) -> tuple[ReachabilityChange, Outgoing]:
-        """Draw the trees anew; who appeared and who is gone by that, and what neighbours must hear."""
+        """Recompute the trees; returns the nodes that became reachable or unreachable, and messages to neighbours."""
         self.trees_due_at = None
-        self._drawn_at = now
+        self._computed_at = now
         claims = {zid: node.links for zid, node in self._nodes.items()}
         for zid in self._changed:
             spanning_trees.update_edges(self._edges, claims, zid)
@@ -349,15 +369,15 @@ class RouterNetwork:
         self._trees.clear()
         self._hops.clear()
         before, self._reachable = self._reachable, frozenset(spanning_trees.reachable_from(self._edges, self.zid))
-        moved = ReachabilityChange(self._reachable - before, before - self._reachable)
+        change = ReachabilityChange(self._reachable - before, before - self._reachable)
         claimed = {other for zid in self._reachable for other in self._nodes[zid].links}
         self.reached_via_network = self._reachable | claimed
         for node in list(self._nodes.values()):
-            self._keep(node, node.zid in self._reachable, node.zid in claimed, now)
-        attached = [self._nodes[zid] for zid in sorted(moved.appeared)]
-        return moved, self._tell(attached)  # not everybody heard of them while they could not be reached
+            self._update_node_state_entry(node, node.zid in self._reachable, node.zid in claimed, now)
+        attached = [self._nodes[zid] for zid in sorted(change.appeared)]
+        return change, self._flood(attached)  # some neighbours did not get their states while they were unreachable
 
-    def _keep(self, node: _NetworkNode, is_reachable: bool, is_claimed: bool, now: float) -> None:
+    def _update_node_state_entry(self, node: _NetworkNode, is_reachable: bool, is_claimed: bool, now: float) -> None:
         if is_reachable:
             node.unreachable_since, node.may_restart = None, False
         elif node.unreachable_since is None:
@@ -371,39 +391,39 @@ class RouterNetwork:
             for neighbour in self._neighbours.values():
                 neighbour.known_nodes.discard(node.zid)
 
-    # -- what is said
+    # -- flooding
 
-    def _tell(self, nodes: Sequence[_NetworkNode], but: Face | None = None) -> Outgoing:
+    def _flood(self, nodes: Sequence[_NetworkNode], excluded: Face | None = None) -> Outgoing:
         out: Outgoing = []
         for face, neighbour in self._neighbours.items():
-            if face is not but:
-                news = [node for node in nodes if not self._is_beside(node, face)]
-                out += [(face, self._oam(neighbour, news))] if news else []
-                out += self._introduce(face, nodes)
+            if face is not excluded:
+                updated = [node for node in nodes if not self._receives_directly(node, face)]
+                out += [(face, self._oam(neighbour, updated))] if updated else []
+                out += self._announce_nodes(face, nodes)
         return out
 
-    def _is_beside(self, node: _NetworkNode, face: Face) -> bool:
-        """Whether a relay hears the states of a node from that node itself: where all are linked nothing is told on."""
+    def _receives_directly(self, node: _NetworkNode, face: Face) -> bool:
+        """Whether a relay gets the link states of a node from the node itself: in a full mesh nothing is flooded."""
         other = self._nodes.get(face.zid)
-        if node is self._own or other is None or not face.relays:
+        if node is self._own_node or other is None or not face.relays:
             return False
         return face.zid in node.links and node.zid in other.links
 
-    def _introduce(self, face: Face, nodes: Iterable[_NetworkNode]) -> Outgoing:
-        """Who told us of a node must know our number for it, too."""
+    def _announce_nodes(self, face: Face, nodes: Iterable[_NetworkNode]) -> Outgoing:
+        """Send the psids of nodes to a neighbour that does not know them, also if it announced the node itself."""
         neighbour = self._neighbours[face]
         unknown = [node for node in nodes if node.zid not in neighbour.known_nodes]
-        return [(face, _oam(neighbour, [self._named(neighbour, node) for node in unknown]))] if unknown else []
+        return [(face, _oam(neighbour, [self._name_entry(neighbour, node) for node in unknown]))] if unknown else []
 
     def _oam(self, neighbour: _Neighbour, nodes: Sequence[_NetworkNode]) -> NetworkOam:
-        """The states of nodes, and the names of those in them that the neighbour has not heard of."""
-        entries = [self._state(neighbour, node) for node in nodes]
+        """Link states of nodes, and the psids of nodes in them that the neighbour does not know."""
+        entries = [self._state_entry(neighbour, node) for node in nodes]
         for node in nodes:
             linked = [self._nodes[zid] for zid in node.links if zid not in neighbour.known_nodes and zid in self._nodes]
-            entries += [self._named(neighbour, other) for other in linked]
+            entries += [self._name_entry(neighbour, other) for other in linked]
         return _oam(neighbour, entries)
 
-    def _state(self, neighbour: _Neighbour, node: _NetworkNode) -> LinkState:
+    def _state_entry(self, neighbour: _Neighbour, node: _NetworkNode) -> LinkState:
         links = [(self._nodes[zid], weight) for zid, weight in node.links.items() if zid in self._nodes]
         is_new = node.zid not in neighbour.known_nodes
         neighbour.known_nodes.add(node.zid)
@@ -412,19 +432,19 @@ class RouterNetwork:
             sn=node.sn,
             zid=node.zid if is_new else None,
             whatami=WhatAmI.ROUTER.bit if is_new else None,
-            locators=node.locators if node.locators or (is_new and node is self._own) else None,
+            locators=node.locators if node.locators or (is_new and node is self._own_node) else None,
             links=tuple(other.psid for other, _ in links),
             weights=tuple(weight for _, weight in links) if any(weight for _, weight in links) else None,
         )
 
     @staticmethod
-    def _named(neighbour: _Neighbour, node: _NetworkNode) -> LinkState:
+    def _name_entry(neighbour: _Neighbour, node: _NetworkNode) -> LinkState:
         neighbour.known_nodes.add(node.zid)
         return LinkState(psid=node.psid, sn=0, zid=node.zid, whatami=WhatAmI.ROUTER.bit)
 
 
 def _is_newer_version(node: _NetworkNode, sn: int) -> bool:
-    """Whether a version replaces the one known; 0 is that of a node which is only named."""
+    """Whether a version replaces the known one; 0 is that of a node which is only named."""
     return sn > node.sn or (0 < sn < node.sn and node.may_restart)
 
 

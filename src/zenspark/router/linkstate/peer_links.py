@@ -1,4 +1,4 @@
-"""Which peers under a router have links to each other, by what they say of themselves in gossip (section 16.7)."""
+"""Links between the peers of a router, as announced in their gossip (protocol.md section 16.7)."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from zenspark.wire.messages import NetworkOam
 from zenspark.wire.values import ZenohId
 
 MAX_PSIDS_PER_PEER = 10_000
-"""Numbers remembered of one peer: invented ones must not fill the memory."""
+"""Psids remembered of one peer: invented ones must not fill the memory."""
 
 
 class PeerLinks:
-    """What the peers of one router say of their links."""
+    """Links announced by the peers of one router."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Face, dict[int, ZenohId]] = {}
+        self._psids: dict[Face, dict[int, ZenohId]] = {}
 
     def receive(self, face: Face, message: NetworkOam) -> frozenset[ZenohId] | None:
-        """To whom a peer says it has links; None if it does not say."""
+        """Zids a peer announces links to; None if the message says nothing about its links."""
         entries = decode_states(message)
-        numbers = self._numbers.setdefault(face, {})
+        psids = self._psids.setdefault(face, {})
         for entry in entries:
-            if entry.zid is not None and (entry.psid in numbers or len(numbers) < MAX_PSIDS_PER_PEER):
-                numbers[entry.psid] = entry.zid
-        own = [entry for entry in entries if numbers.get(entry.psid) == face.zid]
-        if not own:
+            if entry.zid is not None and (entry.psid in psids or len(psids) < MAX_PSIDS_PER_PEER):
+                psids[entry.psid] = entry.zid
+        own_states = [entry for entry in entries if psids.get(entry.psid) == face.zid]
+        if not own_states:
             return None
-        return frozenset(numbers[number] for number in own[-1].links if number in numbers)
+        return frozenset(psids[psid] for psid in own_states[-1].links if psid in psids)
 
     def remove(self, face: Face) -> None:
-        """A peer is gone."""
-        self._numbers.pop(face, None)
+        """Remove a peer."""
+        self._psids.pop(face, None)

@@ -70,8 +70,8 @@ def edge_length(zid: ZenohId, other: ZenohId, weight: int) -> float:
 
 @lru_cache(maxsize=MAX_CACHED_EDGES)
 def _length_factor(zid: ZenohId, other: ZenohId) -> float:
-    """Factor by which the hash of its ends lengthens an edge. Cached: there are fewer edges than cache entries."""
-    first, second = sorted(zid.value.to_bytes(16, "little") for zid in (zid, other))
+    """Factor by which the hash of its ends lengthens an edge; the last MAX_CACHED_EDGES are cached."""
+    first, second = sorted(end.value.to_bytes(16, "little") for end in (zid, other))
     hashed = siphash13(first + second)
     return 1.0 + 0.01 * ((hashed & 0xFFFF_FFFF) / 0xFFFF_FFFF)
 
@@ -81,7 +81,7 @@ def confirmed_edges(claims: Mapping[ZenohId, Links]) -> Edges:
     edges: Edges = {zid: {} for zid in claims}
     for zid in claims:
         update_edges(edges, claims, zid)
-    return found
+    return edges
 
 
 def update_edges(edges: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) -> None:
@@ -94,8 +94,8 @@ def update_edges(edges: Edges, claims: Mapping[ZenohId, Links], zid: ZenohId) ->
             after[other] = edge_length(zid, other, max(weight, back) or DEFAULT_WEIGHT)
     for gone in before.keys() - after.keys():
         edges[gone].pop(zid, None)
-    for other, edge_length in after.items():
-        edges.setdefault(other, {})[zid] = edge_length
+    for other, length in after.items():
+        edges.setdefault(other, {})[zid] = length
     edges[zid] = after
 
 
@@ -113,16 +113,16 @@ def reachable_from(edges: Edges, root: ZenohId) -> set[ZenohId]:
 def first_hops(edges: Edges, root: ZenohId) -> dict[ZenohId, ZenohId]:
     """For each node reachable from a root, the first hop of the shortest path to it."""
     found: dict[ZenohId, ZenohId] = {}
-    queue: list[tuple[float, ZenohId, ZenohId]] = [(edge_length, zid, zid) for zid, edge_length in edges[root].items()]
+    queue: list[tuple[float, ZenohId, ZenohId]] = [(length, zid, zid) for zid, length in edges[root].items()]
     heapify(queue)
     while queue:
         distance, zid, hop = heappop(queue)
         if zid in found:
             continue
         found[zid] = hop
-        for other, edge_length in edges[zid].items():
+        for other, length in edges[zid].items():
             if other not in found and other != root:
-                heappush(queue, (distance + edge_length, other, hop))
+                heappush(queue, (distance + length, other, hop))
     return found
 
 
@@ -142,9 +142,9 @@ def shortest_path_tree(edges: Edges, root: ZenohId, viewer: ZenohId) -> Tree:
             directions[zid] = zid
         elif parent in directions:
             directions[zid] = directions[parent]
-        for other, edge_length in edges[zid].items():
+        for other, length in edges[zid].items():
             if other not in distances:
-                heappush(queue, (distance + edge_length, other, zid))
+                heappush(queue, (distance + length, other, zid))
     return Tree(
         parent=parents[viewer] if viewer != root and viewer in parents else None,
         children=frozenset(directions.values()),

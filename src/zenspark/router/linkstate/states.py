@@ -1,4 +1,4 @@
-"""Link states from a neighbour: read once, in one way, by all who want to know (network, peers, gossip)."""
+"""Decoding of link-state messages (OAM), for network, peer links and gossip."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from zenspark.wire.codec import decode_link_states
 from zenspark.wire.messages import LinkState, NetworkOam
 
 RELAY_STATE_OAM_ID = 0x7A5
-"""The OAM id of the states that relays exchange where one of them is a peer: with the id of eclipse-zenoh's link states
-peers gossip, in numbers of their own. Nobody else is sent these; eclipse-zenoh passes over ids it does not know."""
+"""OAM id of the link states that relays exchange where one of them is a peer: with the id of eclipse-zenoh's link
+states peers gossip, in psids of their own. They are sent to no other node; eclipse-zenoh ignores unknown ids."""
 MAX_STATES_MESSAGE_BYTES = 4 << 20
-"""Bytes of one message of link states: reading takes about 1 us for 10 of them. 1,000 routers fit several times."""
+"""Bytes of one message of link states: decoding takes about 1 us per 10 bytes. 1,000 routers fit several times."""
 
 
 def is_oversized(message: NetworkOam) -> bool:
-    """Whether a message is too long to be read."""
+    """Whether a message is too long to be decoded."""
     return message.zbuf is not None and len(message.zbuf) > MAX_STATES_MESSAGE_BYTES
 
 
-def decode_states(message: NetworkOam, number: int = NetworkOam.LINK_STATE) -> tuple[LinkState, ...]:
-    """The states in a message with an OAM id; none if it has no states, or none that can be read."""
-    if message.id != number or message.zbuf is None or is_oversized(message):
+def decode_states(message: NetworkOam, oam_id: int = NetworkOam.LINK_STATE) -> tuple[LinkState, ...]:
+    """Link states in a message with an OAM id; none if it has another id, or cannot be decoded."""
+    if message.id != oam_id or message.zbuf is None or is_oversized(message):
         return ()
     try:
         return decode_link_states(message.zbuf)

@@ -1,1 +1,1 @@
-"""Queries in transit: pending requests, their targets, replies and time-outs."""
+"""Queries in flight: pending requests, and the handling of REQUEST and RESPONSE."""

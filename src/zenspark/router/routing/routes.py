@@ -295,7 +295,9 @@ class Routes:
         if target is QueryTarget.ALL_COMPLETE:
             complete = [candidate for candidate in candidates if candidate.is_complete]
             is_resolved_by_sender = source.region in KNOWS_OUR_DECLARATIONS and not complete
-            candidates = complete + [candidate for candidate in candidates if self._is_selected_by_flag(candidate, is_resolved_by_sender)]
+            candidates = complete + [
+                candidate for candidate in candidates if self._is_selected_by_flag(candidate, is_resolved_by_sender)
+            ]
         elif target is QueryTarget.BEST_MATCHING:
             candidates = _nearest_complete(candidates)
         reached = [face for face in self._undeclared_faces if self._reachability(source, face)]

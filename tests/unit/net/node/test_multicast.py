@@ -363,3 +363,22 @@ def test_closing_says_goodbye_and_waits_for_it_to_be_written(group: Endpoint) ->
         assert not driver.publish(b"", b"x", qos(), True)
         driver.close(CloseReason.GENERIC)
         assert isinstance(driver.connection.close(), Closed)
+
+
+def test_callback_that_blocks_on_a_group_is_reported_to_the_observer(
+    pair: tuple[TestNode, TestNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = pair
+    link = driver_of(alice).link
+    send, is_full = link.send, True
+    monkeypatch.setattr(link, "send", lambda data: 0 if is_full else send(data))
+    reports = Heard()
+    monkeypatch.setattr(alice, "on_block", reports.note, raising=False)
+    alice.publish(b"unsent")
+    alice.loop.run_callback_soon(lambda: alice.publish(b"blocked"))
+    try:
+        assert reports.wait(lambda: reports.events == [True])
+    finally:
+        is_full = False
+    assert reports.wait(lambda: reports.events == [True, False])
+    assert bob.heard.wait_payloads(2) == [b"unsent", b"blocked"]

@@ -42,19 +42,19 @@ def test_the_end_names_the_key_only_among_routers() -> None:
 def test_a_key_is_told_once_changed_and_ended() -> None:
     out: Outgoing = []
     telling, face = Announcements(out), Face(1, ZenohId(1), WhatAmI.CLIENT, Region.CLIENT)
-    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", None)
+    telling.update(face, DeclarationKind.QUERYABLE, "a/*", None)
     assert bodies(out) == []
-    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", NONE)
-    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", NONE)
+    telling.update(face, DeclarationKind.QUERYABLE, "a/*", NONE)
+    telling.update(face, DeclarationKind.QUERYABLE, "a/*", NONE)
     assert bodies(out) == ["D_KEYEXPR", "D_QUERYABLE"]
     assert telling.announced_faces(DeclarationKind.QUERYABLE, "a/*") == [face]
-    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", COMPLETE)
+    telling.update(face, DeclarationKind.QUERYABLE, "a/*", COMPLETE)
     ((_, changed),) = out
     assert isinstance(changed, Declare)
     assert isinstance(changed.body, DeclareQueryable)
     assert (changed.body.id, changed.body.info) == (1, COMPLETE)
     out.clear()
-    telling.tell(face, DeclarationKind.QUERYABLE, "a/*", None)
+    telling.update(face, DeclarationKind.QUERYABLE, "a/*", None)
     assert bodies(out) == ["U_QUERYABLE"]
     assert telling.announced_faces(DeclarationKind.QUERYABLE, "a/*") == []
 
@@ -72,5 +72,5 @@ def test_who_leaves_knows_nothing() -> None:
     one, other = (Face(number, ZenohId(number), WhatAmI.CLIENT, Region.CLIENT) for number in (1, 2))
     for face in (one, other):
         telling.announce(face, DeclarationKind.TOKEN, "a", NONE)
-    telling.leave(one)
+    telling.remove_face(one)
     assert telling.announced_faces(DeclarationKind.TOKEN, "a") == [other]

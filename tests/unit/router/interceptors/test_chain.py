@@ -104,9 +104,9 @@ def test_verdicts_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) 
     for number in range(10):
         assert passes(found, put(f"a/{number % 5}"))
         assert not passes(found, put(f"shut/{number % 5}"))
-        assert len(found._verdicts) <= 3
+        assert len(found._decisions) <= 3
     asked: list[str] = []
-    monkeypatch.setattr(found, "_judge", lambda action, key: asked.append(key))
+    monkeypatch.setattr(found, "_evaluate", lambda action, key: asked.append(key))
     assert not passes(found, put("shut/4"))
     assert asked == []
 

@@ -14,25 +14,25 @@ def downsampler(*rates: tuple[str, float]) -> Downsampler:
 
 def test_the_first_passes_and_then_one_in_each_period() -> None:
     slot = RateLimiter(2.0)
-    passed = [now for now in (100.0, 100.2, 100.4, 100.5, 100.9, 101.3, 101.7, 101.8) if slot.take(now)]
+    passed = [now for now in (100.0, 100.2, 100.4, 100.5, 100.9, 101.3, 101.7, 101.8) if slot.try_acquire(now)]
     assert passed == [100.0, 100.5, 101.3, 101.8]
 
 
 def test_never_and_always() -> None:
     never, always = RateLimiter(0), RateLimiter(-1)
-    assert not any(never.take(now) for now in (0.0, 1e9))
-    assert all(always.take(0.0) for _ in range(3))
+    assert not any(never.try_acquire(now) for now in (0.0, 1e9))
+    assert all(always.try_acquire(0.0) for _ in range(3))
 
 
 def test_only_some_messages_on_some_keys() -> None:
     found = downsampler(("a/**", 1))
-    assert found.slot("put", "a/b") is found.slot("query", "a") is not None
-    assert found.slot("delete", "a") is None
-    assert found.slot("put", "b") is None
-    assert found.slot("put", None) is None
+    assert found.limiter_for("put", "a/b") is found.limiter_for("query", "a") is not None
+    assert found.limiter_for("delete", "a") is None
+    assert found.limiter_for("put", "b") is None
+    assert found.limiter_for("put", None) is None
 
 
 def test_the_first_rule_that_intersects_counts() -> None:
     found = downsampler(("a/*", 1), ("**", 1), ("a/b", 1))
-    assert found.slot("put", "a/b") is found.slot("put", "a/**") is found.slot("put", "a/c")
-    assert found.slot("put", "b") is not found.slot("put", "a/b")
+    assert found.limiter_for("put", "a/b") is found.limiter_for("put", "a/**") is found.limiter_for("put", "a/c")
+    assert found.limiter_for("put", "b") is not found.limiter_for("put", "a/b")

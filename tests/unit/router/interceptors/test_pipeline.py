@@ -50,15 +50,15 @@ class Place:
 
     def _join(self, zid: ZenohId, whatami: WhatAmI) -> Face:
         face, _ = self.router.add_face(zid, whatami, NOW)
-        self.checkpoint.watch(face, PeerAttributes(zid))
+        self.checkpoint.attach(face, PeerAttributes(zid))
         return face
 
     def say(self, face: Face, message: NetworkMessage) -> list[tuple[Face, NetworkMessage]]:
         """What follows, as it is said."""
-        passed, told = self.checkpoint.enter(face, message, True, NOW)
+        passed, told = self.checkpoint.on_ingress(face, message, True, NOW)
         if passed is None:
-            return self.checkpoint.leave(told, True, NOW)
-        return self.checkpoint.leave(self.router.receive(face, passed, NOW), True, NOW)
+            return self.checkpoint.on_egress(told, True, NOW)
+        return self.checkpoint.on_egress(self.router.receive(face, passed, NOW), True, NOW)
 
 
 def test_faces_get_gates_where_rules_are_about_them() -> None:
@@ -99,7 +99,7 @@ def test_a_question_that_does_not_leave_counts_as_answered() -> None:
 @pytest.mark.parametrize("key", ["shut/a", "open/a"])
 def test_an_interest_that_does_not_leave_counts_as_answered(key: str) -> None:
     place = Place("egress", WhatAmI.CLIENT, WhatAmI.ROUTER)
-    place.checkpoint.leave(place.router.remove_face(place.free, NOW), True, NOW)
+    place.checkpoint.on_egress(place.router.remove_face(place.free, NOW), True, NOW)
     said = place.say(place.local, interest(InterestMode.CURRENT, key, 3))
     final = (place.local, Declare(interest_id=3, qos=QoS.DECLARE, body=DeclareFinal()))
     assert (final in said) is (key == "shut/a")

@@ -71,15 +71,15 @@ def test_a_passed_on_interest_is_answered_when_the_last_said_final() -> None:
     assert interests.remove(ASKER, 5) is mine
     assert interests.find_propagated(ABOVE, 9) is None
     assert interests.remove(ASKER, 5) is None
-    assert interests.of(ASKER) == interests.all() == []
+    assert interests.by_face(ASKER) == interests.all() == []
 
 
 def test_who_is_gone_owes_no_answer() -> None:
     interests, mine = InterestTable(), asked()
     interests.add(mine)
     interests.record_propagation(mine, ABOVE, 9, 1.0)
-    assert interests.leave(ABOVE) == [mine]
-    assert interests.leave(ABOVE) == []
+    assert interests.remove_upstream(ABOVE) == [mine]
+    assert interests.remove_upstream(ABOVE) == []
     assert interests.find_propagated(ABOVE, 9) is None
     assert interests.remove(ASKER, 5) is mine
 

@@ -57,7 +57,7 @@ class Here:
 
     def recompute_trees(self, now: float) -> None:
         moved, _ = self.network.recompute_trees(now)
-        self.sources.follow(moved, now)
+        self.sources.apply_tree_change(moved, now)
 
     def announced(self) -> list[tuple[ZenohId, int, str]]:
         """To whom, of whom (by our number), what."""

@@ -17,23 +17,23 @@ def test_the_last_copy_finishes_the_request() -> None:
     queries, request = PendingQueries(), pending()
     queries.add(request)
     assert queries.find(ONE, 1) is request
-    assert queries.finish(ONE, 1) is None
-    assert queries.finish(ONE, 1) is None
-    assert queries.finish(TWO, 1) is request
+    assert queries.end_branch(ONE, 1) is None
+    assert queries.end_branch(ONE, 1) is None
+    assert queries.end_branch(TWO, 1) is request
     assert queries.find(TWO, 1) is None
 
 
 def test_requests_are_found_by_who_asked_and_who_owes() -> None:
     queries, request = PendingQueries(), pending()
     queries.add(request)
-    assert queries.of(ASKER) == [request]
-    assert queries.of(ONE) == []
-    assert queries.to(ONE) == [1]
+    assert queries.by_origin(ASKER) == [request]
+    assert queries.by_origin(ONE) == []
+    assert queries.by_target(ONE) == [1]
     queries.drop(request)
-    assert queries.of(ASKER) == []
-    assert queries.to(ONE) == []
-    queries.leave(ASKER)
-    queries.leave(ONE)
+    assert queries.by_origin(ASKER) == []
+    assert queries.by_target(ONE) == []
+    queries.remove_face(ASKER)
+    queries.remove_face(ONE)
     assert queries.find(ONE, 1) is None
 
 

@@ -109,8 +109,10 @@ def test_a_new_key_needs_no_decoding_of_all_else() -> None:
                 assert said(course)[2].wire_expr == WireExpr(0, f"a/{number}")
                 assert course.local_key == ("a/2" if number == 2 else None)
                 assert course.congestion is qos.congestion
-    known = place.forwarding._memory.of(place.source, (place.router.routes.version, place.source.key_mapping_version))
-    assert (len(known), len(known.templates)) == (3 * 2 * 2, 2 * 2)
+    cached = place.forwarding._cache.for_face(
+        place.source, (place.router.routes.version, place.source.key_mapping_version)
+    )
+    assert (len(cached), len(cached.templates)) == (3 * 2 * 2, 2 * 2)
 
 
 def test_new_subscribers_and_new_meanings_are_heeded() -> None:

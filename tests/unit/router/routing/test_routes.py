@@ -60,14 +60,14 @@ def without_network() -> tuple[dict[DeclarationKind, DeclarationTable], Routes]:
 def test_a_broker_carries_between_peers_that_have_no_link() -> None:
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
     reach = ReachabilityPolicy()
-    assert reach.link(one.zid, []) == frozenset()
-    assert reach.link(other.zid, []) == {one.zid}
+    assert reach.set_peer_links(one.zid, []) == frozenset()
+    assert reach.set_peer_links(other.zid, []) == {one.zid}
     assert reach(one, other)
-    assert reach.link(one.zid, [other.zid]) == frozenset()
+    assert reach.set_peer_links(one.zid, [other.zid]) == frozenset()
     assert reach(one, other)  # the other one does not know of the link yet
-    assert reach.link(other.zid, [one.zid]) == {one.zid}
+    assert reach.set_peer_links(other.zid, [one.zid]) == {one.zid}
     assert not reach(one, other)
-    assert reach.link(one.zid, []) == {other.zid}
+    assert reach.set_peer_links(one.zid, []) == {other.zid}
     assert reach(one, other)
 
 
@@ -76,19 +76,19 @@ def test_a_broker_carries_nothing_between_peers_that_do_not_tell_of_their_links(
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
     reach = ReachabilityPolicy()
     assert not reach(one, other)
-    reach.link(one.zid, [])
+    reach.set_peer_links(one.zid, [])
     assert not reach(one, other)
-    reach.link(other.zid, [])
+    reach.set_peer_links(other.zid, [])
     assert reach(one, other)
-    reach.leave(one.zid)
+    reach.remove_peer(one.zid)
     assert not reach(one, other)
 
 
 def test_a_router_of_a_mesh_carries_nothing_between_peers() -> None:
     one, other = face(1, Region.SOUTH_PEER), face(2, Region.SOUTH_PEER)
     reach = ReachabilityPolicy(is_broker=False)
-    reach.link(one.zid, [])
-    reach.link(other.zid, [])
+    reach.set_peer_links(one.zid, [])
+    reach.set_peer_links(other.zid, [])
     assert not reach(one, other)
     assert ReachabilityPolicy(is_broker=False)(one, face(3, Region.CLIENT))
 
@@ -101,10 +101,10 @@ def test_a_route_is_kept_until_something_on_its_way_changes() -> None:
     tables[DeclarationKind.SUBSCRIBER].add("a", target, 1, QueryableInfo.NONE)
     assert routes.push(source, "a") == ()
     version = routes.version
-    routes.change("b")
+    routes.on_subscribers_changed("b")
     assert routes.version > version
     assert routes.push(source, "a") == ()
-    routes.change("a")
+    routes.on_subscribers_changed("a")
     assert routes.push(source, "a") == (target,)
     assert routes.push(target, "a") == ()
     tables[DeclarationKind.SUBSCRIBER].discard("a", target, 1)
@@ -149,11 +149,11 @@ def test_what_is_published_once_leaves_no_route_behind(monkeypatch: pytest.Monke
     tables[DeclarationKind.SUBSCRIBER].add("**", target, 1, QueryableInfo.NONE)
     for number in range(25):
         assert routes.push(source, f"job/{number}") == (target,)
-    assert (len(routes._pushes), len(routes._remembered)) == (0, 0)
-    assert len(routes._asked_once) <= 10
+    assert (len(routes._pushes), len(routes._routes_by_key)) == (0, 0)
+    assert len(routes._looked_up_once) <= 10
     for _ in range(2):
         assert routes.push(source, "job/24") == (target,)
-    assert (len(routes._pushes), len(routes._remembered)) == (1, 1)
+    assert (len(routes._pushes), len(routes._routes_by_key)) == (1, 1)
 
 
 def test_routes_of_queries_are_remembered_until_queryables_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def test_a_key_stays_until_its_last_holder_lets_go() -> None:
     table.discard("a/*", TWO, 1)
     entry = table.get("a/*")
     assert entry is not None
-    assert list(entry.holders) == [ONE]
+    assert list(entry.owners) == [ONE]
     table.discard("a/*", ONE, 2)
     table.discard("a/*", ONE, 2)
     assert table.get("a/*") is None

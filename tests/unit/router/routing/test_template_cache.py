@@ -19,10 +19,10 @@ def face() -> Face:
 def test_it_is_remembered_until_the_version_changes() -> None:
     known: FaceTemplateCache[bool] = FaceTemplateCache()
     one, other = face(), face()
-    known.of(one, 1)[("a",)] = True
-    assert known.of(one, 1) == {("a",): True}
-    assert known.of(other, 1) == {}
-    assert known.of(one, 2) == {}
+    known.for_face(one, 1)[("a",)] = True
+    assert known.for_face(one, 1) == {("a",): True}
+    assert known.for_face(other, 1) == {}
+    assert known.for_face(one, 2) == {}
 
 
 def test_ever_new_shapes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +30,8 @@ def test_ever_new_shapes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch)
     known: FaceTemplateCache[bool] = FaceTemplateCache()
     one = face()
     for number in range(20):
-        known.of(one, 1)[(number,)] = True
-    assert len(known.of(one, 1)) <= 4
+        known.for_face(one, 1)[(number,)] = True
+    assert len(known.for_face(one, 1)) <= 4
 
 
 def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,15 +39,15 @@ def test_long_keys_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> No
     known: FaceTemplateCache[bool] = FaceTemplateCache()
     one = face()
     for key in ("long" * 3, None):
-        found = known.of(one, 1)
+        found = known.for_face(one, 1)
         found["a",] = True
         found.count_key_bytes(key)
-    assert known.of(one, 1) == {("a",): True}
-    assert known.of(one, 1).bytes == 0
+    assert known.for_face(one, 1) == {("a",): True}
+    assert known.for_face(one, 1).bytes == 0
 
 
 def test_a_face_that_is_gone_is_forgotten() -> None:
     known: FaceTemplateCache[bool] = FaceTemplateCache()
-    known.of(face(), 1)[("a",)] = True
+    known.for_face(face(), 1)[("a",)] = True
     gc.collect()
     assert len(known._faces) == 0
