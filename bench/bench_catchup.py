@@ -5,7 +5,7 @@
     python bench/bench_catchup.py --json new.json
 
 A good answer: batches of at most 2,000,000 rows, memory that does not depend on the number of rows, and, though the
-landing process is killed when half of the rows have landed, at most one batch that is done again. The rate is that of
+ingest process is killed when half of the rows are ingested, at most one batch that is done again. The rate is that of
 the whole run from the start of the command to the last row, with that interruption and the refreshes of the tables.
 """
 
@@ -56,7 +56,7 @@ class Run:
             self.process = psutil.Popen([*command, *where], stdout=output, stderr=subprocess.STDOUT)
 
     def watch(self) -> float:
-        """Wait until all rows have landed, and kill the landing process once on the way; how many seconds it took."""
+        """Wait until all rows are ingested, and kill the ingest process once on the way; how many seconds it took."""
         began, before = time.perf_counter(), 0
         while before < self.rows:
             time.sleep(LOOK_SECONDS)
@@ -120,7 +120,7 @@ def measured(rows: int) -> Iterator[Result]:
                 run.process.kill()
         offsets = run.lake.dataset("samples").to_table(columns=["offset"])["offset"]
         assert len(offsets) == rows, f"{len(offsets)} rows of {rows}"
-        assert pc.count_distinct(offsets).as_py() == rows, "rows landed twice"
+        assert pc.count_distinct(offsets).as_py() == rows, "rows ingested twice"
     yield _figure("catch-up", rows / seconds, "rows/s")
     yield Result.of("a batch", [float(count) for count in run.batches], "rows")
     yield _figure("the largest batch", max(run.batches), "rows")

@@ -32,7 +32,7 @@ from zenspark.journal import Journal, JournalWriter
 from zenspark.lake.delta_table import Transaction
 from zenspark.lake.lake import STATE_TABLE_SPECS
 from zenspark.lake.parquet_files import DataFile
-from zenspark.lake.pending import SAMPLES_VERSION
+from zenspark.lake.pending_rows import SAMPLES_VERSION
 from zenspark.spark.engine import spark_session
 from zenspark.spark.ingest.samples import SamplesWriter
 from zenspark.spark.lake import Lake

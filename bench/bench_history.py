@@ -288,7 +288,7 @@ class ManyFiles:
     def ask(self) -> int:
         return len(list(self._history.samples(asked_hour(1))))
 
-    def land(self) -> None:
+    def ingest(self) -> None:
         self._landing.commit(Transaction(add=[logged(self._count)]))
         self._count += 1
 
@@ -299,7 +299,7 @@ def many_files(path: Path, turns: int) -> Iterator[Result]:
     times: dict[int, list[float]] = {count: [] for count in COUNTS}
     for _ in range(4 * turns):
         for count, lake in lakes.items():
-            lake.land()
+            lake.ingest()
             times[count].append(cpu(lake.ask))
     for count, own in times.items():
         yield Result.of(f"files: {count}", own, "ms")

@@ -11,7 +11,7 @@ costs as much when the lake has two hundred batches as when it has ten.
 Both ways end in the same place: partitions by day and prefix, zstd. A journal lands as always, in one batch; Parquet is
 read and written by Spark alone, without a transaction. The Parquet files have the same rows, as many of them as there
 are tasks. They take turns, so a busy machine disturbs both alike. "tables" is a whole
-landing, streaming query and all, with a fold of the derived tables behind it.
+ingestion, streaming query and all, with a fold of the derived tables behind it.
 """
 
 from __future__ import annotations
@@ -162,13 +162,13 @@ class Place:
     def tables(self) -> float:
         """Rows per second from the journal into all tables."""
         path = next(self._lakes)
-        landing = IngestQuery(
+        ingestion = IngestQuery(
             self.spark, [self.journal], Lake(path), trigger=None, options={"minPartitions": str(TASKS)}
         )
         began = time.perf_counter()
-        landing.start()
-        assert landing.wait(PATIENCE)
-        landing.stop()
+        ingestion.start()
+        assert ingestion.wait(PATIENCE)
+        ingestion.stop()
         seconds = time.perf_counter() - began
         shutil.rmtree(path)
         return self.rows / seconds
@@ -202,18 +202,18 @@ def batches(spark: SparkSession, path: Path) -> Iterator[Result]:
     lake = Lake(path / "lake")
     seconds: list[float] = []
     with JournalWriter(path / "journal", recorder="bench") as writer:
-        landing = IngestQuery(
+        ingestion = IngestQuery(
             spark, [path / "journal"], lake, trigger="0 seconds", maintenance=MaintenanceConfig(compact_interval=10.0)
         )
-        landing.start()
+        ingestion.start()
         for number in range(BATCHES):
             writer.append(samples(number * BATCH_ROWS, BATCH_ROWS, 8))
             writer.flush()
             deadline = time.monotonic() + PATIENCE
-            while landing.progress().waiting and time.monotonic() < deadline:
+            while ingestion.progress().waiting and time.monotonic() < deadline:
                 time.sleep(0.005)
-            seconds.append(landing.progress().batch_seconds or 0.0)
-        landing.stop()
+            seconds.append(ingestion.progress().batch_seconds or 0.0)
+        ingestion.stop()
     assert lake.landed() == {"bench": BATCHES * BATCH_ROWS}
     early, late = ([each * 1e3 for each in seconds[part]] for part in (EARLY, LATE))
     yield Result.of("a batch, early", early, "ms")

@@ -10,9 +10,9 @@ publisher on the same machine; a lag under 2 seconds at a tenth of that.
 
 All of `zenspark up` (node, recorder, storage, Spark) runs in a process of its own with a lake of its own, and the
 publisher, one `put_batch` after another that waits where a link is full, in another. "recorded" is until the journal
-has the last row, "landed" until the table has it; a turn before the measured ones warms Java up. "received" is the same
-publisher with the same kind of node, a router, that only has a subscriber to record batches and forgets them; both take
-turns, so a busy machine disturbs both alike. "lag" is from before a put_batch of 10 ms until a transaction of the table
+has the last row, "ingested" until the table has it; a turn before the measured ones warms Java up. "received" is the
+same publisher with the same kind of node, a router, that only has a subscriber to record batches and drops them; both
+take turns, so a busy machine disturbs both alike. "lag" is from before a put_batch of 10 ms until a transaction of the table
 has all its rows, with rows put at a steady pace.
 """
 
@@ -87,12 +87,12 @@ def role_up(locator: str, lake: str, count: int, master: str) -> None:
 
 
 def watched(job: Job, target: int) -> dict[str, object]:
-    """When everything was recorded, and when what landed."""
+    """Wait for ingestion. Returns when everything was recorded, and the times of the committed rows."""
     recorded, steps = 0.0, [(0.0, 0)]
     while steps[-1][1] < target:
         time.sleep(LOOK_AGAIN)
         job.check()
-        now, landed = time.time(), sum(landing.status().rows for landing in job.supervisors.values())
+        now, landed = time.time(), sum(supervisor.status().rows for supervisor in job.supervisors.values())
         if landed > steps[-1][1]:
             steps.append((now, landed))
         if not recorded and sum(each.status().rows for each in job.storages.recorders.values()) >= target:
@@ -184,7 +184,7 @@ class Pair:
 
 
 def rates(size: int, count: int, turns: int, master: str) -> Iterator[Result]:
-    """Rows a second from the first put until the last row was recorded, landed, received."""
+    """Rows a second from the first put until the last row was recorded, ingested, received."""
     found: dict[str, list[float]] = {"recorded": [], "landed": [], "received": []}
     with tempfile.TemporaryDirectory() as root:
         up = Pair(size, count, 0, "up", root, count, master)

@@ -80,7 +80,7 @@ def taken_in(newest: LatestValueStore, rows: list[pa.RecordBatch]) -> float:
     """Rows a second."""
     scope, began = KeyScope(["**"]), time.perf_counter()
     for each in rows:
-        newest.apply(*scope.select(each))
+        newest.apply(*scope.select_rows(each))
     return float(sum(each.num_rows for each in rows) / (time.perf_counter() - began))
 
 

@@ -1,7 +1,7 @@
-"""Where Spark looks for format "zenoh": every package called pyspark_* may have a DefaultSource.
+"""Spark data source "zenoh": Spark looks for a `DefaultSource` in every package called pyspark_*.
 
-Spark makes one in each of the many short-lived processes in which it plans and runs a query. So each imports only what
-it needs, when it needs it.
+Spark creates one in each of the many short-lived processes in which it plans and runs a query. So each method imports
+only what it needs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from zenspark.spark.options import BatchOptions, SinkOptions, StreamOptions, reading
+from zenspark.spark.options import BatchOptions, SinkOptions, StreamOptions, options_for_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,17 +27,17 @@ __all__ = ["DefaultSource", "activate"]
 
 
 class DefaultSource(DataSource):
-    """Zenoh as a source and a sink; the options tell what is to be done."""
+    """Zenoh as a source and a sink; the options select journals, live queries or publishing."""
 
     @classmethod
     def name(cls) -> str:
         return "zenoh"
 
     def schema(self) -> StructType:
-        """The columns of what is read."""
+        """Return the columns of the source."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        options = reading(self.options)
+        options = options_for_reader(self.options)
         return from_arrow_schema(_module_of(options).schema_of(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -62,17 +62,18 @@ class DefaultSource(DataSource):
 
 
 def activate(spark: SparkSession) -> None:
-    """Lets the calling thread write with `df.write.format("zenoh")`; every thread but the main one must call it once.
+    """Activate the session in the calling thread; every thread but the main one must do so once before it writes.
 
-    Spark's writer looks formats in Python up in the session that is active in its thread, and in a new thread none is.
+    `df.write.format("zenoh")` looks up Python data sources in the active session of its thread, which a new thread
+    does not have.
     """
     java = getattr(spark, "_jvm", None)
-    if java is not None:  # over Spark Connect there is none, and no thread misses a session
+    if java is not None:  # over Spark Connect there is no JVM, and no need for an active session
         java.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def _module_of(options: BatchOptions | StreamOptions) -> ModuleType:
-    """What reads with these options."""
+    """Return the module of the source for these options."""
     if isinstance(options, StreamOptions):
         from zenspark.spark.source import stream
 

@@ -15,7 +15,7 @@ from zenspark.spark.engine import DRIVER_JAVA_OPTIONS, spark_session
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores, and what users get from `spark_session`, with a Java as landing has."""
+    """Two cores, and what users get from `spark_session`, with the Java options of the ingest process."""
     config = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     session = spark_session("local[2]", config=config, java_options=DRIVER_JAVA_OPTIONS)
     yield session

@@ -61,11 +61,11 @@ def load(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def job(journal: Path, lake: Path, master: str) -> Iterator[psutil.Popen]:
-    """A landing in a process of its own; whatever it started ends with it."""
+    """An ingest query in a separate process; whatever it started ends with it."""
     command = [sys.executable, "-m", "tests.spark.job", str(journal), str(lake), master]
     process = psutil.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout.readline() == "landing\n"
+        assert process.stdout.readline() == "ingesting\n"
         yield process
         finish(process)
     finally:
@@ -73,7 +73,7 @@ def job(journal: Path, lake: Path, master: str) -> Iterator[psutil.Popen]:
 
 
 def finish(process: psutil.Popen) -> int | None:
-    """Let a job land what there is and end, unless it is gone already; its exit code."""
+    """Let a job ingest the rest and end, unless it has ended already. Returns its exit code."""
     if process.returncode is None:
         process.communicate(timeout=PATIENCE)
     code: int | None = process.returncode
@@ -100,7 +100,7 @@ def executors(process: psutil.Popen) -> list[psutil.Process]:
     return found
 
 
-def landed(lake: Path) -> int:
+def ingested_rows(lake: Path) -> int:
     """Up to which offset the table has the rows of the load."""
     return Lake(lake).landed().get("robot", 0) if (lake / "samples" / "_delta_log").exists() else 0
 

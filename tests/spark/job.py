@@ -1,4 +1,4 @@
-"""A landing in a process of its own: `python -m tests.spark.job JOURNAL LAKE MASTER`; it ends when its input ends."""
+"""An ingest query in a separate process: `python -m tests.spark.job JOURNAL LAKE MASTER`; ends at end of file."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def main(journal: str, lake: str, master: str) -> None:
     spark = spark_session(master, config=LONG_LIVED, java_options=DRIVER_JAVA_OPTIONS)
     # often, so that these are under way, too, when something is killed
     often = MaintenanceConfig(refresh_interval=0.5, compact_interval=2.0)
-    landing = IngestQuery(spark, [journal], Lake(lake), trigger=0.2, maintenance=often)
-    landing.start()
-    print("landing", flush=True)
+    ingestion = IngestQuery(spark, [journal], Lake(lake), trigger=0.2, maintenance=often)
+    ingestion.start()
+    print("ingesting", flush=True)
     sys.stdin.read()
-    landing.stop()
+    ingestion.stop()
 
 
 if __name__ == "__main__":

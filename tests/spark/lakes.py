@@ -1,4 +1,4 @@
-"""Batches of given rows that land in a lake, and what is in its tables as plain values."""
+"""Batches of given rows ingested into a lake, and what is in its tables as plain values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _recorded(lake: Lake, recorder: str, rows: Sequence[Row]) -> list[Slice]:
     return Journal(path).slices(first, last + 1, 2)
 
 
-class Lander:
+class Ingester:
     """Lands one batch after the other."""
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
@@ -57,7 +57,7 @@ class Lander:
         self.samples = SamplesWriter(lake.location, lake.table("samples"))
         self._next = 0
 
-    def land(self, rows: Sequence[Row]) -> BatchResult:
+    def ingest(self, rows: Sequence[Row]) -> BatchResult:
         self._next += 1
         return self.samples.commit_batch(batch(self.spark, self.lake, rows), self._next - 1)
 

@@ -19,7 +19,17 @@ from pyspark.sql import SparkSession
 
 import zenspark
 from tests.interop.reference import unused
-from tests.spark.crashing import assert_equal, assert_followed, executors, finish, job, kill, landed, load, wait_for
+from tests.spark.crashing import (
+    assert_equal,
+    assert_followed,
+    executors,
+    finish,
+    ingested_rows,
+    job,
+    kill,
+    load,
+    wait_for,
+)
 from zenspark.journal import Journal
 
 pytestmark = pytest.mark.spark
@@ -34,9 +44,9 @@ def test_the_driver_is_killed_again_and_again(spark: SparkSession, tmp_path: Pat
     with load(journal):
         wait_for(lambda: (journal / "journal.json").exists(), "no journal")
         for _ in range(TIMES):
-            before = landed(lake)
+            before = ingested_rows(lake)
             with job(journal, lake, "local[2]") as process:
-                wait_for(lambda: landed(lake) > before, "nothing lands")  # noqa: B023
+                wait_for(lambda: ingested_rows(lake) > before, "nothing is ingested")  # noqa: B023
                 time.sleep(moments.uniform(0, 1))
                 kill(process)
     with job(journal, lake, "local[2]") as process:
@@ -52,8 +62,8 @@ def test_executors_are_killed_again_and_again(tmp_path: Path) -> None:
         wait_for(lambda: (journal / "journal.json").exists(), "no journal")
         with job(journal, lake, "local-cluster[2,1,512]") as process:
             for _ in range(TIMES):
-                before = landed(lake)
-                wait_for(lambda: landed(lake) > before and executors(process), "nothing lands")  # noqa: B023
+                before = ingested_rows(lake)
+                wait_for(lambda: ingested_rows(lake) > before and executors(process), "nothing is ingested")  # noqa: B023
                 time.sleep(moments.uniform(0, 0.5))
                 moments.choice(executors(process)).kill()
             assert finish(process) == 0
@@ -100,7 +110,7 @@ def recorder(journal: Path, place: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_the_recorder_is_killed_again_and_again(tmp_path: Path) -> None:
-    """What was acknowledged before it died is there afterwards, and lands."""
+    """What was acknowledged before it died is there afterwards, and is ingested."""
     journal, lake = tmp_path / "journal", tmp_path / "lake"
     moments = random.Random(22)
     acknowledged: list[pa.Table] = []

@@ -1,4 +1,4 @@
-"""Everything that can happen to landing while messages come: recording goes on, and in the end every row is there once.
+"""Faults of ingestion while messages are recorded: recording continues, and in the end every row is there once.
 
 One `zenspark up` goes through all of it, with its lake and its journal on disks of their own that can be filled and
 made read-only, and with a clock that can be stepped.
@@ -92,7 +92,7 @@ class Pipeline:
         assert reply.ok is not None
         return str(json.loads(reply.ok.payload.to_bytes())["problem"])
 
-    def landing(self) -> psutil.Process:
+    def ingest_process(self) -> psutil.Process:
         """The process that drives Spark."""
         (found,) = [
             child
@@ -102,16 +102,16 @@ class Pipeline:
         return found
 
     def java(self) -> psutil.Process:
-        return next(child for child in self.landing().children(recursive=True) if child.name() == "java")
+        return next(child for child in self.ingest_process().children(recursive=True) if child.name() == "java")
 
-    def landed(self) -> int:
+    def ingested_rows(self) -> int:
         return sum(self.lake.landed().values())
 
-    def lands(self) -> None:
-        """Wait until rows land that are recorded now."""
+    def wait_for_ingestion(self) -> None:
+        """Wait until rows recorded from now on are ingested."""
         self.records()
         target = Journal(self.journal).latest()
-        wait_for(lambda: self.landed() >= target, "nothing lands")
+        wait_for(lambda: self.ingested_rows() >= target, "nothing is ingested")
 
     def records(self) -> None:
         """Wait until more is recorded."""
@@ -119,7 +119,7 @@ class Pipeline:
         wait_for(lambda: Journal(self.journal).latest() > before + 10, "nothing is recorded")
 
     def fails(self, text: str) -> None:
-        """Wait until the status says why landing fails, and see that recording goes on."""
+        """Wait until the status shows why ingestion fails, and check that recording continues."""
         problems: list[str] = []
 
         def is_said() -> bool:
@@ -147,7 +147,7 @@ def test_recording_goes_on_whatever_happens_to_landing(tmp_path: Path, monkeypat
         with zenspark.open(ours(mode="client", connect__endpoints=[endpoint])) as session:
             pipeline = Pipeline(running, session, journal, Lake(lake))
             with publishing(session) as count:
-                pipeline.lands()
+                pipeline.wait_for_ingestion()
                 kill_java(pipeline)
                 kill_process(pipeline)
                 if all(disks):
@@ -157,7 +157,7 @@ def test_recording_goes_on_whatever_happens_to_landing(tmp_path: Path, monkeypat
                 stop_for_a_while(pipeline)
                 step_clock(pipeline, clock)
                 restore = poison_a_block(pipeline)
-                pipeline.lands()
+                pipeline.wait_for_ingestion()
             wait_for(lambda: Journal(journal).latest() == count(), "not all of it is recorded")
         os.kill(running.process.pid, signal.SIGTERM)
         assert running.ended() == 0, "\n".join(running.lines)
@@ -173,13 +173,13 @@ def test_recording_goes_on_whatever_happens_to_landing(tmp_path: Path, monkeypat
 def kill_java(pipeline: Pipeline) -> None:
     pipeline.java().kill()
     pipeline.fails("Spark's Java process has ended")
-    pipeline.lands()
+    pipeline.wait_for_ingestion()
 
 
 def kill_process(pipeline: Pipeline) -> None:
-    pipeline.landing().kill()
-    pipeline.fails("the landing process was killed by signal 9")
-    pipeline.lands()
+    pipeline.ingest_process().kill()
+    pipeline.fails("ingest process was killed by signal 9")
+    pipeline.wait_for_ingestion()
 
 
 def make_read_only(pipeline: Pipeline) -> None:
@@ -187,7 +187,7 @@ def make_read_only(pipeline: Pipeline) -> None:
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     pipeline.fails("Read-only file system")
     subprocess.run(["mount", "-o", f"remount,rw,size={DISK_BYTES}", disk], check=True)
-    pipeline.lands()
+    pipeline.wait_for_ingestion()
 
 
 @contextlib.contextmanager
@@ -206,37 +206,37 @@ def full(disk: Path) -> Iterator[None]:
 def fill_disk(pipeline: Pipeline) -> None:
     with full(Path(pipeline.lake.location.address).parent):
         pipeline.fails("No space left on device")
-    pipeline.lands()
+    pipeline.wait_for_ingestion()
 
 
 def fill_disk_of_journal(pipeline: Pipeline) -> None:
     """Publishers wait: nothing more is acknowledged, and nothing is lost."""
     with full(pipeline.journal.parent):
         wait_for(lambda: "the disk is full" in "\n".join(pipeline.running.lines), "nothing says that the disk is full")
-    pipeline.lands()
+    pipeline.wait_for_ingestion()
 
 
 def stop_for_a_while(pipeline: Pipeline) -> None:
-    process = pipeline.landing()
+    process = pipeline.ingest_process()
     process.suspend()
-    before = pipeline.landed()
+    before = pipeline.ingested_rows()
     until = time.monotonic() + STOPPED_SECONDS
     while time.monotonic() < until:
         pipeline.records()
-    assert pipeline.landed() <= before + 1000  # a batch that was just being committed
+    assert pipeline.ingested_rows() <= before + 1000  # a batch that was just being committed
     process.resume()
-    pipeline.lands()
+    pipeline.wait_for_ingestion()
 
 
 def step_clock(pipeline: Pipeline, clock: ShiftedClock) -> None:
     for seconds in (-HOUR_SECONDS, DAY_SECONDS, 0):
         clock.set(seconds)
-        pipeline.lands()
+        pipeline.wait_for_ingestion()
 
 
 def poison_a_block(pipeline: Pipeline) -> Callable[[], None]:
-    """Damage a block before it lands; how to undo it."""
-    process = pipeline.landing()
+    """Damage a block before it is ingested. Returns a function that restores it."""
+    process = pipeline.ingest_process()
     process.suspend()
     pipeline.records()
     with SegmentIndex(pipeline.journal, 0) as index:
@@ -262,11 +262,11 @@ def test_recording_goes_on_while_s3_cannot_be_used(tmp_path: Path, monkeypatch: 
         with publishing(session) as count:
             pipeline.fails(f"{proxy.endpoint} refuses the credentials")
             proxy.refuses = False
-            pipeline.lands()
+            pipeline.wait_for_ingestion()
             proxy.close()
             pipeline.fails("cannot be reached")
             proxy.open()
-            pipeline.lands()
+            pipeline.wait_for_ingestion()
         wait_for(lambda: Journal(journal).latest() == count(), "not all of it is recorded")
         os.kill(running.process.pid, signal.SIGTERM)
         assert running.ended() == 0, "\n".join(running.lines)

@@ -17,23 +17,23 @@ from tests.lake_tables import assert_published, published, put_in
 from tests.spark.derived import assert_read, read
 from tests.spark.lakes import numbered
 from zenspark.lake import levels
-from zenspark.lake.delta_table import Transaction, LakeTable
+from zenspark.lake.delta_table import LakeTable, Transaction
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
 
 
 def compact(lake: Lake) -> None:
-    lake.table("samples").delta().optimize.compact()
+    lake.table("samples").to_deltalake().optimize.compact()
 
 
 def z_order(lake: Lake) -> None:
-    lake.table("samples").delta().optimize.z_order(["key"])
+    lake.table("samples").to_deltalake().optimize.z_order(["key"])
 
 
 def rearrange_public(lake: Lake) -> None:
     for name in ("latest", "traffic", "gaps"):
-        lake.table(name).delta().optimize.compact()
+        lake.table(name).to_deltalake().optimize.compact()
 
 
 FOREIGN: list[Callable[[Lake], None]] = [compact, z_order, rearrange_public]
@@ -92,7 +92,7 @@ def test_a_key_falls_back_to_the_newest_row_that_is_left(spark: SparkSession, tm
     put_in(lake, numbered(given))
     assert refreshed(lake, spark) == {"u/1": 2, "u/2": 2, "v/1": 1}
     put_in(lake, numbered([put("v/2", 1)], start=7))
-    delta = lake.table("samples").delta()
+    delta = lake.table("samples").to_deltalake()
     delta.delete("key = 'u/1' and timestamp_ntp64 = 2")
     delta.delete("key = 'u/2'")
     delta.delete("key = 'u/3' and kind = 'DELETE'")
@@ -107,7 +107,7 @@ def test_a_row_that_counts_for_many_keys_is_deleted_with_its_effect(spark: Spark
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([put("u/1", 1), put("v/1", 1), delete("u/*", 5), put("v/**", 5), put("w", 9)]))
     assert refreshed(lake, spark) == {"v/1": 5, "w": 9}
-    lake.table("samples").delta().delete("key = 'u/*' or key = 'v/**'")
+    lake.table("samples").to_deltalake().delete("key = 'u/*' or key = 'v/**'")
     assert refreshed(lake, spark) == {"u/1": 1, "v/1": 1, "w": 9}
 
 
@@ -115,7 +115,7 @@ def test_a_row_that_is_changed_is_changed_in_latest(spark: SparkSession, tmp_pat
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([put("u/1", 1), put("u/2", 1)]))
     refreshed(lake, spark)
-    lake.table("samples").delta().update(predicate="key = 'u/1'", updates={"encoding": "'erased'"})
+    lake.table("samples").to_deltalake().update(predicate="key = 'u/1'", updates={"encoding": "'erased'"})
     refreshed(lake, spark)
     assert {row["key"]: row["encoding"] for row in published(lake, "latest").to_pylist()} == {
         "u/1": "erased",
@@ -132,7 +132,7 @@ def test_what_retention_removed_stays_in_latest_beside_what_another_tool_deletes
     refreshed(lake, spark)
     samples = lake.table("samples")
     samples.commit(Transaction(remove=[file for file in samples.files if file.rows == 2]))  # as retention does
-    samples.delta().delete("key = 'u/3'")
+    samples.to_deltalake().delete("key = 'u/3'")
     assert refreshed(lake, spark) == {"u/1": 1, "u/2": 1}
 
 

@@ -1,4 +1,4 @@
-"""Two recorders of the same keys: each sample lands once, by one landing or by two, whichever recorder fails."""
+"""Two recorders of the same keys: each sample is ingested once, by one query or by two, whichever recorder fails."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def record(path: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     return path / name
 
 
-def land(spark: SparkSession, lake: Lake, *journals: Path) -> None:
-    landing = IngestQuery(spark, journals, lake, trigger=None, deduplicate=True)
-    landing.start()
-    assert landing.wait(120)
-    assert landing.stop()
+def ingest(spark: SparkSession, lake: Lake, *journals: Path) -> None:
+    ingestion = IngestQuery(spark, journals, lake, trigger=None, deduplicate=True)
+    ingestion.start()
+    assert ingestion.wait(120)
+    assert ingestion.stop()
 
 
 def published(lake: Lake) -> list[int]:
@@ -43,10 +43,10 @@ def test_what_either_of_two_recorders_has_is_there_once(spark: SparkSession, tmp
     one = record(tmp_path, "one", SAMPLES[:200])  # the first is lost in between, the second comes late
     two = record(tmp_path, "two", SAMPLES[100:])
     together = Lake(tmp_path / "together")
-    land(spark, together, one, two)
+    ingest(spark, together, one, two)
     assert published(together) == list(range(300))
     assert together.landed() == {"one": 200, "two": 200}
     apart = Lake(tmp_path / "apart")
-    land(spark, apart, two)
-    land(spark, apart, one)
+    ingest(spark, apart, two)
+    ingest(spark, apart, one)
     assert published(apart) == list(range(300))

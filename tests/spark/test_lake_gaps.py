@@ -15,7 +15,7 @@ from tests.lake_tables import put_in
 from tests.spark.lakes import Row, numbered, plain
 from zenspark.lake import levels
 from zenspark.spark.ingest import derived
-from zenspark.spark.ingest.read_files import frame_of_rows
+from zenspark.spark.ingest.read_files import dataframe_of_rows
 from zenspark.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -42,7 +42,7 @@ def found(lake: Lake, spark: SparkSession) -> set[tuple[object, ...]]:
     }
 
 
-@pytest.mark.parametrize("driver_rows", [derived.DRIVER_ROWS, 0])
+@pytest.mark.parametrize("driver_rows", [derived.MAX_DRIVER_ROWS, 0])
 def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(
     spark: SparkSession, tmp_path: Path, driver_rows: int
 ) -> None:
@@ -76,7 +76,7 @@ def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(
         (GID.hex(), None, "REPEATED", WRAP, WRAP, 6),
         (GID.hex(), None, "REPEATED", WRAP + 5, WRAP + 5, 1),
     }
-    with patch.object(derived, "DRIVER_ROWS", driver_rows), patch.object(levels, "FEW_FILES", 1):
+    with patch.object(derived, "MAX_DRIVER_ROWS", driver_rows), patch.object(levels, "MIN_FILES_TO_MERGE", 1):
         put_in(lake, rows[:310])
         lake.refresh(spark)
         put_in(lake, rows[310:])
@@ -89,4 +89,4 @@ def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(
 
 def test_rows_in_memory_become_a_dataframe_also_after_an_empty_chunk(spark: SparkSession) -> None:
     rows = pa.concat_tables([pa.table({"n": pa.array(numbers, pa.int64())}) for numbers in ([1, 2], [], [3], [], [4])])
-    assert sorted(row.n for row in frame_of_rows(spark, rows).collect()) == [1, 2, 3, 4]
+    assert sorted(row.n for row in dataframe_of_rows(spark, rows).collect()) == [1, 2, 3, 4]

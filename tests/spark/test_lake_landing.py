@@ -38,33 +38,33 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def landed(spark: SparkSession, lake: Lake, *journals: Path) -> IngestQuery:
+def ingest_journals(spark: SparkSession, lake: Lake, *journals: Path) -> IngestQuery:
     """Lands what there is."""
-    landing = IngestQuery(spark, journals, lake, trigger=None)
-    landing.start()
+    ingestion = IngestQuery(spark, journals, lake, trigger=None)
+    ingestion.start()
     try:
-        assert landing.wait(BOUND)
+        assert ingestion.wait(BOUND)
     finally:
-        landing.stop()  # also one that failed: its upkeep would go on beside the next
-    return landing
+        ingestion.stop()  # also one that failed: its upkeep would go on beside the next
+    return ingestion
 
 
 def test_rows_land_as_they_come_and_stop_lands_the_rest(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(100)
-    landing = IngestQuery(
+    ingestion = IngestQuery(
         spark,
         [journal],
         lake,
         trigger=0.0,
         maintenance=MaintenanceConfig(refresh_interval=0.2, compact_interval=0.5),
     )
-    landing.start()
+    ingestion.start()
     deadline = time.monotonic() + BOUND
-    while landing.progress().rows < 100 and time.monotonic() < deadline:
+    while ingestion.progress().rows < 100 and time.monotonic() < deadline:
         time.sleep(0.05)
     recorded(50, first=100)
-    landing.stop(BOUND)
-    progress = landing.progress()
+    ingestion.stop(BOUND)
+    progress = ingestion.progress()
     assert (progress.rows, progress.waiting, progress.problem) == (150, 0, None)
     assert progress.newest is not None
     assert everything(lake) == expected(rows_from(0, 150))
@@ -74,7 +74,7 @@ def test_a_journal_with_nulls_in_its_dictionaries_lands(spark: SparkSession, lak
     """Earlier versions wrote such blocks when publishers with and without timestamps were mixed."""
     path = nulls_in_dictionaries(tmp_path)
     journal = Journal(path)
-    landed(spark, lake, path)
+    ingest_journals(spark, lake, path)
     written = pa.Table.from_batches(journal.read(0, journal.latest()))
     found = lake.dataset("samples").to_table(columns=written.column_names).sort_by("offset")
     assert found.num_rows == 163
@@ -85,12 +85,12 @@ def test_a_landing_goes_on_where_the_lake_ends_with_other_journals_too(
     spark: SparkSession, lake: Lake, recorded: Recorded
 ) -> None:
     one, other = recorded(30, name="one"), recorded(20, name="other")
-    landed(spark, lake, one, other)
+    ingest_journals(spark, lake, one, other)
     recorded(10, name="one", first=30)
-    landed(spark, lake, one)
+    ingest_journals(spark, lake, one)
     assert lake.landed() == {"one": 40, "other": 20}
     recorded(5, name="other", first=20)
-    landed(spark, lake, other)
+    ingest_journals(spark, lake, other)
     assert everything(lake) == expected(rows_from(0, 40, "one") + rows_from(0, 25, "other"))
     assert read_offsets(lake.state_table("latest"), ["one", "other"]) == {"one": 40, "other": 25}
 
@@ -105,32 +105,32 @@ def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, lake:
             raise LakeError("samples", "the machine is gone")  # committed, but Spark does not know
 
     with patch.object(LakeTable, "commit", fail), pytest.raises(LakeError, match="the machine is gone"):
-        landed(spark, lake, journal)
+        ingest_journals(spark, lake, journal)
     recorded(10, first=30)
-    landed(spark, lake, journal)
+    ingest_journals(spark, lake, journal)
     assert everything(lake) == expected(rows_from(0, 40))
 
 
 def test_what_waits_for_a_trigger_far_away_lands_at_the_end(
     spark: SparkSession, lake: Lake, recorded: Recorded
 ) -> None:
-    landing = IngestQuery(spark, [recorded(30)], lake, trigger=3600.0)
-    landing.start()
+    ingestion = IngestQuery(spark, [recorded(30)], lake, trigger=3600.0)
+    ingestion.start()
     recorded(20, first=30)
-    assert landing.stop(BOUND)
+    assert ingestion.stop(BOUND)
     assert everything(lake) == expected(rows_from(0, 50))
-    assert not Path(landing._checkpoint or "").exists()
+    assert not Path(ingestion._checkpoint or "").exists()
 
 
 def test_a_backlog_lands_in_bounded_batches(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(500, block=50)
-    landing = IngestQuery(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "100"})
-    landing.start()
-    assert landing.wait(BOUND)
-    progress = landing.progress()
-    landing.stop()
+    ingestion = IngestQuery(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "100"})
+    ingestion.start()
+    assert ingestion.wait(BOUND)
+    progress = ingestion.progress()
+    ingestion.stop()
     assert (progress.batches, progress.rows, progress.waiting) == (5, 500, 0)
-    assert Journal(journal).committed(landing._reader) == 500
+    assert Journal(journal).committed(ingestion._reader) == 500
 
 
 def test_of_two_landings_of_a_journal_one_waits_until_the_other_ends(
@@ -176,13 +176,13 @@ def test_a_failure_is_one_line_and_what_failed_is_done_again(
     journal = recorded(30)
     with monkeypatch.context() as full:
         full.setattr(samples, "run_task", full_disk)
-        landing = IngestQuery(spark, [journal], lake, trigger=0.1)
-        landing.start()
+        ingestion = IngestQuery(spark, [journal], lake, trigger=0.1)
+        ingestion.start()
         with pytest.raises(LakeError) as raised:
-            until(lambda: landing.wait(0.1), BOUND)
-        landing.abandon()
+            until(lambda: ingestion.wait(0.1), BOUND)
+        ingestion.abandon()
     assert str(raised.value) == f"{lake.location.address}/samples: No space left on device"
-    landed(spark, lake, journal)
+    ingest_journals(spark, lake, journal)
     assert everything(lake) == expected(rows_from(0, 30))
 
 
@@ -196,7 +196,7 @@ def test_what_recorders_observe_lands_once(spark: SparkSession, lake: Lake, reco
     for _ in range(2):
         with JournalWriter(journal / SESSIONS, recorder="robot", rows=SESSIONS) as writer:
             writer.append(pa.RecordBatch.from_pylist([row], schema=SCHEMAS[SESSIONS]))
-        landed(spark, lake, journal)
+        ingest_journals(spark, lake, journal)
     found = lake.read(spark, "sessions").orderBy("offset").collect()
     assert [(row.zid, row.event, row.recorder, row.offset) for row in found] == [
         ("a1", "OPENED", "robot", 0),
@@ -208,8 +208,8 @@ def test_what_recorders_observe_lands_once(spark: SparkSession, lake: Lake, reco
 def test_what_is_wrong_is_said_before_anything_starts(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs a journal"):
         IngestQuery(spark, [], lake)
-    landing = IngestQuery(spark, [tmp_path / "none"], lake)
+    ingestion = IngestQuery(spark, [tmp_path / "none"], lake)
     with pytest.raises(NoJournal, match="none: there is no such directory"):
-        landing.start()
+        ingestion.start()
     with pytest.raises(UsageError, match="not started"):
-        landing.wait()
+        ingestion.wait()

@@ -60,7 +60,7 @@ def test_it_equals_a_dictionary_in_any_order_and_after_any_refresh_and_merge(
         ntp64, clock = dice.choice(stamps), dice.choice(["9", "a", "10"])
         given.append(delete(key, ntp64, clock) if dice.random() < 0.25 else put(key, str(len(given)), ntp64, clock))
     rows = numbered(given)
-    with patch.object(levels, "FEW_FILES", 1):
+    with patch.object(levels, "MIN_FILES_TO_MERGE", 1):
         for start in range(0, 160, 40):
             put_in(lake, rows[start : start + 40])
             if start % 80 == 0:
@@ -97,7 +97,7 @@ def test_a_late_delete_counts_though_a_newer_put_with_wildcards_was_merged(spark
     put_in(lake, rows)
     lake.refresh(spark)
     lake.publish(spark)
-    with patch.object(levels, "FEW_FILES", 1):
+    with patch.object(levels, "MIN_FILES_TO_MERGE", 1):
         lake.refresh(spark)
     assert values(lake, spark) == {"k/1": "of all", "k/2": "own"}
     put_in(lake, late := numbered([delete("k/1", 2)], start=3))

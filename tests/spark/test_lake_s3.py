@@ -74,11 +74,11 @@ def record(journal: Path, start: int, end: int) -> None:
         writer.append(pa.RecordBatch.from_pylist([SESSION], schema=SCHEMAS[SESSIONS]))
 
 
-def land(spark: SparkSession, lake: Lake, journal: Path) -> None:
-    landing = IngestQuery(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "60"})
-    landing.start()
-    assert landing.wait(PATIENCE)
-    landing.stop()
+def ingest(spark: SparkSession, lake: Lake, journal: Path) -> None:
+    ingestion = IngestQuery(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "60"})
+    ingestion.start()
+    assert ingestion.wait(PATIENCE)
+    ingestion.stop()
 
 
 def content(spark: SparkSession, lake: Lake, *names: str) -> dict[str, list[str]]:
@@ -128,7 +128,7 @@ def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
     for start in (0, 100):  # the second time it goes on where it ended
         record(journal, start, start + 100)
         for lake in (on_s3, on_disk):
-            land(spark, lake, journal)
+            ingest(spark, lake, journal)
     wanted = content(spark, on_disk)
     assert len(wanted["samples"]) == 200
     assert all(wanted[name] for name in on_disk.tables() if name not in ("declarations", "counters"))
@@ -150,7 +150,7 @@ def test_it_has_the_tables_that_one_on_a_disk_has_whatever_is_done_with_them(
 def test_a_condition_on_the_day_leaves_files_out(spark: SparkSession, on_s3: Lake, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     record(journal, 0, 10)
-    land(spark, on_s3, journal)
+    ingest(spark, on_s3, journal)
     samples = on_s3.table("samples")
     for file in samples.files:
         if file.partition["day"] == "2024-10-05":
@@ -164,18 +164,18 @@ def test_a_bucket_that_goes_away_ends_the_landing_with_a_word(
 ) -> None:
     journal = tmp_path / "journal"
     record(journal, 0, 10)
-    landing = IngestQuery(
+    ingestion = IngestQuery(
         spark, [journal], on_s3, trigger="0 seconds", maintenance=MaintenanceConfig(refresh_interval=PATIENCE)
     )
-    landing.start()
-    assert eventually(lambda: landing.progress().rows == 10)
+    ingestion.start()
+    assert eventually(lambda: ingestion.progress().rows == 10)
     bucket = on_s3.location.address.split("/")[2]
     s3.remove(bucket)
     record(journal, 10, 20)
     with pytest.raises(LakeError) as raised:
-        landing.wait(PATIENCE)
+        ingestion.wait(PATIENCE)
     assert str(raised.value) == f"{on_s3.location.address}: there is no bucket {bucket!r} at {s3.endpoint}"
-    assert not landing.stop(0)
+    assert not ingestion.stop(0)
 
 
 def test_spark_reads_by_itself_where_it_can(spark: SparkSession, on_s3: Lake, on_disk: Lake) -> None:
@@ -191,7 +191,7 @@ def test_two_commands_need_nothing_but_environment_variables(
         monkeypatch.setenv(name, value)
     endpoint, address = unused(), f"s3://{s3.bucket()}/lake"
     with up(endpoint, address, "--journal", str(tmp_path / "journal")) as running:
-        running.wait_for("Spark is there")
+        running.wait_for("Spark started in")
         with zenspark.open(ours(mode="client", connect__endpoints=[endpoint])) as session:
             for number in range(10):
                 session.put(f"robot/{number}", str(number))

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
 import zenspark
-from tests.spark.lakes import Lander, batch, everything, expected, numbered, rows_from
+from tests.spark.lakes import Ingester, batch, everything, expected, numbered, rows_from
 from tests.spark.poison import parts_of, poison, recorded_blocks
 from zenspark.errors import LakeError
 from zenspark.lake.delta_table import LakeTable
@@ -34,8 +34,8 @@ def files_of(lake: Lake) -> set[str]:
 
 def test_rows_land_as_they_are_in_partitions_of_day_and_prefix(spark: SparkSession, lake: Lake) -> None:
     rows = numbered([{"key": f"{prefix}/k"} for prefix in PREFIXES])
-    landed = Lander(spark, lake).land(rows)
-    assert (landed.rows, landed.reached) == (len(rows), {"robot": len(rows)})
+    result = Ingester(spark, lake).ingest(rows)
+    assert (result.rows, result.reached) == (len(rows), {"robot": len(rows)})
     assert everything(lake) == expected(rows)
     table = lake.read(spark, "samples")
     found = table.where("day = '2023-11-14'").select("prefix", "key").collect()
@@ -44,70 +44,70 @@ def test_rows_land_as_they_are_in_partitions_of_day_and_prefix(spark: SparkSessi
 
 
 def test_a_batch_that_comes_again_is_refused(spark: SparkSession, lake: Lake) -> None:
-    lander = Lander(spark, lake)
-    lander.land(rows_from(0, 10))
-    lander.land(rows_from(10, 20))
+    ingester = Ingester(spark, lake)
+    ingester.ingest(rows_from(0, 10))
+    ingester.ingest(rows_from(10, 20))
     before = files_of(lake)
     with pytest.raises(LakeError, match="recorder 'robot' from offset 10 on, but up to 20 they are there"):
-        lander.land(rows_from(10, 20))
+        ingester.ingest(rows_from(10, 20))
     assert files_of(lake) == before
     assert everything(lake) == expected(rows_from(0, 20))
     assert lake.landed() == {"robot": 20}
 
 
 def test_what_an_attempt_left_does_not_count_and_the_batch_is_done_again(spark: SparkSession, lake: Lake) -> None:
-    lander = Lander(spark, lake)
-    lander.land(rows_from(0, 10))
+    ingester = Ingester(spark, lake)
+    ingester.ingest(rows_from(0, 10))
     with patch.object(LakeTable, "commit", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-        lander.land(rows_from(10, 20))
+        ingester.ingest(rows_from(10, 20))
     left = files_of(lake)
     assert len(left) > len(lake.table("samples").files)
     assert everything(lake) == expected(rows_from(0, 10))
-    Lander(spark, lake).land(rows_from(10, 20))
+    Ingester(spark, lake).ingest(rows_from(10, 20))
     assert everything(lake) == expected(rows_from(0, 20))
 
 
 def test_rows_that_are_there_are_refused_from_another_landing(spark: SparkSession, lake: Lake) -> None:
-    Lander(spark, lake).land(rows_from(0, 10))
+    Ingester(spark, lake).ingest(rows_from(0, 10))
     with pytest.raises(LakeError, match=r"recorder 'robot' from offset 5 on, but up to 10 they are there"):
-        Lander(spark, lake).land(rows_from(5, 15))
+        Ingester(spark, lake).ingest(rows_from(5, 15))
     assert everything(lake) == expected(rows_from(0, 10))
 
 
 def test_of_two_that_land_a_recorder_only_the_one_that_began_last_can(spark: SparkSession, lake: Lake) -> None:
-    one, other = Lander(spark, lake), Lander(spark, lake)
-    one.land(rows_from(0, 10))
+    one, other = Ingester(spark, lake), Ingester(spark, lake)
+    one.ingest(rows_from(0, 10))
     other.samples.claim(["robot"])
     before = files_of(lake)
-    with pytest.raises(Superseded, match="another process has begun to land recorder 'robot'"):
-        one.land(rows_from(10, 20))
+    with pytest.raises(Superseded, match="another process has started to ingest recorder 'robot'"):
+        one.ingest(rows_from(10, 20))
     assert files_of(lake) == before
-    other.land(rows_from(10, 30))
+    other.ingest(rows_from(10, 30))
     assert everything(lake) == expected(rows_from(0, 30))
 
 
 def test_two_that_land_different_recorders_do_not_meet(spark: SparkSession, lake: Lake) -> None:
-    one, other = Lander(spark, lake), Lander(spark, lake)
+    one, other = Ingester(spark, lake), Ingester(spark, lake)
     for start in (0, 10):
-        one.land(rows_from(start, start + 10, "one"))
-        other.land(rows_from(start, start + 10, "other"))
+        one.ingest(rows_from(start, start + 10, "one"))
+        other.ingest(rows_from(start, start + 10, "other"))
     assert everything(lake) == expected(rows_from(0, 20, "one") + rows_from(0, 20, "other"))
 
 
 def test_rows_that_the_journal_lost_are_counted(spark: SparkSession, lake: Lake) -> None:
-    lander = Lander(spark, lake)
-    lander.land(rows_from(0, 10))
+    ingester = Ingester(spark, lake)
+    ingester.ingest(rows_from(0, 10))
     parts = batch(spark, lake, rows_from(10, 30)).withColumn("start", lit(25).cast("bigint")).limit(1)
-    landed = lander.samples.land(parts.withColumn("end", lit(30).cast("bigint")), 1)
-    assert (landed.lost, landed.rows, lake.landed()) == (15, 5, {"robot": 30})
+    result = ingester.samples.commit_batch(parts.withColumn("end", lit(30).cast("bigint")), 1)
+    assert (result.lost, result.rows, lake.landed()) == (15, 5, {"robot": 30})
 
 
 def test_a_block_that_cannot_be_read_is_put_aside_and_lands_when_it_can(spark: SparkSession, lake: Lake) -> None:
     journal = recorded_blocks(lake, 5)
     restore = poison(journal, 2)
     samples = SamplesWriter(lake.location, lake.table("samples"))
-    landed = samples.land(parts_of(spark, journal), 0)
-    assert (landed.rows, landed.quarantined, lake.landed()) == (400, 100, {"robot": 500})
+    result = samples.commit_batch(parts_of(spark, journal), 0)
+    assert (result.rows, result.quarantined, lake.landed()) == (400, 100, {"robot": 500})
     assert everything(lake) == expected(rows_from(0, 200) + rows_from(300, 500))
     (aside,) = lake.quarantine()
     assert (aside.recorder, aside.start, aside.end, aside.version) == ("robot", 200, 300, zenspark.__version__)
@@ -121,14 +121,14 @@ def test_a_block_that_cannot_be_read_is_put_aside_and_lands_when_it_can(spark: S
 
 
 def test_several_recorders_have_their_own_offsets(spark: SparkSession, lake: Lake) -> None:
-    lander = Lander(spark, lake)
-    lander.land(rows_from(0, 10, "a") + rows_from(0, 5, "b"))
-    lander.land(rows_from(10, 12, "a") + rows_from(0, 1, "ü"))
+    ingester = Ingester(spark, lake)
+    ingester.ingest(rows_from(0, 10, "a") + rows_from(0, 5, "b"))
+    ingester.ingest(rows_from(10, 12, "a") + rows_from(0, 1, "ü"))
     assert lake.landed() == {"a": 12, "b": 5, "ü": 1}
 
 
 def test_other_rows_are_refused_before_anything_is_written(spark: SparkSession, lake: Lake) -> None:
-    lander = Lander(spark, lake)
+    ingester = Ingester(spark, lake)
     parts = batch(spark, lake, rows_from(0, 3))
     for wrong, said in [
         (parts.drop("segment"), "segment is missing"),
@@ -137,18 +137,18 @@ def test_other_rows_are_refused_before_anything_is_written(spark: SparkSession, 
         (parts.withColumn("rows", lit("sessions")), "a part with rows of sessions"),
     ]:
         with pytest.raises(LakeError, match=said):
-            lander.samples.land(wrong, 0)
+            ingester.samples.commit_batch(wrong, 0)
     assert files_of(lake) == set()
 
 
 def test_a_prefix_that_is_too_long_for_a_directory_is_cut(spark: SparkSession, lake: Lake) -> None:
     rows = numbered([{"key": f"{'x' * 300}/k"}, {"key": f"{'ü' * 300}"}, {"key": f"{'y' * 300}$*/k"}])
-    Lander(spark, lake).land(rows)
+    Ingester(spark, lake).ingest(rows)
     assert everything(lake) == expected(rows)
     found = {row.prefix for row in lake.read(spark, "samples").select("prefix").collect()}
     assert found == {"x" * MAX_PREFIX_CHARACTERS, "ü" * MAX_PREFIX_CHARACTERS, "*"}
 
 
 def test_an_empty_batch_is_no_transaction(spark: SparkSession, lake: Lake) -> None:
-    landed = Lander(spark, lake).land([])
-    assert (landed.rows, landed.newest, lake.table("samples").exists) == (0, None, False)
+    result = Ingester(spark, lake).ingest([])
+    assert (result.rows, result.newest, lake.table("samples").exists) == (0, None, False)

@@ -10,29 +10,29 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from tests.interop.reference import eventually, ours, reference, unused
-from tests.spark.test_stream import Landing, landing
+from tests.spark.test_stream import StreamSink, sink
 from zenspark.api.open import open as open_session
 from zenspark.journal import Journal
 from zenspark.types.query import Query
 
 pytestmark = pytest.mark.spark
-__all__ = ["landing"]
+__all__ = ["sink"]
 
 
 def recording(spark: SparkSession, path: Path, **options: str) -> DataStreamReader:
     return spark.readStream.format("zenoh").options(journal=str(path), subscribe='["a/**", "b/*"]', **options)
 
 
-def payloads(landing: Landing) -> list[bytes]:
-    return sorted(bytes(row["payload"]) for row in landing.spark.read.parquet(landing.table).collect())
+def payloads(sink: StreamSink) -> list[bytes]:
+    return sorted(bytes(row["payload"]) for row in sink.spark.read.parquet(sink.table).collect())
 
 
 def test_what_eclipse_zenoh_publishes_is_recorded_and_landed(
-    spark: SparkSession, landing: Landing, tmp_path: Path
+    spark: SparkSession, sink: StreamSink, tmp_path: Path
 ) -> None:
     endpoint, journal = unused(), tmp_path / "journal"
     with reference(mode="router", listen__endpoints=[endpoint]) as router:
-        query = landing.start(recording(spark, journal, connect=endpoint), processingTime="100 milliseconds")
+        query = sink.start(recording(spark, journal, connect=endpoint), processingTime="100 milliseconds")
         try:
             assert eventually(lambda: (journal / "journal.json").exists())
 
@@ -48,12 +48,12 @@ def test_what_eclipse_zenoh_publishes_is_recorded_and_landed(
             assert eventually(lambda: sum(each.numInputRows for each in query.recentProgress) >= 41)
         finally:
             query.stop()
-    found = [each for each in payloads(landing) if each != b"hello"]
+    found = [each for each in payloads(sink) if each != b"hello"]
     assert found == sorted(f"{what}{number}".encode() for what in ("value", "other") for number in range(20))
 
 
 def test_a_query_started_again_records_into_the_same_journal_and_fills_in_what_it_missed(
-    spark: SparkSession, landing: Landing, tmp_path: Path
+    spark: SparkSession, sink: StreamSink, tmp_path: Path
 ) -> None:
     endpoint, journal = unused(), tmp_path / "journal"
     asked: list[str] = []
@@ -66,19 +66,19 @@ def test_a_query_started_again_records_into_the_same_journal_and_fills_in_what_i
         session.declare_queryable("a/**", answer)
         source = recording(spark, journal, connect=endpoint, backfill="now(-1h)", reader="r")
         for run in range(2):
-            query = landing.start(source, processingTime="100 milliseconds")
+            query = sink.start(source, processingTime="100 milliseconds")
             try:
                 assert eventually(lambda run=run: sum(each.numInputRows for each in query.recentProgress) > 0)  # type: ignore[misc]  # noqa: B023
                 assert len(asked) == run + 1
             finally:
                 query.stop()
-    assert payloads(landing) == [b"missed 1", b"missed 2"]
+    assert payloads(sink) == [b"missed 1", b"missed 2"]
     assert asked[0] == "_time=[now(-1h)..]"
     assert asked[1].startswith("_time=[20")
 
 
-def test_an_endpoint_that_nobody_listens_on_is_named(spark: SparkSession, landing: Landing, tmp_path: Path) -> None:
+def test_an_endpoint_that_nobody_listens_on_is_named(spark: SparkSession, sink: StreamSink, tmp_path: Path) -> None:
     endpoint = unused()
-    query = landing.start(recording(spark, tmp_path / "journal", connect=endpoint), availableNow=True)
+    query = sink.start(recording(spark, tmp_path / "journal", connect=endpoint), availableNow=True)
     with pytest.raises(PySparkException, match=f"{endpoint}: no session as client"):
         query.awaitTermination(60)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.lakes import Lander, plain, rows_from
+from tests.spark.lakes import Ingester, plain, rows_from
 from zenspark.cli.sql import errors_as_one_line, run_query
 from zenspark.errors import UsageError
 from zenspark.spark.lake import Lake
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake = Lake(tmp_path_factory.mktemp("sql") / "lake")
-    Lander(spark, lake).land(rows_from(0, 30))
+    Ingester(spark, lake).ingest(rows_from(0, 30))
     return lake
 
 

@@ -1,4 +1,4 @@
-"""A storage over a lake that Spark has filled: the same answers before and after rows land, and after a new start."""
+"""A storage over a lake filled by Spark: the same replies before and after rows are ingested, and after a restart."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def session() -> Iterator[Session]:
         yield session
 
 
-def land(spark: SparkSession, lake: Lake, journal: Path) -> None:
-    landing = IngestQuery(spark, [journal], lake, trigger=None)
-    landing.start()
-    landing.wait()
-    landing.stop()
+def ingest(spark: SparkSession, lake: Lake, journal: Path) -> None:
+    ingestion = IngestQuery(spark, [journal], lake, trigger=None)
+    ingestion.start()
+    ingestion.wait()
+    ingestion.stop()
 
 
 def answers(session: Session) -> dict[str, list[Any]]:
@@ -83,7 +83,7 @@ def test_what_has_landed_and_what_has_not_is_answered_alike(
             ]
             assert [each[2] for each in wanted["a/1?_time=[..]"]] == ["1", "2", "late"]
             assert [each[:3:2] for each in wanted["b/**?_time=[..now(-1h)["]] == [("b/1", "3")]
-            land(spark, lake, journal)
+            ingest(spark, lake, journal)
             assert answers(session) == wanted
         with Storage(session, "**", lake, [journal]):
             assert answers(session) == wanted

@@ -28,7 +28,7 @@ def stream(spark: SparkSession, *paths: Path, **options: object) -> DataStreamRe
     return source.options(**options)  # type: ignore[arg-type]  # Spark's hint is narrow
 
 
-class Landing:
+class StreamSink:
     """A table of what a stream brings, and the checkpoint of the query."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
@@ -50,8 +50,8 @@ class Landing:
 
 
 @pytest.fixture
-def landing(spark: SparkSession, tmp_path: Path) -> Landing:
-    return Landing(spark, tmp_path)
+def sink(spark: SparkSession, tmp_path: Path) -> StreamSink:
+    return StreamSink(spark, tmp_path)
 
 
 def batch_sizes(query: StreamingQuery) -> list[int]:
@@ -59,19 +59,19 @@ def batch_sizes(query: StreamingQuery) -> list[int]:
 
 
 def test_a_query_that_is_started_again_goes_on_where_it_was(
-    spark: SparkSession, recorded: Recorded, landing: Landing
+    spark: SparkSession, recorded: Recorded, sink: StreamSink
 ) -> None:
     path = recorded(500)
-    landing.run(stream(spark, path))
-    assert landing.numbers() == list(range(500))
+    sink.run(stream(spark, path))
+    assert sink.numbers() == list(range(500))
     recorded(250, first=500)
-    landing.run(stream(spark, path))
-    assert landing.numbers() == list(range(750))
+    sink.run(stream(spark, path))
+    assert sink.numbers() == list(range(750))
 
 
-def test_a_running_query_follows_a_journal(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+def test_a_running_query_follows_a_journal(spark: SparkSession, recorded: Recorded, sink: StreamSink) -> None:
     path = recorded(100)
-    query = landing.start(stream(spark, path), processingTime="100 milliseconds")
+    query = sink.start(stream(spark, path), processingTime="100 milliseconds")
     try:
         assert eventually(lambda: sum(batch_sizes(query)) == 100)
         recorded(100, first=100)
@@ -80,29 +80,29 @@ def test_a_running_query_follows_a_journal(spark: SparkSession, recorded: Record
         assert offsets_behind_latest(query.lastProgress)["maxOffsetsBehindLatest"] == 0
     finally:
         query.stop()
-    assert landing.numbers() == list(range(200))
+    assert sink.numbers() == list(range(200))
 
 
-def test_a_batch_has_at_most_as_many_rows_as_allowed(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+def test_a_batch_has_at_most_as_many_rows_as_allowed(spark: SparkSession, recorded: Recorded, sink: StreamSink) -> None:
     paths = [recorded(300), recorded(100, name="other", first=1000)]
-    query = landing.run(stream(spark, *paths, maxOffsetsPerTrigger=150))
+    query = sink.run(stream(spark, *paths, maxOffsetsPerTrigger=150))
     assert batch_sizes(query) == [150, 150, 100]
     behind = [offsets_behind_latest(progress) for progress in query.recentProgress if progress.numInputRows]
     assert [each["avgOffsetsBehindLatest"] for each in behind] == [125, 50, 0]
-    assert landing.numbers() == [*range(300), *range(1000, 1100)]
+    assert sink.numbers() == [*range(300), *range(1000, 1100)]
 
 
 def test_a_batch_has_at_most_as_many_bytes_as_allowed(
-    spark: SparkSession, recorded: Recorded, landing: Landing
+    spark: SparkSession, recorded: Recorded, sink: StreamSink
 ) -> None:
     path = recorded(500)
     most = Journal(path).size(0, 200)
-    query = landing.run(stream(spark, path, maxBytesPerTrigger=most))
+    query = sink.run(stream(spark, path, maxBytesPerTrigger=most))
     sizes = batch_sizes(query)
     ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
     assert sizes[0] == 200
     assert all(Journal(path).size(*each) <= most for each in pairwise([0, *ends]))
-    assert landing.numbers() == list(range(500))
+    assert sink.numbers() == list(range(500))
 
 
 def test_where_a_new_query_begins(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ def test_where_a_new_query_begins(spark: SparkSession, recorded: Recorded, tmp_p
         {"startingOffsets": '{"robot": 120}'},
         {"startingTimestamp": EPOCH // 1000 + 200},
     ]
-    landings = [Landing(spark, tmp_path / f"landing{place}") for place in range(len(starts))]
-    for each, options in zip(landings, starts, strict=True):
+    sinks = [StreamSink(spark, tmp_path / f"sink{place}") for place in range(len(starts))]
+    for each, options in zip(sinks, starts, strict=True):
         each.run(stream(spark, path, **options))
     recorded(10, first=300)
-    for each, options in zip(landings, starts, strict=True):
+    for each, options in zip(sinks, starts, strict=True):
         each.run(stream(spark, path, **options))
-    assert [each.numbers() for each in landings] == [
+    assert [each.numbers() for each in sinks] == [
         list(range(300, 310)),
         list(range(120, 310)),
         list(range(200, 310)),
@@ -126,68 +126,68 @@ def test_where_a_new_query_begins(spark: SparkSession, recorded: Recorded, tmp_p
 
 
 def test_a_recorder_that_joins_is_read_from_its_beginning(
-    spark: SparkSession, recorded: Recorded, landing: Landing
+    spark: SparkSession, recorded: Recorded, sink: StreamSink
 ) -> None:
     path = recorded(100)
-    landing.run(stream(spark, path))
+    sink.run(stream(spark, path))
     other = recorded(50, name="other", first=1000)
     recorded(10, first=100)
-    landing.run(stream(spark, path, other))
-    assert landing.numbers() == [*range(110), *range(1000, 1050)]
+    sink.run(stream(spark, path, other))
+    assert sink.numbers() == [*range(110), *range(1000, 1050)]
 
 
 def test_progress_is_noted_in_the_journal_to_the_last_batch(
-    spark: SparkSession, recorded: Recorded, landing: Landing
+    spark: SparkSession, recorded: Recorded, sink: StreamSink
 ) -> None:
     path = recorded(300)
-    landing.run(stream(spark, path, reader="lander", maxOffsetsPerTrigger=100))
-    assert Journal(path).readers() == {"lander": 300}
+    sink.run(stream(spark, path, reader="lander", maxOffsetsPerTrigger=100))
+    assert Journal(path).readers() == {"ingester": 300}
 
 
 def test_a_query_with_other_options_is_still_the_same_reader(
-    spark: SparkSession, recorded: Recorded, landing: Landing
+    spark: SparkSession, recorded: Recorded, sink: StreamSink
 ) -> None:
     path = recorded(300)
-    landing.run(stream(spark, path, maxOffsetsPerTrigger=100))
+    sink.run(stream(spark, path, maxOffsetsPerTrigger=100))
     (reader,) = Journal(path).readers()
     recorded(100, first=300)
-    landing.run(stream(spark, path, maxOffsetsPerTrigger=1000, minPartitions=2))
+    sink.run(stream(spark, path, maxOffsetsPerTrigger=1000, minPartitions=2))
     assert Journal(path).readers() == {reader: 400}
 
 
 def test_rows_that_were_trimmed_unread_end_the_query_or_are_left_out(
-    spark: SparkSession, recorded: Recorded, landing: Landing
+    spark: SparkSession, recorded: Recorded, sink: StreamSink
 ) -> None:
     path = recorded(100)
-    landing.run(stream(spark, path))
+    sink.run(stream(spark, path))
     recorded(300, first=100, policy=Policy(segment_bytes=1))
     trim(path, Policy(retain_bytes=1, trim_unread=True), 0.0)
     assert Journal(path).earliest() == 300
     with pytest.raises(PySparkException, match=r"offset 100 was trimmed away.* with failOnDataLoss=false"):
-        landing.run(stream(spark, path))
-    landing.run(stream(spark, path, failOnDataLoss=False))
-    assert landing.numbers() == [*range(100), *range(300, 400)]
+        sink.run(stream(spark, path))
+    sink.run(stream(spark, path, failOnDataLoss=False))
+    assert sink.numbers() == [*range(100), *range(300, 400)]
 
 
-def test_a_journal_keeps_what_a_query_has_not_read(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+def test_a_journal_keeps_what_a_query_has_not_read(spark: SparkSession, recorded: Recorded, sink: StreamSink) -> None:
     path = recorded(100, policy=Policy(segment_bytes=1))
-    landing.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="lander"))
+    sink.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="lander"))
     recorded(300, first=100, policy=Policy(segment_bytes=1, retain_bytes=1))
     trim(path, Policy(retain_bytes=1), 0.0)
     assert Journal(path).earliest() <= 100
-    landing.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="lander"))
-    assert landing.numbers() == list(range(50, 400))
+    sink.run(stream(spark, path, startingOffsets='{"robot": 50}', reader="lander"))
+    assert sink.numbers() == list(range(50, 400))
 
 
-def test_a_journal_that_is_gone_is_named(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+def test_a_journal_that_is_gone_is_named(spark: SparkSession, recorded: Recorded, sink: StreamSink) -> None:
     paths = [recorded(10), recorded(10, name="other", first=1000)]
-    landing.run(stream(spark, *paths))
+    sink.run(stream(spark, *paths))
     with pytest.raises(PySparkException, match="the query has read from recorder 'other'"):
-        landing.run(stream(spark, paths[0]))
-    landing.run(stream(spark, paths[0], failOnDataLoss=False))
-    assert landing.numbers() == [*range(10), *range(1000, 1010)]
+        sink.run(stream(spark, paths[0]))
+    sink.run(stream(spark, paths[0], failOnDataLoss=False))
+    assert sink.numbers() == [*range(10), *range(1000, 1010)]
 
 
-def test_an_option_that_does_not_exist_is_named(spark: SparkSession, recorded: Recorded, landing: Landing) -> None:
+def test_an_option_that_does_not_exist_is_named(spark: SparkSession, recorded: Recorded, sink: StreamSink) -> None:
     with pytest.raises(PySparkException, match="did you mean maxOffsetsPerTrigger"):
-        landing.run(stream(spark, recorded(1), maxOffsetPerTrigger=5))
+        sink.run(stream(spark, recorded(1), maxOffsetPerTrigger=5))

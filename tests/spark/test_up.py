@@ -150,7 +150,7 @@ def newest(sent: int) -> dict[str, str]:
 def test_ended_before_spark_is_there_it_says_what_waits_and_the_next_start_lands_it(tmp_path: Path) -> None:
     endpoint, lake = unused(), tmp_path / "lake"
     with up(endpoint, lake, "--stop-timeout", "0s") as first:
-        first.wait_for("Spark starts")
+        first.wait_for("starting Spark")
         with publisher(endpoint) as process:
             sent = publish(process, 200)
             assert eventually(lambda: Journal(lake / "_journal").latest() == sent)
@@ -158,21 +158,21 @@ def test_ended_before_spark_is_there_it_says_what_waits_and_the_next_start_lands
         assert first.ended() == 3, first.lines
     told = "\n".join(first.lines)
     assert f"{sent} messages recorded" in told
-    assert f"{sent} rows wait in the journal; they land at the next start" in told
+    assert f"{sent} rows wait in the journal; they are ingested at the next start" in told
     assert "Traceback" not in told
 
     with up(endpoint, lake) as second:
-        second.wait_for("Spark starts")
-        os.kill(second.process.pid, signal.SIGTERM)  # without --stop-timeout 0 it lands what waits first
+        second.wait_for("starting Spark")
+        os.kill(second.process.pid, signal.SIGTERM)  # without --stop-timeout 0 it ingests what waits first
         assert second.ended() == 0, second.lines
     assert [int(row["payload"]) for row in samples(lake)] == list(range(sent))
     assert not [line for line in (*first.lines, *second.lines) if "Traceback" in line]
 
     with up(endpoint, lake) as third:
-        third.wait_for("Spark starts")
+        third.wait_for("starting Spark")
         os.kill(third.process.pid, signal.SIGTERM)
         assert third.ended() == 0, third.lines
-    assert not [line for line in third.lines if "Spark is there" in line]  # nothing waits: Spark is not waited for
+    assert not [line for line in third.lines if "Spark started in" in line]  # nothing to ingest
 
 
 def test_two_pipelines_fill_one_lake(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_two_pipelines_fill_one_lake(tmp_path: Path) -> None:
 @contextlib.contextmanager
 def connected(running: Up, endpoint: str) -> Iterator[subprocess.Popen[str]]:
     """A publisher, as soon as there is a node for it."""
-    running.wait_for("Spark starts")
+    running.wait_for("starting Spark")
     with publisher(endpoint) as process:
         yield process
 
@@ -216,7 +216,7 @@ def test_what_is_published_is_in_tables_and_can_be_asked_for_and_a_new_start_con
         first.wait_for("listens on")
         with publisher(endpoint) as process:
             publish(process, 5000)
-            first.wait_for("Spark is there")
+            first.wait_for("Spark started in")
             sent = publish(process, 5000)
             assert eventually(lambda: dict(got(endpoint, "up/*")) == newest(sent))
             past = got(endpoint, "up/3?_time=[now(-1h)..];_limit=3")
@@ -295,4 +295,4 @@ def test_it_runs_on_the_java_from_pypi(tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "Spark is there" in ended.stdout
+    assert "Spark started in" in ended.stdout

@@ -66,8 +66,8 @@ class Up:
         wait_until(lambda: text in self.output or self.process.poll() is not None, f"no {text!r} in: {self.output}")
         assert text in self.output, self.output
 
-    def landing(self) -> list[psutil.Process]:
-        """The processes that land: Python's and Java's."""
+    def ingest_process(self) -> list[psutil.Process]:
+        """The ingest processes: Python's and Java's."""
         found = []
         for child in self.family():
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -32,11 +32,11 @@ MIB = 1 << 20
 LOG = "_delta_log"
 SAMPLE_SECONDS = 1.0
 WARM_UP_MESSAGES = 10_000
-"""Of each publisher; when they have landed, everything that does so has been started."""
+"""Of each publisher; when they are ingested, everything that does so has been started."""
 
 MEASURES = (
     Measure("RSS of recorder, router and storage", "MiB", 40),
-    Measure("RSS of the landing process", "MiB", 40),
+    Measure("RSS of the ingest process", "MiB", 40),
     Measure("RSS of Java", "MiB", 256),
     Measure("RSS of the largest Python worker of Spark", "MiB", 64),
     Measure("Python processes of Spark", "processes", 6),
@@ -83,7 +83,7 @@ def run(soak: Soak, place: Path) -> Outcome:
         command = stack.enter_context(up(lake, journal, endpoint, *keeping(soak.seconds)))
         publishers = [stack.enter_context(steady(endpoint, seed)) for seed in (1, 2)]
         sent = sum(publisher.send(WARM_UP_MESSAGES) for publisher in publishers)
-        wait_until(lambda: landed(lake) == sent, "what was sent first does not land")
+        wait_until(lambda: ingested_rows(lake) == sent, "what was sent first is not ingested")
         for publisher in publishers:
             publisher.begin(soak.rate / 2, soak.seconds)
         ends_at = time.monotonic() + soak.seconds
@@ -94,10 +94,10 @@ def run(soak: Soak, place: Path) -> Outcome:
         sent += sum(publisher.end() for publisher in publishers)
         wait_until(lambda: Journal(journal).latest() >= sent, "not everything is recorded")
         assert command.interrupt() == 0, command.output
-    return Outcome(found, sent, landed(lake))
+    return Outcome(found, sent, ingested_rows(lake))
 
 
-def landed(lake: Path) -> int:
+def ingested_rows(lake: Path) -> int:
     return sum(Lake(lake).landed().values())
 
 
@@ -119,13 +119,13 @@ def measured(command: Up, lake: Path, journal: Path) -> dict[str, float]:
 
 
 def lag(lake: Lake, journal: Journal) -> float:
-    """How long ago the oldest row was received that has not landed."""
+    """How long ago the oldest row was received that is not ingested."""
     landed = lake.landed().get(journal.recorder, 0)
     return max(0.0, time.time() - journal.received_at(landed) / 1e6) if landed < journal.latest() else 0.0
 
 
 def memory(command: Up) -> list[float]:
-    """The resident memory of the command, its landing process, Java and the largest worker in MiB; how many workers."""
+    """The resident memory of the command, its ingest process, Java and the largest worker in MiB; how many workers."""
     found: dict[str, list[float]] = defaultdict(list)
     for child in command.family():
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="zenspark-soak-") as place:
         outcome = run(Soak(given.seconds, given.rate), Path(place))
     told = verdicts(MEASURES, outcome.measured)
-    print(f"{outcome.sent} messages in {given.seconds:.0f} s, {outcome.landed} rows landed")
+    print(f"{outcome.sent} messages in {given.seconds:.0f} s, {outcome.landed} rows ingested")
     print(table(told))
     return int(outcome.sent != outcome.landed or any(verdict.has_grown for verdict in told))
 

@@ -54,16 +54,16 @@ class Node:
     def _start(self) -> Up:
         return self._stack.enter_context(up(self.lake, self.journal, self.endpoint, *FLAGS))
 
-    def landed(self) -> int:
+    def ingested_rows(self) -> int:
         return sum(Lake(self.lake).landed().values()) if Lake(self.lake).exists() else 0
 
     # --- what can happen
 
-    def kill_landing(self, draw: random.Random) -> None:
-        """Kill what lands, in the middle of it; recording goes on."""
-        wait_until(lambda: self.landed() and self.up.landing(), f"nothing lands: {self.up.output}")
+    def kill_ingest_process(self, draw: random.Random) -> None:
+        """Kill the ingest process during a batch; recording continues."""
+        wait_until(lambda: self.ingested_rows() and self.up.ingest_process(), f"nothing is ingested: {self.up.output}")
         time.sleep(draw.uniform(0, 2))
-        draw.choice(self.up.landing()).kill()
+        draw.choice(self.up.ingest_process()).kill()
 
     def kill_recorder(self, draw: random.Random) -> None:
         """Kill the command, in the middle of recording, and start it again."""
@@ -89,7 +89,7 @@ class Node:
         self._stack.close()
 
 
-EVENT_KINDS = (Node.kill_landing, Node.kill_recorder, Node.restart)
+EVENT_KINDS = (Node.kill_ingest_process, Node.kill_recorder, Node.restart)
 
 
 def test_tables_are_what_was_sent(tmp_path: Path) -> None:

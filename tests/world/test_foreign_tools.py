@@ -1,4 +1,4 @@
-"""Commands of deltalake between batches, in any order: landing, reading and maintenance go on and are right."""
+"""Commands of deltalake between batches, in any order: ingestion, reading and maintenance go on and are right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from tests import lake_model, lake_tables
 from tests.lake_model import Row
-from tests.spark.lakes import Lander
+from tests.spark.lakes import Ingester
 from tests.world.mixture import Journals, Mixture
 from tests.world.readers import plain
 from tests.world.seeds import seeds
@@ -48,7 +48,7 @@ class World:
         self.lake.create()
         self.random = random.Random(seed)
         self.journals = Journals(Mixture(seed), ("robot", "hall"), hours=2 * STEPS / 3 * PAUSE)
-        self.lander = Lander(spark, self.lake)
+        self.ingester = Ingester(spark, self.lake)
         self.samples: list[Row] = []
         """What is in `samples` of the journals,"""
         self.expired: list[Row] = []
@@ -66,9 +66,9 @@ class World:
 
     # --- zenspark
 
-    def land(self) -> None:
+    def ingest(self) -> None:
         rows = self.journals.rows(ROWS, PAUSE)
-        self.lander.land(rows)
+        self.ingester.ingest(rows)
         self.samples += rows
 
     def refresh(self) -> None:
@@ -152,7 +152,12 @@ class World:
     def _insertion(self, number: int) -> Row:
         now = time.time_ns() // 1000
         key = self.random.choice(["fleet/inserted", "elsewhere/inserted", "site/p0/t2"])
-        row = dict.fromkeys(JOURNAL_SCHEMA.names) | {"key": key, "kind": "PUT", "payload": b"%d" % number, "received_at": now}
+        row = dict.fromkeys(JOURNAL_SCHEMA.names) | {
+            "key": key,
+            "kind": "PUT",
+            "payload": b"%d" % number,
+            "received_at": now,
+        }
         partition = {"day": day_of(row), "prefix": partition_prefix(key)}
         return row | partition | {name: f"{name} of {number}" for name in self.extra}
 
@@ -219,9 +224,9 @@ def test_foreign_commands_between_batches(spark: SparkSession, tmp_path: Path) -
 
 def run(world: World) -> None:
     """Commands of all kinds in the order that the seed decides on, then retention, then a last batch."""
-    world.land()
+    world.ingest()
     foreign = list(FOREIGN) + world.random.choices(FOREIGN, k=2)
-    steps = foreign + [World.land] * (STEPS // 3) + world.random.choices(OWN, k=STEPS - STEPS // 3 - len(foreign))
+    steps = foreign + [World.ingest] * (STEPS // 3) + world.random.choices(OWN, k=STEPS - STEPS // 3 - len(foreign))
     world.random.shuffle(steps)
     for step in steps:
         if step is World.foreign_delete:
@@ -230,13 +235,13 @@ def run(world: World) -> None:
         world.check_samples()
     world.check()
     world.expire()
-    world.land()
+    world.ingest()
     world.check()
 
 
 def test_a_foreign_compaction_while_batches_land(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path / "lake", 3)
-    world.land()
+    world.ingest()
     is_over = threading.Event()
     done: list[str] = []
 
@@ -250,7 +255,7 @@ def test_a_foreign_compaction_while_batches_land(spark: SparkSession, tmp_path: 
     other.start()
     try:
         for _ in range(6):
-            world.land()
+            world.ingest()
             with contextlib.suppress(CommitConflict):  # the other tool was faster: it is tried again the next time
                 world.compact()
     finally:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests import lake_tables
 from tests.lake_model import Row
-from tests.spark.lakes import Lander
+from tests.spark.lakes import Ingester
 from tests.world.mixture import ODD_PREFIXES, Journals, Mixture, Shares
 from tests.world.readers import READERS, in_order, plain
 from zenspark.journal import Journal, JournalWriter
@@ -35,7 +35,7 @@ EVERYTHING = Shares(new=0.1, wild=0.01, skipped=0.02, repeated=0.01, sizes=(1, 2
 
 
 class Filled(NamedTuple):
-    """A lake, the rows that landed in it, and its tables as zenspark reads them."""
+    """A lake, the rows ingested into it, and its tables as zenspark reads them."""
 
     path: Path
     rows: list[Row]
@@ -53,11 +53,11 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fil
     lake = Lake(path)
     lake.create()
     journals = Journals(Mixture(11, ODD_PREFIXES, EVERYTHING), ("robot", "hall 2 ü"), hours=3)
-    lander = Lander(spark, lake)
+    ingester = Ingester(spark, lake)
     rows: list[Row] = []
     for _ in range(BATCHES):
         rows += (new := journals.rows(ROWS))
-        lander.land(new)
+        ingester.ingest(new)
     lake.observe([observed(path)], "test")
     lake.refresh(spark)
     lake.publish(spark)

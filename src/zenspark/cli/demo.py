@@ -1,4 +1,4 @@
-"""`zenspark up --demo`: a simulated fleet in a process of its own, and what a newcomer gets to see of it."""
+"""`zenspark up --demo`: runs a simulated fleet in a child process, and shows tables and queries of it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from zenspark.spark.pipeline.job import Job
 from zenspark.types.sample import Sample
 
 MIN_DEMO_ROWS = 6 * VISIT_TICKS[1]
-"""Rows after which there is something to see: four robots make fewer until the visitor is gone."""
+"""Rows after which the demo is shown: four robots publish fewer before the visitor leaves."""
 SAMPLES = "select key, payload, encoding, timestamp from samples order by received_at desc, offset desc limit 5"
 LATEST = "select key, payload, encoding, timestamp from latest order by key limit 12"
 TRAFFIC = "select prefix, minute, messages, bytes, latency_avg_us from traffic order by minute limit 12"
 READABLE = ("application/json", "text/plain")
 SQL_TIMEOUT_SECONDS = 300.0
-"""A query may take so long on a busy machine."""
+"""Timeout of a SQL query, for busy machines."""
 HISTORY = "now(-10m)"
-"""Since when the past is asked for."""
+"""Start of the history query."""
 
 SCRIPT = """\
 import zenoh
@@ -37,7 +37,7 @@ for reply in session.get("fleet/*/pose"): print(reply.ok.key_expr, reply.ok.payl
 
 
 class Demo:
-    """The fleet while it drives, and once what became of it."""
+    """Runs the fleet, and shows its tables and queries once."""
 
     def __init__(self, job: Job, screen: Screen) -> None:
         locators = job.session.info.locators()
@@ -60,28 +60,28 @@ class Demo:
         self._process.communicate()
 
     def show(self) -> None:
-        """Rows of the tables, answers to queries, and what to try next; once."""
+        """Show rows of the tables, replies to queries, and next steps; only the first call does."""
         if self._was_shown:
             return
         self._was_shown = True
-        for landing in self._job.supervisors.values():
+        for supervisor in self._job.supervisors.values():
             try:
-                self._show_tables(landing)
+                self._show_tables(supervisor)
             except LakeError as error:
-                self._screen.write([f"the tables cannot be shown now: {error}"])
-        self._show_answers()
+                self._screen.write([f"tables cannot be shown: {error}"])
+        self._show_queries()
         self._show_next()
 
     # -- tables
 
-    def _show_tables(self, landing: IngestSupervisor) -> None:
-        count = landing.ask("select count(*) as rows from samples", SQL_TIMEOUT_SECONDS)["rows"][0].as_py()
+    def _show_tables(self, supervisor: IngestSupervisor) -> None:
+        count = supervisor.run_sql("select count(*) as rows from samples", SQL_TIMEOUT_SECONDS)["rows"][0].as_py()
         for title, query in (
             (f"samples: every message, as it was published ({count} rows)", SAMPLES),
             ("latest: the newest of each key", LATEST),
             ("traffic: per prefix and minute", TRAFFIC),
         ):
-            self._show(title, landing.ask(query, SQL_TIMEOUT_SECONDS).to_pylist())
+            self._show(title, supervisor.run_sql(query, SQL_TIMEOUT_SECONDS).to_pylist())
 
     def _show(self, title: str, rows: list[dict[str, Any]]) -> None:
         table = Table(box=None, pad_edge=False, header_style="cyan")
@@ -89,17 +89,17 @@ class Demo:
             table.add_column(name, no_wrap=True, overflow="ellipsis")
         for row in rows:
             table.add_row(*(_format_cell(row, name) for name in row))
-        self._screen.write(["", self._screen.styled(title, "bold")])
+        self._screen.write(["", self._screen.style(title, "bold")])
         self._screen.print(table)
 
     # -- queries
 
-    def _show_answers(self) -> None:
+    def _show_queries(self) -> None:
         config = Config.from_json5('{mode: "client", scouting: {multicast: {enabled: false}}}')
         config.insert_json5("connect/endpoints", json.dumps([self._endpoint]))
         robot = ROBOTS[0]
         with open_session(config) as session:
-            for selector, answers in (
+            for selector, replier in (
                 ("fleet/*/pose", "the storage, from memory"),
                 (
                     f"fleet/{robot}/pose?_time=[{HISTORY}..];_limit=4",
@@ -108,20 +108,20 @@ class Demo:
                 (f"fleet/{robot}/diagnosis", "the robot itself"),
             ):
                 replies = [reply.ok for reply in session.get(selector, timeout=10) if reply.ok is not None]
-                self._show_replies(selector, answers, replies)
+                self._show_replies(selector, replier, replies)
 
-    def _show_replies(self, selector: str, who: str, replies: list[Sample]) -> None:
+    def _show_replies(self, selector: str, replier: str, replies: list[Sample]) -> None:
         rows = [
             {"key": str(each.key_expr), "payload": each.payload.to_bytes(), "encoding": str(each.encoding)}
             | {"timestamp": None if each.timestamp is None else each.timestamp.get_time()}
             for each in replies
         ]
-        self._show(f'session.get("{selector}")\n  answered by {who}', rows)
+        self._show(f'session.get("{selector}")\n  reply from {replier}', rows)
 
     # -- what next
 
     def _show_next(self) -> None:
-        styled = self._screen.styled
+        styled = self._screen.style
         lines = ["", styled("Try next, from another terminal, while this runs:", "bold")]
         for lake in self._job.supervisors:
             query = "select key, count(*) from samples group by key order by key"
@@ -137,7 +137,7 @@ class Demo:
 
 
 def _format_cell(row: dict[str, Any], name: str) -> str:
-    """A cell as people read it."""
+    """Format a cell of a table."""
     value = row[name]
     match value:
         case None:

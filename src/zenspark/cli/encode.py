@@ -1,4 +1,4 @@
-"""`zenspark encode`: bytes from fields."""
+"""`zenspark encode`: encodes fields as Zenoh bytes."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from zenspark.wire import json_fields
 from zenspark.wire.codec import encode
 
 DESCRIPTION = """\
-Make Zenoh bytes from fields: each line {"layer": ..., "fields": {...}} is answered with a line {"hex": ...}.
+Encode fields as Zenoh bytes: each line {"layer": ..., "fields": {...}} produces a line {"hex": ...}.
 The layers are transport, network, scouting and stream; the fields are those that zenspark decode --json prints.
-A line that cannot be encoded is answered with {"error": {"message": ...}}, and the run goes on: the exit code is 0
-once every line has its answer."""
+An invalid line produces {"error": {"message": ...}}; processing continues with the next line. The exit
+code is 0."""
 
 
-class Line(msgspec.Struct):
-    """A line to encode."""
+class EncodeLine(msgspec.Struct):
+    """An input line of --jsonl."""
 
     layer: str
     fields: dict[str, Any]
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command. Returns the exit code."""
     parser = Parser(prog="zenspark encode", description=DESCRIPTION)
-    parser.add_argument("--jsonl", metavar="FILE", required=True, help="where the lines are, - for standard input")
-    jsonl.run(parser.parse_args(arguments).jsonl, answer)
+    parser.add_argument("--jsonl", metavar="FILE", required=True, help="file with the lines; - is standard input")
+    jsonl.run(parser.parse_args(arguments).jsonl, encode_line)
     return 0
 
 
-_line = msgspec.json.Decoder(Line)
+_line = msgspec.json.Decoder(EncodeLine)
 
 
-def answer(text: bytes) -> dict[str, Any]:
-    """The answer to one line."""
+def encode_line(text: bytes) -> dict[str, Any]:
+    """Encode one line; errors are part of the result."""
     try:
         line = _line.decode(text)
         return {"hex": to_bytes(line.layer, line.fields).hex()}
@@ -47,7 +47,7 @@ def answer(text: bytes) -> dict[str, Any]:
 
 
 def to_bytes(layer: str, fields: dict[str, Any]) -> bytes:
-    """The bytes of one message, or of a stream."""
+    """Encode one message, or a stream."""
     if layer == "stream":
         return byte_stream.from_fields(fields)
     if layer not in json_fields.LAYERS:

@@ -1,7 +1,7 @@
-"""A small simulated fleet, for `zenspark up --demo`: what it publishes a real one could.
+"""A small simulated fleet of robots, for `zenspark up --demo`.
 
-Run as `python -m zenspark.cli.fleet ENDPOINT`, in a process of its own, connected by TCP as any publisher. It ends
-when its standard input does.
+Runs as `python -m zenspark.cli.fleet ENDPOINT`, in a process connected by TCP like any publisher. It ends at end of
+file on standard input.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ TICKS_PER_SECOND = 20
 CAMERA_INTERVAL_TICKS = 10
 BATTERY_INTERVAL_TICKS = 20
 VISIT_TICKS = (20, 80)
-"""From which to which tick a visitor is there, whose key is deleted afterwards."""
+"""First and last tick of a visitor, whose keys are deleted afterwards."""
 PICTURE_BYTES = 4096
 
 
 class Robot:
-    """Drives in circles."""
+    """A robot that drives in circles and publishes pose, camera and battery."""
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
@@ -42,7 +42,7 @@ class Robot:
         self._sn = 0
 
     def tick(self, number: int) -> None:
-        """Publish what is due."""
+        """Publish the samples of a tick."""
         angle = number / TICKS_PER_SECOND / self._radius
         pose = {"x": round(self._radius * math.cos(angle), 3), "y": round(self._radius * math.sin(angle), 3)}
         self._put("pose", json.dumps(pose).encode(), Encoding.APPLICATION_JSON, json.dumps({"tick": number}).encode())
@@ -65,17 +65,17 @@ class Robot:
         )
 
     def diagnose(self, query: Query) -> None:
-        """Answer a question in person."""
+        """Reply to a diagnosis query."""
         with query:
             query.reply(f"fleet/{self._name}/diagnosis", "all fine", encoding=Encoding.TEXT_PLAIN)
 
 
 def drive(endpoint: str, ends: threading.Event) -> None:
-    """Publish until it ends."""
+    """Publish until `ends` is set."""
     with _session(endpoint) as session:
         robots = [Robot(session, name) for name in ROBOTS]
         visitor = Robot(session, "visitor")
-        asked = session.declare_queryable(f"fleet/{ROBOTS[0]}/diagnosis", robots[0].diagnose)
+        queryable = session.declare_queryable(f"fleet/{ROBOTS[0]}/diagnosis", robots[0].diagnose)
         for number in _ticks(ends):
             for robot in robots:
                 robot.tick(number)
@@ -83,7 +83,7 @@ def drive(endpoint: str, ends: threading.Event) -> None:
                 visitor.tick(number)
             elif number == VISIT_TICKS[1]:
                 session.delete("fleet/visitor/**", timestamp=session.new_timestamp())
-        asked.undeclare()
+        queryable.undeclare()
 
 
 def _ticks(ends: threading.Event) -> Iterator[int]:
@@ -100,8 +100,8 @@ def _session(endpoint: str) -> Session:
 
 
 def main() -> None:
-    """Drive until standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this
+    """Publish until end of file on standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     ends = threading.Event()
     driving = threading.Thread(target=drive, args=(sys.argv[1], ends))
     driving.start()

@@ -1,7 +1,7 @@
-"""How values of the protocol are spelled for people: short, on one line, and safe to print.
+"""Formats protocol values for people: short, on one line, and safe to print.
 
-What comes from the network may hold anything. What is not printable is shown by its number, so that no key and no
-payload can move the cursor or change the colours of a terminal.
+Data from the network may contain anything. Unprintable characters are escaped, so that no key and no payload can move
+the cursor or change the colours of a terminal.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from zenspark.wire.values import (
 )
 
 PREVIEW_CHARACTERS = 28
-"""How many characters of a value are shown."""
+"""Maximum characters of a value."""
 
 SHORT_ID_CHARACTERS = 9
-"""How many characters of a node's id are shown where it is not the subject: random ones have 32."""
+"""Characters of a Zenoh id that are shown where it is not the subject; random ids have 32."""
 
 DEFAULT_QOS = (QoS.DEFAULT, QoS.DECLARE, QoS.REQUEST)
-"""What eclipse-zenoh sends with publications, declarations and queries: not worth a word."""
+"""QoS that eclipse-zenoh sends with publications, declarations and queries; not shown."""
 
 OMITTED_FIELDS = {"wire_expr", "ext_wire_expr", "msgs", "unit"}
-"""Fields that have a column or lines of their own, or stand with another."""
+"""Fields that are shown elsewhere: in a column, on other lines, or with another field."""
 
 UNNAMED_FIELDS = {"payload", "encoding", "info"}
-"""Fields whose value tells what they are."""
+"""Fields that are shown without their name."""
 
 
 def printable(text: str) -> str:
-    """The text with everything that is not printable spelled out."""
+    """Escape unprintable characters of a text."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
@@ -58,18 +58,18 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def truncate(text: str, room: int = PREVIEW_CHARACTERS) -> str:
-    """The beginning of a text that is too long."""
-    return text if len(text) <= room else text[: room - 1] + "…"
+def truncate(text: str, length: int = PREVIEW_CHARACTERS) -> str:
+    """Truncate a text that is too long."""
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def pluralize(count: int, noun: str) -> str:
-    """1 byte, 2 bytes."""
+    """Format a count with its noun: 1 byte, 2 bytes."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def format_preview(data: bytes) -> str:
-    """The beginning of some bytes, as text if they are text, and how many there are unless all are shown."""
+    """Format the beginning of bytes, as text if they are text, with their number unless all are shown."""
     if not data:
         return "empty"
     text = _as_text(data[: 4 * PREVIEW_CHARACTERS])
@@ -80,28 +80,28 @@ def format_preview(data: bytes) -> str:
 
 def _as_text(data: bytes) -> str | None:
     try:
-        text = getincrementaldecoder("utf-8")().decode(data)  # a character cut in two at the end is no harm
+        text = getincrementaldecoder("utf-8")().decode(data)  # incremental: the last character may be cut
     except UnicodeDecodeError:
         return None
     return text if text and all(c.isprintable() or c in "\t\r\n" for c in text) else None
 
 
 def format_time(timestamp: Timestamp) -> str:
-    """When, and by whose clock."""
+    """Format time and clock id of a timestamp."""
     seconds, nanoseconds = divmod(timestamp.unix_ns, 1_000_000_000)
     day = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     return f"{day}.{nanoseconds // 1000:06} by {truncate(str(timestamp.id), SHORT_ID_CHARACTERS)}"
 
 
 def format_qos(qos: QoS) -> str:
-    """How a message wants to be treated, as far as that is not the default."""
+    """Format the QoS values that differ from the default."""
     words = [f"priority {qos.priority.value} {qos.priority.text}"] if qos.priority is not Priority.DATA else []
     words += [qos.congestion.text.replace("_", " ")] if qos.congestion is not Congestion.DROP else []
     return " ".join(words + ["express"] * qos.express) or "default"
 
 
 def format_key_expr(expr: WireExpr | BoundExpr) -> str:
-    """A key expression as sent."""
+    """Format a key expression as it was sent."""
     if not expr.scope:
         return printable(expr.suffix) or "none"
     whose = f" of the {expr.mapping.text}" if isinstance(expr, WireExpr) else ""
@@ -109,7 +109,7 @@ def format_key_expr(expr: WireExpr | BoundExpr) -> str:
 
 
 def format_value(value: object) -> str:
-    """Any value of a message."""
+    """Format any value of a message."""
     match value:
         case bytes():
             return format_preview(value)
@@ -140,7 +140,9 @@ def _format_other(value: object) -> str:
                 value.distance
             )
         case QueryBody():
-            return format_preview(value.payload) + ("" if value.encoding == Encoding.BYTES else f" {format_value(value.encoding)}")
+            return format_preview(value.payload) + (
+                "" if value.encoding == Encoding.BYTES else f" {format_value(value.encoding)}"
+            )
         case Extension(value=None):
             return f"unknown extension 0x{value.id:x}"
         case Extension():
@@ -156,7 +158,7 @@ def _format_other(value: object) -> str:
 
 
 def format_title(message: Message) -> str:
-    """What a message is called in one or two words: D_TOKEN for a DECLARE with one, RESPONSE PUT, REQUEST."""
+    """Return the name of a message: D_TOKEN for a DECLARE with one, RESPONSE PUT, REQUEST."""
     body = getattr(message, "body", None)
     if not isinstance(body, Message):
         return message.NAME
@@ -168,7 +170,7 @@ def format_title(message: Message) -> str:
 
 
 def details(message: Message) -> list[str]:
-    """What a message says besides its key: its value, then every field that does not have its default."""
+    """Format the fields of a message other than its key: payload first, then every non-default field."""
     found = list(_details(message))
     return [text for first, text in found if first] + [text for first, text in found if not first]
 
@@ -194,7 +196,7 @@ def _detail(message: Message, field: Field, value: object) -> Iterator[str]:
     elif isinstance(message, Close) and field.name == "reason":
         yield f"reason {message.reason} {message.why.name.lower()}"
     elif field.name == "cookie":
-        yield f"cookie of {pluralize(len(value), 'byte')}"  # type: ignore[arg-type]  # opaque: its bytes tell nobody anything
+        yield f"cookie of {pluralize(len(value), 'byte')}"  # type: ignore[arg-type]  # opaque bytes
     elif field.name == "lease":
         yield f"lease {value} {message.unit.text}"  # type: ignore[attr-defined]
     elif value is True:

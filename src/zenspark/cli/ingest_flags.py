@@ -1,4 +1,4 @@
-"""The flags of `zenspark up` that say how rows land, how long they are kept, and when to end."""
+"""Flags of `zenspark up` for ingestion, retention and run time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zenspark.spark.ingest.settings import IngestSettings
 
 FOREVER = "forever"
 JOURNAL_DEFAULTS = {"segment_bytes": "64MiB", "segment_age": "10m", "retain_read_age": "1h"}
-"""What `up` wants of its journals if it is not told otherwise: segments that can be trimmed soon after they landed."""
+"""Journal defaults of `up`: small segments, which can be trimmed soon after they are ingested."""
 STOP_SECONDS = 60.0
 UI_PORT = 4040
 
@@ -26,22 +26,22 @@ Value = TypeVar("Value")
 
 
 class RunTiming(NamedTuple):
-    """When a run ends."""
+    """Run time and stop timeout."""
 
     run_seconds: float | None
-    """By itself, after so long; None is never."""
+    """Time after which the run ends; None is never."""
     stop_seconds: float
-    """So long at most what was received may take to land at the end."""
+    """Timeout to ingest the received rows at the end."""
 
 
 def add_ingest_flags(parser: ArgumentParser) -> None:
-    """The flags; their groups are those of the help."""
+    """Add the flags, in the groups of the help."""
     add = parser.add_argument
-    add("--for", metavar="DURATION", dest="seconds", help="end by itself so long after Spark is there, e.g. 90s or 1h")
+    add("--for", metavar="DURATION", dest="seconds", help="end this time after Spark has started, e.g. 90s or 1h")
     add(
         "--stop-timeout",
         metavar="DURATION",
-        help=f"how long landing may take at the end (default: {STOP_SECONDS:.0f}s)",
+        help=f"timeout to ingest the rest at the end (default: {STOP_SECONDS:.0f}s)",
     )
     _add_spark_flags(parser)
     _add_retention_flags(parser)
@@ -53,7 +53,7 @@ def _add_spark_flags(parser: ArgumentParser) -> None:
     add(
         "--master",
         metavar="URL",
-        help="the Spark that lands (default: local[*], on this machine)",
+        help="Spark master (default: local[*], on this machine)",
     )
     add("--conf", metavar="NAME=VALUE", action="append", default=[], help="Spark configuration; repeatable")
     add(
@@ -64,31 +64,35 @@ def _add_spark_flags(parser: ArgumentParser) -> None:
         help=f"serve Spark's web interface (default port: {UI_PORT})",
     )
     add("--trigger", metavar="DURATION", help=f"time between batches (default: {settings.trigger:.0f}s)")
-    add("--max-batch-rows", metavar="ROWS", help=f"rows in a batch at most (default: {settings.max_batch_rows})")
-    add("--max-batch-bytes", metavar="SIZE", help="bytes of the journals in a batch at most (default: 1GiB)")
-    add("--deduplicate", action="store_true", help="land samples once that several recorders recorded")
+    add("--max-batch-rows", metavar="ROWS", help=f"maximum rows per batch (default: {settings.max_batch_rows})")
+    add("--max-batch-bytes", metavar="SIZE", help="maximum journal bytes per batch (default: 1GiB)")
+    add("--deduplicate", action="store_true", help="ingest samples recorded by several recorders once")
 
 
 def _add_retention_flags(parser: ArgumentParser) -> None:
     config = MaintenanceConfig()
-    add = parser.add_argument_group("how long tables keep rows, and how they are maintained").add_argument
-    add("--lake-retain-age", metavar="DURATION", help="keep samples so long in the tables (default: forever)")
-    add("--lake-retain-bytes", metavar="SIZE", help="and so many bytes of them at most (default: no limit)")
+    add = parser.add_argument_group("retention and maintenance of tables").add_argument
+    add("--lake-retain-age", metavar="DURATION", help="retention of samples in the tables (default: forever)")
+    add("--lake-retain-bytes", metavar="SIZE", help="maximum size of samples in the tables (default: no limit)")
     add(
         "--lake-retain",
         metavar="KEYS=DURATION",
         action="append",
         default=[],
-        help="keep samples under a prefix or key expression so long, or forever; repeatable, the first that matches "
-        "decides: --lake-retain 'fleet/*/camera/**=7d'",
+        help="retention of samples under a prefix or key expression, or forever; repeatable, the first that matches "
+        "applies: --lake-retain 'fleet/*/camera/**=7d'",
     )
-    add("--lake-history", metavar="DURATION", help="how far back tables can be read as they were (default: 1h)")
+    add("--lake-history", metavar="DURATION", help="how long old versions of tables can be read (default: 1h)")
     add(
         "--refresh-interval",
         metavar="DURATION",
-        help=f"between refreshes of tables (default: {config.refresh_interval:.0f}s)",
+        help=f"interval of refreshes of derived tables (default: {config.refresh_interval:.0f}s)",
     )
-    add("--compact-interval", metavar="DURATION", help=f"between compactions (default: {config.compact_interval:.0f}s)")
+    add(
+        "--compact-interval",
+        metavar="DURATION",
+        help=f"interval of compactions (default: {config.compact_interval:.0f}s)",
+    )
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -111,41 +115,41 @@ def merge_file_settings(given: Namespace, document: Mapping[str, Any]) -> Namesp
             raise ConfigError(f"{FILE_PATH}/{key}", f"one of {', '.join(FILE_KEYS)}", repr(key))
         name = FILE_KEYS[key]
         if isinstance(value, Mapping):
-            pairs = [f"{one}={other}" for one, other in value.items()]
-            # the last configuration counts, and the first rule: flags count more in both
+            pairs = [f"{left}={right}" for left, right in value.items()]
+            # of conf the last entry applies, of rules the first: flags take precedence in both
             setattr(found, name, pairs + given.conf if name == "conf" else [*getattr(given, name), *pairs])
         elif not getattr(given, name):
             setattr(found, name, value if isinstance(value, bool) else str(value))
     return found
 
 
-# --- what they mean ---------------------------------------------------------------------------------------------------
+# --- parsing ---------------------------------------------------------------------------------------------------------
 
 
 def parse_timing(given: Namespace) -> RunTiming:
-    """When to end."""
-    stop = _parse_flag("--stop-timeout", given.stop_timeout, units.duration)
-    return RunTiming(_parse_flag("--for", given.seconds, units.duration), STOP_SECONDS if stop is None else stop)
+    """Parse run time and stop timeout."""
+    stop = _parse_flag("--stop-timeout", given.stop_timeout, units.parse_duration)
+    return RunTiming(_parse_flag("--for", given.seconds, units.parse_duration), STOP_SECONDS if stop is None else stop)
 
 
 def parse_ingest_settings(given: Namespace) -> IngestSettings:
-    """How rows land."""
-    said = {
-        "trigger": _parse_flag("--trigger", given.trigger, units.duration),
-        "max_batch_rows": _parse_flag("--max-batch-rows", given.max_batch_rows, _positive(units.number)),
-        "max_batch_bytes": _parse_flag("--max-batch-bytes", given.max_batch_bytes, _positive(units.size)),
+    """Parse the ingestion settings."""
+    values = {
+        "trigger": _parse_flag("--trigger", given.trigger, units.parse_duration),
+        "max_batch_rows": _parse_flag("--max-batch-rows", given.max_batch_rows, _positive(units.parse_number)),
+        "max_batch_bytes": _parse_flag("--max-batch-bytes", given.max_batch_bytes, _positive(units.parse_size)),
     }
     return IngestSettings(
         master=given.master or IngestSettings().master,
         conf=_spark_conf(given),
         deduplicate=given.deduplicate,
         maintenance=_maintenance(given),
-        **{name: value for name, value in said.items() if value is not None},  # type: ignore[arg-type]
+        **{name: value for name, value in values.items() if value is not None},  # type: ignore[arg-type]
     )
 
 
 def parse_journal_policy(given: Namespace) -> Policy:
-    """How the journal is written and kept."""
+    """Parse the journal policy."""
     names = {field.name for field in msgspec.structs.fields(Policy)}
     for name, text in JOURNAL_DEFAULTS.items():
         if name in names and getattr(given, name, None) is None:
@@ -158,22 +162,22 @@ def parse_journal_policy(given: Namespace) -> Policy:
 def _spark_conf(given: Namespace) -> dict[str, str]:
     pairs = dict(_pair("--conf", text, "NAME=VALUE") for text in given.conf)
     if given.spark_ui is not None:
-        port = _parse_flag("--spark-ui", given.spark_ui, units.number)
+        port = _parse_flag("--spark-ui", given.spark_ui, units.parse_number)
         pairs = {"spark.ui.enabled": "true", "spark.ui.port": str(port)} | pairs
     return pairs
 
 
 def _maintenance(given: Namespace) -> MaintenanceConfig:
-    said = {
-        "refresh_interval": _parse_flag("--refresh-interval", given.refresh_interval, units.duration),
-        "compact_interval": _parse_flag("--compact-interval", given.compact_interval, units.duration),
-        "history": _parse_flag("--lake-history", given.lake_history, units.duration),
+    values = {
+        "refresh_interval": _parse_flag("--refresh-interval", given.refresh_interval, units.parse_duration),
+        "compact_interval": _parse_flag("--compact-interval", given.compact_interval, units.parse_duration),
+        "history": _parse_flag("--lake-history", given.lake_history, units.parse_duration),
         "retain_age": _parse_flag("--lake-retain-age", given.lake_retain_age, _age),
-        "retain_bytes": _parse_flag("--lake-retain-bytes", given.lake_retain_bytes, _positive(units.size)),
+        "retain_bytes": _parse_flag("--lake-retain-bytes", given.lake_retain_bytes, _positive(units.parse_size)),
     }
     return MaintenanceConfig(
         retain=_rules(given.lake_retain),
-        **{name: value for name, value in said.items() if value is not None},  # type: ignore[arg-type]
+        **{name: value for name, value in values.items() if value is not None},  # type: ignore[arg-type]
     )
 
 
@@ -193,21 +197,21 @@ def _pair(flag: str, text: str, expected: str) -> tuple[str, str]:
 
 
 def _age(text: str) -> float | None:
-    return None if text == FOREVER else units.duration(text)
+    return None if text == FOREVER else units.parse_duration(text)
 
 
 def _positive(read: Callable[[str], int]) -> Callable[[str], int]:
-    def checked(text: str) -> int:
+    def parse_positive(text: str) -> int:
         found = read(text)
         if found < 1:
             raise UsageError(f"expected more than 0, found {text!r}")
         return found
 
-    return checked
+    return parse_positive
 
 
 def _parse_flag(flag: str, text: str | None, read: Callable[[str], Value]) -> Value | None:
-    """The value of a flag, None if it was not given; UsageError names the flag."""
+    """Parse the value of a flag, None if it was not given; raises UsageError that names the flag."""
     if text is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Many small jobs in one run: a line of JSON in, a line of JSON out, in the same order.
+"""JSON Lines loop: for each line of JSON read, one line of JSON is written, in the same order.
 
-A line that cannot be answered is answered with its error, and the run goes on. Lines are answered as soon as they are
-there, so that a program can keep a conversation with us through two pipes, and in blocks as large as they arrive.
+An invalid line produces an error object, and processing continues. Lines are processed as soon as they arrive, so that
+a program can use it interactively through two pipes, and in blocks as large as they arrive.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import msgspec
 
 from zenspark.errors import ZError
 
-BLOCK = 1 << 20
+MAX_READ_BYTES = 1 << 20
 
 BAD_LINE = (ZError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What reading a line can raise: it is no message, no JSON, no text, or brackets within brackets without end."""
+"""Errors of an invalid line: no message, no JSON, no text, or too deeply nested."""
 
-Answer = Callable[[bytes], object]
-"""What makes the object to print of a line; it must not raise."""
+LineHandler = Callable[[bytes], object]
+"""Converts a line to the object to print; must not raise."""
 
 
-def run(path: str, answer: Answer) -> None:
-    """Answer every line of a file, `-` for standard input."""
+def run(path: str, handle_line: LineHandler) -> None:
+    """Process every line of a file; `-` is standard input."""
     if path == "-":
-        _run(sys.stdin.buffer, answer)
+        _run(sys.stdin.buffer, handle_line)
     else:
         with open(path, "rb") as file:
-            _run(file, answer)
+            _run(file, handle_line)
 
 
-def _run(source: BinaryIO, answer: Answer) -> None:
+def _run(source: BinaryIO, handle_line: LineHandler) -> None:
     encoder = msgspec.json.Encoder()
     out = sys.stdout.buffer
     for lines in _blocks(source):
-        out.write(b"".join([encoder.encode(answer(line)) + b"\n" for line in lines]))
+        out.write(b"".join([encoder.encode(handle_line(line)) + b"\n" for line in lines]))
         out.flush()
 
 
 def _blocks(source: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of each block that arrives; the last line needs no end."""
+    """Yield the lines of each block as it arrives; the last line needs no newline."""
     rest: list[bytes] = []
-    while block := source.read1(BLOCK):  # type: ignore[attr-defined]  # every buffered stream has it
+    while block := source.read1(MAX_READ_BYTES):  # type: ignore[attr-defined]  # every buffered stream has read1
         *lines, tail = block.split(b"\n")
         if lines:
             lines[0] = b"".join([*rest, lines[0]])

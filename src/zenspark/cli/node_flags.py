@@ -1,4 +1,4 @@
-"""What the commands that run a node share: the flags that say where it stands, and what it says of itself."""
+"""Flags and output shared by the commands that run a node."""
 
 from __future__ import annotations
 
@@ -18,33 +18,45 @@ from zenspark.config.schema import MODES
 from zenspark.errors import SessionClosed, UsageError
 
 Settings = Iterable[tuple[str, object]]
-"""Keys of the configuration, and their values."""
+"""Configuration keys and their values."""
 
 CHECK_SECONDS = 1.0
-"""How often a command that only waits looks whether its session is still open."""
+"""Interval at which a waiting command checks that its session is open."""
 
 CONFIGURATION_HELP = """\
-A configuration file is one of zenohd: JSON5 or YAML. Flags count more than the file, and --cfg more than flags.
-RUST_LOG says how much is logged on standard error: error, warn, info (the default), debug."""
+The configuration file has the format of zenohd: JSON5 or YAML. Flags override the file, and --cfg overrides flags.
+RUST_LOG sets the log level on standard error: error, warn, info (the default), debug."""
 
 
 def add_node_flags(parser: ArgumentParser, *, mode: str | None = "peer") -> None:
-    """The flags that every node has; `mode` is what it is by default, None if it cannot be chosen."""
+    """Add the flags of every node; `mode` is the default for the help, None if it cannot be chosen."""
     add = parser.add_argument
     add("-c", "--config", metavar="FILE", help="read this configuration file")
     if mode is not None:
-        add("-m", "--mode", choices=MODES, help=f"what the node is (default: {mode})")
-    add("-l", "--listen", metavar="ENDPOINT", action="append", help="listen here, e.g. tcp/0.0.0.0:7447; repeatable")
-    add("-e", "--connect", metavar="ENDPOINT", action="append", help="connect to this node; repeatable")
-    add("-i", "--id", metavar="ID", help="the id of this node, in hexadecimal; a random one by default")
-    add("--cfg", metavar="KEY:VALUE", action="append", default=[], help="set a key to a JSON5 value; repeatable")
-    add("--no-multicast-scouting", action="store_true", help="do not look for others by multicast, nor answer them")
+        add("-m", "--mode", choices=MODES, help=f"mode of the node (default: {mode})")
+    add(
+        "-l",
+        "--listen",
+        metavar="ENDPOINT",
+        action="append",
+        help="endpoint to listen on, e.g. tcp/0.0.0.0:7447; repeatable",
+    )
+    add("-e", "--connect", metavar="ENDPOINT", action="append", help="endpoint to connect to; repeatable")
+    add("-i", "--id", metavar="ID", help="Zenoh id of this node in hexadecimal (default: random)")
+    add(
+        "--cfg",
+        metavar="KEY:VALUE",
+        action="append",
+        default=[],
+        help="set a configuration key to a JSON5 value; repeatable",
+    )
+    add("--no-multicast-scouting", action="store_true", help="neither send nor answer multicast scouting messages")
 
 
 def build_config(given: Namespace, settings: Settings = (), mode: str | None = None) -> Config:
-    """The configuration that a command line means: the file, flags, settings of the command, --cfg.
+    """Build the configuration: file, then flags, then settings of the command, then --cfg.
 
-    `mode` counts where neither file nor flags say one.
+    `mode` applies if neither file nor flags set one.
     """
     config = Config() if given.config is None else Config.from_file(given.config)
     if mode is not None and config.get_json("mode") == "null":
@@ -60,7 +72,7 @@ def build_config(given: Namespace, settings: Settings = (), mode: str | None = N
 
 
 def _flag_settings(given: Namespace) -> Iterator[tuple[str, object]]:
-    """The keys that flags set."""
+    """Yield the configuration keys that flags set."""
     if getattr(given, "mode", None) is not None:
         yield "mode", given.mode
     if given.id is not None:
@@ -74,21 +86,21 @@ def _flag_settings(given: Namespace) -> Iterator[tuple[str, object]]:
 
 
 def raise_interrupt_on_signals() -> None:
-    """Ctrl-C and being terminated both raise KeyboardInterrupt."""
+    """Make SIGINT and SIGTERM raise KeyboardInterrupt."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
 
 
 def run_until_interrupted(session: Session) -> NoReturn:
-    """Wait for KeyboardInterrupt; SessionClosed if the session ends without having been asked to."""
+    """Wait for KeyboardInterrupt; raises SessionClosed if the session ends unexpectedly."""
     while not session.is_closed():
         time.sleep(CHECK_SECONDS)
-    raise SessionClosed("the session ended unexpectedly; the log has the reason")
+    raise SessionClosed("the session ended unexpectedly; see the log for the reason")
 
 
 def print_node_banner(session: Session, screen: Screen, facts: Iterable[tuple[str, str]] = ()) -> None:
-    """Say who is there now, and where."""
+    """Print version, Zenoh id, listening addresses and other facts of the node."""
     known = [("id", str(session.zid())), *(("listens on", locator) for locator in session.info.locators()), *facts]
-    screen.write([screen.styled(f"zenspark {__version__} ({build_kind()})", "bold")])
-    screen.write(f"  {screen.styled(f'{name:<10}', 'cyan')} {value}" for name, value in known)
+    screen.write([screen.style(f"zenspark {__version__} ({build_kind()})", "bold")])
+    screen.write(f"  {screen.style(f'{name:<10}', 'cyan')} {value}" for name, value in known)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`zenspark record`: what is published under key expressions, written into a journal."""
+"""`zenspark record`: records publications under key expressions into a journal."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from zenspark.api.log_filter import init_log_from_env_or
 from zenspark.api.open import open as open_session
 from zenspark.cli import Parser, node_flags, units
 from zenspark.cli.screen import Screen
-from zenspark.cli.units import shown
+from zenspark.cli.units import format_quantity
 from zenspark.errors import UsageError
 from zenspark.journal import JournalWriter, Policy, Recorder, Status
 from zenspark.journal.recorder import drop_included
 
 DESCRIPTION = f"""\
-Record what is published under key expressions into a journal, until it is interrupted (Ctrl-C) or terminated: then
-what was received is written. Started again with the same directory, it continues.
+Record publications under key expressions into a journal until interrupted (Ctrl-C) or terminated; samples received
+before are written. Started again with the same directory, it continues.
 
-{node_flags.CONFIGURATION}"""
+{node_flags.CONFIGURATION_HELP}"""
 
 STATUS_SECONDS = 1.0
-"""Seconds between two status lines on a terminal."""
+"""Interval of the status line on a terminal."""
 COLLECTOR_THRESHOLDS = (50_000, 20, 50)
-"""How seldom Python looks for unused cycles: what is remembered of each key is no garbage, and to walk through all of
-it at the usual pace took a quarter of the time of recording 100,000 new keys."""
+"""Thresholds of Python's cycle collector. The caches per key are no garbage, and traversing them at the default
+thresholds took a quarter of the time of recording 100,000 new keys."""
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command. Returns the exit code."""
     given = _parser().parse_args(arguments)
     config = node_flags.build_config(given)
     policy = parse_policy(given)
@@ -49,7 +49,9 @@ def run(arguments: list[str]) -> int:
             gc.freeze()
             gc.set_threshold(*COLLECTOR_THRESHOLDS)
             facts = [("records", str(key)) for key in recorder.keys]
-            node_flags.print_node_banner(session, Screen(), [*facts, ("journal", f"{given.journal} at offset {writer.end}")])
+            node_flags.print_node_banner(
+                session, Screen(), [*facts, ("journal", f"{given.journal} at offset {writer.end}")]
+            )
             _watch(recorder, given.seconds)
         except KeyboardInterrupt:
             pass
@@ -65,11 +67,11 @@ def _parser() -> Parser:
         prog="zenspark record", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--key", metavar="KEYEXPR", action="append", help="what to record; repeatable (default: **)")
-    add("--journal", metavar="DIR", default="journal", help="where to write it (default: ./journal)")
-    add("--recorder", metavar="NAME", help="the name that rows carry; one is made up for a new journal")
-    add("--for", metavar="DURATION", dest="seconds", help="end by itself after so long, e.g. 90s or 1h")
-    add("--no-observe", action="store_true", help="do not write down neighbours and declarations")
+    add("--key", metavar="KEYEXPR", action="append", help="key expression to record; repeatable (default: **)")
+    add("--journal", metavar="DIR", default="journal", help="directory of the journal (default: ./journal)")
+    add("--recorder", metavar="NAME", help="recorder name in the rows (default: random for a new journal)")
+    add("--for", metavar="DURATION", dest="seconds", help="end after this time, e.g. 90s or 1h")
+    add("--no-observe", action="store_true", help="do not record sessions and declarations of the network")
     node_flags.add_node_flags(parser)
     add_policy_flags(parser)
     return parser
@@ -79,8 +81,8 @@ def _parser() -> Parser:
 
 
 def add_policy_flags(parser: argparse.ArgumentParser, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
-    """A flag for every field of the policy; `defaults` are those of a command that has others than the journal."""
-    group = parser.add_argument_group("how the journal is written and kept (sizes such as 64MiB, durations such as 1h)")
+    """Add a flag for every field of the policy; `defaults` override those of the journal in the help."""
+    group = parser.add_argument_group("journal policy (sizes such as 64MiB, durations such as 1h)")
     for field in msgspec.structs.fields(Policy):
         _, meta = _field_type(field.name)
         flag = "--" + field.name.replace("_", "-")
@@ -92,9 +94,9 @@ def add_policy_flags(parser: argparse.ArgumentParser, defaults: Mapping[str, str
 
 
 def parse_policy(given: argparse.Namespace) -> Policy:
-    """What the flags say."""
-    said = {field.name: getattr(given, field.name) for field in msgspec.structs.fields(Policy)}
-    return Policy(**{name: _read(name, value) for name, value in said.items() if value is not None})
+    """Parse the policy flags."""
+    values = {field.name: getattr(given, field.name) for field in msgspec.structs.fields(Policy)}
+    return Policy(**{name: _read(name, value) for name, value in values.items() if value is not None})
 
 
 def _field_type(name: str) -> tuple[Any, msgspec.Meta]:
@@ -109,7 +111,7 @@ def _metavar(name: str) -> str:
 
 
 def _can_be_never(name: str) -> bool:
-    """Whether a field has a limit by default that can be taken away."""
+    """Whether the default of a field is a limit that can be disabled."""
     plain, _ = _field_type(name)
     return type(None) in get_args(plain) and getattr(Policy(), name) is not None
 
@@ -126,35 +128,35 @@ def _format_default(default: object) -> str:
 
 
 def _reader(name: str) -> tuple[str, Callable[[str], Any]]:
-    """How a field is called and read on the command line."""
+    """Return metavar and parser of a field."""
     if name.endswith("_bytes"):
-        return "SIZE", units.size
+        return "SIZE", units.parse_size
     if name.endswith("_rows"):
-        return "ROWS", units.number
+        return "ROWS", units.parse_number
     plain, _ = _field_type(name)
     is_text = get_origin(plain) is not None and str in {type(one) for one in get_args(plain)}
-    return ("TEXT", str) if is_text else ("DURATION", units.duration)
+    return ("TEXT", str) if is_text else ("DURATION", units.parse_duration)
 
 
-def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the field holds
+def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - any type of a field
     if not isinstance(value, str):
         return value
     try:
         if value == "never" and _can_be_never(name):
             return None
         if name == "fsync":
-            return value if value in ("never", "flush") else units.duration(value)
+            return value if value in ("never", "flush") else units.parse_duration(value)
         return _reader(name)[1](value)
     except UsageError as error:
         raise UsageError(f"--{name.replace('_', '-')}: {error}") from None
 
 
-# --- what it says -----------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def _watch(recorder: Recorder, limit: str | None) -> None:
-    """Until the time is over, or nothing more can come."""
-    ends_at = None if limit is None else time.monotonic() + units.duration(limit)
+    """Print the status until the time limit, or until the recorder ends."""
+    ends_at = None if limit is None else time.monotonic() + units.parse_duration(limit)
     is_terminal = sys.stdout.isatty()
     while recorder.is_running:
         left = STATUS_SECONDS if ends_at is None else min(STATUS_SECONDS, ends_at - time.monotonic())
@@ -166,8 +168,9 @@ def _watch(recorder: Recorder, limit: str | None) -> None:
 
 
 def format_status(status: Status) -> str:
-    """One line on how it is doing."""
-    what = f"{status.state}: {shown(status.rate)} rows/s, {status.rows} rows, {shown(status.bytes, 'B')}"
+    """Format the recorder status as one line."""
+    rate, size = format_quantity(status.rate), format_quantity(status.bytes, "B")
+    what = f"{status.state}: {rate} rows/s, {status.rows} rows, {size}"
     lost = f", {status.lost} lost" if status.lost else ""
     problem = status.error or status.warning
     return f"{what}, offset {status.offset}{lost}" + (f" ({problem})" if problem else "")
@@ -175,14 +178,15 @@ def format_status(status: Status) -> str:
 
 def _print_summary(status: Status, journal: str, seconds: float) -> None:
     start = "\n" if sys.stdout.isatty() else ""
-    what = f"recorded {status.rows} rows ({shown(status.bytes, 'B')}) into {journal}, up to offset {status.offset}"
-    print(f"{start}{what}; what was left took {seconds:.1f} s", flush=True)
+    size = format_quantity(status.bytes, "B")
+    what = f"recorded {status.rows} rows ({size}) into {journal}, up to offset {status.offset}"
+    print(f"{start}{what}; writing the rest took {seconds:.1f} s", flush=True)
     if status.lost:
         print(f"zenspark record: {format_loss(status)}", file=sys.stderr)
 
 
 def format_loss(status: Status) -> str:
-    """One line on what was received and is not in the journal."""
+    """Format the loss of rows that were received and are not in the journal."""
     line = f"{status.lost} rows were received and could not be written"
     by_neighbour = ", ".join(f"{rows} from {zid}" for zid, rows in status.dropped.items())
     parts = [part for part in (by_neighbour, status.error) if part]

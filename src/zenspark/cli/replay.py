@@ -1,4 +1,4 @@
-"""`zenspark replay`: a journal or a table, published again."""
+"""`zenspark replay`: publishes the rows of a journal or a table again."""
 
 from __future__ import annotations
 
@@ -14,37 +14,39 @@ from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.cli import Parser, node_flags
 from zenspark.cli.screen import Screen
-from zenspark.cli.units import shown
+from zenspark.cli.units import format_quantity
 from zenspark.config.config import Config
 from zenspark.errors import LinkError, UsageError
 from zenspark.journal.key_remap import KeyRemap, RemapRule
-from zenspark.journal.replay import ReplayBound, Replay, ReplayProgress, read_recorded, wait_for_subscribers
+from zenspark.journal.replay import Replay, ReplayBound, ReplayProgress, read_recorded, wait_for_subscribers
 from zenspark.key import KeyExpr
 
 DESCRIPTION = f"""\
-Publish what was recorded again: the rows of a journal, or of a Parquet file or directory with the columns of a sample.
+Publish recorded rows again: of a journal, or of a Parquet file or directory with the columns of a sample.
 
-Keys: --key chooses, --map renames (the first that applies), --prefix comes before everything.
+Keys: --key selects, --map renames (the first rule that applies), --prefix is added to all keys.
   --map robot1=lab/robot1    robot1/state becomes lab/robot1/state; robot12 stays as it is
   --map a/b=                 a/b/c becomes c
   --prefix replay            a becomes replay/a
 
-{node_flags.CONFIGURATION}"""
+{node_flags.CONFIGURATION_HELP}"""
 
 logger = logging.getLogger("zenspark.cli")
 
 STATUS_SECONDS = 1.0
-"""Seconds between two status lines on a terminal."""
+"""Interval of the status line on a terminal."""
 FLUSH_SECONDS = 60.0
-"""Seconds that neighbours get to take what was published last."""
+"""Timeout for the neighbours to receive the last publications."""
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command. Returns the exit code."""
     given = _parser().parse_args(arguments)
     replay = _replay(given)
     config = node_flags.build_config(given, _connect_settings(given))
-    batches = read_recorded(given.source, given.start and ReplayBound.parse(given.start), given.end and ReplayBound.parse(given.end))
+    batches = read_recorded(
+        given.source, given.start and ReplayBound.parse(given.start), given.end and ReplayBound.parse(given.end)
+    )
     init_log_from_env_or("info")
     node_flags.raise_interrupt_on_signals()
     status = ReplayStatus()
@@ -65,7 +67,7 @@ def run(arguments: list[str]) -> int:
 
 
 class ReplayStatus:
-    """How it gets on: on a terminal a line that is written anew, elsewhere one line at the end."""
+    """Status output: on a terminal an updated line, elsewhere one line at the end."""
 
     def __init__(self) -> None:
         self._report: ReplayProgress | None = None
@@ -78,25 +80,25 @@ class ReplayStatus:
             print(f"\r\x1b[K{format_report(report)}", end="", flush=True)
 
     def end(self) -> None:
-        """The last line; none if it did not come to publishing."""
+        """Print the last line, if anything was published."""
         if self._report is not None:
             print(("\n" if sys.stdout.isatty() else "") + format_report(self._report), flush=True)
 
 
 def format_report(report: ReplayProgress) -> str:
-    """One line on how it gets on."""
+    """Format a replay report as one line."""
     rate = report.rows / report.seconds if report.seconds else 0.0
-    what = f"published {report.rows} rows in {report.seconds:.1f} s, {shown(rate)} rows/s"
+    what = f"published {report.rows} rows in {report.seconds:.1f} s, {format_quantity(rate)} rows/s"
     if report.unmatched:
         what += f"; {report.unmatched} had no subscriber"
-    return what + (f"; {report.dropped} were dropped where a link was full" if report.dropped else "")
+    return what + (f"; {report.dropped} were dropped because of congestion" if report.dropped else "")
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
 def _connect_settings(given: argparse.Namespace) -> list[tuple[str, object]]:
-    """What the configuration says of endpoints that were named: they are tried for a while, then it is an error."""
+    """Return settings for --connect endpoints: failing to connect within the timeout is an error."""
     if not given.connect_timeout >= 0:
         raise UsageError(f"--connect-timeout: expected 0 or more seconds, found {given.connect_timeout:g}")
     if given.connect is None:
@@ -117,7 +119,7 @@ def _where(session: Session, given: argparse.Namespace) -> str:
 
 
 def _finish(session: Session, fence: Fence, *, is_client: bool) -> None:
-    """Return when the neighbours have taken everything; a peer may lose one while others are there."""
+    """Wait until the neighbours have received everything; a peer may lose one neighbour while others remain."""
     try:
         fence.wait(FLUSH_SECONDS)
     except LinkError as error:
@@ -127,9 +129,9 @@ def _finish(session: Session, fence: Fence, *, is_client: bool) -> None:
 
 
 def _wait(session: Session, remapping: KeyRemap) -> None:
-    """Until there is a subscriber to what comes: to anything, where keys are renamed."""
+    """Wait for a subscriber to the replayed keys; to any key, if keys are renamed."""
     keys = [] if remapping.rules or remapping.prefix else list(remapping.keys)
-    print("waits for a subscriber", flush=True)
+    print("waiting for a subscriber", flush=True)
     wait_for_subscribers(session, keys or [KeyExpr("**")], threading.Event())
 
 
@@ -160,21 +162,25 @@ def _parser() -> Parser:
     )
     add = parser.add_argument
     add("source", metavar="SOURCE", help="the directory of a journal, or a Parquet file or directory")
-    add("--speed", default="1", help="so many times as fast as it was received, or max (default: 1)")
-    add("--from", metavar="BOUND", dest="start", help="begin here: an offset, or a time such as 2026-11-16T12:00:00Z")
+    add("--speed", default="1", help="speed factor relative to the reception times, or max (default: 1)")
+    add("--from", metavar="BOUND", dest="start", help="start at this offset, or at a time such as 2026-11-16T12:00:00Z")
     add("--to", metavar="BOUND", dest="end", help="end before this offset or time")
     add("--key", metavar="KEYEXPR", action="append", default=[], help="only keys that match; repeatable")
     add("--map", metavar="OLD=NEW", action="append", default=[], help="rename keys that begin with OLD; repeatable")
-    add("--prefix", metavar="KEY", default="", help="put this before every key")
-    add("--restamp", action="store_true", help="forget the timestamps that rows have")
-    add("--may-drop", action="store_true", help="keep their congestion control, so that full links may drop rows")
-    add("--wait", action="store_true", help="begin when there is a subscriber")
+    add("--prefix", metavar="KEY", default="", help="prefix of every key")
+    add("--restamp", action="store_true", help="publish without the recorded timestamps")
+    add(
+        "--may-drop",
+        action="store_true",
+        help="keep the recorded congestion control, so that congested links may drop rows",
+    )
+    add("--wait", action="store_true", help="wait for a subscriber before publishing")
     add(
         "--connect-timeout",
         metavar="SECONDS",
         type=float,
         default=10.0,
-        help="how long to try the endpoints of -e; without a connection the command fails (default: 10)",
+        help="timeout to connect to the endpoints of -e; the command fails without a connection (default: 10)",
     )
     node_flags.add_node_flags(parser)
     return parser

@@ -1,4 +1,4 @@
-"""`zenspark router`: a Zenoh router, started as zenohd is started."""
+"""`zenspark router`: a Zenoh router with the flags of zenohd."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from zenspark.config.config import Config
 from zenspark.web.settings import PORT, Address, rest_address
 
 DESCRIPTION = f"""\
-Run a Zenoh router until it is interrupted (Ctrl-C) or terminated. It listens on tcp/[::]:7447 unless told otherwise.
+Run a Zenoh router until it is interrupted (Ctrl-C) or terminated. It listens on tcp/[::]:7447 by default.
 
-{node_flags.CONFIGURATION}"""
+{node_flags.CONFIGURATION_HELP}"""
 
 PERMISSIONS = {"r": (True, False), "w": (False, True), "rw": (True, True), "none": (False, False)}
-"""What others may do in the admin space: read, write."""
+"""Permissions of remote nodes in the admin space: read, write."""
 
 STORAGES = "storage_manager"
-"""The plugin of zenohd whose section says which storages a router has."""
+"""The zenohd plugin whose configuration section defines the storages."""
 
-REST = "offer Zenoh over HTTP on PORT of all addresses, or on ADDRESS:PORT; not by default, nor with none"
+REST = "serve the REST API on PORT of all addresses, or on ADDRESS:PORT; none disables it (default: none)"
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command. Returns the exit code."""
     address, config = rest_address(build_config(_parser().parse_args(arguments)))
     init_log_from_env_or("info")
     node_flags.raise_interrupt_on_signals()
@@ -44,12 +44,12 @@ def run(arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def _open(config: Config) -> Iterator[Session]:
-    """A session as configured, with the storages that the configuration describes."""
+    """Open a session with the storages of the configuration."""
     if STORAGES not in json.loads(config.get_json("plugins")):
         with open_session(config) as session:
             yield session
         return
-    # here, as a router without storages needs neither the time to load this nor the packages
+    # imported here: a router without storages needs neither these packages nor the time to load them
     from zenspark.storage.manager import StorageManager
     from zenspark.storage.settings import parse_storages
 
@@ -60,11 +60,11 @@ def _open(config: Config) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def _serve_rest(session: Session, address: Address | None) -> Iterator[list[tuple[str, str]]]:
-    """The REST interface of a session, if there is to be one; what to say of it."""
+    """Serve the REST API, if configured. Yields the facts for the banner."""
     if address is None:
         yield []
         return
-    from zenspark.web.server import RestServer  # here, as a router without it does without an HTTP server
+    from zenspark.web.server import RestServer  # imported here: a router without REST needs no HTTP server
 
     with RestServer(session, address) as server:
         yield [("REST on", server.url)]
@@ -76,19 +76,23 @@ def _parser() -> Parser:
     )
     node_flags.add_node_flags(parser, mode=None)
     add = parser.add_argument
-    add("--no-timestamp", action="store_true", help="do not stamp publications that have no timestamp")
+    add("--no-timestamp", action="store_true", help="do not add timestamps to publications without one")
     add("--rest-http-port", metavar="PORT", help=REST)
-    add("--adminspace-permissions", choices=PERMISSIONS, help="what others may do in the admin space (default: r)")
+    add(
+        "--adminspace-permissions",
+        choices=PERMISSIONS,
+        help="permissions of remote nodes in the admin space (default: r)",
+    )
     return parser
 
 
 def build_config(given: argparse.Namespace) -> Config:
-    """The configuration that a command line means."""
+    """Build the configuration from the command line."""
     return node_flags.build_config(given, _flag_settings(given), mode="router")
 
 
 def _flag_settings(given: argparse.Namespace) -> Iterator[tuple[str, object]]:
-    """The keys that flags set."""
+    """Yield the configuration keys that flags set."""
     yield "adminspace/enabled", True
     if given.adminspace_permissions is not None:
         read, write = PERMISSIONS[given.adminspace_permissions]

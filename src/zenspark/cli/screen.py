@@ -1,4 +1,4 @@
-"""Where drawings and tables go: a terminal, in colour, or a file, in plain text without blanks at line ends."""
+"""Screen: prints drawings and tables to a terminal in colour, or to a file as plain text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Screen:
         return self._console.width
 
     def print(self, *renderables: RenderableType, style: str | None = None) -> None:
-        """Print each, on lines of its own."""
+        """Print renderables, each on its own lines."""
         if self._console.is_terminal:
             self._console.print(*renderables, sep="\n", style=style)
             return
@@ -35,17 +35,17 @@ class Screen:
         self.write(line.rstrip() for line in captured.get().splitlines())
 
     def write(self, lines: Iterable[str]) -> None:
-        """Print lines as they are; where there are no arrows, with something like them."""
+        """Print lines unchanged, or with ASCII replacements if the encoding is not UTF."""
         translated = lines if self._console.encoding.startswith("utf") else (line.translate(ASCII) for line in lines)
         self._console.file.writelines(f"{line}\n" for line in translated)
 
-    def styled(self, text: str, style: str) -> str:
-        """The text with the codes that give it a style on a terminal."""
+    def style(self, text: str, style: str) -> str:
+        """Return the text with the escape codes of a style, if the terminal has colours."""
         return Style.parse(style).render(text, color_system=self._colours) if style and text else text
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """The text on lines of at most so many columns, broken behind a blank or a slash where possible."""
+def wrap_text(text: str, width: int) -> list[str]:
+    """Wrap a text to lines of at most `width` columns, after a blank or a slash where possible."""
     if cell_len(text) <= width:
         return [text]
     lines = [""]

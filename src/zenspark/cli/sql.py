@@ -1,4 +1,4 @@
-"""`zenspark sql`: asks a lake, in Spark's SQL."""
+"""`zenspark sql`: queries a lake in Spark SQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from zenspark.spark.functions import register
 from zenspark.spark.lake import Lake
 
 DESCRIPTION = """\
-Ask a lake: its tables are samples, latest, gaps, traffic, sessions and declarations.
+Query a lake. Its tables are samples, latest, gaps, traffic, sessions and declarations.
 
   zenspark sql "select key, zenoh_decode_payload(encoding, payload) as value from latest where key like 'fleet/%'"
   zenspark sql "select prefix, minute, messages, latency_avg_us from traffic order by minute desc limit 10"
@@ -36,23 +36,23 @@ The functions are zenoh_key_match, zenoh_intersects, zenoh_includes, zenoh_decod
 Bytes are shown as text where they are text, and as hexadecimal numbers otherwise."""
 
 MAX_TABLE_ROWS = 1000
-"""A table of more is nothing to look at; csv and json have no such limit."""
+"""Maximum rows of the table output; csv and json have no limit."""
 
 Line = tuple[object, ...]
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command. Returns the exit code."""
     given = _parser().parse_args(arguments)
     lake = Lake(given.lake)
     if not lake.exists():
         raise UsageError(f"{given.lake}: there is no lake here; zenspark up makes one, --lake names another place")
-    logging.getLogger("SQLQueryContextLogger").disabled = True  # what Spark finds wrong is said below, in one line
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # the error is printed below in one line
     spark = spark_session(given.master, "zenspark sql")
     try:
         with errors_as_one_line():
-            answer = run_query(spark, lake, given.query)
-            FORMATS[given.format](answer.columns, iterate_rows(answer))
+            result = run_query(spark, lake, given.query)
+            FORMATS[given.format](result.columns, iterate_rows(result))
     finally:
         spark.stop()
     return 0
@@ -61,15 +61,15 @@ def run(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(prog="zenspark sql", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("query", help="what to ask, in SQL")
-    add("--lake", metavar="PLACE", default="lake", help="directory or URI of the lake (./lake)")
-    add("--format", choices=list(FORMATS), default="table", help="how to print the answer (table)")
-    add("--master", metavar="URL", default="local[*]", help="the Spark master that computes it (local[*])")
+    add("query", help="SQL query")
+    add("--lake", metavar="PLACE", default="lake", help="directory or URI of the lake (default: ./lake)")
+    add("--format", choices=list(FORMATS), default="table", help="output format (default: table)")
+    add("--master", metavar="URL", default="local[*]", help="Spark master (default: local[*])")
     return parser
 
 
 def run_query(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
-    """The answer to a query; only the tables it may mean are looked at."""
+    """Run a query; registers only the tables whose names occur in it."""
     register(spark)
     for name in lake.tables():
         if re.search(rf"\b{name}\b", query, re.IGNORECASE) or re.search(r"\bshow\b", query, re.IGNORECASE):
@@ -79,7 +79,7 @@ def run_query(spark: SparkSession, lake: Lake, query: str) -> DataFrame:
 
 @contextmanager
 def errors_as_one_line() -> Iterator[None]:
-    """Says what Spark finds wrong with a query in one line."""
+    """Convert Spark errors of a query to a UsageError in one line."""
     try:
         yield
     except PySparkException as error:
@@ -87,7 +87,7 @@ def errors_as_one_line() -> Iterator[None]:
 
 
 def format_error(error: PySparkException) -> str:
-    """What is wrong, in one line, with the nearest name there is for one that there is not."""
+    """Format a Spark error in one line, with the closest name for an unknown one."""
     parameters = error.getMessageParameters() or {}
     condition = error.getCondition() or ""
     position = f" (line {parameters['line']})" if "line" in parameters else ""
@@ -110,9 +110,9 @@ def format_error(error: PySparkException) -> str:
     return f"the query {kind}{position}: {text[:500]}"
 
 
-def iterate_rows(answer: DataFrame) -> Iterator[Line]:
-    """The rows one after the other, without having all of them at once."""
-    for row in answer.toLocalIterator():
+def iterate_rows(result: DataFrame) -> Iterator[Line]:
+    """Yield rows without collecting all of them in memory."""
+    for row in result.toLocalIterator():
         yield tuple(row)
 
 
@@ -120,7 +120,7 @@ def iterate_rows(answer: DataFrame) -> Iterator[Line]:
 
 
 def format_cell(value: object) -> str:
-    """A value as a reader wants to see it."""
+    """Format a value for people."""
     match value:
         case None:
             return ""
@@ -142,7 +142,7 @@ def _bytes(value: bytes) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
-    """For eyes."""
+    """Print rows as a table."""
     left = iter(rows)
     table = Table(*columns)
     for row in islice(left, MAX_TABLE_ROWS):
@@ -157,14 +157,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Line]) -> None:
 
 
 def print_csv(columns: Sequence[str], rows: Iterable[Line]) -> None:
-    """For other programs, with a line of names first."""
+    """Print rows as CSV with a header line."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([format_cell(value) for value in row] for row in rows)
 
 
 def print_json(columns: Sequence[str], rows: Iterable[Line]) -> None:
-    """One object per line."""
+    """Print rows as JSON, one object per line."""
     for row in rows:
         print(json.dumps(dict(zip(columns, map(_plain, row), strict=True)), ensure_ascii=False))
 

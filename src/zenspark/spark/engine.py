@@ -1,4 +1,4 @@
-"""A SparkSession with what the pipeline needs, and nothing that a newcomer has to know first."""
+"""SparkSession factory with the configuration that the pipeline needs."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from pyspark.sql import SparkSession
 
 from zenspark.spark.java_home import java_home
 
-LOGGING = Path(__file__).with_name("log4j2.properties")
+LOG4J_CONFIG = Path(__file__).with_name("log4j2.properties")
 
-SETTINGS = {
+BASE_CONFIG = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # larger Arrow batches cost a Python function less per row; with large rows the limit in bytes counts
+    # larger Arrow batches reduce the cost per row of Python functions; with large rows the byte limit applies
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     # on a busy machine a Python worker may take longer than Spark's 15 s to get through its handshake
     "spark.python.authenticate.socketTimeout": "120s",
 }
-"""What holds on every master."""
+"""Configuration for every master."""
 
-DRIVING_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For a Java that only drives tasks in Python: it starts in 5.1 s instead of 7.1, and a small batch takes 0.30 s
-instead of 0.42 on two cores, because what it does is too little to be worth compiling well."""
+DRIVER_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""JVM options for a driver that only runs Python tasks: it starts in 5.1 s instead of 7.1, and a small batch takes
+0.30 s instead of 0.42 on two cores, because its code runs too briefly to benefit from optimizing compilation."""
 
-LOCAL_TASK_TRIES = 4
-"""As often as a cluster tries a task."""
-LOCAL_SETTINGS = {
-    # one machine: what is shuffled does not leave it, and each task costs more than the rows it has
+MAX_LOCAL_TASK_ATTEMPTS = 4
+"""Attempts per task, as on a cluster."""
+LOCAL_CONFIG = {
+    # one machine: a shuffle stays local, and starting a task costs more than processing its rows
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""What holds besides where driver and executors are one process or on one machine."""
+"""Additional configuration where driver and executors run on one machine."""
 
 
 def spark_session(
@@ -52,32 +52,34 @@ def spark_session(
     config: Mapping[str, str] | None = None,
     java_options: str = "",
 ) -> SparkSession:
-    """Starts Spark, or hands over the session there is; `config` has the last word.
+    """Start Spark, or return the existing session; `config` overrides the defaults.
 
-    Finds a Java first and names this Python as that of the workers, in the environment, where Spark looks for both.
+    Finds a Java first, and sets JAVA_HOME and the Python of the workers in the environment.
     """
-    # pyspark logs what it also raises, with all of Java's stack
+    # PySpark logs errors that it also raises, with the whole Java stack trace
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in settings(master, config or {}, java_options).items():
+    for name, value in spark_config(master, config or {}, java_options).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def retrying_master(master: str) -> str:
-    """A local master that tries a task again which failed, as a cluster does: by itself `local[2]` gives up at once."""
+def with_task_retries(master: str) -> str:
+    """Return a local master that retries failed tasks as a cluster does: plain `local[2]` fails at once."""
     local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
-    return master if local is None else f"local[{local[1] or 1},{LOCAL_TASK_TRIES}]"
+    return master if local is None else f"local[{local[1] or 1},{MAX_LOCAL_TASK_ATTEMPTS}]"
 
 
-def settings(master: str, config: Mapping[str, str], java_options: str = "") -> dict[str, str]:
-    """The configuration for a master, with what a user gave in place of ours."""
-    chosen = dict(SETTINGS)
+def spark_config(master: str, config: Mapping[str, str], java_options: str = "") -> dict[str, str]:
+    """Return the configuration for a master, overridden by the user's `config`."""
+    chosen = dict(BASE_CONFIG)
     if master.startswith("local"):
-        chosen |= LOCAL_SETTINGS
-    chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {java_options}".strip()
+        chosen |= LOCAL_CONFIG
+    chosen["spark.driver.extraJavaOptions"] = (
+        f"-Dlog4j2.configurationFile={LOG4J_CONFIG.as_uri()} {java_options}".strip()
+    )
     chosen["spark.sql.warehouse.dir"] = Path(tempfile.gettempdir(), f"zenspark-warehouse-{os.getpid()}").as_uri()
     return chosen | dict(config)

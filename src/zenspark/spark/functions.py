@@ -4,9 +4,9 @@
     register(spark)
     spark.sql("select key from samples where zenoh_key_match(key, 'fleet/*/pose')")
 
-They can be used as columns in Python, too: `df.where(zenoh_key_match("key", lit("fleet/*/pose")))`. A null gives a null. A key
-expression need not be canonical. One that cannot be parsed raises an error that names it; functions whose names begin
-with `try_` return null instead.
+They can be used as columns in Python: `df.where(zenoh_key_match("key", lit("fleet/*/pose")))`. A null gives a null. A
+key expression need not be canonical. One that cannot be parsed raises an error that names it; functions whose names
+begin with `try_` return null instead.
 
 Python code runs once for each distinct pair of values in an Arrow batch: keys repeat, and the expression is mostly the
 same in all rows.
@@ -58,7 +58,7 @@ def zenoh_includes(a: pa.Array, b: pa.Array) -> pa.Array:
 
 @arrow_udf(BooleanType())
 def zenoh_key_match(key: pa.Array, keyexpr: pa.Array) -> pa.Array:
-    """Whether the expression includes the key; if the key has wildcards, as that of a DELETE may, all keys it matches."""
+    """Whether the expression includes the key, or all keys it matches if it has wildcards (of a DELETE)."""
     return compare_key_exprs(keyexpr, key, includes)
 
 

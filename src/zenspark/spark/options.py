@@ -51,8 +51,8 @@ def _doc(text: str) -> msgspec.Meta:
 
 
 PARALLELISM = (
-    "number of concurrent tasks, i.e. `spark.sparkContext.defaultParallelism`; default: the number of processors of the "
-    "driver's machine, which is too few for a cluster"
+    "number of concurrent tasks, i.e. `spark.sparkContext.defaultParallelism`; default: the number of processors of "
+    "the driver's machine, which is too few for a cluster"
 )
 
 
@@ -127,7 +127,9 @@ class StreamOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     journal: Annotated[Names, _doc("directories of journals to read; `load(directory)` is the same")] = ()
     subscribe: Annotated[
         Names,
-        _doc("key expressions that the stream records itself, into its single `journal`, through `connect` or `listen`"),
+        _doc(
+            "key expressions that the stream records itself, into its single `journal`, through `connect` or `listen`"
+        ),
     ] = ()
     starting_offsets: Annotated[
         Offsets, _doc("where a new query begins: `earliest`, `latest`, or JSON with an offset for each recorder")
@@ -161,8 +163,8 @@ class StreamOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     slices: Annotated[
         bool,
         _doc(
-            "whether rows are journal slices with the fields of `zenspark.journal.Slice` instead of samples; tasks then "
-            "read the samples themselves, without passing them through Java"
+            "whether rows are journal slices with the fields of `zenspark.journal.Slice` instead of samples; tasks "
+            "then read the samples themselves, without passing them through Java"
         ),
     ] = False
     backfill: Annotated[
@@ -191,17 +193,15 @@ class BatchOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     """for reading format zenoh"""
 
     journal: Annotated[Names, _doc("directories of journals to read; `load(directory)` is the same")] = ()
-    starting_offsets: Annotated[Offsets, _doc("start: `earliest`, or JSON with an offset for each recorder")] = (
-        Offsets(EARLIEST)
+    starting_offsets: Annotated[Offsets, _doc("start: `earliest`, or JSON with an offset for each recorder")] = Offsets(
+        EARLIEST
     )
-    ending_offsets: Annotated[
-        Offsets, _doc("end (exclusive): `latest`, or JSON with an offset for each recorder")
-    ] = Offsets(LATEST)
+    ending_offsets: Annotated[Offsets, _doc("end (exclusive): `latest`, or JSON with an offset for each recorder")] = (
+        Offsets(LATEST)
+    )
     starting_timestamp: Annotated[Time | None, _doc("start at the first row received at this time or later")] = None
     ending_timestamp: Annotated[Time | None, _doc("end before the first row received at this time or later")] = None
-    min_partitions: Annotated[
-        Positive | None, _doc("minimum number of tasks; default: as few as the rows need")
-    ] = None
+    min_partitions: Annotated[Positive | None, _doc("minimum number of tasks; default: as few as the rows need")] = None
     parallelism: Annotated[Positive | None, _doc(PARALLELISM)] = None
     fail_on_data_loss: Annotated[
         bool, _doc("whether trimmed offsets are an error; otherwise they are skipped with a warning")
@@ -213,12 +213,10 @@ class BatchOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
             "once: Spark 4.3 applies the filters pushed down last to every later use of the same DataFrame"
         ),
     ] = False
-    selector: Annotated[
-        Names, _doc("selectors to query through `connect`, such as `fleet/**?_time=[now(-1h)..]`")
-    ] = ()
-    target: Annotated[
-        Literal["bestMatching", "all", "allComplete"], _doc("which matching queryables are queried")
-    ] = "bestMatching"
+    selector: Annotated[Names, _doc("selectors to query through `connect`, such as `fleet/**?_time=[now(-1h)..]`")] = ()
+    target: Annotated[Literal["bestMatching", "all", "allComplete"], _doc("which matching queryables are queried")] = (
+        "bestMatching"
+    )
     consolidation: Annotated[
         Literal["auto", "none", "monotonic", "latest"], _doc("how several replies for one key are consolidated")
     ] = "auto"
@@ -226,8 +224,8 @@ class BatchOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     on_error: Annotated[
         Literal["fail", "row"],
         _doc(
-            "how error replies and timeouts are handled: `fail` fails the query; `row` returns a row of kind `ERROR` or "
-            "`TIMEOUT` with the text in an additional column `error`"
+            "how error replies and timeouts are handled: `fail` fails the query; `row` returns a row of kind `ERROR` "
+            "or `TIMEOUT` with the text in an additional column `error`"
         ),
     ] = "fail"
 
@@ -266,12 +264,15 @@ class SinkOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
     ] = "DATA"
     congestion: Annotated[
         Literal["BLOCK", "DROP", "BLOCK_FIRST"],
-        _doc("congestion control of rows whose column `congestion` is null or missing; all but `BLOCK` may drop rows, which are counted"),
+        _doc(
+            "congestion control of rows whose column `congestion` is null or missing; all but `BLOCK` may drop rows, "
+            "which are counted"
+        ),
     ] = "BLOCK"
     express: Annotated[bool, _doc("whether rows are sent immediately instead of batched")] = False
-    reliability: Annotated[Literal["reliable", "bestEffort"], _doc("reliability of rows whose column `reliable` is null or missing")] = (
-        "reliable"
-    )
+    reliability: Annotated[
+        Literal["reliable", "bestEffort"], _doc("reliability of rows whose column `reliable` is null or missing")
+    ] = "reliable"
     identity: Annotated[
         Literal["none", "attachment", "sourceInfo"],
         _doc("where each row carries a unique identity, so that receivers can drop duplicates"),

@@ -7,8 +7,8 @@
 | `zenoh/serialized;<type>` | the number; `<type>` is one of `int8` to `int128`, `uint8` to `uint128`, `float32`, `float64`, `bool`, `string` |
 | any other | null |
 
-A payload that is not what its encoding says is null as well. Zenoh's serialization does not say what it holds; whoever
-knows names the type in the place of the schema: `zenoh_decode_payload('zenoh/serialized;int32', payload)`.
+A payload that does not match its encoding is null as well. Zenoh's serialization is not self-describing; name the type
+in place of the schema: `zenoh_decode_payload('zenoh/serialized;int32', payload)`.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from zenspark.api.ext.serialization import Int128, UInt128, ZDeserializeError, z
 from zenspark.types.zbytes import ZBytes
 
 Decoder: TypeAlias = Callable[[pa.Array], pa.Array]
-"""From payloads to texts, null where there is none."""
+"""Converts payloads to texts, null where that is not possible."""
 
-TEXTS = frozenset(
+TEXT_ENCODINGS = frozenset(
     {
         "zenoh/string",
         "application/json",
@@ -47,9 +47,9 @@ TEXTS = frozenset(
         "application/yang",
     }
 )
-"""Types whose content is UTF-8; those that begin with `text/` are too."""
+"""Encodings with UTF-8 content, besides those that begin with `text/`."""
 
-FIXED = {
+FIXED_WIDTH_TYPES = {
     "int8": pa.int8(),
     "int16": pa.int16(),
     "int32": pa.int32(),
@@ -61,72 +61,72 @@ FIXED = {
     "float32": pa.float32(),
     "float64": pa.float64(),
 }
-"""Serialized as little-endian bytes, which is how Arrow has them in memory."""
+"""Types serialized as little-endian bytes, which is their Arrow memory layout."""
 
 
-def decoded(encodings: pa.Array, payloads: pa.Array) -> pa.Array:
-    """The payloads as texts, each by the encoding in its row."""
+def decode_payloads(encodings: pa.Array, payloads: pa.Array) -> pa.Array:
+    """Decode payloads to texts, each by the encoding of its row."""
     known = pc.dictionary_encode(encodings)
     if len(known.dictionary) == 1 and not encodings.null_count:
-        return decoder_of(known.dictionary[0].as_py())(payloads)
+        return find_decoder(known.dictionary[0].as_py())(payloads)
     rows = pa.array(range(len(payloads)), pa.int64())
     parts, places = [pa.nulls(known.null_count, pa.string())], [rows.filter(pc.is_null(encodings))]
     for code, encoding in enumerate(known.dictionary.to_pylist()):
         mask = pc.fill_null(pc.equal(known.indices, code), False)
-        parts.append(decoder_of(encoding)(payloads.filter(mask)))
+        parts.append(find_decoder(encoding)(payloads.filter(mask)))
         places.append(rows.filter(mask))
     return pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(places)))
 
 
-def decoder_of(encoding: str) -> Decoder:
-    """What makes texts of payloads of an encoding."""
+def find_decoder(encoding: str) -> Decoder:
+    """Return the decoder of an encoding."""
     name, _, schema = encoding.partition(";")
-    if name in TEXTS or name.startswith("text/"):
-        return _texts
+    if name in TEXT_ENCODINGS or name.startswith("text/"):
+        return _decode_texts
     if name == "application/cbor":
-        return _each(_from_cbor)
+        return _decode_each(_from_cbor)
     if name == "zenoh/serialized":
-        return _deserializer(schema.strip())
-    return _nothing
+        return _find_deserializer(schema.strip())
+    return _decode_nothing
 
 
-def _nothing(payloads: pa.Array) -> pa.Array:
+def _decode_nothing(payloads: pa.Array) -> pa.Array:
     return pa.nulls(len(payloads), pa.string())
 
 
-def _each(one: Callable[[bytes], str]) -> Decoder:
-    """Row by row; null where the bytes are refused."""
+def _decode_each(decode: Callable[[bytes], str]) -> Decoder:
+    """Make a decoder that works row by row; null where `decode` fails."""
 
     def text_of(payload: bytes | None) -> str | None:
         try:
-            return None if payload is None else one(payload)
+            return None if payload is None else decode(payload)
         except (ValueError, OverflowError, RecursionError, ZDeserializeError):
             return None
 
     return lambda payloads: pa.array(map(text_of, payloads.to_pylist()), pa.string())
 
 
-_texts_one_by_one = _each(bytes.decode)
+_decode_texts_by_row = _decode_each(bytes.decode)
 
 
-def _texts(payloads: pa.Array) -> pa.Array:
+def _decode_texts(payloads: pa.Array) -> pa.Array:
     try:
         return payloads.cast(pa.string())
-    except pa.ArrowInvalid:  # one of them is not UTF-8: which one, only a look at each tells
-        return _texts_one_by_one(payloads)
+    except pa.ArrowInvalid:  # one of them is not UTF-8: decode row by row
+        return _decode_texts_by_row(payloads)
 
 
 # --- zenoh serialization ------------------------------------------------------------------------------------------
 
 
-def _deserializer(name: str) -> Decoder:
-    if name in FIXED:
-        return lambda payloads: _numbers(payloads, FIXED[name])
-    return _SERIALIZED.get(name, _nothing)
+def _find_deserializer(name: str) -> Decoder:
+    if name in FIXED_WIDTH_TYPES:
+        return lambda payloads: _decode_numbers(payloads, FIXED_WIDTH_TYPES[name])
+    return _SERIALIZED.get(name, _decode_nothing)
 
 
-def _numbers(payloads: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Numbers of one width, where they are in memory."""
+def _decode_numbers(payloads: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Decode numbers of one width without copying."""
     width = kind.bit_width // 8
     is_whole = pc.equal(pc.binary_length(payloads), width)
     if not pc.all(is_whole).as_py():
@@ -134,21 +134,21 @@ def _numbers(payloads: pa.Array, kind: pa.DataType) -> pa.Array:
     return payloads.cast(pa.binary(width)).view(kind).cast(pa.string())
 
 
-def _serialized(tp: type, spelled: Callable[[Any], str] = str) -> Decoder:
+def _make_deserializer(tp: type, to_text: Callable[[Any], str] = str) -> Decoder:
     def text_of(payload: bytes) -> str:
         value: Any = z_deserialize(tp, ZBytes(payload))
-        if z_serialize(value).to_bytes() != payload:  # there is more behind it: it is something else
+        if z_serialize(value).to_bytes() != payload:  # trailing bytes: another type
             raise ValueError
-        return spelled(value)
+        return to_text(value)
 
-    return _each(text_of)
+    return _decode_each(text_of)
 
 
 _SERIALIZED = {
-    "int128": _serialized(Int128),
-    "uint128": _serialized(UInt128),
-    "bool": _serialized(bool, json.dumps),
-    "string": _serialized(str),
+    "int128": _make_deserializer(Int128),
+    "uint128": _make_deserializer(UInt128),
+    "bool": _make_deserializer(bool, json.dumps),
+    "string": _make_deserializer(str),
 }
 
 
@@ -156,20 +156,20 @@ _SERIALIZED = {
 
 
 def _from_cbor(payload: bytes) -> str:
-    import cbor2  # only where it is needed: few payloads are CBOR
+    import cbor2  # imported here: few payloads are CBOR
 
     try:
         value = cbor2.loads(payload)
-    except (cbor2.CBORError, TypeError) as error:  # the latter for keys of maps that Python cannot have as such
+    except (cbor2.CBORError, TypeError) as error:  # TypeError: unhashable keys of maps
         raise ValueError from error
     return json.dumps(_as_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-"""Numbers that JSON has not: as texts, which any parser of JSON takes, and Spark's `from_json` as numbers again."""
+"""Numbers that JSON cannot represent, as strings; `from_json` of Spark reads them as numbers."""
 
 
-def _as_json(value: Any) -> Any:  # noqa: ANN401 - whatever CBOR has; one case per kind of value
+def _as_json(value: Any) -> Any:  # noqa: ANN401 - any CBOR value; one case per type
     match value:
         case None | bool() | int() | str():
             return value
@@ -186,7 +186,7 @@ def _as_json(value: Any) -> Any:  # noqa: ANN401 - whatever CBOR has; one case p
         case dict():
             return {_key(key): _as_json(item) for key, item in value.items()}
         case _:
-            inner = getattr(value, "value", None)  # of a tag, or of a simple value that has no name
+            inner = getattr(value, "value", None)  # of a tag, or of an unassigned simple value
             return str(value) if inner is None else _as_json(inner)
 
 

@@ -1,1 +1,1 @@
-"""Zenoh over HTTP: the REST plugin of zenohd, with the same paths and documents."""
+"""REST API: Zenoh over HTTP, with the paths and documents of zenohd's REST plugin."""

@@ -1,4 +1,4 @@
-"""Samples, replies and errors as the JSON documents of zenohd's REST plugin."""
+"""Samples, replies and errors as JSON documents of zenohd's REST plugin."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Document = dict[str, object]
 
 
 def sample_document(sample: Sample) -> Document:
-    """One sample."""
+    """Convert a sample to its document."""
     stamp = None if sample.timestamp is None else str(sample.timestamp)
     return _document(str(sample.key_expr), sample, stamp)
 
 
 def encode_replies(replies: Iterable[Reply]) -> bytes:
-    """All replies of a query, as text."""
+    """Encode all replies of a query as a JSON array."""
     return encode_json([_of_reply(reply) for reply in replies])
 
 
 def encode_json(document: object) -> bytes:
-    """The JSON text of a document, in one line."""
+    """Encode a document as one line of JSON."""
     return msgspec.json.encode(document)
 
 
 def media_type(encoding: Encoding) -> str:
-    """An encoding as a Content-Type; one that no header can carry is just bytes."""
+    """Convert an encoding to a Content-Type; application/octet-stream if a header cannot carry it."""
     text = str(encoding)
     return text if text.isascii() and text.isprintable() else BYTES
 
@@ -46,13 +46,13 @@ def _of_reply(reply: Reply) -> Document:
     return sample_document(result) if isinstance(result, Sample) else _document("ERROR", result, None)
 
 
-def _document(key: str, said: Sample | ReplyError, stamp: str | None) -> Document:
-    value = payload_value(said.payload.to_bytes(), said.encoding)
-    return {"key": key, "value": value, "encoding": str(said.encoding), "timestamp": stamp}
+def _document(key: str, result: Sample | ReplyError, stamp: str | None) -> Document:
+    value = payload_value(result.payload.to_bytes(), result.encoding)
+    return {"key": key, "value": value, "encoding": str(result.encoding), "timestamp": stamp}
 
 
 def payload_value(payload: bytes, encoding: Encoding) -> object:
-    """A payload inside a document: as what it says it is, and in base64 if it is not that."""
+    """Convert a payload to a JSON value by its encoding; base64 if it cannot be decoded."""
     kind = str(encoding).partition(";")[0]
     if not payload:
         return None

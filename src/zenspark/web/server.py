@@ -1,8 +1,8 @@
-"""An HTTP server in front of a session: GET asks or subscribes, PUT publishes, DELETE deletes.
+"""HTTP server of the REST API: GET queries or subscribes, PUT publishes, DELETE deletes.
 
-The paths are key expressions, and what follows a `?` are the parameters of a query; see `documents.py` for the answers.
-Each connection has a thread of its own. As zenohd's, it lets pages of any origin in. Access control applies to what
-clients send and are sent (`Guest`), which it does not in zenohd.
+Paths are key expressions, and the part after `?` is the parameters of a query; documents.py has the responses. Each
+connection has its own thread. As with zenohd, pages of any origin are allowed. Unlike in zenohd, access control applies
+to requests and responses of HTTP clients (`Guest`).
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from zenspark.router.interceptors.rules import Action
 from zenspark.types.enums import SampleKind
 from zenspark.types.sample import Reply, Sample
 from zenspark.types.selector import Selector
-from zenspark.web.documents import JSON, encode_replies, sample_document, media_type, encode_json
+from zenspark.web.documents import JSON, encode_json, encode_replies, media_type, sample_document
 from zenspark.web.settings import ANY_ADDRESS, Address
 
 logger = logging.getLogger("zenspark.web")
 
 MAX_BODY_BYTES = 64 << 20
 IDLE_TIMEOUT_SECONDS = 60.0
-"""Seconds after which a connection that asks for nothing is closed."""
+"""Timeout of an idle connection."""
 WRITE_TIMEOUT_SECONDS = 10.0
-"""Seconds that a client may leave events unread; then its stream ends, as with zenohd."""
+"""Timeout for writing an event; a client that does not read for so long is disconnected, as with zenohd."""
 
 EVENT_STREAM_TYPE = "text/event-stream"
 TEXT_TYPE = "text/plain; charset=utf-8"
 LOCAL_ADMIN_KEY = "@/local"
-"""Stands for this node's own part of the admin space."""
+"""Alias of the admin space of this node."""
 RAW_PARAMETER = "_raw"
 
 
 class HttpError(Exception):
-    """A request that is answered with a status and one sentence."""
+    """A request that is rejected with a status and a message."""
 
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
-        super().__init__(status, sentence)
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(status, message)
         self.status = status
-        self.sentence = sentence
+        self.message = message
 
 
 class RestServer:
-    """Answers HTTP requests with a session, until it is closed; the session stays open."""
+    """Serves HTTP requests through a session until closed; the session stays open."""
 
     def __init__(self, session: Session, address: Address) -> None:
         try:
@@ -71,12 +71,12 @@ class RestServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """URL of the server."""
         host, port, *_ = self._server.socket.getsockname()
         return url_of((host, port))
 
     def close(self) -> None:
-        """Take no more requests, and end the streams of events."""
+        """Stop accepting requests, and end the event streams."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -90,14 +90,14 @@ class RestServer:
 
 
 def url_of(address: Address) -> str:
-    """An address as others would reach it."""
+    """Format an address as a URL."""
     host, port = address
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    allow_reuse_port = False  # some versions of Python would share the port with another server
+    allow_reuse_port = False  # some Python versions would share the port with another server
 
     def __init__(self, session: Session, address: Address) -> None:
         if address[0] == ANY_ADDRESS and not socket.has_dualstack_ipv6():
@@ -110,14 +110,14 @@ class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         if self.server_address[0] == ANY_ADDRESS:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        socketserver.TCPServer.server_bind(self)  # not that of HTTPServer, which asks the network for a name
+        socketserver.TCPServer.server_bind(self)  # not that of HTTPServer, which does a DNS lookup
 
     def handle_error(self, request: object, client_address: object) -> None:
         level = logging.DEBUG if isinstance(sys.exception(), OSError) else logging.ERROR
-        logger.log(level, "a request of %s has failed", client_address, exc_info=True)
+        logger.log(level, "HTTP request from %s failed", client_address, exc_info=True)
 
     def run_stream(self, connection: socket.socket) -> None:
-        """Return when the client goes away, or the stream is ended."""
+        """Block until the client disconnects or the stream is ended."""
         self._streams.add(connection)
         try:
             with selectors.DefaultSelector() as selector:
@@ -143,83 +143,85 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = f"zenspark/{__version__}"
     timeout = IDLE_TIMEOUT_SECONDS
 
-    # --- the methods of HTTP
+    # --- HTTP methods
 
     def do_GET(self) -> None:
-        self._try(self._stream if self._accepted() == EVENT_STREAM_TYPE else self._query)
+        self._run_action(self._stream if self._accepted_type() == EVENT_STREAM_TYPE else self._query)
 
     def do_POST(self) -> None:
-        self._try(self._query)
+        self._run_action(self._query)
 
     def do_PUT(self) -> None:
-        self._try(self._put)
+        self._run_action(self._put)
 
     do_PATCH = do_PUT
 
     def do_DELETE(self) -> None:
-        self._try(self._delete)
+        self._run_action(self._delete)
 
     def do_OPTIONS(self) -> None:
         allowed = [("Methods", "GET, POST, PUT, PATCH, DELETE"), ("Headers", "*")]
-        self._answer(HTTPStatus.OK, headers=[(f"Access-Control-Allow-{name}", value) for name, value in allowed])
+        self._respond(HTTPStatus.OK, headers=[(f"Access-Control-Allow-{name}", value) for name, value in allowed])
 
-    def _try(self, work: Callable[[], None]) -> None:
+    def _run_action(self, action: Callable[[], None]) -> None:
         try:
-            work()
-        except HttpError as refusal:
-            self._refuse(refusal.status, refusal.sentence)
+            action()
+        except HttpError as error:
+            self._respond_error(error.status, error.message)
         except UsageError as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+            self._respond_error(HTTPStatus.BAD_REQUEST, str(error))
         except ZError as error:
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            self._respond_error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 
-    # --- what they do
+    # --- actions
 
     def _query(self) -> None:
         body, selector = self._body(), self._selector()
         self._check("query", selector.key_expr)
         encoding = self._encoding() if body else None
         found = self.server.session.get(selector, payload=body or None, encoding=encoding)
-        replies = [reply for reply in found if self._may_have(reply, selector)]
+        replies = [reply for reply in found if self._may_receive(reply, selector)]
         if RAW_PARAMETER not in selector.parameters:
-            self._answer(HTTPStatus.OK, JSON, encode_replies(replies))
+            self._respond(HTTPStatus.OK, JSON, encode_replies(replies))
         elif replies:
             first = replies[0].result
-            self._answer(HTTPStatus.OK, media_type(first.encoding), first.payload.to_bytes())
+            self._respond(HTTPStatus.OK, media_type(first.encoding), first.payload.to_bytes())
         else:
-            self._answer(HTTPStatus.OK)
+            self._respond(HTTPStatus.OK)
 
     def _put(self) -> None:
         body, key = self._body(), self._key()
         self._check("put", key)
         self.server.session.put(key, body, encoding=self._encoding())
-        self._answer(HTTPStatus.OK)
+        self._respond(HTTPStatus.OK)
 
     def _delete(self) -> None:
         self._body()
         key = self._key()
         self._check("delete", key)
         self.server.session.delete(key)
-        self._answer(HTTPStatus.OK)
+        self._respond(HTTPStatus.OK)
 
     def _stream(self) -> None:
-        """Events until the client goes away; the subscriber is there before the client is told that all is well."""
-        begun, key = threading.Event(), self._key()
+        """Send events until the client disconnects; the subscriber is declared before the response header is sent."""
+        header_sent, key = threading.Event(), self._key()
         self._check("declare_subscriber", key)
         guest = self._guest
 
-        def tell(sample: Sample) -> None:
+        def send_event(sample: Sample) -> None:
             action: Action = "put" if sample.kind is SampleKind.PUT else "delete"
             if not guest.may("egress", action, str(sample.key_expr)):
                 return
-            begun.wait()
+            header_sent.wait()
             try:
-                self.wfile.write(b"event: %s\ndata: %s\n\n" % (sample.kind.name.encode(), encode_json(sample_document(sample))))
+                self.wfile.write(
+                    b"event: %s\ndata: %s\n\n" % (sample.kind.name.encode(), encode_json(sample_document(sample)))
+                )
             except OSError:
-                _shut_down(self.connection)  # which ends the stream below
+                _shut_down(self.connection)  # ends run_stream below
 
         self.close_connection = True
-        subscriber = self.server.session.declare_subscriber(key, Callback(tell))
+        subscriber = self.server.session.declare_subscriber(key, Callback(send_event))
         try:
             self.connection.settimeout(WRITE_TIMEOUT_SECONDS)
             self.send_response(HTTPStatus.OK)
@@ -227,32 +229,32 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(*header)
             self._allow_any_origin()
             self.end_headers()
-            begun.set()
+            header_sent.set()
             self.server.run_stream(self.connection)
         finally:
-            begun.set()
+            header_sent.set()
             with contextlib.suppress(ZError):
                 subscriber.undeclare()
 
-    # --- what clients may do
+    # --- access control
 
     @cached_property
     def _guest(self) -> Guest:
         return Guest(self.server.session, self.connection.getsockname()[0])
 
     def _check(self, action: Action, key: KeyExpr) -> None:
-        """Refuse what access control denies."""
+        """Raise HttpError if access control denies an action."""
         if not self._guest.may("ingress", action, str(key)):
             raise HttpError(HTTPStatus.FORBIDDEN, f"access control denies {action} on {str(key)!r}")
 
-    def _may_have(self, reply: Reply, selector: Selector) -> bool:
+    def _may_receive(self, reply: Reply, selector: Selector) -> bool:
         key = selector.key_expr if reply.ok is None else reply.ok.key_expr
         return self._guest.may("egress", "reply", str(key))
 
-    # --- what requests say
+    # --- request parsing
 
-    def _accepted(self) -> str:
-        """The kind of answer that is named first."""
+    def _accepted_type(self) -> str:
+        """Return the first media type of the Accept header."""
         return self.headers.get("Accept", JSON).partition(",")[0].partition(";")[0].strip()
 
     def _key(self) -> KeyExpr:
@@ -272,25 +274,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         if "Transfer-Encoding" in self.headers:
-            raise HttpError(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length: bodies in chunks are not understood")
+            raise HttpError(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length: chunked bodies are not supported")
         length = self.headers.get("Content-Length", "0")
         if not (length.isascii() and length.isdecimal()):
             raise HttpError(HTTPStatus.BAD_REQUEST, f"expected a number as Content-Length, found {length!r}")
         if len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES:
-            sentence = f"expected at most {MAX_BODY_BYTES} bytes in the body, found {length}"
-            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+            message = f"expected at most {MAX_BODY_BYTES} bytes in the body, found {length}"
+            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
         body = self.rfile.read(int(length))
         if len(body) < int(length):
-            raise ConnectionError("the client went away within the body")
+            raise ConnectionError("the client disconnected within the body")
         return body
 
-    # --- what is answered
+    # --- responses
 
-    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
+    def _respond_error(self, status: HTTPStatus, message: str) -> None:
         self.close_connection = True  # a body may be left unread
-        self._answer(status, TEXT_TYPE, f"{sentence}\n".encode(), [("Connection", "close")])
+        self._respond(status, TEXT_TYPE, f"{message}\n".encode(), [("Connection", "close")])
 
-    def _answer(
+    def _respond(
         self,
         status: HTTPStatus,
         kind: str | None = None,

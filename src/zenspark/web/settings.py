@@ -1,4 +1,4 @@
-"""The section `plugins/rest` of zenohd's configuration: where HTTP requests are answered, if at all."""
+"""The section `plugins/rest` of zenohd's configuration: the address of the REST API, if any."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 from copy import copy
 
 from zenspark.config.config import Config
-from zenspark.config.schema import ConfigError, Json, refuse_name
+from zenspark.config.schema import ConfigError, Json, raise_unknown_key
 
 PLUGIN = "rest"
 PATH = f"plugins/{PLUGIN}"
 PORT = f"{PATH}/http_port"
 KEYS = ("http_port", "work_thread_num", "max_block_thread_num")
-"""Those of zenohd; the numbers of threads are accepted, and here a thread serves each connection."""
+"""Keys of zenohd; the numbers of threads are accepted and ignored, since each connection has a thread."""
 
-EVERYWHERE = "::"
-"""Where a port without an address is bound, as zenohd does it: on all addresses, of IPv4 too."""
+ANY_ADDRESS = "::"
+"""Address for a port without an address, as in zenohd: all IPv6 and IPv4 addresses."""
 
 NONE = "none"
 EXPECTED = f"a port, an address and a port such as 127.0.0.1:8000, or {NONE}"
@@ -23,8 +23,8 @@ EXPECTED = f"a port, an address and a port such as 127.0.0.1:8000, or {NONE}"
 Address = tuple[str, int]
 
 
-def address_of(config: Config) -> tuple[Address | None, Config]:
-    """Where the configuration wants HTTP requests answered, and the configuration without that."""
+def rest_address(config: Config) -> tuple[Address | None, Config]:
+    """Return the configured REST address, and the configuration without the section."""
     plugins: Json = json.loads(config.get_json("plugins"))
     if not isinstance(plugins, dict) or PLUGIN not in plugins:
         return None, config
@@ -33,14 +33,14 @@ def address_of(config: Config) -> tuple[Address | None, Config]:
         raise ConfigError(PATH, "an object", json.dumps(section))
     for name in section:
         if name not in KEYS and not name.startswith("__"):  # such as __required__, on how zenohd loads the plugin
-            refuse_name(f"{PATH}/{name}", name, KEYS)
+            raise_unknown_key(f"{PATH}/{name}", name, KEYS)
     others = copy(config)
     others.insert_json5("plugins", json.dumps(plugins))
-    return parsed(section.get("http_port")), others
+    return parse_address(section.get("http_port")), others
 
 
-def parsed(given: Json) -> Address | None:
-    """An address from how it is written."""
+def parse_address(given: Json) -> Address | None:
+    """Parse `port`, `address:port` or `none`."""
     text = "" if isinstance(given, bool | None) else str(given)
     if text.lower() == NONE:
         return None
@@ -49,4 +49,4 @@ def parsed(given: Json) -> Address | None:
     is_host = bool(host) and (bracketed or ":" not in host) if colon else True
     if not is_host or not (port.isascii() and port.isdecimal()) or int(port) > 0xFFFF:
         raise ConfigError(PORT, EXPECTED, json.dumps(given))
-    return (host.strip("[]") or EVERYWHERE, int(port))
+    return (host.strip("[]") or ANY_ADDRESS, int(port))

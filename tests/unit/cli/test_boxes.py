@@ -3,7 +3,7 @@ import json
 import pytest
 
 from zenspark.cli import main
-from zenspark.cli.boxes import layer_of
+from zenspark.cli.boxes import detect_layer
 
 FRAME = "a5b3ab803131009e21082001000664656d6f2f6bf90253022108"
 PUSH = "5d02010568656c6c6f"
@@ -109,7 +109,7 @@ def test_an_extension_without_a_value_is_there_or_not(capsys: pytest.CaptureFixt
     ],
 )
 def test_sees_the_layer(text: str, layer: str) -> None:
-    assert layer_of(bytes.fromhex(text))[0] == layer
+    assert detect_layer(bytes.fromhex(text))[0] == layer
 
 
 def test_bytes_that_are_nothing_at_all_are_told_by_their_first(capsys: pytest.CaptureFixture[str]) -> None:

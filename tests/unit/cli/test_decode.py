@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zenspark.cli import main
-from zenspark.cli.decode import answer, from_hex
+from zenspark.cli.decode import decode_line, from_hex
 from zenspark.errors import UsageError
 
 HELLO = "3d000a64656d6f2f68656c6c6f010568656c6c6f"
@@ -51,7 +51,7 @@ def test_reads_hexadecimal_as_people_write_it(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("abc", "3 hexadecimal digits are no whole number of bytes"),
+        ("abc", "3 hexadecimal digits are not a whole number of bytes"),
         ("zz", "'z' is not a hexadecimal digit"),
         ("0x", None),
         ("10x1", "'x' is not a hexadecimal digit"),
@@ -97,7 +97,7 @@ def test_follows_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
         (["00", "--c2s", "x"], "not several of them"),
         (["--layer", "network", "--jsonl", "-"], "--layer goes with HEX"),
         (["--layer", "session", "00"], "argument --layer: invalid choice: 'session'"),
-        (["abc"], "zenspark decode: 3 hexadecimal digits are no whole number of bytes"),
+        (["abc"], "zenspark decode: 3 hexadecimal digits are not a whole number of bytes"),
         ([""], "there are no bytes in HEX"),
         (["--jsonl", "nowhere.jsonl"], "zenspark decode: nowhere.jsonl: No such file or directory"),
         (["--s2c", "nowhere.bin"], "zenspark decode: nowhere.bin: No such file or directory"),
@@ -125,7 +125,7 @@ def test_answers_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     [
         (b'{"layer": "network", "hex": "ff00"}', "OAM: expected a known body encoding at byte 0, found 3", 0),
         (b'{"layer": "stream", "hex": "0500"}', "expected 5 more bytes at byte 2, found the end", 2),
-        (b'{"layer": "network", "hex": "f"}', "1 hexadecimal digits are no whole number of bytes", None),
+        (b'{"layer": "network", "hex": "f"}', "1 hexadecimal digits are not a whole number of bytes", None),
         (b'{"layer": "session", "hex": "00"}', "unknown layer 'session': scouting, transport, network, stream", None),
         (b'{"layer": "network"}', "Object missing required field `hex`", None),
         (b'{"layer": "network", "hex": 7}', "Expected `str`, got `int` - at `$.hex`", None),
@@ -135,18 +135,18 @@ def test_answers_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_a_line_that_is_no_message_is_answered_with_its_error(line: bytes, message: str, offset: int | None) -> None:
-    error = answer(line)["error"]
+    error = decode_line(line)["error"]
     assert (error["offset"], message in error["message"]) == (offset, True), error
 
 
 @pytest.mark.parametrize("line", [b'{"layer": "\xff"', b"[" * 100000])
 def test_no_line_ends_the_run(line: bytes) -> None:
-    assert answer(line)["error"]["offset"] is None
+    assert decode_line(line)["error"]["offset"] is None
 
 
 def test_a_line_may_say_what_is_known_of_a_stream() -> None:
     line = {"layer": "stream", "hex": "02000004", "framing": "u16", "compression": True}
-    assert answer(json.dumps(line).encode())["fields"]["compression_header"] == 0
+    assert decode_line(json.dumps(line).encode())["fields"]["compression_header"] == 0
 
 
 def test_lines_do_not_wait_for_what_draws() -> None:

@@ -1,6 +1,15 @@
 import pytest
 
-from zenspark.cli.formatting import details, format_key_expr, format_preview, printable, truncate, format_value, format_title, format_qos
+from zenspark.cli.formatting import (
+    details,
+    format_key_expr,
+    format_preview,
+    format_qos,
+    format_title,
+    format_value,
+    printable,
+    truncate,
+)
 from zenspark.wire.codec import encode_link_states
 from zenspark.wire.declare import Message
 from zenspark.wire.messages import (

@@ -7,10 +7,10 @@ import pytest
 from zenspark.cli.ingest_flags import (
     FILE_KEYS,
     add_ingest_flags,
-    parse_journal_policy,
-    parse_ingest_settings,
-    parse_timing,
     merge_file_settings,
+    parse_ingest_settings,
+    parse_journal_policy,
+    parse_timing,
 )
 from zenspark.cli.record import add_policy_flags
 from zenspark.config.schema import ConfigError
@@ -92,7 +92,9 @@ def test_what_a_file_says_counts_where_flags_say_nothing() -> None:
         "retain_read_age": "2h",
         "max_batch_bytes": "64MiB",
     }
-    given = merge_file_settings(parsed("--conf", "a=flag", "--lake-retain", "fleet=1d", "--max-batch-bytes", "1MiB"), document)
+    given = merge_file_settings(
+        parsed("--conf", "a=flag", "--lake-retain", "fleet=1d", "--max-batch-bytes", "1MiB"), document
+    )
     found = parse_ingest_settings(given)
     assert (found.master, found.trigger, found.deduplicate, found.max_batch_bytes) == (
         *("spark://host:7077", 5.0, True),

@@ -90,9 +90,9 @@ def test_a_reader_is_forgotten(path: Path, capsys: pytest.CaptureFixture[str]) -
     Journal(path).commit("spark-1", 5)
     Journal(path).commit("broken", 5)
     (path / "readers" / "broken.json").write_text("?")
-    assert said(capsys, "forget", path, "broken") == ["forgot reader broken"]
+    assert said(capsys, "forget", path, "broken") == ["detached reader broken"]
     assert "no reader 'spark-2' is attached; did you mean spark-1?" in refused(capsys, "forget", path, "spark-2")
-    assert said(capsys, "forget", path, "spark-1") == ["forgot reader spark-1, which was at offset 5, 15 rows behind"]
+    assert said(capsys, "forget", path, "spark-1") == ["detached reader spark-1, which was at offset 5, 15 rows behind"]
     assert refused(capsys, "forget", path, "x").endswith("no reader 'x' is attached: attached are none")
     assert Journal(path).readers() == {}
 

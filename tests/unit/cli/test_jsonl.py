@@ -34,7 +34,7 @@ def test_nothing_has_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_lines_may_be_longer_than_a_block(
     block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jsonl, "BLOCK", block)
+    monkeypatch.setattr(jsonl, "MAX_READ_BYTES", block)
     path = tmp_path / "lines"
     path.write_bytes(b"\nabcdef\nab\n" + b"x" * 11)
     jsonl.run(str(path), echo)

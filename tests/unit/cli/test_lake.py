@@ -36,7 +36,7 @@ def test_status_tells_tables_and_offsets(lake: Lake, capsys: pytest.CaptureFixtu
     first, *lines = run(capsys, "status", lake.location.address)
     assert first.endswith("lake: format version 2")
     assert [line.split()[:4] for line in lines if "samples" in line] == [["samples", "1", "rows", "1"]]
-    assert lines[-1].strip() == "recorder r: landed up to offset 1"
+    assert lines[-1].strip() == "recorder r: ingested up to offset 1"
 
 
 def test_an_old_lake_is_upgraded_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,8 +56,8 @@ def test_vacuum_removes_what_no_snapshot_needs(lake: Lake, capsys: pytest.Captur
 
 
 def test_nothing_in_quarantine(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "quarantine", lake.location.address) == ["nothing is in quarantine"]
-    assert run(capsys, "retry", lake.location.address) == ["0 rows landed", "nothing is in quarantine"]
+    assert run(capsys, "quarantine", lake.location.address) == ["quarantine is empty"]
+    assert run(capsys, "retry", lake.location.address) == ["0 rows ingested", "quarantine is empty"]
 
 
 def test_rules_are_read(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from zenspark.errors import SessionClosed, UsageError
 def meant(*arguments: str, mode: str | None = None) -> Config:
     parser = ArgumentParser()
     node_flags.add_node_flags(parser)
-    return node_flags.configuration(parser.parse_args(arguments), [("metadata", "own")], mode)
+    return node_flags.build_config(parser.parse_args(arguments), [("metadata", "own")], mode)
 
 
 def test_flags_set_keys() -> None:
@@ -47,7 +47,7 @@ def test_flags_count_more_than_the_file_and_cfg_most(tmp_path: Path) -> None:
 def test_being_terminated_is_like_being_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     handled: dict[int, object] = {}
     monkeypatch.setattr(signal, "signal", handled.__setitem__)
-    node_flags.end_by_signals()
+    node_flags.raise_interrupt_on_signals()
     assert handled == {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.default_int_handler}
 
 
@@ -65,7 +65,7 @@ def test_the_banner_is_plain_outside_a_terminal(monkeypatch: pytest.MonkeyPatch)
 
     printed = io.StringIO()
     monkeypatch.setattr(sys, "stdout", printed)
-    node_flags.announce(Named(), Screen(), [("records", "**")])  # type: ignore[arg-type]  # all it asks of a session
+    node_flags.print_node_banner(Named(), Screen(), [("records", "**")])  # type: ignore[arg-type]  # all it asks of a session
     assert printed.getvalue().splitlines()[1:] == ["  id         a1", "  listens on tcp/127.0.0.1:1", "  records    **"]
     assert "\x1b" not in printed.getvalue()
 

@@ -21,7 +21,7 @@ QUIET = ["--no-multicast-scouting", "-l", "tcp/127.0.0.1:0"]
 
 
 def meant(*arguments: str) -> Policy:
-    return record.policy_of(record._parser().parse_args(arguments))
+    return record.parse_policy(record._parser().parse_args(arguments))
 
 
 def test_every_field_of_the_policy_is_a_flag() -> None:
@@ -155,10 +155,10 @@ def status(**changes: Any) -> Status:  # noqa: ANN401
 
 
 def test_the_status_is_one_line() -> None:
-    assert record.line_of(status()) == "recording: 1.23 k rows/s, 10 rows, 2 kB, offset 30"
-    waiting = record.line_of(status(state=State.WAITING, error="j: the disk is full", warning="low disk space"))
+    assert record.format_status(status()) == "recording: 1.23 k rows/s, 10 rows, 2 kB, offset 30"
+    waiting = record.format_status(status(state=State.WAITING, error="j: the disk is full", warning="low disk space"))
     assert waiting == "waiting for space: 1.23 k rows/s, 10 rows, 2 kB, offset 30 (j: the disk is full)"
-    low = record.line_of(status(lost=7, warning="low disk space: 1 MB of 20 MB left"))
+    low = record.format_status(status(lost=7, warning="low disk space: 1 MB of 20 MB left"))
     assert low == "recording: 1.23 k rows/s, 10 rows, 2 kB, offset 30, 7 lost (low disk space: 1 MB of 20 MB left)"
 
 
@@ -177,5 +177,5 @@ def test_the_status_is_one_line() -> None:
     ],
 )
 def test_lost_rows_are_told(changes: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    record._summarise(status(**changes), "j", 0.1)
+    record._print_summary(status(**changes), "j", 0.1)
     assert capsys.readouterr().err == f"zenspark record: {line}\n"

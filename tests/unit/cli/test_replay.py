@@ -28,7 +28,9 @@ def test_flags() -> None:
     assert meant() == Replay(remapping=KeyRemap([], [], ""))
     assert meant(
         *("--speed", "max", "--key", "a/**/**", "--map", "a=b", "--prefix", "p", "--restamp", "--may-drop")
-    ) == Replay(speed=None, remapping=KeyRemap([KeyExpr("a/**")], [RemapRule("a", "b")], "p"), restamp=True, may_drop=True)
+    ) == Replay(
+        speed=None, remapping=KeyRemap([KeyExpr("a/**")], [RemapRule("a", "b")], "p"), restamp=True, may_drop=True
+    )
     assert meant("--speed", "2.5").speed == 2.5
 
 
@@ -129,7 +131,7 @@ def test_a_connection_that_is_lost_fails_the_command(
             waited(self, timeout)
 
         waited = Fence.wait
-        monkeypatch.setattr(Fence, "wait", lose)
+        monkeypatch.setattr(Fence, "wait", count_lost)
         where = ["-m", "client", "-e", locator, "--no-multicast-scouting"]
         assert main(["replay", journal, *where, "--speed", "max"]) == 2
     said = capsys.readouterr()
@@ -140,5 +142,5 @@ def test_a_connection_that_is_lost_fails_the_command(
 def test_the_report_is_one_line() -> None:
     assert replay.format_report(ReplayProgress(0, 0, 0.0)) == "published 0 rows in 0.0 s, 0 rows/s"
     line = replay.format_report(ReplayProgress(4000, 2, 2.0, 7))
-    expected = "published 4000 rows in 2.0 s, 2 k rows/s; 7 had no subscriber; 2 were dropped where a link was full"
+    expected = "published 4000 rows in 2.0 s, 2 k rows/s; 7 had no subscriber; 2 were dropped because of congestion"
     assert line == expected

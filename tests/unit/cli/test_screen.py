@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from zenspark.cli.screen import Screen, wrapped
+from zenspark.cli.screen import Screen, wrap_text
 
 
 class Terminal(io.StringIO):
@@ -30,7 +30,7 @@ def use_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = use_terminal(monkeypatch)
     screen = Screen()
-    screen.write([screen.styled("a", "red")])
+    screen.write([screen.style("a", "red")])
     screen.print("b", style="bold")
     assert "\x1b[31ma\x1b[0m\n" in terminal.getvalue()
     assert "\x1b[1mb" in terminal.getvalue()
@@ -39,13 +39,13 @@ def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_gets_none_if_nobody_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
     use_terminal(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert Screen().styled("a", "red") == "a"
+    assert Screen().style("a", "red") == "a"
 
 
 def test_a_file_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     screen = Screen()
-    screen.write([screen.styled("a", "red")])
+    screen.write([screen.style("a", "red")])
     screen.print("b   ", "", "c", style="bold")
     assert capsys.readouterr().out == "a\nb\n\nc\n"
 
@@ -78,11 +78,11 @@ def test_where_there_are_no_arrows_something_like_them_is_shown(monkeypatch: pyt
     ],
 )
 def test_wraps(text: str, width: int, lines: list[str]) -> None:
-    assert wrapped(text, width) == lines
+    assert wrap_text(text, width) == lines
 
 
 @given(st.text("ab/ 漢"), st.integers(2, 12))
 def test_wrapping_loses_nothing_and_never_gets_too_wide(text: str, width: int) -> None:
-    lines = wrapped(text, width)
+    lines = wrap_text(text, width)
     assert all(cell_len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from zenspark.cli import main
-from zenspark.cli.sql import FORMATS, MOST_ROWS, shown
+from zenspark.cli.sql import FORMATS, MAX_TABLE_ROWS, format_cell
 
 COLUMNS = ["key", "payload", "n"]
 ROWS: list[tuple[object, ...]] = [("a/ü", b"text", 1), ("b,c", bytearray(b"\xff\x00"), None)]
@@ -26,7 +26,7 @@ ROWS: list[tuple[object, ...]] = [("a/ü", b"text", 1), ("b,c", bytearray(b"\xff
     ],
 )
 def test_values_are_shown_for_readers(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert format_cell(value) == text
 
 
 def test_csv(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,8 +45,8 @@ def test_a_table_ends_with_the_number_of_rows(capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert "a/ü" in out
     assert out.splitlines()[-1] == "2 rows"
-    FORMATS["table"](["n"], ((number,) for number in range(MOST_ROWS + 1)))
-    assert capsys.readouterr().out.splitlines()[-1] == f"the first {MOST_ROWS} rows; --format csv gives all"
+    FORMATS["table"](["n"], ((number,) for number in range(MAX_TABLE_ROWS + 1)))
+    assert capsys.readouterr().out.splitlines()[-1] == f"the first {MAX_TABLE_ROWS} rows; --format csv gives all"
 
 
 def test_where_there_is_no_lake_nothing_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

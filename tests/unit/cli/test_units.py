@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.cli.units import duration, number, shown, size
+from zenspark.cli.units import format_quantity, parse_duration, parse_number, parse_size
 from zenspark.errors import UsageError
 
 
@@ -13,7 +13,7 @@ from zenspark.errors import UsageError
     [("1000", 1000), ("64KiB", 65536), ("64kib", 65536), ("1.5 MB", 1_500_000), ("2GiB", 2 << 30), ("1TiB", 1 << 40)],
 )
 def test_sizes(text: str, expected: int) -> None:
-    assert size(text) == expected
+    assert parse_size(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -21,18 +21,18 @@ def test_sizes(text: str, expected: int) -> None:
     [("10", 10), ("0.5", 0.5), ("500ms", 0.5), ("90s", 90), ("5m", 300), ("1h", 3600), ("7d", 604800)],
 )
 def test_durations(text: str, expected: float) -> None:
-    assert duration(text) == expected
+    assert parse_duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1 mile", "1h30m"])
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected a size"):
-        size(text)
+        parse_size(text)
     with pytest.raises(UsageError, match="expected a duration"):
-        duration(text)
+        parse_duration(text)
     with pytest.raises(UsageError, match="expected a number"):
-        number(text)
-    assert number("12") == 12
+        parse_number(text)
+    assert parse_number("12") == 12
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_other_texts_are_refused(text: str) -> None:
     ],
 )
 def test_numbers_are_short(value: float, unit: str, text: str) -> None:
-    assert shown(value, unit) == text
+    assert format_quantity(value, unit) == text

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.spark.pipeline.test_status import landing
+from tests.unit.spark.pipeline.test_status import ingest_status
 from zenspark.cli import main, up
-from zenspark.spark.ingest.supervision import State
+from zenspark.spark.ingest.supervision import IngestState
 from zenspark.spark.pipeline.backlog import Backlog
 from zenspark.spark.pipeline.status import JobStatus, Losses
 
@@ -44,28 +44,31 @@ def test_the_demo_stays_on_loopback_and_takes_another_port_if_it_must(capsys: py
         taken.listen()
         port = taken.getsockname()[1]
         capsys.readouterr()
-        assert up.demo_endpoint(port) == "tcp/127.0.0.1:0"
+        assert up.pick_demo_endpoint(port) == "tcp/127.0.0.1:0"
         assert f"port {port} is in use" in capsys.readouterr().out
-    assert up.demo_endpoint(port) == f"tcp/127.0.0.1:{port}"
+    assert up.pick_demo_endpoint(port) == f"tcp/127.0.0.1:{port}"
 
 
 def test_keys_lake_and_journal() -> None:
     given = up._parser().parse_args(["--key", "a/**", "--key", "a/b", "--key", "c", "--lake", "l", "--complete"])
-    (own,) = up._own_storage(given, has_others=True)
+    (own,) = up._default_storage(given, has_others=True)
     assert (own.key_exprs, own.complete) == (("a/**", "c"), True)
     assert (own.lake, own.journal) == ("l", Path("l/_journal"))
     given = up._parser().parse_args(["--journal", "j"])
-    (own,) = up._own_storage(given, has_others=False)
+    (own,) = up._default_storage(given, has_others=False)
     assert (own.key_exprs, own.lake, own.journal) == (("**",), "lake", Path("j"))
     given = up._parser().parse_args(["--lake", "s3://bucket/lake"])
-    (own,) = up._own_storage(given, has_others=False)
+    (own,) = up._default_storage(given, has_others=False)
     assert (own.lake, own.journal) == ("s3://bucket/lake", Path("journal"))
     given = up._parser().parse_args(["--journal", "j"])
-    assert up._own_storage(given, has_others=True) == []
+    assert up._default_storage(given, has_others=True) == []
 
 
 def test_a_line_of_status() -> None:
-    assert up.line_of(JobStatus()) == "0 messages/s | 0 rows landed | 0 waiting | lag 0.0 s | no batch yet | 0 keys"
+    assert (
+        up.format_status(JobStatus())
+        == "0 messages/s | 0 rows ingested | 0 waiting | lag 0.0 s | no batch yet | 0 keys"
+    )
     some = JobStatus(
         recorded_rate=12_345.6,
         landed=4,
@@ -73,24 +76,26 @@ def test_a_line_of_status() -> None:
         keys=3,
         lost=Losses({"interrupted": 2}),
         quarantined=100,
-        landings=(landing(batch_seconds=0.25),),
+        landings=(ingest_status(batch_seconds=0.25),),
     )
-    assert up.line_of(some) == (
-        "12.3 k messages/s | 4 rows landed | 1 waiting | lag 0.8 s | last batch 0.25 s | 3 keys | 2 lost"
+    assert up.format_status(some) == (
+        "12.3 k messages/s | 4 rows ingested | 1 waiting | lag 0.8 s | last batch 0.25 s | 3 keys | 2 lost"
         " | 100 quarantined"
     )
 
 
 def test_what_is_wrong_stands_first() -> None:
-    failed = landing(state=State.FAILED, cause="the disk is full", retry_seconds=8.0)
-    line = up.line_of(JobStatus(landings=(failed,)))
-    assert line.startswith("landing failed: the disk is full; retry in 8 s | 0 messages/s | ")
-    assert up.line_of(JobStatus(landings=(landing(state=State.STARTING),))).startswith("Spark starts | 0 messages/s")
+    failed = ingest_status(state=IngestState.FAILED, cause="the disk is full", retry_seconds=8.0)
+    line = up.format_status(JobStatus(landings=(failed,)))
+    assert line.startswith("ingestion failed: the disk is full; retry in 8 s | 0 messages/s | ")
+    assert up.format_status(JobStatus(landings=(ingest_status(state=IngestState.STARTING),))).startswith(
+        "starting Spark | 0 messages/s"
+    )
 
 
 def test_while_much_waits_the_rate_at_which_it_lands_is_told() -> None:
-    line = up.line_of(JobStatus(landed_rate=450_000.0, waiting=Backlog(12_000_000, 60.0)))
-    assert "12000000 waiting | lag 60.0 s | landing 450 k rows/s" in line
+    line = up.format_status(JobStatus(landed_rate=450_000.0, waiting=Backlog(12_000_000, 60.0)))
+    assert "12000000 waiting | lag 60.0 s | ingesting 450 k rows/s" in line
 
 
 @pytest.mark.parametrize(

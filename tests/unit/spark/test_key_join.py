@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from zenspark.spark.key_join import CANONICAL, EXPRESSION, KEY, PREFIX, _matched, _placed
+from zenspark.spark.key_join import CANONICAL, EXPRESSION, KEY, PREFIX, _match_bucket, _with_prefix
 
 
 def test_expressions_are_placed_by_what_stands_before_their_first_wildcard() -> None:
     texts = ["a/b/*/c", "a/b", "**/x", "a/b$*/c", "@v$*/x/**", "a/**/**"]
-    (placed,) = _placed(iter([pa.record_batch({EXPRESSION: pa.array(texts)})]))
+    (placed,) = _with_prefix(iter([pa.record_batch({EXPRESSION: pa.array(texts)})]))
     assert placed.column(PREFIX).to_pylist() == ["a/b", "a/b", "", "a", "@v$*/x", "a"]
     assert placed.column(CANONICAL).to_pylist() == ["a/b/*/c", "a/b", "**/x", "a/b$*/c", "@v$*/x/**", "a/**"]
 
@@ -17,7 +17,7 @@ def test_expressions_are_placed_by_what_stands_before_their_first_wildcard() -> 
 def test_what_shares_a_bucket_is_matched_exactly() -> None:
     keys = pa.table({KEY: ["a/b", "a/c", "b"]})
     expressions = pa.table({EXPRESSION: ["a/*", "a/**/**", "a/**", "c"], CANONICAL: ["a/*", "a/**", "a/**", "c"]})
-    found = _matched(keys, expressions)
+    found = _match_bucket(keys, expressions)
     assert sorted(zip(*found.to_pydict().values(), strict=True)) == [
         ("a/b", "a/*"),
         ("a/b", "a/**"),
@@ -33,5 +33,5 @@ def test_a_side_without_rows() -> None:
         pa.table({KEY: ["a"]}),
         pa.table({EXPRESSION: pa.array([], pa.string()), CANONICAL: pa.array([], pa.string())}),
     )
-    assert _matched(keys, none).num_rows == 0
-    assert _matched(keys[:0], none).num_rows == 0
+    assert _match_bucket(keys, none).num_rows == 0
+    assert _match_bucket(keys[:0], none).num_rows == 0

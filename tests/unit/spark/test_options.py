@@ -16,8 +16,8 @@ from zenspark.spark.options import (
     SinkOptions,
     StreamOptions,
     Time,
-    reading,
-    table,
+    markdown_table,
+    options_for_reader,
 )
 
 MANUAL = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
@@ -81,14 +81,18 @@ def test_times_are_milliseconds_or_rfc_3339() -> None:
     ("options", "given", "complaint"),
     [
         (StreamOptions, {}, "option journal is missing: a directory that a recorder writes"),
-        (StreamOptions, {"subscribe": "a", "connect": ENDPOINT}, "option journal is missing: where to keep"),
-        (StreamOptions, {"path": "/j", "connect": ENDPOINT}, "needs option subscribe too"),
-        (StreamOptions, {"path": "/j", "subscribe": "a"}, "needs option connect, listen or config too"),
+        (
+            StreamOptions,
+            {"subscribe": "a", "connect": ENDPOINT},
+            "option journal is missing: the directory to",
+        ),
+        (StreamOptions, {"path": "/j", "connect": ENDPOINT}, "needs option subscribe, too"),
+        (StreamOptions, {"path": "/j", "subscribe": "a"}, "needs option connect, listen or config, too"),
         (StreamOptions, {"path": '["/i","/j"]', "subscribe": "a", "listen": ENDPOINT}, "writes exactly one journal"),
         (StreamOptions, {"path": "/j", "subscribe": "a//b", "listen": ENDPOINT}, "key expression 'a//b'"),
         (StreamOptions, {"path": "/j", "backfill": "true"}, "option backfill: only a stream that records"),
         (StreamOptions, {"path": "/j", "minPartitions": "0"}, "option minPartitions: expected an integer from 1"),
-        (StreamOptions, {"path": "/j", "startingOffsets": "latest", "startingTimestamp": "1"}, "cannot both say"),
+        (StreamOptions, {"path": "/j", "startingOffsets": "latest", "startingTimestamp": "1"}, "exclude each other"),
         (StreamOptions, {"path": '["/j", "/j"]'}, "names a directory twice"),
         (
             StreamOptions,
@@ -100,7 +104,7 @@ def test_times_are_milliseconds_or_rfc_3339() -> None:
         (BatchOptions, {"selector": "a"}, "option selector needs connect"),
         (BatchOptions, {"path": "/j", "connect": ENDPOINT}, "option journal reads files"),
         (BatchOptions, {"selector": "a//b?x=1", "connect": ENDPOINT}, "key expression 'a//b'"),
-        (BatchOptions, {"path": "/j", "endingOffsets": '{"a":1}', "endingTimestamp": "1"}, "cannot both say"),
+        (BatchOptions, {"path": "/j", "endingOffsets": '{"a":1}', "endingTimestamp": "1"}, "exclude each other"),
         (BatchOptions, {"selector": "a", "connect": ENDPOINT, "onError": "ignore"}, "expected one of fail, row"),
         (SinkOptions, {}, "writing needs option connect"),
         (SinkOptions, {"connect": ENDPOINT, "keyPrefix": "a/"}, "key expression 'a/'"),
@@ -119,10 +123,10 @@ def test_what_spark_adds_is_left_out() -> None:
 
 
 def test_the_options_tell_whether_it_is_a_stream() -> None:
-    assert isinstance(reading({"path": "/j", "reader": "me"}), StreamOptions)
-    assert isinstance(reading({"path": "/j"}), BatchOptions)
+    assert isinstance(options_for_reader({"path": "/j", "reader": "me"}), StreamOptions)
+    assert isinstance(options_for_reader({"path": "/j"}), BatchOptions)
     with pytest.raises(UsageError, match="did you mean maxOffsetsPerTrigger"):
-        reading({"path": "/j", "maxOffsetPerTrigger": "1"})
+        options_for_reader({"path": "/j", "maxOffsetPerTrigger": "1"})
 
 
 def test_a_node_that_listens_is_a_peer() -> None:
@@ -133,6 +137,6 @@ def test_a_node_that_listens_is_a_peer() -> None:
 
 @pytest.mark.parametrize("options", [StreamOptions, BatchOptions, SinkOptions])
 def test_the_manual_has_the_table_of_every_option(options: type[Options]) -> None:
-    drawn = table(options)
+    drawn = markdown_table(options)
     assert drawn in MANUAL.read_text()
     assert len(drawn.splitlines()) == len(msgspec.structs.fields(options)) + 2

@@ -9,19 +9,21 @@ import pyarrow as pa
 import pytest
 
 from zenspark.api.ext.serialization import Float32, Int8, Int64, Int128, UInt16, UInt64, UInt128, z_serialize
-from zenspark.spark.payloads import FIXED, decoded
+from zenspark.spark.payloads import FIXED_WIDTH_TYPES, decode_payloads
 
 
 def texts(*rows: tuple[str | None, bytes | None]) -> list[str | None]:
     encodings, payloads = zip(*rows, strict=True)
-    found: list[str | None] = decoded(pa.array(encodings, pa.string()), pa.array(payloads, pa.binary())).to_pylist()
+    found: list[str | None] = decode_payloads(
+        pa.array(encodings, pa.string()), pa.array(payloads, pa.binary())
+    ).to_pylist()
     return found
 
 
 def test_each_row_is_decoded_by_its_own_encoding() -> None:
     rows = [("text/plain", b"a"), (None, b"b"), ("zenoh/bytes", b"c"), ("zenoh/string", b"d"), ("text/plain", None)]
     assert texts(*rows) == ["a", None, None, "d", None]
-    assert decoded(pa.array([], pa.string()), pa.array([], pa.binary())).to_pylist() == []
+    assert decode_payloads(pa.array([], pa.string()), pa.array([], pa.binary())).to_pylist() == []
 
 
 def test_text_with_a_schema_or_of_another_kind() -> None:
@@ -62,7 +64,7 @@ def test_what_zenoh_serialized_is_read_by_the_type_in_the_schema(name: str, valu
 
 def test_serialized_without_a_type_is_null() -> None:
     assert texts(("zenoh/serialized", b"\x01"), ("zenoh/serialized;struct", b"\x01")) == [None, None]
-    assert all(kind.bit_width in (8, 16, 32, 64) for kind in FIXED.values())
+    assert all(kind.bit_width in (8, 16, 32, 64) for kind in FIXED_WIDTH_TYPES.values())
 
 
 def test_cbor_becomes_json() -> None:

@@ -14,7 +14,7 @@ from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.errors import LinkError, RowError, UsageError
 from zenspark.spark.options import SinkOptions
-from zenspark.spark.sink import BatchWriter, Outlet, StreamWriter, Written, writing_of
+from zenspark.spark.sink import BatchWriter, PublishingSession, StreamWriter, WriteResult, make_task_writer
 from zenspark.types.sample import Sample
 
 ENDPOINT = "tcp/127.0.0.1:1"
@@ -41,7 +41,7 @@ def test_a_task_publishes_its_rows_and_counts_them() -> None:
             {"connect": endpoint, "keyColumn": "name", "keyPrefix": "a/b", "encoding": "text/plain"}
         )
         writer = pickle.loads(pickle.dumps(BatchWriter.of(options, ["name", "payload"], overwrite=False)))
-        assert writer.write(iter([rows(0, 3), rows(3, 2)])) == Written(rows=5, dropped=0)
+        assert writer.write(iter([rows(0, 3), rows(3, 2)])) == WriteResult(rows=5, dropped=0)
         assert eventually(lambda: len(heard) == 5)
     assert [(str(each.key_expr), each.payload.to_string(), str(each.encoding)) for each in heard] == [
         (f"a/b/n{number}", f"v{number}", "text/plain") for number in range(5)
@@ -65,9 +65,9 @@ def test_what_the_tasks_did_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     options = SinkOptions.of({"connect": ENDPOINT})
     batch, stream = BatchWriter.of(options, ["key"], False), StreamWriter.of(options, ["key"])
     with caplog.at_level(logging.INFO, "zenspark.spark"):
-        batch.commit([Written(5, 0), Written(2, 0)])
-        stream.commit([Written(5, 1)], 7)
-        batch.abort([Written(3, 0), None])
+        batch.commit([WriteResult(5, 0), WriteResult(2, 0)])
+        stream.commit([WriteResult(5, 1)], 7)
+        batch.abort([WriteResult(3, 0), None])
         stream.abort([None], 8)
     done = "rows published by"
     end = " deliveries dropped because of congestion"
@@ -111,10 +111,10 @@ def test_an_identity_of_the_rows_own() -> None:
     ("given", "columns", "complaint"),
     [
         ({}, ["payload"], "option keyColumn: the rows have no column 'key'"),
-        ({"keyColumn": "name"}, ["name", "key"], "the rows have a column 'key' too"),
+        ({"keyColumn": "name"}, ["name", "key"], "the rows have a column 'key', too"),
         ({}, ["key", "paylaod"], "no sample has a column 'paylaod': did you mean 'payload'?"),
         ({}, ["key", "zzz"], "no sample has a column 'zzz': there are key, kind"),
-        ({"identity": "sourceInfo"}, ["key", "source_sn"], "identity=sourceInfo fills the column 'source_sn'"),
+        ({"identity": "sourceInfo"}, ["key", "source_sn"], "identity=sourceInfo sets the column 'source_sn'"),
         (
             {"identity": "attachment", "identityColumn": "id"},
             ["key"],
@@ -126,24 +126,27 @@ def test_rows_that_cannot_be_published_are_refused_before(
     given: dict[str, str], columns: list[str], complaint: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        writing_of(SinkOptions.of({"connect": ENDPOINT, **given}), columns)
+        make_task_writer(SinkOptions.of({"connect": ENDPOINT, **given}), columns)
     assert complaint in str(caught.value)
 
 
 def test_what_a_journal_added_is_not_published_and_refused_is_overwriting() -> None:
     options = SinkOptions.of({"connect": ENDPOINT})
-    writing_of(options, ["key", "payload", "recorder", "offset"])
+    make_task_writer(options, ["key", "payload", "recorder", "offset"])
     with pytest.raises(UsageError, match="cannot be overwritten"):
         BatchWriter.of(options, ["key"], overwrite=True)
 
 
 def test_a_connection_that_is_lost_fails_the_task() -> None:
-    with listening() as (endpoint, _, session), Outlet(SinkOptions(connect=(endpoint,), timeout=5.0)) as outlet:
-        outlet.publish(rows(0, 1).rename_columns(["key", "payload"]))
-        outlet.finish()
+    with (
+        listening() as (endpoint, _, node),
+        PublishingSession(SinkOptions(connect=(endpoint,), timeout=5.0)) as session,
+    ):
+        session.publish(rows(0, 1).rename_columns(["key", "payload"]))
+        session.finish()
         lost = threading.Event()
-        outlet._session.info.declare_transport_events_listener(lambda _: lost.set())
-        session.close()
+        session._session.info.declare_transport_events_listener(lambda _: lost.set())
+        node.close()
         assert lost.wait(10)
         with pytest.raises(LinkError, match="what was published may not have arrived"):
-            outlet.finish()
+            session.finish()

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from zenspark.types.encoding import Encoding
-from zenspark.web.documents import media_type, value_of
+from zenspark.web.documents import media_type, payload_value
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,12 @@ from zenspark.web.documents import media_type, value_of
     ],
 )
 def test_the_value_of_a_payload(payload: bytes, encoding: str, value: object) -> None:
-    assert value_of(payload, Encoding(encoding)) == value
+    assert payload_value(payload, Encoding(encoding)) == value
 
 
 def test_json_that_is_too_deep_is_bytes() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
-    assert value_of(deep, Encoding("application/json")) == base64.b64encode(deep).decode()
+    assert payload_value(deep, Encoding("application/json")) == base64.b64encode(deep).decode()
 
 
 def test_an_encoding_as_a_header() -> None:

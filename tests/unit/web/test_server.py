@@ -124,7 +124,7 @@ def test_what_is_no_key(method: str, path: str, connection: http.client.HTTPConn
         ({"Content-Length": "65"}, 413, b"expected at most 64 bytes in the body, found 65\n"),
         ({"Content-Length": "9" * 5000}, 413, b"expected at most 64 bytes in the body, found 999"),
         ({"Content-Length": "x"}, 400, b"expected a number as Content-Length, found 'x'\n"),
-        ({"Transfer-Encoding": "chunked"}, 411, b"expected a Content-Length: bodies in chunks"),
+        ({"Transfer-Encoding": "chunked"}, 411, b"expected a Content-Length: chunked bodies"),
     ],
 )
 def test_bodies_that_are_not_taken(

@@ -8,7 +8,7 @@ import pytest
 
 from zenspark.config.config import Config
 from zenspark.config.schema import ConfigError
-from zenspark.web.settings import Address, address_of, parsed
+from zenspark.web.settings import Address, parse_address, rest_address
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from zenspark.web.settings import Address, address_of, parsed
     ],
 )
 def test_an_address(given: object, address: Address | None) -> None:
-    assert parsed(given) == address
+    assert parse_address(given) == address
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ def test_an_address(given: object, address: Address | None) -> None:
 )
 def test_what_is_no_address(given: object) -> None:
     with pytest.raises(ConfigError, match=r"^configuration key plugins/rest/http_port: expected a port, an address"):
-        parsed(given)
+        parse_address(given)
 
 
 def test_the_section_is_taken_out_and_others_stay() -> None:
     config = Config.from_json5("{plugins: {rest: {http_port: '127.0.0.1:1', __required__: true}, other: {a: 1}}}")
-    address, others = address_of(config)
+    address, others = rest_address(config)
     assert address == ("127.0.0.1", 1)
     assert json.loads(others.get_json("plugins")) == {"other": {"a": 1}}
     assert "rest" in json.loads(config.get_json("plugins"))
@@ -45,12 +45,12 @@ def test_the_section_is_taken_out_and_others_stay() -> None:
 
 def test_without_the_section_there_is_none() -> None:
     config = Config.from_json5("{plugins: {other: {}}}")
-    assert address_of(config) == (None, config)
+    assert rest_address(config) == (None, config)
 
 
 def test_the_threads_of_zenohd_are_accepted() -> None:
     config = Config.from_json5("{plugins: {rest: {http_port: 1, work_thread_num: 2, max_block_thread_num: 50}}}")
-    assert address_of(config)[0] == ("::", 1)
+    assert rest_address(config)[0] == ("::", 1)
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_the_threads_of_zenohd_are_accepted() -> None:
 )
 def test_a_section_that_cannot_be_used(section: str, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        address_of(Config.from_json5(f"{{plugins: {{rest: {section}}}}}"))
+        rest_address(Config.from_json5(f"{{plugins: {{rest: {section}}}}}"))
     assert str(caught.value).startswith(line)

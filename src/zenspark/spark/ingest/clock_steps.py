@@ -1,4 +1,4 @@
-"""Steps of the wall clock, found by comparing it with a clock that never goes back."""
+"""Detection of wall clock steps, by comparison with the monotonic clock."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 MIN_STEP_SECONDS = 1.0
-"""What is less than that between two looks is a correction, or the time between two readings."""
+"""Smaller differences are clock corrections, or the time between the two readings."""
 
 
 class ClockSteps:
-    """Notices when the wall clock was set back."""
+    """Detects that the wall clock was set back."""
 
     def __init__(
         self, wall_clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
@@ -20,7 +20,7 @@ class ClockSteps:
         self._difference = wall_clock() - monotonic()
 
     def back_seconds(self) -> float:
-        """By how much the wall clock was set back since the last call; 0.0 if it was not."""
+        """Return the seconds the wall clock was set back since the last call; 0.0 if it was not."""
         before, self._difference = self._difference, self._wall_clock() - self._monotonic()
         step = before - self._difference
         return step if step >= MIN_STEP_SECONDS else 0.0

@@ -41,7 +41,7 @@ from zenspark.lake.levels import (
 )
 from zenspark.lake.offset_marks import list_recorders, offset_app_versions, read_offsets
 from zenspark.lake.parquet_files import DataFile, read_batches
-from zenspark.lake.pending import SAMPLES_VERSION, OffsetRanges, find_late, find_pending
+from zenspark.lake.pending_rows import SAMPLES_VERSION, OffsetRanges, find_late, find_pending
 from zenspark.lake.quarantine import RETRIED
 from zenspark.lake.specs import TableSpec
 from zenspark.lake.storage_path import StoragePath

@@ -86,14 +86,18 @@ class Latest:
 
     def to_public_rows(self, rows: pa.Table, wild: pa.Table) -> pa.Table:
         """Return the rows of the public table: PUTs, after applying rows with wildcards."""
-        return apply_wildcards(rows.filter(pc.equal(rows["kind"].cast(TEXT_TYPE), "PUT")).cast(JOURNAL_SCHEMA), wild.cast(JOURNAL_SCHEMA))
+        return apply_wildcards(
+            rows.filter(pc.equal(rows["kind"].cast(TEXT_TYPE), "PUT")).cast(JOURNAL_SCHEMA), wild.cast(JOURNAL_SCHEMA)
+        )
 
     def to_public_dataframe(self, stored: DataFrame, parts: Collection[str]) -> DataFrame:
         exact = select_newest(stored.where(~in_wild_part())).where(F.col("kind") == "PUT")
         if not set(parts) & set(WILDCARD_PARTS):
             return exact
         wild = select_newest(stored.where(in_wild_part())).toArrow().cast(JOURNAL_SCHEMA)
-        return exact.mapInArrow(partial(_apply_to_batches, wild), spark_schema(JOURNAL_SCHEMA)) if wild.num_rows else exact
+        return (
+            exact.mapInArrow(partial(_apply_to_batches, wild), spark_schema(JOURNAL_SCHEMA)) if wild.num_rows else exact
+        )
 
 
 # --- rows with wildcards ----------------------------------------------------------------------------------------------
@@ -176,7 +180,12 @@ def break_ties(rows: pa.Table) -> pa.Table:
     if len(pc.unique(rows["_group"])) == rows.num_rows:
         return rows
     clock = pc.utf8_lpad(pc.fill_null(rows["timestamp_id"].cast(TEXT_TYPE), ""), STAMP_ID_DIGITS, "0")
-    keys = {"_group": rows["_group"], "_id": clock, "offset": rows["offset"], "recorder": rows["recorder"].cast(TEXT_TYPE)}
+    keys = {
+        "_group": rows["_group"],
+        "_id": clock,
+        "offset": rows["offset"],
+        "recorder": rows["recorder"].cast(TEXT_TYPE),
+    }
     directions = ["ascending", "descending", "descending", "descending"]
     ordered = rows.take(pc.sort_indices(pa.table(keys), sort_keys=list(zip(keys, directions, strict=True))))
     return ordered.filter(pa.array(np.diff(ordered["_group"].to_numpy(), prepend=-1) > 0))

@@ -170,7 +170,7 @@ def partition_day(key: Sequence[str | None]) -> date | None:
 
 def with_extra_columns(table: LakeTable) -> TableSpec:
     """Return the schema of a table with columns that other tools added, so that rewriting its files keeps them."""
-    return replace(table.spec, columns=pa.schema([*table.spec.columns, *table.extra]))
+    return replace(table.spec, columns=pa.schema([*table.spec.columns, *table.extra_columns]))
 
 
 def compact_group(folder: StoragePath, shape: TableSpec, group: Group) -> list[DataFile]:

@@ -21,7 +21,7 @@ from zenspark.lake.parquet_files import (
     group_batches,
     read_batches,
 )
-from zenspark.lake.pending import OffsetRanges
+from zenspark.lake.pending_rows import OffsetRanges
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES, TableSpec
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.write_files import split_partition_columns

@@ -1,9 +1,9 @@
-"""The process that drives Spark for `zenspark up`: `python -m zenspark.spark.ingest.process`.
+"""The ingest process, which drives Spark for `zenspark up`: `python -m zenspark.spark.ingest.process`.
 
-Its standard input brings a `LandingTask` and then orders; when it ends, so does the process, because the process that
-started it is gone. Its standard output takes reports, and nothing else: what Java, Spark's workers and libraries print
-goes to standard error (landing_protocol.py). It ignores Ctrl-C. An error is reported in one line, with its stack on
-standard error; if Java still runs the process waits for the order to try again, otherwise it ends.
+It reads an `IngestTask` and then commands from standard input and ends at end of file, because the parent process is
+gone then. Standard output carries reports only: output of Java, Spark workers and libraries goes to standard error
+(process_protocol.py). The process ignores Ctrl-C. An error is reported in one line, with its stack trace on standard
+error. If Java still runs, the process waits for the command to restart the query; otherwise it ends.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from zenspark.errors import ZError
 from zenspark.lake.error_cause import error_cause
 from zenspark.spark.ingest.process_protocol import (
     Alive,
-    Answer,
-    Ask,
+    Command,
     Drain,
     Drained,
     Failed,
-    Landed,
-    Order,
+    ProgressReport,
     Report,
+    RunSql,
+    SqlResult,
     Started,
     Waiting,
-    line_of,
-    order_in,
+    decode_command,
+    encode_line,
 )
 from zenspark.spark.ingest.samples import Superseded
-from zenspark.spark.ingest.settings import LandingTask
-from zenspark.spark.ingest.streaming import Landing
+from zenspark.spark.ingest.settings import IngestTask
+from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
 
 if TYPE_CHECKING:
@@ -50,86 +50,88 @@ log = logging.getLogger("zenspark.spark")
 
 REPORT_SECONDS = 1.0
 POLL_SECONDS = 0.2
-"""Between two looks at whether the query has ended, or is to."""
-DRAIN_SECONDS = 24 * 3600.0
-"""The process that started this one decides how long to wait."""
+"""Interval between checks whether the query has ended or must drain."""
+DRAIN_TIMEOUT_SECONDS = 24 * 3600.0
+"""Effectively unlimited: the parent process decides how long to wait."""
 
 
-class LandingProcess:
-    """Lands until it is told to drain, whatever fails in between."""
+class IngestProcess:
+    """Ingests journals until it receives `Drain`; after a failure it waits for `RestartQuery`."""
 
-    def __init__(self, task: LandingTask, orders: IO[bytes], reports: IO[bytes]) -> None:
+    def __init__(self, task: IngestTask, commands: IO[bytes], reports: IO[bytes]) -> None:
         self._task = task
-        self._orders = orders
+        self._commands = commands
         self._reports = reports
         self._reporting = threading.Lock()
-        self._landing: Landing | None = None
-        """While it lands: then its progress is reported."""
+        self._query: IngestQuery | None = None
+        """The running query, whose progress is reported."""
         self._is_draining = threading.Event()
-        self._attempts: queue.SimpleQueue[Order] = queue.SimpleQueue()
-        """Orders to land, or to drain, for a process whose query has failed."""
+        self._restarts: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        """`RestartQuery` or `Drain` commands, for a process whose query has failed."""
         self._spark: SparkSession | None = None
         self._ended = threading.Event()
-        self._has_news = threading.Event()
-        """Set when there is something to report before the next time."""
-        self._reporter = threading.Thread(target=self._report_often, name="zenspark-reports", daemon=True)
+        self._report_now = threading.Event()
+        """Set to report progress before the next interval."""
+        self._reporter = threading.Thread(target=self._report_periodically, name="zenspark-reports", daemon=True)
 
     def run(self) -> None:
-        """Start Spark, and land until everything has, or Java is gone."""
+        """Start Spark and ingest until drained, or until Java has ended."""
         try:
             self._run()
         except Exception as error:
-            self._fail(error)
+            self._report_failure(error)
             _exit(1)
         finally:
             self._ended.set()
-            self._has_news.set()
+            self._report_now.set()
             self._reporter.join()
 
     def _run(self) -> None:
-        threading.Thread(target=self._follow_orders, name="zenspark-orders", daemon=True).start()
+        threading.Thread(target=self._read_commands, name="zenspark-commands", daemon=True).start()
         self._reporter.start()
-        self._spark = self._started()
+        self._spark = self._start_spark()
         self._report(Started(self._spark.sparkContext.uiWebUrl))
-        while not self._has_drained():
+        while not self._run_query():
             pass
         self._spark.stop()
 
-    def _started(self) -> SparkSession:
-        # here, as what is wrong with it is reported
-        from zenspark.spark.engine import DRIVING_JAVA_OPTIONS, retrying_master, spark_session
+    def _start_spark(self) -> SparkSession:
+        # imported here, so that import errors are reported, too
+        from zenspark.spark.engine import DRIVER_JAVA_OPTIONS, spark_session, with_task_retries
 
         settings = self._task.settings
-        spark = spark_session(retrying_master(settings.master), config=settings.conf, java_options=DRIVING_JAVA_OPTIONS)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Spark has a handler of its own
+        spark = spark_session(
+            with_task_retries(settings.master), config=settings.conf, java_options=DRIVER_JAVA_OPTIONS
+        )
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Spark installs its own handler
         return spark
 
-    def _has_drained(self) -> bool:
-        """Land until it is time to end, or fails; whether everything has landed."""
+    def _run_query(self) -> bool:
+        """Run one streaming query until it drains or fails. Returns whether everything is ingested."""
         assert self._spark is not None
-        landing = self._new_landing()
+        query = self._make_query()
         try:
-            return self._landed(landing)
+            return self._ingest_until_drained(query)
         except Superseded as error:
             log.warning("%s", error)
-            self._abandon(landing)
+            self._abandon(query)
             return False
         except Exception as error:
-            self._abandon(landing)
-            self._fail(error)
+            self._abandon(query)
+            self._report_failure(error)
             if not self._has_java():
                 _exit(1)
-            self._attempts.get()
+            self._restarts.get()
             return False
 
-    def _new_landing(self) -> Landing:
+    def _make_query(self) -> IngestQuery:
         assert self._spark is not None
         settings = self._task.settings
         options = {
             "maxOffsetsPerTrigger": str(settings.max_batch_rows),
             "maxBytesPerTrigger": str(settings.max_batch_bytes),
         }
-        return Landing(
+        return IngestQuery(
             self._spark,
             self._task.journals,
             Lake(self._task.lake),
@@ -140,25 +142,25 @@ class LandingProcess:
             deduplicate=settings.deduplicate,
         )
 
-    def _landed(self, landing: Landing) -> bool:
-        landing.start(lambda reason: self._report(Waiting(reason)), self._has_news.set)
+    def _ingest_until_drained(self, query: IngestQuery) -> bool:
+        query.start(lambda reason: self._report(Waiting(reason)), self._report_now.set)
         with self._reporting:
-            self._landing = landing
+            self._query = query
         while not self._is_draining.is_set():
-            if landing.wait(POLL_SECONDS):
-                raise RuntimeError("Spark has ended the query")
-        landing.stop(DRAIN_SECONDS)
-        self._report(progress_of(landing))
-        self._report(Drained(landing.progress().problem))
+            if query.wait(POLL_SECONDS):
+                raise RuntimeError("Spark ended the query")
+        query.stop(DRAIN_TIMEOUT_SECONDS)
+        self._report(make_progress_report(query))
+        self._report(Drained(query.progress().problem))
         return True
 
-    def _abandon(self, landing: Landing) -> None:
+    def _abandon(self, query: IngestQuery) -> None:
         with self._reporting:
-            self._landing = None
-        landing.abandon()
+            self._query = None
+        query.abandon()
 
     def _has_java(self) -> bool:
-        """Whether the process of Java is there."""
+        """Whether the Java process runs."""
         from pyspark import SparkContext
 
         gateway = SparkContext._gateway
@@ -172,63 +174,63 @@ class LandingProcess:
             self._write(report)
 
     def _write(self, report: Report) -> None:
-        with contextlib.suppress(OSError):  # the end of the orders says that there is no reader any more
-            self._reports.write(line_of(report))
+        with contextlib.suppress(OSError):  # end of file on standard input tells that the reader is gone
+            self._reports.write(encode_line(report))
             self._reports.flush()
 
-    def _fail(self, error: Exception) -> None:
-        log.error("landing has failed", exc_info=error)
+    def _report_failure(self, error: Exception) -> None:
+        log.error("ingestion failed: %s", error, exc_info=error)
         self._report(Failed(error_cause(error)))
 
-    def _report_often(self) -> None:
+    def _report_periodically(self) -> None:
         while True:
-            self._has_news.wait(REPORT_SECONDS)
-            self._has_news.clear()
+            self._report_now.wait(REPORT_SECONDS)
+            self._report_now.clear()
             if self._ended.is_set():
                 return
             with self._reporting:
                 self._write(self._progress())
 
     def _progress(self) -> Report:
-        if self._landing is not None:
+        if self._query is not None:
             with contextlib.suppress(ZError, OSError):  # a journal that cannot be read now
-                return progress_of(self._landing)
+                return make_progress_report(self._query)
         return Alive()
 
-    # --- orders
+    # --- commands
 
-    def _follow_orders(self) -> None:
-        """Do what is ordered until the process that gives orders is gone."""
-        with self._orders as lines:
+    def _read_commands(self) -> None:
+        """Execute commands until end of file: the parent process is gone then."""
+        with self._commands as lines:
             for line in lines:
                 try:
-                    self._on_order(order_in(line))
+                    self._on_command(decode_command(line))
                 except msgspec.DecodeError:
-                    log.exception("an order cannot be read: %r", line)
+                    log.exception("invalid command: %r", line)
         _exit(0)
 
-    def _on_order(self, order: Order) -> None:
-        if isinstance(order, Ask):
-            threading.Thread(target=self._answer, args=(order,), name="zenspark-answer", daemon=True).start()
+    def _on_command(self, command: Command) -> None:
+        if isinstance(command, RunSql):
+            threading.Thread(target=self._run_sql, args=(command,), name="zenspark-sql", daemon=True).start()
             return
-        if isinstance(order, Drain):
+        if isinstance(command, Drain):
             self._is_draining.set()
-        self._attempts.put(order)
+        self._restarts.put(command)
 
-    def _answer(self, ask: Ask) -> None:
+    def _run_sql(self, request: RunSql) -> None:
         try:
-            assert self._spark is not None, "Spark is not there yet"
+            assert self._spark is not None, "Spark has not started yet"
             Lake(self._task.lake).register(self._spark)
-            self._report(Answer(ask.number, _encoded(self._spark.sql(ask.query).toArrow())))
+            self._report(SqlResult(request.number, _encode_arrow(self._spark.sql(request.query).toArrow())))
         except Exception as error:
-            log.info("a query has failed", exc_info=error)
-            self._report(Answer(ask.number, error=error_cause(error)))
+            log.info("SQL query failed: %s", error, exc_info=error)
+            self._report(SqlResult(request.number, error=error_cause(error)))
 
 
-def progress_of(landing: Landing) -> Landed:
-    """What is reported of a landing."""
-    progress = landing.progress()
-    return Landed(
+def make_progress_report(query: IngestQuery) -> ProgressReport:
+    """Make the progress report of a query."""
+    progress = query.progress()
+    return ProgressReport(
         reached=dict(progress.reached),
         rows=progress.rows,
         bytes=progress.bytes,
@@ -242,36 +244,36 @@ def progress_of(landing: Landing) -> Landed:
     )
 
 
-def _encoded(rows: pa.Table) -> bytes:
+def _encode_arrow(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    encoded: bytes = sink.getvalue().to_pybytes()
+    return encoded
 
 
 def _exit(code: int) -> NoReturn:
-    """End at once, whatever threads do: Java ends with its input, and nothing here is worth waiting for."""
+    """End at once without waiting for threads; Java ends when its standard input closes."""
     sys.stderr.flush()
     os._exit(code)
 
 
-def _own_output() -> IO[bytes]:
-    """Standard output for reports alone: everything else that is printed goes to standard error."""
-    own = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+def _redirect_stdout() -> IO[bytes]:
+    """Return standard output for reports, and redirect everything else that is printed to standard error."""
+    reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return own
+    return reports
 
 
 def main() -> None:
-    """Land as the first line of the input says."""
+    """Run the ingest process for the `IngestTask` in the first line of standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    reports = _own_output()
+    reports = _redirect_stdout()
     logging.basicConfig(format=FORMAT, level=logging.WARNING)
     logging.getLogger("zenspark").setLevel(logging.INFO)
-    orders = sys.stdin.buffer
-    task = msgspec.json.decode(orders.readline(), type=LandingTask)
-    LandingProcess(task, orders, reports).run()
+    commands = sys.stdin.buffer
+    task = msgspec.json.decode(commands.readline(), type=IngestTask)
+    IngestProcess(task, commands, reports).run()
     _exit(0)
 
 

@@ -237,7 +237,9 @@ class SamplesWriter:
         if is_systematic and not any(item.is_damaged for item in found.quarantined):
             discard(self._lake, found.quarantined)
             reason = found.quarantined[0].reason
-            raise LakeError(self.table.location.address, f"none of {len(found.quarantined)} blocks can be ingested: {reason}")
+            raise LakeError(
+                self.table.location.address, f"none of {len(found.quarantined)} blocks can be ingested: {reason}"
+            )
 
     def _duplicates(self, slices: Sequence[Slice]) -> DuplicateOffsets:
         """Find rows that other recorders have ingested, if deduplication is on."""

@@ -1,4 +1,4 @@
-"""LandingSettings: how Spark lands journals in a lake, as `zenspark up` and its landing process share it."""
+"""IngestSettings: settings of the ingestion of journals into a lake, shared by `zenspark up` and its child process."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 MAX_BATCH_ROWS = 2_000_000
 MAX_BATCH_BYTES = 1 << 30
-"""Of the journals in one batch: a backlog lands in parts, and a crash costs at most one of them."""
+"""Journal bytes per batch: a backlog is ingested in several batches, so that a crash loses the work of one at most."""
 
 
 class IngestSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the landing of a lake can be told."""
+    """Settings of the ingestion into one lake."""
 
     master: str = "local[*]"
-    """The master URL of the Spark that lands."""
+    """Master URL of Spark."""
     conf: dict[str, str] = msgspec.field(default_factory=dict)
-    """Spark configuration; counts more than zenspark's own."""
+    """Spark configuration; overrides zenspark's defaults."""
     trigger: Annotated[float, msgspec.Meta(ge=0)] = 1.0
-    """Seconds from the start of a batch to that of the next."""
+    """Seconds from the start of one batch to the start of the next."""
     max_batch_rows: Positive = MAX_BATCH_ROWS
     max_batch_bytes: Positive = MAX_BATCH_BYTES
     deduplicate: bool = False
-    """Whether samples that several recorders recorded are landed once."""
+    """Whether samples recorded by several recorders are ingested once."""
     maintenance: MaintenanceConfig = MaintenanceConfig()
 
 
 class IngestTask(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of one landing process: which journals go into which lake, and how."""
+    """Input of one ingest process: journals, target lake and settings."""
 
     lake: str
     journals: tuple[str, ...]
     instance: str
-    """Names the pipeline that started the process: the successor of a process that crashed has the same."""
+    """Id of the pipeline that started the process; the successor of a crashed process has the same id."""
     settings: IngestSettings = IngestSettings()

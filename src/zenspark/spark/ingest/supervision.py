@@ -216,7 +216,7 @@ class Supervision:
         self._fail(f"ingest process could not be started: {cause}", now)
 
     def _fail(self, cause: str, now: float) -> None:
-        retry_at = self._backoff.failed(now)
+        retry_at = self._backoff.next_attempt(now)
         assert retry_at is not None  # retried forever
         self.state, self.cause, self._retry_at = IngestState.FAILED, cause, retry_at
 

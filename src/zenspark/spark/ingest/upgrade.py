@@ -102,6 +102,6 @@ def _with_path(file: DataFile, path: str) -> DataFile:
 def _set_version(table: LakeTable) -> None:
     """Set the format version property of a table."""
     try:
-        table.delta().alter.set_table_properties({VERSION_PROPERTY: FORMAT_VERSION}, raise_if_not_exists=False)
+        table.to_deltalake().alter.set_table_properties({VERSION_PROPERTY: FORMAT_VERSION}, raise_if_not_exists=False)
     except (OSError, DeltaError) as error:
         raise LakeError(table.location.address, to_one_line(error)) from error

@@ -1,1 +1,1 @@
-"""The pipeline as one job: record, ingest, answer queries, report."""
+"""The pipeline as one job: record, ingest, reply to queries, report status."""

@@ -1,6 +1,6 @@
-"""Backlog: rows in journals that have not landed yet, counted and aged by the journals themselves.
+"""Backlog: number and age of journal rows that are not ingested yet, measured on the journals themselves.
 
-A landing that hangs or has not started cannot hide it: only the offset up to which rows have landed comes from there.
+Ingestion that hangs or has not started cannot hide a backlog: only its end offset comes from the ingest process.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from zenspark.journal import Journal
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """Rows in journals that have not landed."""
+    """Rows in journals that are not ingested yet."""
 
     rows: int = 0
     seconds: float = 0.0
-    """How long ago the oldest of them was received."""
+    """Age of the oldest of these rows."""
 
 
-def backlog_of(journals: Iterable[tuple[Journal, int]], now: float) -> Backlog:
-    """What journals have behind an offset each, at a time in seconds since 1970."""
+def measure_backlog(journals: Iterable[tuple[Journal, int]], now: float) -> Backlog:
+    """Measure the rows behind an offset in each journal; `now` is in seconds since 1970."""
     rows, oldest = 0, now
-    for journal, landed in journals:
+    for journal, ingested in journals:
         try:
-            start, end = max(landed, journal.earliest()), journal.latest()
+            start, end = max(ingested, journal.earliest()), journal.latest()
             if start < end:
                 rows += end - start
                 oldest = min(oldest, journal.received_at(start) / 1e6)
         except JournalError:
-            continue  # it is not there yet, or was trimmed this moment
+            continue  # not created yet, or trimmed concurrently
     return Backlog(rows, max(0.0, now - oldest))

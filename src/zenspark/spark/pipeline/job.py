@@ -168,7 +168,11 @@ class Job:
         supervisor = self.supervisors.get(lake)
         try:
             committed = journal.committed(reader_name(StoragePath.at(lake).address)) or 0
-            return committed if supervisor is None else max(committed, supervisor.status().reached.get(journal.recorder, 0))
+            return (
+                committed
+                if supervisor is None
+                else max(committed, supervisor.status().reached.get(journal.recorder, 0))
+            )
         except JournalError:
             return 0
 

@@ -1,4 +1,4 @@
-"""RotatingLog: what a child process writes to its standard error, kept in a file of bounded size."""
+"""RotatingLog: standard error of a child process, kept in a file of bounded size."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import IO
 
 MAX_LOG_BYTES = 8 << 20
-"""Of one file; with its predecessor a log takes twice as much at most."""
+"""Size of one file; with its predecessor a log takes at most twice as much."""
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
-"""Less what the umask takes away: errors may quote keys and paths, which are not for every user."""
+"""Permissions before the umask: errors may quote keys and paths, which not every user may read."""
 CHUNK_BYTES = 1 << 16
 TAIL_BYTES = 1 << 14
-"""Of the end that is kept in memory, for those who want to know why a process ended."""
+"""Bytes of the end of the log kept in memory, to report why a process ended."""
 
 
 class RotatingLog:
     """Appends to a file, and moves it to `<name>.1` when it is full.
 
-    A log must never stop what it tells of: what cannot be written, as on a full disk, is dropped.
+    A log must never stop the process it belongs to: output that cannot be written, as on a full disk, is dropped.
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_LOG_BYTES) -> None:
@@ -31,7 +31,7 @@ class RotatingLog:
 
     @property
     def tail(self) -> str:
-        """What was written last, also if the file could not be."""
+        """The last output, also if it could not be written to the file."""
         return self._tail.decode(errors="replace")
 
     def write(self, data: bytes) -> None:
@@ -41,7 +41,7 @@ class RotatingLog:
             self._append(data)
 
     def copy(self, stream: IO[bytes]) -> None:
-        """Append what a pipe brings until it ends, and close it."""
+        """Append the content of a pipe until end of file, and close it."""
         with stream:
             while data := os.read(stream.fileno(), CHUNK_BYTES):
                 self.write(data)

@@ -1,7 +1,7 @@
-"""StatusSpace: the status of a pipeline in the admin space of its node.
+"""StatusQueryable: the status of a pipeline in the admin space of its node.
 
-`@/<zid>/<whatami>/zenspark/status` answers with JSON, `@/<zid>/<whatami>/zenspark/metrics` with the OpenMetrics text
-that Prometheus reads.
+`@/<zid>/<whatami>/zenspark/status` replies with JSON, `@/<zid>/<whatami>/zenspark/metrics` with OpenMetrics text for
+Prometheus.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import msgspec
 from zenspark.api.adminspace.documents import METRICS as METRICS_ENCODING
 from zenspark.api.entities import Queryable
 from zenspark.api.session import Session
-from zenspark.spark.pipeline.status import JobStatus, to_document, format_metrics
+from zenspark.spark.pipeline.status import JobStatus, format_metrics, to_document
 from zenspark.types.encoding import Encoding
 from zenspark.types.query import Query
 
 
 class StatusQueryable:
-    """Answers queries on the status, from `start` until `close`."""
+    """Replies to queries for the status, from `start` until `close`."""
 
     def __init__(self, session: Session, status: Callable[[], JobStatus]) -> None:
         node = session._runtime.node.identity

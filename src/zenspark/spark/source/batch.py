@@ -1,4 +1,4 @@
-"""Reading once: a range of journals. The same offsets give the same rows in any process."""
+"""Batch source: reads a range of journals. The same offsets return the same rows in any process."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from zenspark.spark.options import BatchOptions
-from zenspark.spark.source.journal_set import Journals, Places
-from zenspark.spark.source.pushdown import Bounds, Pushed, applied, taken
+from zenspark.spark.source.journal_set import JournalSet, RecorderOffsets
+from zenspark.spark.source.pushdown import PushedFilter, ScanRange, make_row_filter, translate_filter
 
 
 def schema_of(options: BatchOptions) -> pa.Schema:
-    """The columns of the rows."""
-    return Journals(options.journal).schema
+    """Return the columns of the rows."""
+    return JournalSet(options.journal).schema
 
 
 def reader_of(options: BatchOptions) -> DataSourceReader:
-    """The reader for these options; one that takes filters only where the user said that it may."""
+    """Return the reader; it accepts filters only if option pushDown is set."""
     return FilteringJournalReader(options) if options.push_down else JournalReader(options)
 
 
@@ -27,21 +27,23 @@ class JournalReader(DataSourceReader):
 
     def __init__(self, options: BatchOptions) -> None:
         self.options = options
-        self.filters: list[Pushed] = []
+        self.filters: list[PushedFilter] = []
 
     def partitions(self) -> list[InputPartition]:
-        """Parts of the range that may have rows that pass the filters."""
-        options, journals = self.options, Journals(self.options.journal)
-        start = journals.places(options.starting_offsets, options.starting_timestamp)
-        end = journals.places(options.ending_offsets, options.ending_timestamp)
-        start = journals.kept(start, options.fail_on_data_loss)
-        end = journals.kept(end, options.fail_on_data_loss)
-        start, end = self._narrowed(journals, start, end)
+        """Return the slices of the range that can have rows that pass the filters."""
+        options, journals = self.options, JournalSet(self.options.journal)
+        start = journals.resolve_offsets(options.starting_offsets, options.starting_timestamp)
+        end = journals.resolve_offsets(options.ending_offsets, options.ending_timestamp)
+        start = journals.available_offsets(start, options.fail_on_data_loss)
+        end = journals.available_offsets(end, options.fail_on_data_loss)
+        start, end = self._narrow_range(journals, start, end)
         parts = journals.slices(start, end, options.min_partitions, options.parallelism)
         return [InputPartition(part) for part in parts]
 
-    def _narrowed(self, journals: Journals, start: Places, end: Places) -> tuple[Places, Places]:
-        bounds = Bounds.of(self.filters)
+    def _narrow_range(
+        self, journals: JournalSet, start: RecorderOffsets, end: RecorderOffsets
+    ) -> tuple[RecorderOffsets, RecorderOffsets]:
+        bounds = ScanRange.of(self.filters)
         if bounds.recorders is not None:
             start = {name: offset for name, offset in start.items() if name in bounds.recorders}
         if bounds.since is not None:
@@ -52,20 +54,20 @@ class JournalReader(DataSourceReader):
         return {name: max(offset, bounds.start) for name, offset in start.items()}, end
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part."""
-        if partition.value is None:  # what Spark makes of no partitions at all
+        """Yield the rows of one slice."""
+        if partition.value is None:  # Spark reads one empty partition if there are none
             return iter(())
-        return map(applied(self.filters), partition.value.batches())
+        return map(make_row_filter(self.filters), partition.value.batches())
 
 
 class FilteringJournalReader(JournalReader):
     """Applies filters on keys, offsets and times while it reads."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keeps those it applies, and hands back the others."""
-        columns = Journals(self.options.journal).schema.names
+        """Keep the filters applied here, and return the others to Spark."""
+        columns = JournalSet(self.options.journal).schema.names
         for each in filters:
-            pushed = taken(each, columns)
+            pushed = translate_filter(each, columns)
             if pushed is None:
                 yield each
             else:

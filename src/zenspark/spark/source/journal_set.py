@@ -83,7 +83,11 @@ class JournalSet:
 
     def available_offsets(self, start: Mapping[str, int], fail: bool) -> RecorderOffsets:
         """Clamp offsets to the rows that the journals still have; lost rows are an error if `fail`."""
-        return {name: self._available_offset(name, offset, fail) for name, offset in start.items() if self._is_read(name, fail)}
+        return {
+            name: self._available_offset(name, offset, fail)
+            for name, offset in start.items()
+            if self._is_read(name, fail)
+        }
 
     def _is_read(self, name: str, fail: bool) -> bool:
         if name not in self.by_recorder:

@@ -164,7 +164,7 @@ def _rows(samples: list[Sample], has_error: bool) -> pa.RecordBatch:
 
 def _error_row(selector: str, reply: Reply, timeout: float) -> pa.RecordBatch:
     """Make a row of kind ERROR from an error reply, or of kind TIMEOUT for a query without a final reply."""
-    row = {"key": selector.partition("?")[0], "kind": "TIMEOUT_ERROR", "received_at": _now()}
+    row = {"key": selector.partition("?")[0], "kind": "TIMEOUT", "received_at": _now()}
     if not _is_timeout(reply) and reply.err is not None:
         payload, encoding = reply.err.payload.to_bytes(), str(reply.err.encoding)
         row |= {"kind": "ERROR", "payload": payload, "encoding": encoding, "error": _text(reply.err)}

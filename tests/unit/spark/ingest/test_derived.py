@@ -22,7 +22,7 @@ from zenspark.lake import levels
 from zenspark.lake.delta_table import Transaction
 from zenspark.lake.offset_marks import list_recorders
 from zenspark.lake.parquet_files import DataFile
-from zenspark.lake.pending import SAMPLES_VERSION, OffsetRanges
+from zenspark.lake.pending_rows import SAMPLES_VERSION, OffsetRanges
 from zenspark.lake.quarantine import QUARANTINED, RETRIED, QuarantinedBlock
 from zenspark.lake.specs import JOURNAL_SCHEMA, SAMPLES
 from zenspark.spark.ingest import derived
@@ -96,7 +96,7 @@ def test_a_backlog_is_taken_in_by_steps_and_what_was_done_stays_done(lake: Lake,
     with patch.object(derived, "MAX_ROWS_PER_REFRESH", 7):
         for name in ("latest", "gaps", "traffic"):
             of = lake.derived(name)
-            assert of._take_in(spark)
+            assert of._refresh_step(spark)
             assert of.state.app_version(SAMPLES_VERSION) is None
             assert refresh(lake, spark, name)
     assert messages(lake) == 100
@@ -119,7 +119,7 @@ def test_rows_that_leave_quarantine_count_once_and_the_others_too(lake: Lake, sp
     put_in(lake, rows[12:15] + rows[18:], {aside(15, 18): QUARANTINED})
     put_in(lake, rows[5:8], {aside(5, 8): RETRIED}, reached=False)
     put_in(lake, rows[15:18], {aside(15, 18): RETRIED}, reached=False)  # before the others were taken in
-    lake.table("samples").delta().optimize.compact()
+    lake.table("samples").to_deltalake().optimize.compact()
     batches, _ = lake.newest()
     assert sorted(key for batch in batches for key in batch["key"].to_pylist()) == sorted(row["key"] for row in rows)
     for _ in range(2):
@@ -134,8 +134,8 @@ def test_rows_that_another_tool_put_together_count_once(lake: Lake, spark: Spark
     put_in(lake, numbered([{}] * 10, 0, "r") + numbered([{}] * 10, 0, "s"))
     refresh(lake, spark)
     put_in(lake, numbered([{}] * 10, 10, "r"))
-    lake.table("samples").delta().optimize.compact()
-    lake.table("samples").delta().optimize.z_order(["key"])
+    lake.table("samples").to_deltalake().optimize.compact()
+    lake.table("samples").to_deltalake().optimize.z_order(["key"])
     refresh(lake, spark)
     put_in(lake, numbered([{}] * 10, 10, "s"))
     refresh(lake, spark)
@@ -146,7 +146,7 @@ def test_rows_that_another_tool_inserted_are_ignored(lake: Lake, spark: SparkSes
     put_in(lake, numbered([{}] * 10, 0, "r"))
     foreign: Row = {"key": "fleet/foreign", "received_at": EPOCH, "day": 19675, "prefix": "fleet"}
     rows = pa.Table.from_pylist([foreign | {"recorder": name} for name in (None, "x")], schema=SAMPLES.schema)
-    write_deltalake(lake.table("samples").delta(), rows, mode="append")
+    write_deltalake(lake.table("samples").to_deltalake(), rows, mode="append")
     for name in ("latest", "gaps", "traffic"):
         refresh(lake, spark, name)
     lake.publish(spark)
@@ -158,11 +158,11 @@ def test_a_column_that_another_tool_added_does_no_harm(lake: Lake, spark: SparkS
     lake.refresh(spark)
     lake.publish(spark)
     for name in ("samples", "latest", "gaps", "traffic"):
-        lake.table(name).delta().alter.add_columns([Field("extra", PrimitiveType("string"))])
+        lake.table(name).to_deltalake().alter.add_columns([Field("extra", PrimitiveType("string"))])
     put_in(lake, numbered([{}] * 10, 10, "r"))
     lake.refresh(spark)
     lake.publish(spark)
-    assert lake.table("latest").delta().to_pyarrow_table(columns=["extra"]).num_rows > 0
+    assert lake.table("latest").to_deltalake().to_pyarrow_table(columns=["extra"]).num_rows > 0
     assert messages(lake) == 20
 
 

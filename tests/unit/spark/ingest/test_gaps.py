@@ -92,7 +92,8 @@ def test_a_digest_has_the_numbers_of_each_source_and_recorder_apart() -> None:
     assert aggregated.schema == NUMBERS_SCHEMA
     names = ("source_zid", "source_eid", "recorder")
     numbers = [
-        [np.frombuffer(row[name], np.int64).tolist() for name in NUMBERS_SCHEMA.names[3:]] for row in aggregated.to_pylist()
+        [np.frombuffer(row[name], np.int64).tolist() for name in NUMBERS_SCHEMA.names[3:]]
+        for row in aggregated.to_pylist()
     ]
     told = zip([tuple(row[name] for name in names) for row in aggregated.to_pylist()], numbers, strict=True)
     assert sorted(told) == [

@@ -26,20 +26,32 @@ def test_the_longest_id_of_a_clock_fits() -> None:
 def partial_schema(given: Sequence[Mapping[str, object]]) -> list[tuple[int, str]]:
     """The numbers of the rows that a aggregated keeps, and their parts."""
     rows = [sample(number) | {"recorder": "r", "offset": number} | dict(row) for number, row in enumerate(given)]
-    table = pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA).cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE)).combine_chunks()
+    table = (
+        pa.Table.from_pylist(rows, schema=JOURNAL_SCHEMA)
+        .cast(with_text_type(JOURNAL_SCHEMA, DICTIONARY_TYPE))
+        .combine_chunks()
+    )
     found = Latest().aggregate_rows(table).cast(LATEST_STATE.schema)
     return sorted((row["offset"], row["part"]) for row in found.to_pylist())
 
 
 def test_a_digest_keeps_the_newest_row_of_each_key() -> None:
     stamps = [("a", 5), ("b", 1), ("a", 7), ("a", 6), ("b", 2), ("c", -1)]
-    assert partial_schema([{"key": key, "timestamp_ntp64": stamp} for key, stamp in stamps]) == [(2, NEW_PART), (4, NEW_PART), (5, NEW_PART)]
-    assert partial_schema([{"key": "a", "timestamp_ntp64": stamp} for stamp in (1, -1, 2)]) == [(1, NEW_PART)]  # -1 is the largest
+    assert partial_schema([{"key": key, "timestamp_ntp64": stamp} for key, stamp in stamps]) == [
+        (2, NEW_PART),
+        (4, NEW_PART),
+        (5, NEW_PART),
+    ]
+    assert partial_schema([{"key": "a", "timestamp_ntp64": stamp} for stamp in (1, -1, 2)]) == [
+        (1, NEW_PART)
+    ]  # -1 is the largest
 
 
 def test_where_stamps_are_equal_the_clock_decides_then_the_offset() -> None:
     clocks = ["b", "1a", None, "1a"]
-    assert partial_schema([{"key": "a", "timestamp_ntp64": 1, "timestamp_id": clock} for clock in clocks]) == [(3, NEW_PART)]
+    assert partial_schema([{"key": "a", "timestamp_ntp64": 1, "timestamp_id": clock} for clock in clocks]) == [
+        (3, NEW_PART)
+    ]
 
 
 def test_a_row_without_a_stamp_counts_as_stamped_when_it_was_received() -> None:

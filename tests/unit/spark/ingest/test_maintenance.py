@@ -122,7 +122,7 @@ def test_files_put_together_are_in_the_order_of_keys_and_keep_the_columns_of_oth
     rows = pq.ParquetFile(tmp_path / "t" / added.path).read()
     assert (rows["key"].to_pylist(), rows["offset"].to_pylist()) == (["a", "a", "b", "b"], [2, 4, 1, 3])
     table.commit(Transaction(add=[added], remove=table.files, is_optimize=True))
-    assert table.delta().to_pyarrow_dataset().count_rows() == 4
+    assert table.to_deltalake().to_pyarrow_dataset().count_rows() == 4
 
 
 PIECE_BYTES = 16 << 20
@@ -189,13 +189,13 @@ def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
         age=timedelta(days=60), rules=(RetentionRule("fleet/*/pose", None), RetentionRule("**/camera", 7 * DAY))
     )
     assert expire(None, table, [{"r": 4}], retention, NOW) == 1
-    found = table.delta().to_pyarrow_dataset().to_table(columns=["key", "day"]).to_pylist()
+    found = table.to_deltalake().to_pyarrow_dataset().to_table(columns=["key", "day"]).to_pylist()
     old = sorted(row["key"] for row in found if row["day"] == date(2026, 11, 1))
     assert (old, len(found)) == (["fleet/a/pose", "fleet/b/log"], 6)
     assert [file.tags.get(EXPIRED_TAG) is not None for file in table.files if "2026-11-01" in file.path] == [True]
     assert expire(None, table, [{"r": 4}], retention, NOW) == 0  # once is enough
     assert expire(None, table, [{"r": 4}], retention, NOW + 60 * DAY) == 2
-    left = table.delta().to_pyarrow_dataset().to_table(columns=["key"])["key"].to_pylist()
+    left = table.to_deltalake().to_pyarrow_dataset().to_table(columns=["key"])["key"].to_pylist()
     assert left == ["fleet/a/pose", "fleet/a/pose"]
 
 
@@ -213,7 +213,7 @@ def test_rows_of_several_recorders_that_another_tool_put_together_expire(tmp_pat
     for recorder, offset in (("a", 3), ("b", 100)):
         row = {"key": "k", "recorder": recorder, "offset": offset}
         table.commit(Transaction(add=written(table, recorder, [row], "2026-01-01")))
-    table.delta().optimize.compact()
+    table.to_deltalake().optimize.compact()
     assert len(table.refresh().files) == 1
     assert expire(None, table, [{"a": 4, "b": 100}], Retention(age=DAY), NOW) == 0
     assert expire(None, table, [{"a": 4, "b": 101}], Retention(age=DAY), NOW) == 1

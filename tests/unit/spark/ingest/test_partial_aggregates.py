@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.lake_samples import numbered
 from tests.lake_tables import put_in
 from zenspark.lake.parquet_files import BUFFER_ROWS, DataFile
-from zenspark.lake.pending import OffsetRanges
+from zenspark.lake.pending_rows import OffsetRanges
 from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.latest import Latest
 from zenspark.spark.ingest.partial_aggregates import iterate_partials, split_into_tasks, write_partials

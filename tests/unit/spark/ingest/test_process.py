@@ -1,4 +1,4 @@
-"""The process that drives Spark, without Spark: what it reports, and what orders do. tests/spark runs it as it is."""
+"""The process that drives Spark, without Spark: what it reports, and what commands do. tests/spark runs it as it is."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ import pytest
 from tests.waiting import until
 from zenspark.errors import LakeError
 from zenspark.spark.ingest import process
-from zenspark.spark.ingest.process import LandingProcess
+from zenspark.spark.ingest.process import IngestProcess
 from zenspark.spark.ingest.process_protocol import (
-    Answer,
-    Ask,
+    Command,
     Drain,
     Drained,
     Failed,
-    Land,
-    Landed,
-    Order,
+    ProgressReport,
     Report,
+    RestartQuery,
+    RunSql,
+    SqlResult,
     Started,
     Waiting,
-    line_of,
-    report_in,
+    decode_report,
+    encode_line,
 )
 from zenspark.spark.ingest.samples import Superseded
-from zenspark.spark.ingest.settings import LandingTask
-from zenspark.spark.ingest.streaming import Progress
+from zenspark.spark.ingest.settings import IngestTask
+from zenspark.spark.ingest.streaming import IngestProgress
 
-PATIENCE = 30.0
-TELLING = (Started, Waiting, Failed, Drained, Answer)
+TIMEOUT_SECONDS = 30.0
+EVENTS = (Started, Waiting, Failed, Drained, SqlResult)
 """Reports that are not sent again and again."""
 
 
@@ -70,22 +70,22 @@ class Plan:
         self.abandoned = 0
         self.drained = 0
 
-    def landing(self, *_: object, **given: object) -> FakeLanding:
+    def make_query(self, *_: object, **given: object) -> FakeQuery:
         self.made.append(given)
-        return FakeLanding(self)
+        return FakeQuery(self)
 
 
-class FakeLanding:
+class FakeQuery:
     """A landing that does as it is planned."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def start(self, on_wait: Callable[[str], None], on_batch: Callable[[], None]) -> None:
-        act = self._plan.starts.get(timeout=PATIENCE)
+        act = self._plan.starts.get(timeout=TIMEOUT_SECONDS)
         if isinstance(act, Exception):
             raise act
-        if act != "land":
+        if act != "start":
             on_wait(act)
         on_batch()
 
@@ -103,8 +103,8 @@ class FakeLanding:
     def abandon(self) -> None:
         self._plan.abandoned += 1
 
-    def progress(self) -> Progress:
-        return Progress(7, 100, 2, 0.5, None, None, {"robot": 10}, 3, 1, 1, 1, None)
+    def progress(self) -> IngestProgress:
+        return IngestProgress(7, 100, 2, 0.5, None, None, {"robot": 10}, 3, 1, 1, 1, None)
 
 
 class Running:
@@ -115,17 +115,17 @@ class Running:
         self.spark = Spark()
         self.code: int | None = None
         self.has_java = True
-        orders, self.orders = os.pipe()
+        commands, self.commands = os.pipe()
         reports, written = os.pipe()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        monkeypatch.setattr(process, "Landing", self.plan.landing)
+        monkeypatch.setattr(process, "IngestQuery", self.plan.make_query)
         monkeypatch.setattr(process, "_exit", self._exit)
-        monkeypatch.setattr(LandingProcess, "_started", lambda _: self.spark)
-        monkeypatch.setattr(LandingProcess, "_has_java", lambda _: self.has_java)
-        task = LandingTask(lake="lake", journals=("j",), instance="x")
+        monkeypatch.setattr(IngestProcess, "_start_spark", lambda _: self.spark)
+        monkeypatch.setattr(IngestProcess, "_has_java", lambda _: self.has_java)
+        task = IngestTask(lake="lake", journals=("j",), instance="x")
         self._written: IO[bytes] = os.fdopen(written, "wb")
-        self._read_orders = os.fdopen(orders, "rb")
-        self.process = LandingProcess(task, self._read_orders, self._written)
+        self._command_pipe = os.fdopen(commands, "rb")
+        self.process = IngestProcess(task, self._command_pipe, self._written)
         self._threads = [
             threading.Thread(target=self._run),
             threading.Thread(target=self._read, args=(os.fdopen(reports, "rb"),)),
@@ -146,50 +146,50 @@ class Running:
     def _read(self, reports: IO[bytes]) -> None:
         with reports:
             for line in reports:
-                report = report_in(line)
+                report = decode_report(line)
                 assert report is not None
                 self._reports.put(report)
 
-    def order(self, order: Order) -> None:
-        os.write(self.orders, line_of(order))
+    def send(self, command: Command) -> None:
+        os.write(self.commands, encode_line(command))
 
     def report(self, *wanted: type[Report]) -> Report:
         """The next report of some kinds."""
-        while not isinstance(found := self._reports.get(timeout=PATIENCE), wanted or TELLING):
+        while not isinstance(found := self._reports.get(timeout=TIMEOUT_SECONDS), wanted or EVENTS):
             pass
         return found
 
     def join(self) -> None:
-        self._threads[0].join(PATIENCE)
+        self._threads[0].join(TIMEOUT_SECONDS)
         assert not self._threads[0].is_alive()
 
     def close(self) -> None:
         self.join()
-        os.close(self.orders)
-        until(lambda: self._read_orders.closed)
+        os.close(self.commands)
+        until(lambda: self._command_pipe.closed)
         self._written.close()
-        self._threads[1].join(PATIENCE)
+        self._threads[1].join(TIMEOUT_SECONDS)
 
 
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the thread of orders ends as the process would
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the thread of commands ends as the process would
     monkeypatch.setattr(process, "REPORT_SECONDS", 0.01)
     found = Running(monkeypatch)
     found.start()
     assert found.report() == Started("http://127.0.0.1:4040")
     yield found
-    found.order(Drain())
-    found.plan.starts.put("land")
+    found.send(Drain())
+    found.plan.starts.put("start")
     found.close()
 
 
 def test_it_lands_reports_and_drains(running: Running) -> None:
-    running.plan.starts.put("land")
-    assert running.report(Landed) == Landed(
+    running.plan.starts.put("start")
+    assert running.report(ProgressReport) == ProgressReport(
         reached={"robot": 10}, rows=7, bytes=100, batches=2, batch_seconds=0.5, quarantined=1, duplicates=1, lost=1
     )
-    running.order(Drain())
+    running.send(Drain())
     assert running.report() == Drained()
     running.join()
     assert running.plan.drained == 1
@@ -200,22 +200,22 @@ def test_it_lands_reports_and_drains(running: Running) -> None:
 
 
 def test_a_failure_is_reported_in_one_line_and_tried_again_when_told_so(running: Running) -> None:
-    running.plan.starts.put("land")
-    running.report(Landed)
+    running.plan.starts.put("start")
+    running.report(ProgressReport)
     running.plan.failures.put(LakeError("lake", "No space left on device"))
     assert running.report() == Failed("lake: No space left on device")
     assert running.plan.abandoned == 1
-    running.plan.starts.put("land")
-    running.order(Land())
-    running.report(Landed)
+    running.plan.starts.put("start")
+    running.send(RestartQuery())
+    running.report(ProgressReport)
     assert len(running.plan.made) == 2
 
 
 def test_a_failure_before_the_query_runs_is_reported_too(running: Running) -> None:
     running.plan.starts.put(OSError(30, "Read-only file system", "/lake/samples"))
     assert running.report() == Failed("/lake/samples: Read-only file system")
-    running.plan.starts.put("land")
-    running.order(Drain())  # also an order to drain makes it try again
+    running.plan.starts.put("start")
+    running.send(Drain())  # also an order to drain makes it try again
     assert running.report() == Drained()
 
 
@@ -230,35 +230,35 @@ def test_it_ends_when_java_has(running: Running) -> None:
 def test_it_waits_for_another_process_and_when_that_takes_over(running: Running) -> None:
     running.plan.starts.put("recorder robot is being landed by pid 7")
     assert running.report() == Waiting("recorder robot is being landed by pid 7")
-    running.report(Landed)
-    running.plan.failures.put(Superseded("lake", "another process lands recorder 'robot'"))
+    running.report(ProgressReport)
+    running.plan.failures.put(Superseded("lake", "another process ingests recorder 'robot'"))
     running.plan.starts.put("again")
     assert running.report() == Waiting("again")
     assert running.plan.abandoned == 1
 
 
 def test_a_query_that_fails_is_an_answer(running: Running) -> None:
-    running.order(Ask(5, "select 1"))
+    running.send(RunSql(5, "select 1"))
     answer = running.report()
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, SqlResult)
     assert (answer.number, answer.error) == (5, answer.error)
     assert answer.error
 
 
 def test_what_is_no_order_is_left_out(running: Running) -> None:
-    os.write(running.orders, b"nonsense\n")
-    running.plan.starts.put("land")
-    running.order(Drain())
+    os.write(running.commands, b"nonsense\n")
+    running.plan.starts.put("start")
+    running.send(Drain())
     assert running.report() == Drained()
 
 
 def test_spark_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: LandingProcess) -> NoReturn:
+    def fail(_: IngestProcess) -> NoReturn:
         raise LakeError("Spark", "needs Java 17 or newer")
 
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     running = Running(monkeypatch)
-    monkeypatch.setattr(LandingProcess, "_started", fail)
+    monkeypatch.setattr(IngestProcess, "_start_spark", fail)
     running.start()
     assert running.report() == Failed("Spark: needs Java 17 or newer")
     running.close()
@@ -269,8 +269,8 @@ def test_reports_have_standard_output_for_themselves() -> None:
     """Everything that is printed goes to standard error, also by processes that are started."""
     code = """
 import os, sys
-from zenspark.spark.ingest.process import _own_output
-own = _own_output()
+from zenspark.spark.ingest.process import _redirect_stdout
+own = _redirect_stdout()
 print("printed", flush=True)
 os.system("echo by a child")
 own.write(b"a report\\n"); own.flush()
@@ -282,4 +282,4 @@ own.write(b"a report\\n"); own.flush()
 
 def test_a_task_that_is_none_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(b"{}", type=LandingTask)
+        msgspec.json.decode(b"{}", type=IngestTask)

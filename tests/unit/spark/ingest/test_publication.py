@@ -173,8 +173,8 @@ def test_another_tool_may_read_and_rearrange_it(lake: Lake, spark: SparkSession)
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
         bring(lake, spark, rows)
         for name in PUBLIC:
-            lake.table(name).delta().optimize.z_order([PUBLIC[name].names[0]])
-        lake.table("latest").delta().vacuum(0, dry_run=False, enforce_retention_duration=False)
+            lake.table(name).to_deltalake().optimize.z_order([PUBLIC[name].names[0]])
+        lake.table("latest").to_deltalake().vacuum(0, dry_run=False, enforce_retention_duration=False)
         rows += numbered([put("k/050", 2), put("l", 2)], 100, "r")
         bring(lake, spark, rows[100:])
     assert_published(lake, rows)
@@ -193,7 +193,7 @@ def test_a_public_table_that_was_removed_is_made_again(lake: Lake, spark: SparkS
 def test_a_state_that_is_being_made_anew_is_not_published(lake: Lake, spark: SparkSession) -> None:
     rows = numbered([put(f"k/{number}", 1) for number in range(10)], 0, "r")
     bring(lake, spark, rows)
-    lake.derived("latest")._begin_rebuilding()
+    lake.derived("latest")._start_rebuild()
     lake.publish(spark)
     assert_published(lake, rows)
     lake.refresh(spark)  # goes on after a crash
@@ -231,7 +231,7 @@ def test_it_equals_a_model_whatever_happens_before(lake: Lake, spark: SparkSessi
         for _ in range(dice.randrange(2, 12)):
             put_in(lake, samples.batch(dice.randrange(1, 60)))
             if dice.random() < 0.2:
-                lake.table("samples").delta().optimize.compact()
+                lake.table("samples").to_deltalake().optimize.compact()
             if dice.random() < 0.7:
                 lake.refresh(spark)
             if dice.random() < 0.6:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.rows import sample
 from tests.spark.poison import poison
-from tests.unit.spark.ingest.workers import NO_SPARK, on_workers
+from tests.unit.spark.ingest.workers import NO_SPARK, run_on_executors
 from tests.unit.spark.journaled import journal
 from zenspark.errors import CorruptJournal, LakeError
 from zenspark.journal import Journal, Slice
@@ -82,11 +82,11 @@ def test_rows_that_another_recorder_has_brought_in_are_left_out(tmp_path: Path) 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A lake whose tasks run here, one after the other."""
-    monkeypatch.setattr(samples_module, "on_workers", on_workers)
+    monkeypatch.setattr(samples_module, "run_on_executors", run_on_executors)
     return Lake(tmp_path / "lake")
 
 
-def landing_in(lake: Lake) -> SamplesWriter:
+def writer_for(lake: Lake) -> SamplesWriter:
     samples = SamplesWriter(lake.location, lake.table("samples"))
     samples.claim(["robot"])
     return samples
@@ -94,7 +94,7 @@ def landing_in(lake: Lake) -> SamplesWriter:
 
 def written(lake: Lake, path: str) -> WrittenFiles:
     source = Journal(path)
-    return landing_in(lake)._written(NO_SPARK, source.slices(0, source.latest(), 2), 0)
+    return writer_for(lake)._write_slices(NO_SPARK, source.slices(0, source.latest(), 2), 0)
 
 
 def test_a_poisoned_block_is_put_aside_and_the_rest_is_written(lake: Lake, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_whole_blocks_of_which_none_can_be_landed_are_not_put_aside(
         raise TypeError("write() takes 1 argument")
 
     monkeypatch.setattr(quarantine, "split_by_partition", fail)
-    with pytest.raises(LakeError, match=f"none of {MIN_SYSTEMATIC_BLOCKS} blocks can be landed: TypeError: write"):
+    with pytest.raises(LakeError, match=f"none of {MIN_SYSTEMATIC_BLOCKS} blocks can be ingested: TypeError: write"):
         written(lake, path)
     assert lake.location.files("_quarantine") == []
 

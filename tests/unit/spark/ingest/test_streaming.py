@@ -12,7 +12,7 @@ from tests.unit.spark.journaled import journal
 from zenspark.errors import LakeError, UsageError
 from zenspark.journal import Journal
 from zenspark.lake.lease import LeaseKeeper
-from zenspark.spark.ingest import streaming as landing_module
+from zenspark.spark.ingest import streaming
 from zenspark.spark.ingest.samples import BatchResult
 from zenspark.spark.ingest.streaming import IngestQuery
 from zenspark.spark.lake import Lake
@@ -42,11 +42,11 @@ def test_spark_connect_is_refused_in_one_sentence(tmp_path: Path) -> None:
 
 
 def test_another_landing_of_the_same_journal_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing_module, "LEASE_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(streaming, "LEASE_RETRY_SECONDS", 0.01)
     lake = Lake(tmp_path / "lake")
     other = LeaseKeeper(lake.location, ["robot"], "other")
     assert other.acquire() is None
-    landing = IngestQuery(NO_SPARK, [journal(tmp_path / "j", 1)], lake)
+    query = IngestQuery(NO_SPARK, [journal(tmp_path / "j", 1)], lake)
     told = threading.Event()
     reasons: list[str] = []
 
@@ -54,10 +54,10 @@ def test_another_landing_of_the_same_journal_is_waited_for(tmp_path: Path, monke
         reasons.append(reason)
         told.set()
 
-    waiting = threading.Thread(target=landing.start, args=(on_wait,))
+    waiting = threading.Thread(target=query.start, args=(on_wait,))
     waiting.start()
     assert told.wait(30)
-    assert not landing.stop()
+    assert not query.stop()
     waiting.join(30)
     assert not waiting.is_alive()
     assert len(reasons) == 1
@@ -67,21 +67,21 @@ def test_another_landing_of_the_same_journal_is_waited_for(tmp_path: Path, monke
 
 def test_a_journal_is_read_from_where_the_lake_ends(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
-    landing = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
-    landing._counts.landed = {"robot": 40}
-    assert landing._beginnings() == {"robot": 40}
-    landing._counts.landed = {"robot": 101}
+    query = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
+    query._counts.offsets = {"robot": 40}
+    assert query._start_offsets() == {"robot": 40}
+    query._counts.offsets = {"robot": 101}
     with pytest.raises(LakeError, match=r"up to before offset 101, but its journal .* ends at 100"):
-        landing._beginnings()
+        query._start_offsets()
 
 
 def test_a_batch_that_landed_is_noted_in_the_journal(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
-    landing = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
-    landing._count(BatchResult(0, 50, 10, None, {"robot": 60}, quarantined=7, lost=3), 0.5)
-    assert Journal(path).committed(landing._reader) == 60
-    counts = landing._counts
-    assert (counts.rows, counts.quarantined, counts.lost, counts.landed) == (50, 7, 3, {"robot": 60})
+    query = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
+    query._add_result(BatchResult(0, 50, 10, None, {"robot": 60}, quarantined=7, lost=3), 0.5)
+    assert Journal(path).committed(query._reader) == 60
+    counts = query._counts
+    assert (counts.rows, counts.quarantined, counts.lost, counts.offsets) == (50, 7, 3, {"robot": 60})
 
 
 def test_the_trigger_is_given_in_seconds_or_in_sparks_words(tmp_path: Path) -> None:

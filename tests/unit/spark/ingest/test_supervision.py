@@ -83,12 +83,12 @@ def test_after_many_failures_another_process_is_tried() -> None:
 def test_a_process_that_ends_is_replaced_after_a_while() -> None:
     supervision = running()
     supervision.exited(-9, 5.0)
-    assert (supervision.state, supervision.cause) == (IngestState.FAILED, "the landing process was killed by signal 9")
+    assert (supervision.state, supervision.cause) == (IngestState.FAILED, "ingest process was killed by signal 9")
     assert supervision.due(5.5) is None
     assert supervision.due(6.0) is ProcessAction.SPAWN
     supervision.spawned(6.0)
     supervision.exited(1, 7.0)
-    assert supervision.cause == "the landing process ended with code 1"
+    assert supervision.cause == "ingest process ended with code 1"
 
 
 def test_a_failure_that_was_reported_is_the_cause_and_not_the_end_of_the_process() -> None:
@@ -102,7 +102,7 @@ def test_a_failure_that_was_reported_is_the_cause_and_not_the_end_of_the_process
 def test_a_process_that_cannot_be_started_is_tried_again() -> None:
     supervision = Supervision(0.0)
     supervision.could_not_spawn("Cannot allocate memory", 0.0)
-    assert supervision.cause == "the landing process could not be started: Cannot allocate memory"
+    assert supervision.cause == "ingest process could not be started: Cannot allocate memory"
     assert (supervision.due(0.5), supervision.due(1.0)) == (None, ProcessAction.SPAWN)
 
 
@@ -115,7 +115,7 @@ def test_a_process_that_does_not_report_is_killed_and_one_that_does_is_not() -> 
     supervision.killed(late)
     assert supervision.due(late + 100) is None  # it will end
     supervision.exited(-9, late + 100)
-    assert supervision.cause == "the landing process had not reported for 301 s, and was killed"
+    assert supervision.cause == "ingest process killed: no report for 301 s"
     assert supervision.due(late + 100) is ProcessAction.SPAWN
 
 

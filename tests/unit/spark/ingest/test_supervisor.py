@@ -12,54 +12,54 @@ import pytest
 
 from tests.waiting import until
 from zenspark.errors import LakeError
-from zenspark.spark.ingest import supervisor as landing_supervisor
-from zenspark.spark.ingest.settings import LandingTask
-from zenspark.spark.ingest.supervision import State
-from zenspark.spark.ingest.supervisor import LandingStatus, LandingSupervisor
+from zenspark.spark.ingest import supervisor as supervisor_module
+from zenspark.spark.ingest.settings import IngestTask
+from zenspark.spark.ingest.supervision import IngestState
+from zenspark.spark.ingest.supervisor import IngestStatus, IngestSupervisor
 from zenspark.spark.pipeline.rotating_log import RotatingLog
 
 CHILD = """
 import json, sys
 
-def tell(**report):
+def send(**report):
     print(json.dumps(report), flush=True)
 
 task = json.loads(sys.stdin.readline())
 print("a stack of Java", file=sys.stderr, flush=True)
 print("a library prints something", flush=True)
 reached = 0
-def land():
+def ingest():
     global reached
     with open(task["journals"][0]) as file:
         words = file.read().split()
     if "java" in words:
         print('Exception in thread "main" org.apache.spark.SparkException: no such master', file=sys.stderr, flush=True)
-        tell(type="failed", cause="Java did not start")
+        send(type="failed", cause="Java did not start")
         sys.exit(1)
     if "start" in words:
-        tell(type="failed", cause="the disk is full")
+        send(type="failed", cause="the disk is full")
         return
-    tell(type="started", ui="http://127.0.0.1:4040")
+    send(type="started", ui="http://127.0.0.1:4040")
     reached += 10
-    tell(type="landed", reached={"robot": reached}, rows=10, batches=1)
-land()
+    send(type="progress", reached={"robot": reached}, rows=10, batches=1)
+ingest()
 for line in sys.stdin:
     order = json.loads(line)
-    if order["type"] == "land":
-        land()
+    if order["type"] == "restart":
+        ingest()
     elif order["type"] == "drain":
-        tell(type="landed", reached={"robot": 100}, rows=100, batches=2)
-        tell(type="drained")
+        send(type="progress", reached={"robot": 100}, rows=100, batches=2)
+        send(type="drained")
         break
     elif order["query"] == "bad":
-        tell(type="answer", number=order["number"], error="no such table")
+        send(type="sql_result", number=order["number"], error="no such table")
     else:
         import base64, pyarrow as pa
         sink = pa.BufferOutputStream()
         table = pa.table({"query": [order["query"]]})
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        tell(type="answer", number=order["number"], rows=base64.b64encode(sink.getvalue().to_pybytes()).decode())
+        send(type="sql_result", number=order["number"], rows=base64.b64encode(sink.getvalue().to_pybytes()).decode())
 """
 
 
@@ -72,9 +72,9 @@ def plan(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def supervisor(plan: Path, tmp_path: Path) -> Iterator[LandingSupervisor]:
-    task = LandingTask(lake="lake", journals=(str(plan),), instance="x")
-    found = LandingSupervisor(task, RotatingLog(tmp_path / "landing.log"), [sys.executable, "-c", CHILD])
+def supervisor(plan: Path, tmp_path: Path) -> Iterator[IngestSupervisor]:
+    task = IngestTask(lake="lake", journals=(str(plan),), instance="x")
+    found = IngestSupervisor(task, RotatingLog(tmp_path / "landing.log"), [sys.executable, "-c", CHILD])
     found.start()
     yield found
     found.stop()
@@ -89,21 +89,21 @@ def _exists(pid: int | None) -> bool:
     return True
 
 
-def in_state(supervisor: LandingSupervisor, state: State) -> LandingStatus:
+def in_state(supervisor: IngestSupervisor, state: IngestState) -> IngestStatus:
     until(lambda: supervisor.status().state is state)
     return supervisor.status()
 
 
-def stop_process(supervisor: LandingSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+def stop_process(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the process hang; it is killed soon after it was told to end."""
-    monkeypatch.setattr(landing_supervisor, "END_SECONDS", 0.1)
-    pid = in_state(supervisor, State.LANDING).pid
+    monkeypatch.setattr(supervisor_module, "EXIT_TIMEOUT_SECONDS", 0.1)
+    pid = in_state(supervisor, IngestState.INGESTING).pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
 
 
-def test_a_process_lands_and_what_it_prints_is_in_the_log(supervisor: LandingSupervisor, tmp_path: Path) -> None:
-    status = in_state(supervisor, State.LANDING)
+def test_a_process_lands_and_what_it_prints_is_in_the_log(supervisor: IngestSupervisor, tmp_path: Path) -> None:
+    status = in_state(supervisor, IngestState.INGESTING)
     assert (status.rows, status.reached, status.problem, status.ui) == (
         10,
         {"robot": 10},
@@ -111,74 +111,74 @@ def test_a_process_lands_and_what_it_prints_is_in_the_log(supervisor: LandingSup
         "http://127.0.0.1:4040",
     )
     assert supervisor.wait_for_attempt(0.0)
-    assert supervisor.is_spark_there
+    assert supervisor.has_spark_started
     until(lambda: "a stack of Java" in (tmp_path / "landing.log").read_text())
     assert "a library prints something" in (tmp_path / "landing.log").read_text()
 
 
-def test_a_process_that_is_killed_is_started_again(supervisor: LandingSupervisor) -> None:
-    first = in_state(supervisor, State.LANDING)
+def test_a_process_that_is_killed_is_started_again(supervisor: IngestSupervisor) -> None:
+    first = in_state(supervisor, IngestState.INGESTING)
     assert first.pid is not None
     os.kill(first.pid, signal.SIGKILL)
-    failed = in_state(supervisor, State.FAILED)
+    failed = in_state(supervisor, IngestState.FAILED)
     assert failed.problem is not None
-    assert failed.problem.startswith("landing failed: the landing process was killed by signal 9; retry in ")
-    again = in_state(supervisor, State.LANDING)
+    assert failed.problem.startswith("ingestion failed: ingest process was killed by signal 9; retry in ")
+    again = in_state(supervisor, IngestState.INGESTING)
     assert again.pid not in (None, first.pid)
     assert again.cause is None  # a batch has landed
 
 
-def test_a_failure_is_tried_again_in_the_same_process(supervisor: LandingSupervisor, plan: Path) -> None:
-    first = in_state(supervisor, State.LANDING)
+def test_a_failure_is_tried_again_in_the_same_process(supervisor: IngestSupervisor, plan: Path) -> None:
+    first = in_state(supervisor, IngestState.INGESTING)
     plan.write_text("start")
     assert first.pid is not None
     os.kill(first.pid, signal.SIGKILL)
     until(lambda: supervisor.status().cause == "the disk is full")
     failed = supervisor.status()
     plan.write_text("")
-    again = in_state(supervisor, State.LANDING)
+    again = in_state(supervisor, IngestState.INGESTING)
     assert again.pid == failed.pid
 
 
-def test_what_java_says_is_the_cause_if_spark_does_not_start(plan: Path, supervisor: LandingSupervisor) -> None:
-    first = in_state(supervisor, State.LANDING)
+def test_what_java_says_is_the_cause_if_spark_does_not_start(plan: Path, supervisor: IngestSupervisor) -> None:
+    first = in_state(supervisor, IngestState.INGESTING)
     plan.write_text("java")
     assert first.pid is not None
     os.kill(first.pid, signal.SIGKILL)
     until(lambda: supervisor.status().cause == "no such master")
 
 
-def test_draining_lands_everything_and_ends(supervisor: LandingSupervisor) -> None:
-    in_state(supervisor, State.LANDING)
+def test_draining_lands_everything_and_ends(supervisor: IngestSupervisor) -> None:
+    in_state(supervisor, IngestState.INGESTING)
     assert supervisor.drain(30.0)
     assert supervisor.status().rows == 100
-    assert supervisor.status().state is State.ENDED
+    assert supervisor.status().state is IngestState.ENDED
 
 
-def test_draining_gives_up_in_time(supervisor: LandingSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draining_gives_up_in_time(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_process(supervisor, monkeypatch)
     assert not supervisor.drain(0.2)
 
 
-def test_a_query_is_answered_or_what_is_wrong_is_said(supervisor: LandingSupervisor) -> None:
-    in_state(supervisor, State.LANDING)
-    assert supervisor.ask("select 1").to_pylist() == [{"query": "select 1"}]
+def test_a_query_is_answered_or_what_is_wrong_is_said(supervisor: IngestSupervisor) -> None:
+    in_state(supervisor, IngestState.INGESTING)
+    assert supervisor.run_sql("select 1").to_pylist() == [{"query": "select 1"}]
     with pytest.raises(LakeError, match="no such table"):
-        supervisor.ask("bad")
+        supervisor.run_sql("bad")
 
 
-def test_a_query_is_not_waited_for_for_ever(supervisor: LandingSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_is_not_waited_for_for_ever(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_process(supervisor, monkeypatch)
-    with pytest.raises(LakeError, match="no answer within"):
-        supervisor.ask("select 1", timeout=0.2)
+    with pytest.raises(LakeError, match="no result within"):
+        supervisor.run_sql("select 1", timeout=0.2)
 
 
 def test_a_process_that_cannot_be_started_is_a_failure_and_no_error(tmp_path: Path) -> None:
-    task = LandingTask(lake="lake", journals=(), instance="x")
-    supervisor = LandingSupervisor(task, RotatingLog(tmp_path / "log"), [str(tmp_path / "nothing")])
+    task = IngestTask(lake="lake", journals=(), instance="x")
+    supervisor = IngestSupervisor(task, RotatingLog(tmp_path / "log"), [str(tmp_path / "nothing")])
     supervisor.start()
-    status = in_state(supervisor, State.FAILED)
+    status = in_state(supervisor, IngestState.FAILED)
     assert "could not be started" in (status.cause or "")
     assert supervisor.wait_for_attempt(0.0)
-    assert not supervisor.is_spark_there
+    assert not supervisor.has_spark_started
     supervisor.stop()

@@ -17,12 +17,15 @@ Result = TypeVar("Result")
 NO_SPARK = cast(SparkSession, None)
 
 
-def on_workers(spark: SparkSession, function: Callable[[Work], Result], work: Sequence[Work]) -> list[Result]:
+def run_on_executors(spark: SparkSession, function: Callable[[Work], Result], work: Sequence[Work]) -> list[Result]:
     return [function(each) for each in work]
 
 
 @contextmanager
 def no_spark() -> Iterator[SparkSession]:
-    """Lets this process do the work of tasks; what is given in the place of a session must not be used."""
-    with patch.object(derived, "on_workers", on_workers), patch.object(publication, "on_workers", on_workers):
+    """Run tasks in this process; the returned session must not be used."""
+    with (
+        patch.object(derived, "run_on_executors", run_on_executors),
+        patch.object(publication, "run_on_executors", run_on_executors),
+    ):
         yield NO_SPARK

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.interop.reference import eventually, ours
-from tests.unit.spark.pipeline.test_status import landing
+from tests.unit.spark.pipeline.test_status import ingest_status
 from zenspark.journal import Journal
 from zenspark.lake.reader_name import reader_name
 from zenspark.spark.ingest.supervision import IngestState
@@ -19,7 +19,7 @@ from zenspark.spark.pipeline.job import Job, JobEnded
 from zenspark.storage.settings import StorageSettings
 
 
-class Lands:
+class FakeSupervisor:
     """A landing that does as it is told."""
 
     def __init__(self, status: IngestStatus, drains: bool = True) -> None:
@@ -91,13 +91,13 @@ def test_the_journal_keeps_what_has_not_landed(job: Job, tmp_path: Path) -> None
 def test_waiting_and_lag_are_those_of_now_whatever_the_landing_does(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
-    job.landings = {lake: Lands(landing(lake=lake, state=IngestState.STARTING, reached={}))}  # type: ignore[dict-item]
+    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, reached={}))}  # type: ignore[dict-item]
     waiting = job.status().waiting
     assert waiting.rows == 100
     assert eventually(lambda: job.status().waiting.seconds > waiting.seconds)
-    job.landings = {lake: Lands(landing(lake=lake, reached={name: 60}))}  # type: ignore[dict-item]
+    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, reached={name: 60}))}  # type: ignore[dict-item]
     assert job.status().waiting.rows == 40
-    job.landings = {lake: Lands(landing(lake=lake, reached={name: 100}))}  # type: ignore[dict-item]
+    job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, reached={name: 100}))}  # type: ignore[dict-item]
     assert (job.status().waiting.rows, job.status().waiting.seconds) == (0, 0.0)
     assert job.settle(0.0)
 
@@ -105,12 +105,14 @@ def test_waiting_and_lag_are_those_of_now_whatever_the_landing_does(job: Job, tm
 def test_a_landing_that_fails_does_not_end_the_job(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
-    failed = landing(lake=lake, state=IngestState.FAILED, cause="no space", retry_seconds=5.0, reached={name: 60}, lost=3)
-    found = Lands(failed, drains=False)
-    job.landings = {lake: found}  # type: ignore[dict-item]
+    failed = ingest_status(
+        lake=lake, state=IngestState.FAILED, cause="no space", retry_seconds=5.0, reached={name: 60}, lost=3
+    )
+    found = FakeSupervisor(failed, drains=False)
+    job.supervisors = {lake: found}  # type: ignore[dict-item]
     job.check()
     status = job.status()
-    assert (status.problem, status.lost.trimmed) == ("landing failed: no space; retry in 5 s", 3)
+    assert (status.problem, status.lost.trimmed) == ("ingestion failed: no space; retry in 5 s", 3)
     assert not job.settle(0.0)
     assert not job.drain(0.0)
     assert found.drained == 1
@@ -119,8 +121,8 @@ def test_a_landing_that_fails_does_not_end_the_job(job: Job, tmp_path: Path) -> 
 def test_draining_is_done_when_everything_has_landed(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
-    found = Lands(landing(lake=lake, reached={name: 60}))
-    job.landings = {lake: found}  # type: ignore[dict-item]
+    found = FakeSupervisor(ingest_status(lake=lake, reached={name: 60}))
+    job.supervisors = {lake: found}  # type: ignore[dict-item]
     assert job.drain(1.0)
     assert found.drained == 1
 
@@ -128,8 +130,8 @@ def test_draining_is_done_when_everything_has_landed(job: Job, tmp_path: Path) -
 def test_spark_that_has_not_started_is_not_waited_for_if_nothing_has_to_land(job: Job, tmp_path: Path) -> None:
     recorded(job, 0)
     lake = str(tmp_path / "lake")
-    found = Lands(landing(lake=lake, state=IngestState.STARTING, reached={}))
-    job.landings = {lake: found}  # type: ignore[dict-item]
+    found = FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, reached={}))
+    job.supervisors = {lake: found}  # type: ignore[dict-item]
     assert job.drain(60.0)
     assert found.drained == 0
 
@@ -137,7 +139,7 @@ def test_spark_that_has_not_started_is_not_waited_for_if_nothing_has_to_land(job
 def test_the_log_of_a_landing_is_beside_its_journal(job: Job, tmp_path: Path) -> None:
     assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "landing.log"
     first = str(tmp_path / "j" / "_logs" / "landing.log")
-    job.landings = {"x": Lands(landing(log=first))}  # type: ignore[dict-item]
+    job.supervisors = {"x": FakeSupervisor(ingest_status(log=first))}  # type: ignore[dict-item]
     assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "landing-2.log"
 
 

@@ -5,17 +5,17 @@ import json
 import msgspec
 import pytest
 
-from zenspark.spark.ingest.supervision import State
-from zenspark.spark.ingest.supervisor import LandingStatus
+from zenspark.spark.ingest.supervision import IngestState
+from zenspark.spark.ingest.supervisor import IngestStatus
 from zenspark.spark.pipeline.backlog import Backlog
-from zenspark.spark.pipeline.status import JobStatus, Losses, RateMeter, as_document, metric_lines
+from zenspark.spark.pipeline.status import JobStatus, Losses, RateMeter, format_metrics, to_document
 
 
-def landing(**given: object) -> LandingStatus:
+def ingest_status(**given: object) -> IngestStatus:
     """A landing that is fine, but for what is given."""
-    usual = LandingStatus(
+    usual = IngestStatus(
         lake="lake",
-        state=State.LANDING,
+        state=IngestState.INGESTING,
         cause=None,
         retry_seconds=None,
         rows=7,
@@ -57,28 +57,28 @@ def test_a_rate_over_fewer_seconds_is_that_of_these() -> None:
     [
         ({}, None),
         (
-            {"state": State.FAILED, "cause": "no space", "retry_seconds": 7.6},
-            "landing failed: no space; retry in 8 s",
+            {"state": IngestState.FAILED, "cause": "no space", "retry_seconds": 7.6},
+            "ingestion failed: no space; retry in 8 s",
         ),
-        ({"state": State.WAITING, "cause": "recorder x is being landed"}, "recorder x is being landed"),
-        ({"state": State.STARTING}, None),
-        ({"state": State.STARTING, "cause": "no space"}, "landing starts again after: no space"),
-        ({"maintenance": "refresh: no space"}, "tables are not refreshed: refresh: no space"),
+        ({"state": IngestState.WAITING, "cause": "recorder x is being landed"}, "recorder x is being landed"),
+        ({"state": IngestState.STARTING}, None),
+        ({"state": IngestState.STARTING, "cause": "no space"}, "ingestion restarts after: no space"),
+        ({"maintenance": "refresh: no space"}, "table maintenance failed: refresh: no space"),
     ],
 )
 def test_a_landing_says_what_is_wrong(given: dict[str, object], problem: str | None) -> None:
-    assert landing(**given).problem == problem
-    assert JobStatus(landings=(landing(), landing(**given))).problem == problem
+    assert ingest_status(**given).problem == problem
+    assert JobStatus(landings=(ingest_status(), ingest_status(**given))).problem == problem
 
 
 def test_recording_is_more_important_than_landing() -> None:
-    failed = landing(state=State.FAILED, cause="x", retry_seconds=1.0)
+    failed = ingest_status(state=IngestState.FAILED, cause="x", retry_seconds=1.0)
     assert JobStatus(recording="the disk is full", landings=(failed,)).problem == f"the disk is full; {failed.problem}"
 
 
 def test_a_batch_that_takes_long_is_seen_before_it_ends() -> None:
     assert JobStatus().batch_seconds is None
-    assert JobStatus(landings=(landing(), landing(running_seconds=90.0))).batch_seconds == 90.0
+    assert JobStatus(landings=(ingest_status(), ingest_status(running_seconds=90.0))).batch_seconds == 90.0
 
 
 def test_losses_are_added_up() -> None:
@@ -86,8 +86,8 @@ def test_losses_are_added_up() -> None:
 
 
 def test_the_document_is_json_and_has_all_of_it() -> None:
-    status = JobStatus(recorded=5, waiting=Backlog(3, 1.5), landings=(landing(),))
-    found = json.loads(json.dumps(as_document(status)))
+    status = JobStatus(recorded=5, waiting=Backlog(3, 1.5), landings=(ingest_status(),))
+    found = json.loads(json.dumps(to_document(status)))
     assert (found["recorded"], found["waiting"], found["problem"]) == (5, {"rows": 3, "seconds": 1.5}, None)
     assert found["landings"][0]["state"] == "landing"
 
@@ -97,9 +97,9 @@ def test_metrics_are_openmetrics_text() -> None:
         recorded=5,
         waiting=Backlog(3, 1.5),
         lost=Losses({"interrupted": 3}),
-        landings=(landing(lake='a"b'), landing(lake="c", state=State.FAILED)),
+        landings=(ingest_status(lake='a"b'), ingest_status(lake="c", state=IngestState.FAILED)),
     )
-    lines = list(metric_lines(status))
+    lines = list(format_metrics(status))
     assert "zenspark_recorded_rows_total 5" in lines
     assert "zenspark_lag_seconds 1.5" in lines
     assert 'zenspark_landed_rows_total{lake="a\\"b"} 7' in lines

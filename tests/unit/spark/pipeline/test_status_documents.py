@@ -5,12 +5,12 @@ import json
 import zenspark
 from tests.interop.reference import ours
 from zenspark.spark.pipeline.status import JobStatus
-from zenspark.spark.pipeline.status_documents import StatusSpace
+from zenspark.spark.pipeline.status_documents import StatusQueryable
 
 
 def test_the_status_is_in_the_admin_space_as_json_and_as_metrics() -> None:
     with zenspark.open(ours(mode="peer")) as session:
-        space = StatusSpace(session, lambda: JobStatus(recorded=5))
+        space = StatusQueryable(session, lambda: JobStatus(recorded=5))
         space.start()
         assert space.root == f"@/{session.zid()}/peer/zenspark"
         replies = {str(reply.ok.key_expr): reply.ok for reply in session.get(f"{space.root}/*")}

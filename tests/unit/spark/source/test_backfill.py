@@ -10,7 +10,7 @@ from tests.unit.spark.journaled import journal
 from zenspark.api.open import open as open_session
 from zenspark.journal import Journal
 from zenspark.spark.source import backfill as module
-from zenspark.spark.source.backfill import backfill, newest_timestamp, missing_time_range
+from zenspark.spark.source.backfill import backfill, missing_time_range, newest_timestamp
 from zenspark.types.query import Query
 from zenspark.types.sample import Sample
 

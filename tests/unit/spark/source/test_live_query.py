@@ -12,9 +12,9 @@ from tests.interop.reference import ours, unused
 from zenspark.api.open import open as open_session
 from zenspark.api.session import Session
 from zenspark.arrow import SCHEMA
-from zenspark.engine.reply_collector import TIMEOUT
+from zenspark.engine.reply_collector import TIMEOUT_ERROR
 from zenspark.errors import ZError
-from zenspark.spark.connect import opened
+from zenspark.spark.connect import connect_session
 from zenspark.spark.options import BatchOptions
 from zenspark.spark.source import live_query
 from zenspark.spark.source.live_query import (
@@ -42,7 +42,7 @@ def selectors(reader: DataSourceReader) -> list[tuple[str, ...]]:
 
 
 def test_selectors_are_divided_among_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_query, "processors", lambda: 2)
+    monkeypatch.setattr(live_query, "available_cores", lambda: 2)
     many = '["a?x=1;y=2", "b", "c", "d", "e"]'
     assert selectors(reader_of(options(many))) == [("a?x=1;y=2", "c", "e"), ("b", "d")]
     assert selectors(reader_of(options(many, parallelism="1"))) == [("a?x=1;y=2", "b", "c", "d", "e")]
@@ -116,10 +116,10 @@ def test_many_selectors_are_asked_through_one_session(monkeypatch: pytest.Monkey
     sessions: list[Session] = []
 
     def note(given: BatchOptions) -> Session:
-        sessions.append(opened(given))
+        sessions.append(connect_session(given))
         return sessions[-1]
 
-    monkeypatch.setattr(live_query, "opened", note)
+    monkeypatch.setattr(live_query, "connect_session", note)
     monkeypatch.setattr(live_query, "MAX_BACKLOG_REPLIES", 3)
 
     def answer(asked: Query) -> None:
@@ -172,10 +172,14 @@ def test_a_queryable_that_says_timeout_is_one_that_says_so() -> None:
 
 
 def test_who_gave_up_is_said() -> None:
-    own, replier = Reply(TIMEOUT), EntityGlobalId(ZenohId("ab"), 0)
+    own, replier = Reply(TIMEOUT_ERROR), EntityGlobalId(ZenohId("ab"), 0)
     error = ReplyError(ZBytes(b"Timeout"), Encoding.ZENOH_BYTES)
     (row,) = _error_row("a?x", own, 1.5).to_pylist()
-    assert (row["key"], row["kind"], row["error"]) == ("a", "TIMEOUT", "timed out after 1.5 s without a final reply")
+    assert (row["key"], row["kind"], row["error"]) == (
+        "a",
+        "TIMEOUT",
+        "timed out after 1.5 s without a final reply",
+    )
     (row,) = _error_row("a?x", Reply(error, replier), 1.5).to_pylist()
     assert (row["kind"], row["error"]) == ("TIMEOUT", "timed out: a router on the way had no final reply from ab")
 

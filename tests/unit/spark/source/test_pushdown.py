@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from tests.rows import EPOCH, samples
 from zenspark.journal.format import SAMPLES, read_schema
-from zenspark.spark.source.pushdown import ScanRange, PushedFilter, make_row_filter, translate_filter
+from zenspark.spark.source.pushdown import PushedFilter, ScanRange, make_row_filter, translate_filter
 
 COLUMNS = read_schema(SAMPLES).names
 push = partial(translate_filter, columns=COLUMNS)
@@ -35,7 +35,9 @@ def batch(rows: int = 100) -> pa.RecordBatch:
 def left(*filters: Filter) -> list[int]:
     """The numbers of the rows that pass, of those that are all applied here."""
     pushed = [push(each) for each in filters]
-    rows: list[int] = make_row_filter([each for each in pushed if each is not None])(batch()).column("offset").to_pylist()
+    rows: list[int] = (
+        make_row_filter([each for each in pushed if each is not None])(batch()).column("offset").to_pylist()
+    )
     assert None not in pushed
     return rows
 

@@ -11,7 +11,7 @@ from zenspark.errors import JournalError, JournalLocked, LinkError
 from zenspark.journal import Journal, JournalWriter
 from zenspark.spark.options import StreamOptions
 from zenspark.spark.source import recorder as recording
-from zenspark.spark.source.recorder import Recording, writer_of
+from zenspark.spark.source.recorder import StreamRecorder, open_writer
 from zenspark.spark.source.stream import ZenohStreamReader
 
 
@@ -42,14 +42,14 @@ def test_an_end_of_recording_ends_the_stream(tmp_path: Path) -> None:
 
 def test_a_stream_that_cannot_connect_lets_go_of_the_journal(tmp_path: Path) -> None:
     with pytest.raises(LinkError):
-        Recording(options(tmp_path / "j", connect=unused()))
+        StreamRecorder(options(tmp_path / "j", connect=unused()))
     JournalWriter(tmp_path / "j").close()
 
 
 def test_the_writer_waits_for_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = JournalWriter(tmp_path / "j")
     threading.Timer(0.2, before.close).start()
-    writer_of(str(tmp_path / "j")).close()
-    monkeypatch.setattr(recording, "PATIENCE", 0.0)
+    open_writer(str(tmp_path / "j")).close()
+    monkeypatch.setattr(recording, "LOCK_TIMEOUT_SECONDS", 0.0)
     with JournalWriter(tmp_path / "j"), pytest.raises(JournalLocked):
-        writer_of(str(tmp_path / "j"))
+        open_writer(str(tmp_path / "j"))

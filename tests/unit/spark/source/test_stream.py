@@ -11,7 +11,7 @@ from zenspark.errors import NoJournal, UsageError
 from zenspark.journal import Journal
 from zenspark.journal.format import SAMPLES, read_schema
 from zenspark.spark.options import READER_ENTRY, StreamOptions
-from zenspark.spark.source.stream import SLICES, ZenohStreamReader, limited, schema_of
+from zenspark.spark.source.stream import SLICES, ZenohStreamReader, limit_rows, schema_of
 
 ALL = ReadAllAvailable()
 
@@ -75,10 +75,10 @@ def test_limits_in_bytes(tmp_path: Path) -> None:
 
 def test_a_limit_is_shared_in_proportion() -> None:
     start, end = {"a": 0, "b": 10, "c": 5}, {"a": 300, "b": 110, "c": 5}
-    assert limited(start, end, 400) == end
-    assert limited(start, end, 40) == {"a": 30, "b": 20, "c": 5}
-    assert limited(start, end, 1) in ({"a": 1, "b": 10, "c": 5}, {"a": 0, "b": 11, "c": 5})
-    assert sum(limited(start, end, 39).values()) == 15 + 39
+    assert limit_rows(start, end, 400) == end
+    assert limit_rows(start, end, 40) == {"a": 30, "b": 20, "c": 5}
+    assert limit_rows(start, end, 1) in ({"a": 1, "b": 10, "c": 5}, {"a": 0, "b": 11, "c": 5})
+    assert sum(limit_rows(start, end, 39).values()) == 15 + 39
 
 
 def test_available_now_stops_at_what_was_there(tmp_path: Path) -> None:
