@@ -1,13 +1,16 @@
-"""Speaker: the half of a driver that has something to say, from any thread.
+"""LinkWriter: the send half of a driver. Thread-safe; coalesces writes, and applies congestion control.
 
-A message goes into the outbox of the connection, under the lock. Then: after a while of silence everything there is
-written at once by the thread that said it, and so is an express message, in a batch of its own; in a run of messages a
-full batch is written by the thread that filled it, and what is left by the loop, a moment later. What the link does not
-take waits in `_unsent` until the loop finds it writable. Whoever comes meanwhile waits for room, or does without, as
-its message says.
+A message is appended to the outbox of the session, with the lock held. When it is written:
 
-The loop cannot wait. It stops reading from those whose messages a link is behind with (`holding.py`); for all that it
-says nonetheless there is a limit, `max_backlog`, beyond which the neighbour is given up.
+- after some idle time, at once, by the thread that sends it; an express message always, in a batch of its own;
+- in bulk (one batch filled after the other), a full batch by the thread that filled it, and the rest by the loop a
+  little later. The outbox then also takes messages without the lock (`Outbox.lockfree_append_allowed`).
+
+Bytes that the link does not take stay in `_unsent` until the loop finds the link writable. Until then publishers wait
+or drop their messages (`congestion.py`).
+
+The loop never waits. It pauses reading from the sources of messages for a backlogged link (`relay_backpressure.py`).
+What it sends nevertheless has a limit, `max_backlog`, beyond which the session is closed.
 """
 
 from __future__ import annotations
@@ -17,17 +20,17 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-import msgspec
-
 from zenspark.errors import LinkError, ZError
+from zenspark.net.io.congestion import CongestionPolicy, WriterSettings
 from zenspark.net.io.counters import DropReason, NeighbourCounters
+from zenspark.net.io.link_observer import LinkObserver
 from zenspark.net.io.waiters import Waiters
 from zenspark.net.links.base import Link
-from zenspark.net.loop.event_loop import EventLoop, in_callback, yield_leadership
+from zenspark.net.loop.event_loop import EventLoop, in_callback
 from zenspark.transport.outbox import GIL_ATOMIC, Outbox
 from zenspark.wire.codec import encode
 from zenspark.wire.columns import EXPRESS, Relay, Rows
@@ -38,36 +41,15 @@ from zenspark.wire.values import Congestion, QoS
 logger = logging.getLogger("zenspark.net")
 
 BACKLOG_LIMIT_BYTES = 1 << 22
-"""Bytes that wait for a link when it counts as behind: whoever is not made to wait must stop adding to them."""
+"""High-water mark: with more unsent bytes a link is backlogged, and the loop stops forwarding to it."""
 WRITE_CHUNK_BYTES = 1 << 18
-"""Bytes written in one go when there are many: the kernel takes them faster than batch by batch."""
-MAX_BACKLOG_BYTES = 1 << 25
-"""Bytes that may wait for a link at most, unless configured otherwise; beyond, the neighbour is given up."""
+"""Size of the buffer for many batches: the kernel takes them faster in one write than one by one."""
 MAX_FORWARDED_BATCHES_PER_WRITE = 16
-"""Batches of publications passed on that are filled before they are written: names of keys may make them many."""
-RECHECK_SECONDS = 0.05
-"""Seconds after which who waits for room looks for itself: the loop may be busy, though it should not be."""
-
-
-class WriterSettings(msgspec.Struct, frozen=True):
-    """How long to wait for what, in seconds; protocol.md section 7.4."""
-
-    drop_wait: float = 0.001
-    """for room, with a message that may be dropped"""
-    block_wait: float = 5.0
-    """for a peer to take anything at all, with a message that may not; then the peer is given up"""
-    idle_before_direct_write: float = 50e-6
-    """in silence, before a message is worth a write of its own"""
-    batch_fill_wait: float = 0.001
-    """for a batch to fill up, with somebody who fills one after the other"""
-    close_linger: float = 1.0
-    """for the other side to take what was said last, once the session has ended"""
-    max_backlog: int = MAX_BACKLOG_BYTES
-    """how many bytes may wait for a link"""
+"""Batches of forwarded rows that are filled before they are written: declarations of keys can make them many."""
 
 
 class NonBlocking(threading.local):
-    """`with hurry:` what this thread says does not wait for room: it looked for that before, or does without."""
+    """`with nonblocking:` sends of this thread never block: it has checked for space before, or accepts a drop."""
 
     on = False
 
@@ -82,112 +64,120 @@ nonblocking = NonBlocking()
 
 
 class HasOutbox(Protocol):
-    """The machine that speaks: a connection or a group."""
+    """The state machine that a writer sends for: a session with one peer, or with a multicast group."""
 
     @property
     def outbox(self) -> Outbox | None:
-        """Where to put what is to be said; None while nothing may be."""
+        """Where messages are appended; None while no session is open."""
 
     def note_sent(self, now: float) -> None:
-        """Something was written."""
+        """Bytes were written."""
 
 
 class LinkWriter(ABC):
-    """Says things over one link."""
+    """Writes messages to one link."""
 
-    def __init__(self, loop: EventLoop, link: Link, connection: HasOutbox, patience: WriterSettings) -> None:
+    def __init__(
+        self, loop: EventLoop, link: Link, connection: HasOutbox, settings: WriterSettings, observer: LinkObserver
+    ) -> None:
         self.loop = loop
         self.link = link
         self.connection = connection
-        self._settings = patience
+        self._settings = settings
+        self._observer = observer
         self._prefix = 0 if link.is_streamed else 2
-        """How much of the length in front of a batch the link does without."""
+        """Bytes of the length in front of each batch that are not written: a datagram has its own length."""
         self._lock = threading.Lock()
         self._waiters = Waiters()
-        """Publishers that wait until the link has taken what lies before."""
+        """Publishers that wait until the link has taken the unsent bytes."""
+        self.congestion = CongestionPolicy(self, self._waiters, settings)
         self._unsent: deque[memoryview] = deque()
         self._backlog = 0
-        """How many bytes wait there."""
+        """Bytes in `_unsent`."""
         self._chunk: bytearray | None = None
         self._bytes_sent = 0
-        """How many bytes the link has taken so far."""
-        self._is_congested = False
-        """Whether a message was dropped and there was no room since: the next ones need not wait to find out."""
-        self._has_block_first = False
-        """Whether a BLOCK_FIRST message waits."""
-        self._has_overflowed = False
-        """Whether more waited than may, and the neighbour is given up."""
-        self.on_block: Callable[[bool], object] = lambda _: None
-        """Whom to tell, in the loop, when a callback begins and ends to wait for room here."""
+        self._is_over_backlog = False
+        """Whether the backlog exceeded its limit, and the session is being closed."""
         self.neighbour_counters: tuple[NeighbourCounters, ...] = ()
-        """The counters of those who hear what is said here: one neighbour, or the members of a group."""
+        """The counters of the receivers: one neighbour, or the members of a group."""
         self.patch = 1
-        """The patch of the protocol that those who hear what is said here speak."""
+        """The protocol patch of the receivers; the lowest one in a group."""
         self._flush_due = False
+        """Whether the loop will call `_flush`."""
         self._is_bulk = False
-        """Whether a batch was filled since the loop was asked to write what is there."""
+        """Whether a batch was filled since `_flush` was scheduled."""
         self._has_unflushed = False
+        """Whether the outbox has messages of `send_message` and the like, which do not schedule a write."""
         self._last_write = 0.0
         self._closed = False
 
     @abstractmethod
     def _watch(self) -> None:
-        """Watch the link for what matters now; in the loop."""
+        """Watch the link for reading and writing as needed; in the loop."""
 
     @abstractmethod
     def _on_writable(self) -> None:
-        """The link has room; in the loop."""
+        """Write unsent bytes to the link, which may have space; in the loop."""
 
     @abstractmethod
     def _fail(self, error: LinkError) -> None:
-        """The link does not take any more."""
+        """End the session because the link failed."""
 
     @abstractmethod
     def _close_unresponsive(self, why: str) -> None:
-        """The peer takes nothing, or too little; in the loop."""
+        """Close the session with a peer that does not take enough bytes; in the loop."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the session has ended."""
+        return self._closed
 
     @property
     def is_backlogged(self) -> bool:
-        """Whether so much waits for the link that nobody should say more who can help it."""
+        """Whether the unsent bytes exceed the high-water mark."""
         return self._backlog > BACKLOG_LIMIT_BYTES
 
     @property
     def backlog(self) -> int:
-        """How many bytes wait for the link."""
+        """Unsent bytes."""
         return self._backlog
 
     @property
+    def has_unsent(self) -> bool:
+        """Whether bytes wait for the link."""
+        return bool(self._unsent)
+
+    @property
     def bytes_sent(self) -> int:
-        """How many bytes the link has taken so far."""
+        """Bytes the link has taken so far."""
         return self._bytes_sent
 
     # -- from any thread
 
     def send_message(self, message: NetworkMessage, qos: QoS, reliable: bool = True) -> None:
-        """Say a network message, without waiting: whoever may say much calls `wait_until_drained` first.
+        """Send a network message without waiting; senders of many call `wait_until_drained` before.
 
-        The loop writes what it said in its next turn; any other thread calls `flush` when it has said all.
+        The loop writes its own messages at the end of its turn; any other thread calls `flush` after its last one.
         """
-        written = qos.for_patch(self.patch)
-        if written is not qos:
-            message = replace(message, qos=written)
+        sent_qos = qos.for_patch(self.patch)
+        if sent_qos is not qos:
+            message = replace(message, qos=sent_qos)
         try:
             self.send_encoded(encode(message), None, qos, reliable)
-        except ZError as error:  # too large for this session: nobody else is to miss theirs because of it
+        except ZError as error:  # too large for this session; the other receivers must get theirs
             self._drop_too_large(error)
 
     def drop(self, reason: DropReason, count: int = 1) -> None:
-        """Count messages that are not sent here."""
+        """Count messages that are not sent on this link."""
         for counters in self.neighbour_counters:
             counters.drop(reason, count)
 
     def _drop_too_large(self, error: ZError) -> None:
-        """Do not send a message that is too large for this session."""
-        logger.warning("a message to %s was not sent: %s", self.link.dst, error)
+        logger.warning("dropped message to %s: %s", self.link.dst, error)
         self.drop(DropReason.TOO_LARGE)
 
     def send_encoded(self, head: bytes, payload: bytes | None, qos: QoS, reliable: bool = True) -> None:
-        """As `say`, a message given as its bytes and, behind them, a payload; an error if it is too large."""
+        """Send an encoded message and the payload behind it, like `send_message`; raises ZError if it is too large."""
         outbox = self.connection.outbox
         if outbox is None:
             return
@@ -206,20 +196,20 @@ class LinkWriter(ABC):
                 self._has_unflushed = False
                 return
             self._has_unflushed = True
-            if is_full:  # what waits must be seen to wait before more is said
+            if is_full:  # a backlog must be visible before more is sent
                 self._write(outbox.pop_full_batches())
             if self.loop.is_loop_thread:
                 self._flush_soon()
 
     def _reject_over_backlog(self) -> None:
-        """Refuse a message for which there is no room left at all, and have the neighbour given up."""
+        """Drop a message because the backlog exceeds its limit, and have the session closed."""
         self.drop(DropReason.BACKLOG)
-        if not self._has_overflowed:
-            self._has_overflowed = True
-            self.loop.call_soon(partial(self._close_unresponsive, f"{self._backlog} bytes wait for it"))
+        if not self._is_over_backlog:
+            self._is_over_backlog = True
+            self.loop.call_soon(partial(self._close_unresponsive, f"backlog of {self._backlog} bytes"))
 
     def forward_rows(self, rows: Relay) -> None:
-        """Say rows that are passed on; in the loop, which writes them in its next turn."""
+        """Send forwarded rows; in the loop, which writes them at the end of its turn."""
         outbox = self.connection.outbox
         if outbox is None:
             return
@@ -245,17 +235,17 @@ class LinkWriter(ABC):
             self._flush_soon()
 
     def flush(self) -> None:
-        """Write what was said and not yet written, unless there is a run of messages, which is written in its time."""
+        """Write the messages of `send_message` that are not written yet; during bulk `_flush` writes them."""
         with self._lock:
             if self._has_unflushed and not (self._closed or self._is_bulk):
                 outbox = self.connection.outbox
-                assert outbox is not None, "something was said"
+                assert outbox is not None, "there are unflushed messages"
                 self._has_unflushed = False
                 self._write(outbox.pop_all())
                 self._last_write = time.monotonic()
 
     def publish(self, head: bytes, payload: bytes | memoryview | None, qos: QoS, reliable: bool) -> bool:
-        """Say a message given as its bytes and, behind them, a payload; False if it was dropped."""
+        """Send an encoded message and the payload behind it, with congestion control; False if it was dropped."""
         outbox = self.connection.outbox
         if outbox is None:
             return False
@@ -265,43 +255,43 @@ class LinkWriter(ABC):
             if self._closed:
                 return False
             if self._has_unflushed or qos.express:
-                # a key may be named by a number that a message waiting in another lane declares; and an express
-                # message shares its batch with none
+                # the key may be a number that a message waiting in another lane declares; and an express message
+                # has a batch of its own
                 self._has_unflushed = outbox.lockfree_append_allowed = False
                 self._write(outbox.pop_all())
-            full = outbox.append(qos.priority, reliable, head, payload)
+            is_full = outbox.append(qos.priority, reliable, head, payload)
             now = time.monotonic()
-            if qos.express or (
-                not self._flush_due and now - self._last_write > self._settings.idle_before_direct_write
-            ):
+            idle_limit = self._settings.idle_before_direct_write
+            if qos.express or (not self._flush_due and now - self._last_write > idle_limit):
                 self._write(outbox.pop_all())
             else:
-                if full:
+                if is_full:
                     self._is_bulk = True
                     self._write(outbox.pop_full_batches())
                 self._flush_soon()
             self._last_write = now
-            self._enable_lockfree_append(outbox)
+            self._update_lockfree_append(outbox)
         return True
 
     def write_full_batches(self) -> None:
-        """Write the batches that are full: in a run of messages whoever filled one calls this."""
+        """Write the full batches of the outbox; called in bulk by the thread that filled one."""
         outbox = self.connection.outbox
         if outbox is not None:
             with self._lock:
-                self._is_bulk = True
+                # the loop may have written everything already: then no flush is due that would end the bulk
+                self._is_bulk = self._flush_due
                 self._write(outbox.pop_full_batches())
 
-    def _enable_lockfree_append(self, outbox: Outbox) -> None:
-        """Let a run of messages go on without us, if all it needs is to be written a little later."""
+    def _update_lockfree_append(self, outbox: Outbox) -> None:
+        """Allow appending without the lock if `_flush` will write the outbox anyway."""
         outbox.lockfree_append_allowed = (
             GIL_ATOMIC and self._flush_due and not (self._unsent or self._has_unflushed or self._closed)
         )
 
     def publish_rows(self, rows: Rows, qos: QoS, reliable: bool) -> bool:
-        """Say all rows, as batches of their own, written at once; False if some were dropped: the last of them.
+        """Send rows in batches of their own, written at once; False if rows were dropped, which are the last ones.
 
-        Each express row is a batch of its own.
+        Each express row has a batch of its own.
         """
         outbox = self.connection.outbox
         if outbox is None:
@@ -309,7 +299,7 @@ class LinkWriter(ABC):
         while rows.row < rows.count:
             if self._unsent and not self._wait_or_count_drop(qos.congestion, rows.count - rows.row):
                 return False
-            with self._lock:  # anew for each run, so that others can say something in between
+            with self._lock:  # once per chunk, so that other threads can send in between
                 if self._closed:
                     return False
                 self._has_unflushed = False
@@ -318,35 +308,36 @@ class LinkWriter(ABC):
                     outbox.append(qos.priority, reliable, *rows.parts(rows.row))
                     rows.skip()
                 else:
-                    outbox.append_rows(
-                        qos.priority, reliable, rows, self._chunk_buffer() if self.link.is_streamed else None
-                    )
+                    chunk = self._chunk_buffer() if self.link.is_streamed else None
+                    outbox.append_rows(qos.priority, reliable, rows, chunk)
                 self._write(outbox.pop_all())
-                self._enable_lockfree_append(outbox)
+                self._update_lockfree_append(outbox)
                 self._last_write = time.monotonic()
         return True
 
     def _chunk_buffer(self) -> bytearray:
-        """Memory for a run of batches: the same again and again, unless some of it may still wait for the link."""
+        """Return a buffer for many batches; the same one again, unless part of it may still be unsent."""
         if self._chunk is None or self._unsent:
             self._chunk = bytearray(WRITE_CHUNK_BYTES)
         return self._chunk
 
+    # -- from any thread: congestion
+
     def wait_until_drained(self, congestion: Congestion) -> bool:
-        """Wait until the link has taken what was said before; False if it is better not to say more."""
+        """Wait until the link has taken the unsent bytes, as long as `congestion` allows; whether it has."""
         return not self._closed and (not self._unsent or self._wait_until_drained(congestion))
 
     def would_block(self, congestion: Congestion) -> bool:
-        """Whether saying something now would mean to wait for room; the answer itself does not wait."""
+        """Return whether `publish` would wait now; this call does not."""
         if not self._unsent:
             return False
         with self._lock:
-            if self._closed or not self._may_wait(congestion):
+            if self._closed or not self.congestion.may_wait(congestion):
                 return False
-            return not self._is_drained() and not self._retry_send_locked()
+            return not self.congestion.is_drained() and not self._retry_send_locked()
 
     def _wait_or_count_drop(self, congestion: Congestion, count: int) -> bool:
-        """Whether messages that have to wait find room behind what lies before; otherwise they count as dropped."""
+        """Wait for the link; False if the messages are dropped, which counts them."""
         if self._closed:
             return False
         if self._wait_until_drained(congestion):
@@ -354,98 +345,50 @@ class LinkWriter(ABC):
         self.drop(DropReason.BLOCKED if congestion is Congestion.BLOCK else DropReason.CONGESTION, count)
         return False
 
-    def _may_wait(self, congestion: Congestion) -> bool:
-        """Whether a message that finds no room waits for it at all."""
-        match congestion:
-            case Congestion.BLOCK:
-                return True
-            case Congestion.BLOCK_FIRST:
-                return not self._has_block_first
-            case Congestion.DROP:
-                return not self._is_congested
-
     def _wait_until_drained(self, congestion: Congestion) -> bool:
-        """Wait until the link has taken what lies before; without the lock, which an interrupt could leave unlocked.
-
-        Other threads may send in between: one message of each more than there was room for is no harm.
-        """
+        """Wait for the link without holding the lock, which a KeyboardInterrupt could leave unlocked."""
         if self.loop.is_loop_internal:
-            return True  # the loop never waits: what it has to say is bounded by what it hears
-        if self._retry_send():
+            return True  # the loop never waits: what it sends is bounded by what it receives
+        if self.retry_send():
             return True
         if nonblocking.on:
             return congestion is Congestion.BLOCK
-        if congestion is Congestion.BLOCK:
-            return self._block_until_drained()
-        with self._lock:
-            if not self._may_wait(congestion):
-                return not self._unsent and not self._closed
-            if congestion is Congestion.BLOCK_FIRST:
-                self._has_block_first = True
-        if congestion is Congestion.BLOCK_FIRST:
-            try:
-                return self._block_until_drained()
-            finally:
-                self._has_block_first = False
-        self._waiters.wait_for(self._is_drained, self._settings.drop_wait)
-        self._is_congested = bool(self._unsent)
-        return not self._unsent and not self._closed
+        return self.congestion.wait(congestion)
 
-    def retry_write(self) -> None:
-        """Offer the link what waits, in the loop: it may have room of which nothing was heard yet."""
-        if self._unsent and not self._closed:
-            self._on_writable()
-
-    def _retry_send(self) -> bool:
-        """Offer the link what waits: it may have room by now, and the loop may be busy."""
+    def retry_send(self) -> bool:
+        """Offer the unsent bytes to the link again, since the loop may be busy; whether it took all."""
         with self._lock:
             return not self._closed and self._retry_send_locked()
 
     def _retry_send_locked(self) -> bool:
-        """As `_retry_send`, with the lock."""
+        """Implement `retry_send`, with the lock held."""
         try:
-            done = self._send_unsent()
+            is_drained = self._send_unsent()
         except LinkError as error:
             self._fail(error)
             return False
-        if done:
+        if is_drained:
             self._waiters.notify_all()
             self.loop.call_soon(self._on_writable)
-        return done
+        return is_drained
 
-    def _is_drained(self) -> bool:
-        return not self._unsent or self._closed
+    def retry_write(self) -> None:
+        """Offer the unsent bytes to the link again, in the loop: it may have space that was not reported yet."""
+        if self._unsent and not self._closed:
+            self._on_writable()
 
-    def _block_until_drained(self) -> bool:
-        """Wait; if it is a callback that waits, its session has to know: it may be what the peer waits for."""
-        if not in_callback():
-            return self._wait_while_progressing()
-        self.loop.call_soon(partial(self.on_block, True))  # in the loop, for it needs locks that come before ours
-        try:
-            return self._wait_while_progressing()
-        finally:
-            self.loop.call_soon(partial(self.on_block, False))
+    def on_waiting(self, is_waiting: bool) -> None:
+        """Report a user callback that waits: the peer may be waiting for this node to read."""
+        if in_callback():
+            # in the loop, because the observer takes locks that come before the writer's
+            self.loop.call_soon(partial(self._observer.on_blocked, is_waiting))
 
-    def _wait_while_progressing(self) -> bool:
-        """Wait as long as the peer takes anything."""
-        yield_leadership()
-        taken, deadline = self._bytes_sent, time.monotonic() + self._settings.block_wait
-        while not self._is_drained():
-            self._waiters.wait_for(self._is_drained, min(RECHECK_SECONDS, self._settings.block_wait))
-            if self._is_drained() or self._retry_send():
-                break
-            now = time.monotonic()
-            if self._bytes_sent != taken:
-                taken, deadline = self._bytes_sent, now + self._settings.block_wait
-            elif now >= deadline:
-                self.loop.call_soon(
-                    partial(self._close_unresponsive, f"took nothing for {self._settings.block_wait:g} s")
-                )
-                return False
-        return not self._closed
+    def on_unresponsive(self, seconds: float) -> None:
+        """Have the session closed: the peer took no bytes while a message waited."""
+        self.loop.call_soon(partial(self._close_unresponsive, f"took nothing for {seconds:g} s"))
 
     def flush_and_wait(self) -> None:
-        """Write everything said so far, and wait until the link has taken it or takes no more."""
+        """Write all messages sent so far, and wait until the link has taken them or the peer is unresponsive."""
         with self._lock:
             if not self._closed and self.connection.outbox is not None:
                 self._write(self.connection.outbox.pop_all())
@@ -460,7 +403,7 @@ class LinkWriter(ABC):
             self.loop.call_at_end_of_turn(self._flush)
 
     def _flush(self) -> None:
-        """In the loop: write what was said and not yet written; a little later while batches fill up by themselves."""
+        """Write the outbox, in the loop; during bulk `batch_fill_wait` later, so that batches fill up."""
         with self._lock:
             if self._is_bulk and not self._closed:
                 self._is_bulk = False
@@ -477,43 +420,43 @@ class LinkWriter(ABC):
     def _enqueue(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
         for batch in batches:
             if batch:
-                piece = memoryview(batch)[self._prefix :]
-                self._unsent.append(piece)
-                self._backlog += len(piece)
+                view = memoryview(batch)[self._prefix :]
+                self._unsent.append(view)
+                self._backlog += len(view)
 
     def _discard_unsent(self) -> None:
         self._unsent.clear()
         self._backlog = 0
 
     def _write(self, batches: Sequence[bytes | bytearray | memoryview]) -> None:
-        """Offer batches to the link, behind what waits."""
+        """Offer batches to the link, behind the unsent bytes."""
         if not batches or self._closed:
             return
-        waits = bool(self._unsent)
+        has_unsent = bool(self._unsent)
         self._enqueue(batches)
         self.connection.note_sent(time.monotonic())
         try:
-            if not waits and not self._send_unsent():
+            if not has_unsent and not self._send_unsent():
                 self._disable_lockfree_append()
                 self.loop.call_soon(self._watch)
         except LinkError as error:
             self._fail(error)
 
     def _disable_lockfree_append(self) -> None:
-        """Have everybody come here first."""
+        """Make every publisher take the lock, and with it notice unsent bytes or the end of the session."""
         if self.connection.outbox is not None:
             self.connection.outbox.lockfree_append_allowed = False
 
     def _send_unsent(self) -> bool:
-        """Give the link as much as it takes; whether that was all."""
+        """Write as many unsent bytes as the link takes; whether it took all."""
         while self._unsent:
-            piece = self._unsent[0]
-            taken = self.link.send(piece)
-            self._bytes_sent += taken
-            self._backlog -= taken
-            if taken < len(piece):
-                self._unsent[0] = piece[taken:]
+            view = self._unsent[0]
+            count = self.link.send(view)
+            self._bytes_sent += count
+            self._backlog -= count
+            if count < len(view):
+                self._unsent[0] = view[count:]
                 return False
             self._unsent.popleft()
-        self._is_congested = False
+        self.congestion.is_congested = False
         return True
