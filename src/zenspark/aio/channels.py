@@ -223,7 +223,7 @@ class AsyncHandler:
         self._named = named
         self._shown = shown
 
-    def bind_handler(self, resume: Resume) -> BoundHandler:
+    def bind(self, resume: Resume) -> BoundHandler:
         """Makes it ready to receive."""
         named = self._named
         if isinstance(named, tuple) and len(named) == 2 and callable(named[0]):

@@ -1,4 +1,4 @@
-"""Aggregation: one declaration that stands for many, of all keys that a configured key expression includes."""
+"""Aggregation: one declaration for all entities whose keys a configured key expression includes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from zenspark.key import KeyExpr
 
 
 class Aggregate(msgspec.Struct, eq=False):
-    """One configured key expression and whom it stands for now."""
+    """One configured key expression, and the entities it is declared for."""
 
     key_expr: KeyExpr
     id: int = 0
-    """The number it was declared with: that of its first member."""
+    """The id it was declared with: that of its first member."""
     members: set[int] = msgspec.field(default_factory=set)
 
 
@@ -26,28 +26,28 @@ class DeclarationAggregation:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is any."""
+        """Whether any aggregate is configured."""
         return bool(self._aggregates)
 
-    def join(self, number: int, key_expr: KeyExpr) -> tuple[int, KeyExpr] | None:
-        """What to declare, and with which number, for one more entity; None if there is no need."""
+    def join(self, entity_id: int, key_expr: KeyExpr) -> tuple[int, KeyExpr] | None:
+        """Add an entity; returns id and key expression to declare, None if the aggregate is declared already."""
         aggregate = self._find(key_expr)
         if aggregate is None:
-            return number, key_expr
+            return entity_id, key_expr
         is_first = not aggregate.members
-        aggregate.members.add(number)
+        aggregate.members.add(entity_id)
         if not is_first:
             return None
-        aggregate.id = number
-        return number, aggregate.key_expr
+        aggregate.id = entity_id
+        return entity_id, aggregate.key_expr
 
-    def leave(self, number: int, key_expr: KeyExpr) -> int | None:
-        """The number of what to undeclare now that an entity is gone; None if others need it."""
+    def leave(self, entity_id: int, key_expr: KeyExpr) -> int | None:
+        """Remove an entity; returns the id to undeclare, None if others need the aggregate."""
         aggregate = self._find(key_expr)
         if aggregate is None:
-            return number
-        aggregate.members.discard(number)
+            return entity_id
+        aggregate.members.discard(entity_id)
         return None if aggregate.members else aggregate.id
 
     def _find(self, key_expr: KeyExpr) -> Aggregate | None:
-        return next((one for one in self._aggregates if one.key_expr.includes(key_expr)), None)
+        return next((aggregate for aggregate in self._aggregates if aggregate.key_expr.includes(key_expr)), None)

@@ -1,6 +1,6 @@
-"""Overrides: how publications of some keys are sent, whatever the program says; `qos/publication` of the configuration.
+"""QoS overrides: `qos/publication` of the configuration, which replaces the settings of publications on some keys.
 
-The first rule that includes the key counts. (In eclipse-zenoh 1.10.2 it is any of those that include it.)
+The first rule that includes the key applies. (In eclipse-zenoh 1.10.2 it is any of those that include it.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zenspark.types.enums import CongestionControl, Locality, Priority, Reliabil
 
 
 class QosOverrides:
-    """The rules of one session."""
+    """The override rules of one session."""
 
     def __init__(self, rules: Iterable[PublicationRule] = ()) -> None:
         self._rules = [(KeyExpr(key), rule.config) for rule in rules for key in rule.key_exprs]
@@ -24,35 +24,35 @@ class QosOverrides:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def of(self, key_expr: KeyExpr, publishing: PublishSettings) -> PublishSettings:
-        """How to publish on a key, given how the program would."""
-        treatment = next((config for key, config in self._rules if key.includes(key_expr)), None)
-        return publishing if treatment is None else _apply_override(publishing, treatment)
+    def apply(self, key_expr: KeyExpr, settings: PublishSettings) -> PublishSettings:
+        """Return the settings of publications on a key, given those the program chose."""
+        override = next((config for key, config in self._rules if key.includes(key_expr)), None)
+        return settings if override is None else _apply_override(settings, override)
 
 
-def _apply_override(publishing: PublishSettings, rule: PublicationQos) -> PublishSettings:
-    qos = publishing.qos
-    if rule.priority is not None:
-        qos = msgspec.structs.replace(qos, priority=Priority[rule.priority.upper()].to_wire())
-    if rule.congestion_control is not None:
-        qos = msgspec.structs.replace(qos, congestion=CongestionControl[rule.congestion_control.upper()].to_wire())
-    if rule.express is not None:
-        qos = msgspec.structs.replace(qos, express=rule.express)
-    reliable, destination = publishing.reliable, publishing.destination
-    if rule.reliability is not None:
-        reliable = Reliability[rule.reliability.upper()] is Reliability.RELIABLE
-    if rule.allowed_destination is not None:
-        destination = Locality[rule.allowed_destination.upper()]
+def _apply_override(settings: PublishSettings, override: PublicationQos) -> PublishSettings:
+    qos = settings.qos
+    if override.priority is not None:
+        qos = msgspec.structs.replace(qos, priority=Priority[override.priority.upper()].to_wire())
+    if override.congestion_control is not None:
+        qos = msgspec.structs.replace(qos, congestion=CongestionControl[override.congestion_control.upper()].to_wire())
+    if override.express is not None:
+        qos = msgspec.structs.replace(qos, express=override.express)
+    reliable, destination = settings.reliable, settings.destination
+    if override.reliability is not None:
+        reliable = Reliability[override.reliability.upper()] is Reliability.RELIABLE
+    if override.allowed_destination is not None:
+        destination = Locality[override.allowed_destination.upper()]
     return PublishSettings(
-        publishing.encoding, qos, reliable, destination, _overridden_columns(rule), publishing.stamps
+        settings.encoding, qos, reliable, destination, _overridden_columns(override), settings.add_timestamps
     )
 
 
-def _overridden_columns(rule: PublicationQos) -> frozenset[str]:
-    said = {
-        "priority": rule.priority,
-        "congestion": rule.congestion_control,
-        "express": rule.express,
-        "reliable": rule.reliability,
+def _overridden_columns(override: PublicationQos) -> frozenset[str]:
+    overridden = {
+        "priority": override.priority,
+        "congestion": override.congestion_control,
+        "express": override.express,
+        "reliable": override.reliability,
     }
-    return frozenset(column for column, value in said.items() if value is not None)
+    return frozenset(column for column, value in overridden.items() if value is not None)

@@ -98,7 +98,7 @@ class BoundHandler(msgspec.Struct, frozen=True):
 class BindableHandler(Protocol):
     """A kind of handler from elsewhere that makes itself ready."""
 
-    def bind_handler(self, resume: Resume) -> BoundHandler: ...
+    def bind(self, resume: Resume) -> BoundHandler: ...
 
 
 def bind_handler(handler: object, loop: CallbackExecutor, resume: Resume) -> BoundHandler:

@@ -7,8 +7,14 @@ of them. Everything else a sample shows is looked up when asked for. Compiled, b
 
 from __future__ import annotations
 
-import cython
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    from zenspark import _cython as cython
+else:
+    import cython
 
 if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize

@@ -18,7 +18,7 @@ IntoParameters: TypeAlias = "Parameters | Mapping[str, str] | str"
 class Parameters:
     """The parameters of a query, by name; they can be changed, and `str` gives what will be sent."""
 
-    __slots__ = ("_require_str",)
+    __slots__ = ("_text",)
     _require_str: str
 
     def __init__(self, parameters: Mapping[str, str] | str | None = None) -> None:

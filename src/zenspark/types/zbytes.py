@@ -8,9 +8,16 @@ whatever else reads buffers (numpy, pyarrow, struct): compiled by `__getbuffer__
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import cython
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # a name for type checkers: from Python 3.12 on it is in collections.abc
+
+    from zenspark import _cython as cython
+else:
+    import cython
+
+    Buffer = object
 
 if cython.compiled:  # pragma: no cover
     from cython.cimports.cpython.buffer import (
@@ -21,8 +28,8 @@ if cython.compiled:  # pragma: no cover
     )
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
 
-IntoZBytes: TypeAlias = Any
-"""Bytes, a str, a ZBytes or any other buffer: the last has no type before Python 3.12."""
+IntoZBytes: TypeAlias = "ZBytes | Buffer | str"
+"""Bytes, a str, a ZBytes or any other buffer."""
 
 MAX_REPR_BYTES = 32
 """So many bytes `repr` shows: a log line must not grow with the payload."""

@@ -17,7 +17,7 @@ from zenspark.types.sample import Reply
 
 
 def in_flight(session: aio.Session) -> int:
-    return len(session._sync._runtime._gatherings)
+    return len(session._sync._runtime.queries._collectors)
 
 
 async def silent(session: aio.Session) -> aio.Queryable:

@@ -32,13 +32,13 @@ DROPPED = 1 << 31
 def waiting(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
     """The threads that have waited for room."""
     seen: set[threading.Thread] = set()
-    original = LinkWriter._block
+    original = LinkWriter._block_until_drained
 
     def noted(self: LinkWriter) -> bool:
         seen.add(threading.current_thread())
         return original(self)
 
-    monkeypatch.setattr(LinkWriter, "_block", noted)
+    monkeypatch.setattr(LinkWriter, "_block_until_drained", noted)
     return seen
 
 
@@ -72,7 +72,7 @@ class Stuck:
 
     def is_stuck(self) -> bool:
         """Whether the link has taken nothing for a while."""
-        is_late = bool(self.session._sync._runtime.node.late_links(BLOCK.to_wire()))
+        is_late = bool(self.session._sync._runtime.node.blocking_links(BLOCK.to_wire()))
         self.late = self.late + 1 if is_late else 0
         return self.late > 20
 
@@ -136,8 +136,8 @@ async def test_other_links_do_not_wait_for_one_that_is_behind() -> None:
     with listening("peer") as peer:
         async with stuck(peer, "peer") as state:
             node = state.session._sync._runtime.node
-            await until(lambda: node.late_links(BLOCK.to_wire(), "k"))
-            assert not node.late_links(BLOCK.to_wire(), "nobody/wants/this")
+            await until(lambda: node.blocking_links(BLOCK.to_wire(), "k"))
+            assert not node.blocking_links(BLOCK.to_wire(), "nobody/wants/this")
             await state.session.put("nobody/wants/this", "x", congestion_control=BLOCK)
             assert not state.task.done()
 

@@ -294,7 +294,7 @@ def test_a_query_ends_with_the_last_neighbour_that_was_asked() -> None:
             found = asker.get("q", target=QueryTarget.ALL, timeout=PATIENCE)
             first, second = (queryable.recv(PATIENCE) for queryable in held)
             first.drop()
-            until(lambda: sum(map(len, asker._runtime.direct_queries._asked.values())) == 1)
+            until(lambda: sum(map(len, asker._runtime.direct_queries._pending.values())) == 1)
             with second:
                 second.reply("q", b"late")
             assert [reply.ok.payload.to_bytes() for reply in found] == [b"late"]
@@ -471,7 +471,7 @@ def test_a_budget_ends_a_query(where: str) -> None:
             assert [reply.ok is not None for reply in found] == [True, False]
             query.drop()
         until(lambda: not client._runtime.queries._collectors)
-        assert not any(client._runtime.direct_queries._asked.values())
+        assert not any(client._runtime.direct_queries._pending.values())
         with pytest.raises(ValueError, match="from 1 to"):
             client.get("q", budget=0)
 

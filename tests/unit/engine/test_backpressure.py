@@ -42,7 +42,7 @@ def link(session: Session) -> ConnectionDriver:
 class Idle:
     """Runs nothing yet."""
 
-    is_mine = False
+    is_loop_thread = False
 
     def run_callback_soon(self, work: Callable[[], object]) -> None:
         """Run something later."""

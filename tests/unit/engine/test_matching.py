@@ -6,7 +6,7 @@ import pytest
 
 from tests.waiting import PATIENCE, until
 from zenspark.api.session import Session
-from zenspark.engine.matching import MatchingTracker
+from zenspark.engine.matching import MatchingTracker, has_match
 from zenspark.handlers.handler import Handler
 from zenspark.key import KeyExpr
 from zenspark.router.face import DeclarationKind
@@ -80,3 +80,12 @@ def test_it_is_over_when_the_neighbour_goes(router: Session, client: Session) ->
     assert listener.recv(PATIENCE).matching
     router.close()
     assert not listener.recv(PATIENCE).matching
+
+
+def test_only_complete_queryables_match_if_only_those_count(peer: Session) -> None:
+    runtime = peer._runtime
+    with peer.declare_queryable("q/**", complete=True), peer.declare_queryable("p/**"):
+        for key, only_complete, expected in (("q/a", True, True), ("p/a", True, False), ("p/a", False, True)):
+            key_expr = KeyExpr(key)
+            found = has_match(runtime, DeclarationKind.QUERYABLE, key_expr, Locality.SESSION_LOCAL, only_complete)
+            assert found is expected

@@ -14,8 +14,6 @@ from zenspark.api.session import Session
 from zenspark.engine.runtime import SessionRuntime
 from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel
-from zenspark.key import KeyExpr
-from zenspark.router.face import DeclarationKind
 from zenspark.router.queries.handler import TOO_MANY_QUERIES_TEXT
 from zenspark.types.enums import CongestionControl, InterceptionPoint
 from zenspark.types.timestamp_stack import TimestampInstrumentationBuilder
@@ -90,13 +88,6 @@ def test_a_full_channel_pauses_its_sender(router: Session, client: Session, size
     assert [len(full.recv(PATIENCE).payload) for _ in range(100)] == [size] * 100
     sender.join(PATIENCE)
     until(lambda: not next(iter(full._runtime.node.drivers.values()))._paused)
-
-
-def test_keys_match_here(peer: Session) -> None:
-    with peer.declare_queryable("q/**", complete=True), peer.declare_queryable("p/**"):
-        assert peer._runtime.has_local_match(DeclarationKind.QUERYABLE, KeyExpr("q/a"), only_complete=True)
-        assert not peer._runtime.has_local_match(DeclarationKind.QUERYABLE, KeyExpr("p/a"), only_complete=True)
-        assert peer._runtime.has_local_match(DeclarationKind.QUERYABLE, KeyExpr("p/a"), only_complete=False)
 
 
 @pytest.mark.parametrize("namespace", [{}, {"namespace": "through/the/router"}], ids=["direct", "routed"])

@@ -1,0 +1,32 @@
+"""SessionFace: the sending side of a session towards the router of its own node.
+
+It puts the namespace in front of keys, and declares nothing once the session is closed: then the node closes all its
+links, which undeclares everything at once.
+"""
+
+from __future__ import annotations
+
+from zenspark.engine.namespace import Namespace
+from zenspark.net.io.driver import LinkDriver
+from zenspark.net.node.node import Node
+from zenspark.wire import messages
+from zenspark.wire.values import QoS
+
+
+class SessionFace:
+    """Sends the messages of one session to the router. Guarded by the node's lock."""
+
+    def __init__(self, node: Node, namespace: Namespace) -> None:
+        self._node = node
+        self._namespace = namespace
+        self.is_closed = False
+        """Whether the session was closed."""
+
+    def send(self, message: messages.NetworkMessage) -> list[LinkDriver]:
+        """Route a message of this session; returns the links it was sent on."""
+        return self._node.send_local(self._namespace.leaving(message))
+
+    def declare(self, body: messages.AnyDeclaration) -> None:
+        """Send a declaration or undeclaration, unless the session is closed."""
+        if not self.is_closed:
+            self.send(messages.Declare(qos=QoS.DECLARE, body=body))
