@@ -12,8 +12,8 @@ All of `zenspark up` (node, recorder, storage, Spark) runs in a process of its o
 publisher, one `put_batch` after another that waits where a link is full, in another. "recorded" is until the journal
 has the last row, "ingested" until the table has it; a turn before the measured ones warms Java up. "received" is the
 same publisher with the same kind of node, a router, that only has a subscriber to record batches and drops them; both
-take turns, so a busy machine disturbs both alike. "lag" is from before a put_batch of 10 ms until a transaction of the table
-has all its rows, with rows put at a steady pace.
+take turns, so a busy machine disturbs both alike. "lag" is from before a put_batch of 10 ms until a transaction of the
+table has all its rows, with rows put at a steady pace.
 """
 
 from __future__ import annotations
