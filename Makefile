@@ -102,6 +102,7 @@ check: setup ## format, lint, types, import contracts, vocabulary, test map, fre
 	$(BIN)/ruff format --check setup.py $(CODE)
 	$(BIN)/ruff check setup.py $(CODE)
 	$(BIN)/mypy $(CODE)
+	$(BIN)/basedpyright --project tests/typing
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_tests.py
 	$(BIN)/python -m tools.check_words

@@ -39,7 +39,7 @@ def main() -> None:
         for reply in session.get(args.selector, target=target, payload=args.payload, timeout=args.timeout):
             if reply.ok is not None:
                 print(f">> Received ('{reply.ok.key_expr}': '{reply.ok.payload.to_string()}')")
-            else:
+            elif reply.err is not None:
                 print(f">> Received (ERROR: '{reply.err.payload.to_string()}')")
 
 

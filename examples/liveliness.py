@@ -40,7 +40,7 @@ def main() -> None:
         if args.get:
             print(f"Sending Liveliness Query '{args.key}'...")
             for reply in session.liveliness().get(args.key, timeout=args.timeout):
-                print(f">> Alive token ('{reply.ok.key_expr}')" if reply.ok else f">> {reply.err.payload.to_string()}")
+                print(f">> Alive token ('{reply.ok.key_expr}')" if reply.ok else f">> {reply.err}")
         elif args.sub or args.history:
             print(f"Declaring Liveliness Subscriber on '{args.key}'...")
             with session.liveliness().declare_subscriber(args.key, history=args.history) as subscriber:

@@ -49,7 +49,7 @@ def main() -> None:
             for reply in querier.get(parameters=selector.parameters, payload=payload):
                 if reply.ok is not None:
                     print(f">> Received ('{reply.ok.key_expr}': '{reply.ok.payload.to_string()}')")
-                else:
+                elif reply.err is not None:
                     print(f">> Received (ERROR: '{reply.err.payload.to_string()}')")
 
 

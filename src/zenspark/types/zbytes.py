@@ -48,7 +48,7 @@ class ZBytes:
 
     _data: bytes
 
-    def __init__(self, obj: IntoZBytes = None) -> None:
+    def __init__(self, obj: IntoZBytes | None = None) -> None:
         # Nearly all are made from bytes, so that is asked first.
         if type(obj) is bytes:
             self._data = obj

@@ -15,7 +15,7 @@ from zenspark.types.encoding import Encoding
 from zenspark.types.enums import ConsolidationMode, QueryTarget, ReplyKeyExpr, SampleKind
 
 
-async def asked(session: aio.Session) -> tuple[aio.Replies, aio.Query]:
+async def asked(session: aio.Session) -> tuple[aio.Replies[Any], aio.Query]:
     queryable = await session.declare_queryable("k/**")
     options: Any = {"payload": "why", "encoding": "text/plain", "attachment": b"more", "budget": 9, "timeout": 8.0}
     replies = await session.get("k/*?a=1", target=QueryTarget.ALL, consolidation=ConsolidationMode.NONE, **options)

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import weakref
 
+from typing import Any
+
 import pytest
 
 import zenspark.aio as aio
@@ -20,7 +22,7 @@ def in_flight(session: aio.Session) -> int:
     return len(session._sync._runtime.queries._collectors)
 
 
-async def silent(session: aio.Session) -> aio.Queryable:
+async def silent(session: aio.Session) -> aio.Queryable[Any]:
     """A queryable that does not answer."""
     return await session.declare_queryable("k")
 
@@ -195,7 +197,7 @@ async def test_a_callback_gets_the_replies() -> None:
             replies = await session.get("k", on_reply)
             assert replies.handler is None
             with pytest.raises(UsageError, match="callback"):
-                await replies.recv()
+                await replies.recv()  # type: ignore[misc]
             del replies  # which does not end it
             await until(lambda: found)
 
@@ -213,4 +215,4 @@ async def test_tokens_are_asked_for_alike() -> None:
 async def test_what_is_wrong_is_said_when_it_is_asked() -> None:
     async with alone() as session:
         with pytest.raises(TypeError):
-            await session.get("k", nonsense=1)  # type: ignore[call-arg]
+            await session.get("k", nonsense=1)  # type: ignore[call-overload]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+from typing import Any
+
 import pytest
 
 import zenspark.aio as aio
@@ -46,7 +48,7 @@ async def test_stopping_ends_whoever_waits() -> None:
     assert await waits == []
 
 
-async def _all(scout: aio.Scout) -> list[Hello]:
+async def _all(scout: aio.Scout[Any]) -> list[Hello]:
     return [hello async for hello in scout]
 
 
@@ -60,4 +62,4 @@ async def test_a_coroutine_is_told() -> None:
     async with aio.open(config), aio.scout(on_hello, config=config) as scout:
         await until(lambda: found)
         with pytest.raises(UsageError, match="callback gets everything"):
-            await scout.recv()
+            await scout.recv()  # type: ignore[misc]

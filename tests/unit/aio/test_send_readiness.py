@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pyarrow as pa
+from typing import Any
+
 import pytest
 
 import zenspark.aio as aio
@@ -22,6 +24,7 @@ from zenspark.errors import SessionClosed
 from zenspark.handlers.handler import FifoChannel, Handler
 from zenspark.net.io.writer import LinkWriter, nonblocking
 from zenspark.types.enums import CongestionControl
+from zenspark.types.sample import Sample
 
 BLOCK = CongestionControl.BLOCK
 LARGE = bytes(1 << 18)
@@ -63,7 +66,7 @@ async def stuck(router: Session, mode: str = "client", **others: object) -> Asyn
 class Stuck:
     task: asyncio.Task[None]
 
-    def __init__(self, session: aio.Session, publisher: aio.Publisher, subscriber: Subscriber[Handler[object]]) -> None:
+    def __init__(self, session: aio.Session, publisher: aio.Publisher, subscriber: Subscriber[Handler[Sample]]) -> None:
         self.session = session
         self.publisher = publisher
         self.subscriber = subscriber
@@ -163,7 +166,7 @@ async def test_a_query_and_a_token_wait_for_room_or_do_not_need_it(router: Sessi
         assert await task == []
 
 
-async def _all(replies: aio.Replies) -> list[object]:
+async def _all(replies: aio.Replies[Any]) -> list[object]:
     return [reply async for reply in replies]
 
 

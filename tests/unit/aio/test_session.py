@@ -7,6 +7,7 @@ import gc
 import inspect
 import socket
 import threading
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.unit.aio.running import alone, client_of, in_loop, turns, until
 from tests.unit.api.sessions import config
 from tests.waiting import until as wait_until
 from zenspark import aio as lazily
-from zenspark.api import entities, info, open, scouting, session
+from zenspark.api import entities, info, liveliness, open, scouting, session
 from zenspark.api.session import Session
 from zenspark.config.config import Config
 from zenspark.errors import SessionClosed, ZError
@@ -33,7 +34,7 @@ def test_the_package_has_it() -> None:
     ("ours", "sync"),
     [
         (aio.Session, session.Session),
-        (aio.Liveliness, session.Liveliness),
+        (aio.Liveliness, liveliness.Liveliness),
         (aio.Publisher, entities.Publisher),
         (aio.Subscriber, entities.Subscriber),
         (aio.Queryable, entities.Queryable),
@@ -173,7 +174,7 @@ async def test_closing_ends_whatever_was_declared() -> None:
     assert changes <= 1  # it may still be told that the subscriber is gone
 
 
-async def _count(receiver: aio.Subscriber | aio.Queryable | aio.MatchingListener) -> int:
+async def _count(receiver: aio.Subscriber[Any] | aio.Queryable[Any] | aio.MatchingListener[Any]) -> int:
     return len([item async for item in receiver])
 
 

@@ -84,7 +84,7 @@ def test_a_pair_of_callback_and_object_ends_with_its_subscriber(peer: Session) -
     peer.put("a", b"1")
     assert waiting.get(timeout=PATIENCE).payload == b"1"
     with pytest.raises(UsageError, match="no channel"):
-        subscriber.recv()
+        subscriber.recv()  # type: ignore[misc]
     del subscriber
     assert dropped.wait(PATIENCE)
 
@@ -104,7 +104,7 @@ def test_an_object_like_a_channel_is_received_from(peer: Session) -> None:
     subscriber = peer.declare_subscriber("a", (lambda sample: setattr(last, "item", sample), last))
     peer.put("a", b"1")
     until(lambda: last.item)
-    assert subscriber.recv().payload == subscriber.try_recv().payload == b"1"
+    assert subscriber.recv().payload == subscriber.try_recv().payload == b"1"  # type: ignore[misc]
 
 
 def test_channels_have_a_timeout_and_an_end(peer: Session) -> None:

@@ -88,7 +88,7 @@ def test_a_callback_gets_what_is_found(settings: ScoutingSettings) -> None:
     assert came.wait(5)
     assert search.handler is None
     with pytest.raises(UsageError, match="no channel"):
-        search.recv()
+        search.recv()  # type: ignore[misc]
     search.stop()
     search.stop()
 

@@ -42,7 +42,7 @@ class SomeText(str):
     ],
 )
 def test_it_is_made_from_whatever_has_bytes(obj: object, raw: bytes) -> None:
-    payload = ZBytes(obj)
+    payload = ZBytes(obj)  # type: ignore[arg-type]
     assert payload.to_bytes() == bytes(payload) == raw
     assert type(payload.to_bytes()) is bytes
     assert len(payload) == len(raw)
@@ -50,22 +50,22 @@ def test_it_is_made_from_whatever_has_bytes(obj: object, raw: bytes) -> None:
     assert payload == raw
     assert hash(payload) == hash(raw)
     if obj is not None:
-        assert ZBytes.of(obj) == raw
-        assert bytes(as_buffer(obj)) == raw
+        assert ZBytes.of(obj) == raw  # type: ignore[arg-type]
+        assert bytes(as_buffer(obj)) == raw  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("obj", [3, 3.5, True, [1], (1,), {}, object(), ZBytes])
 def test_it_is_made_from_nothing_else(obj: object) -> None:
     for make in (ZBytes, ZBytes.of, as_buffer):
         with pytest.raises(TypeError, match="expected bytes, a str or another buffer, found '"):
-            make(obj)
+            make(obj)  # type: ignore[arg-type]
 
 
 def test_a_payload_cannot_be_none() -> None:
     with pytest.raises(TypeError, match="found 'NoneType'"):
-        ZBytes.of(None)
+        ZBytes.of(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="found 'NoneType'"):
-        as_buffer(None)
+        as_buffer(None)  # type: ignore[arg-type]
 
 
 def test_bytes_are_not_copied() -> None:

@@ -116,9 +116,12 @@ def _query_all(
     """Send queries, at most `MAX_QUERIES_IN_FLIGHT` at a time, and yield their replies."""
 
     def send_query(selector: str) -> None:
+        callback: Callback[Reply] = Callback(
+            lambda reply: queue.put(selector, reply), lambda: queue.put(selector, None)
+        )
         session.get(
             selector,
-            Callback(lambda reply: queue.put(selector, reply), lambda: queue.put(selector, None)),
+            callback,
             target=TARGETS[options.target],
             consolidation=ConsolidationMode[options.consolidation.upper()],
             timeout=options.timeout,

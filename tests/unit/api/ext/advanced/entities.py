@@ -30,7 +30,9 @@ def publisher_on(session: Session, **options: Any) -> AdvancedPublisher:  # noqa
 
 
 def subscriber_on(session: Session, handler: object = None, **options: Any) -> AdvancedSubscriber[Any]:  # noqa: ANN401
-    return declare_advanced_subscriber(session, "a/*", handler, **options)
+    declare: Any = declare_advanced_subscriber
+    subscriber: AdvancedSubscriber[Any] = declare(session, "a/*", handler, **options)
+    return subscriber
 
 
 def has_subscriber(publisher: AdvancedPublisher) -> Callable[[], object]:

@@ -38,7 +38,7 @@ def test_properties_are_those_of_the_publisher_and_subscriber(sessions: tuple[Se
     assert subscriber.key_expr == "a/*"
     assert subscriber.id.zid == publisher.id.zid == sessions[0].zid()
     with pytest.raises(TypeError):
-        publisher.put(3)
+        publisher.put(3)  # type: ignore[arg-type]
     assert publisher._counter is not None
     assert publisher._counter.next == 0
 
