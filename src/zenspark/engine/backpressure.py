@@ -2,8 +2,8 @@
 
 A sink that is full returns False from `push`. Traffic of a neighbour is slowed down by pausing reads from its link
 until the sink has drained. Publications, queries and replies within this session are slowed down by blocking the
-sending thread, as eclipse-zenoh does; but never without a limit, because that thread may be the very one that consumes the
-sink, now or later. After `STALL_TIMEOUT_SECONDS` without any item consumed the sink counts as stalled: senders no
+sending thread, as eclipse-zenoh does; but never without a limit, because that thread may be the very one that consumes
+the sink, now or later. After `STALL_TIMEOUT_SECONDS` without any item consumed the sink counts as stalled: senders no
 longer wait, and further items are queued up to a limit and then dropped, with a warning.
 
 Replies arrive on the same links as publications. So while this session has pending queries, a full sink gets read
@@ -55,7 +55,6 @@ class ReceiveBackpressure:
         self._credits: dict[BoundedSink, dict[LinkDriver, int]] = {}
         """The bytes each link had received when a sink got read credit for it."""
         self._pending_queries = 0
-        node.on_block = self._on_block
 
     # -- receiving from neighbours
 
@@ -100,7 +99,7 @@ class ReceiveBackpressure:
         """Grant no more read credit because of a query that has finished."""
         self._pending_queries -= 1
 
-    def _on_block(self, is_blocked: bool) -> None:
+    def on_blocked(self, is_blocked: bool) -> None:
         """Grant read credit while a callback waits for buffer space on a link."""
         with self._node.lock:
             if is_blocked:

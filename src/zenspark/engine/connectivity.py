@@ -27,7 +27,7 @@ from zenspark.net.links.endpoint import TLS_OPTIONS, Endpoint
 from zenspark.net.node.autoconnect import AutoconnectPolicy, Discovery
 from zenspark.net.node.backoff import RETRY_FOREVER, RetryPolicy
 from zenspark.net.node.connector import Connector
-from zenspark.net.node.listener import ListenerRetry
+from zenspark.net.node.listener_retry import ListenerRetry
 from zenspark.net.node.node import Node
 from zenspark.net.node.scouting import ScoutingSettings
 from zenspark.wire.values import Roles, WhatAmI
@@ -49,7 +49,7 @@ class Connectivity:
         self._settings = settings
         self._is_client = settings.mode == "client"
         self._connectors: list[Connector] = []
-        self._discovery = Discovery(node, self._endpoint, self._is_client)
+        self.discovery = Discovery(node, self._endpoint, self._is_client)
 
     def start(self) -> None:
         """Listen, connect and scout; raises an error if something fails that must succeed."""
@@ -72,7 +72,7 @@ class Connectivity:
 
     def close(self) -> None:
         """Stop scouting and replying to SCOUT, after the node is closed."""
-        self._discovery.close()
+        self.discovery.close()
 
     # -- endpoints
 
@@ -137,7 +137,7 @@ class Connectivity:
         """Wait for the first scouted node, then for those whose HELLO follows within `SCOUT_SETTLE_SECONDS`."""
         if self._node.wait(lambda: bool(self._node.drivers), delay):
             self._node.wait(lambda: False, SCOUT_SETTLE_SECONDS)
-            self._node.wait(lambda: not self._discovery.is_trying, delay)
+            self._node.wait(lambda: not self.discovery.is_trying, delay)
 
     def _connector(self, endpoints: list[Endpoint]) -> Connector:
         for endpoint in endpoints:
@@ -160,14 +160,14 @@ class Connectivity:
     def _discover(self) -> None:
         multicast, gossip = self._settings.scouting.multicast, self._settings.scouting.gossip
         if gossip.enabled and not self._is_client:
-            self._discovery.gossip(_autoconnect_policy(gossip))
+            self.discovery.gossip(_autoconnect_policy(gossip))
         if not multicast.enabled:
             return
         where = ScoutingSettings(multicast.address, multicast.interface, multicast.ttl)
         if multicast.listen and not self._is_client:
-            self._discovery.respond(where)
+            self.discovery.respond(where)
         if not (self._is_client and self._settings.connect.endpoints):
-            self._discovery.scout(where, _autoconnect_policy(multicast))
+            self.discovery.scout(where, _autoconnect_policy(multicast))
 
 
 def _retry_policy(configured: ConnectSettings | ListenSettings) -> RetryPolicy:

@@ -15,7 +15,7 @@ from zenspark.engine.aggregation import DeclarationAggregation
 from zenspark.engine.session_face import SessionFace
 from zenspark.key import KeyExpr
 from zenspark.key.match import includes, intersects
-from zenspark.router.face import DeclarationKind
+from zenspark.router.face import DeclarationKind, Face
 from zenspark.types.enums import SampleKind
 from zenspark.wire import messages
 from zenspark.wire import values as wire
@@ -27,8 +27,8 @@ class LocalInterest(msgspec.Struct, eq=False, frozen=True):
     id: int
     kind: DeclarationKind
     key_expr: KeyExpr
-    on_change: Callable[[SampleKind, str], object]
-    """Called with PUT or DELETE and the key of each matching declaration or undeclaration."""
+    on_change: Callable[[SampleKind, str, Face], object]
+    """Called with PUT or DELETE, key and source face of each matching declaration or undeclaration."""
     on_final: Callable[[], object]
     """Called when all current declarations were received."""
     is_future: bool = True
@@ -100,7 +100,7 @@ class LocalInterests:
 
     # -- from the router
 
-    def receive(self, message: messages.Declare) -> None:
+    def receive(self, message: messages.Declare, source: Face) -> None:
         """Store a declaration or undeclaration of another node, and notify the interests it matches."""
         body = message.body
         match body:
@@ -109,18 +109,20 @@ class LocalInterests:
                 if body.id:
                     complete = isinstance(body, messages.DeclareQueryable) and body.info.complete
                     self._declarations[kind, body.id] = RemoteDeclaration(body.wire_expr.suffix, complete)
-                self._notify(kind, SampleKind.PUT, body.wire_expr.suffix, message.interest_id)
+                self._notify(kind, SampleKind.PUT, body.wire_expr.suffix, message.interest_id, source)
             case messages.UndeclareSubscriber() | messages.UndeclareQueryable() | messages.UndeclareToken():
                 kind = _DECLARATION_KINDS[type(body)]
                 declaration = self._declarations.pop((kind, body.id), None)
                 if declaration is not None:
-                    self._notify(kind, SampleKind.DELETE, declaration.key, None)
+                    self._notify(kind, SampleKind.DELETE, declaration.key, None, source)
             case messages.DeclareFinal():
                 interest = self._interests.get(message.interest_id or 0)
                 if interest is not None:
                     interest.on_final()
 
-    def _notify(self, kind: DeclarationKind, change: SampleKind, key: str, interest_id: int | None) -> None:
+    def _notify(
+        self, kind: DeclarationKind, change: SampleKind, key: str, interest_id: int | None, source: Face
+    ) -> None:
         """Notify the interest a declaration is a reply to; without one, or with an aggregated one, all that match."""
         is_shared = kind is DeclarationKind.SUBSCRIBER and self._aggregation.is_used
         replied = self._interests.get(interest_id) if interest_id is not None and not is_shared else None
@@ -130,7 +132,7 @@ class LocalInterests:
             interests = [interest for interest in self._interests.values() if interest.is_future]
         for interest in interests:
             if interest.kind is kind and intersects(str(interest.key_expr), key):
-                interest.on_change(change, key)
+                interest.on_change(change, key, source)
 
     def has_remote_match(self, kind: DeclarationKind, key_expr: KeyExpr, only_complete: bool) -> bool:
         """Return whether a declaration of another node matches; the complete ones must include the key expression."""

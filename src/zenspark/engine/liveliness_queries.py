@@ -14,7 +14,7 @@ from zenspark.engine.reply_collector import TIMEOUT_ERROR, ReplyCollector
 from zenspark.handlers.handler import DeliverySink
 from zenspark.key import KeyExpr
 from zenspark.net.node.node import Node
-from zenspark.router.face import DeclarationKind
+from zenspark.router.face import DeclarationKind, Face
 from zenspark.types.enums import ConsolidationMode, SampleKind
 from zenspark.types.sample import Reply, token_sample
 from zenspark.wire.values import InterestMode
@@ -34,7 +34,7 @@ class LivelinessQueries:
     def start(self, key_expr: KeyExpr, timeout: float, sink: DeliverySink[Reply]) -> ReplyCollector:
         """Query the tokens that are alive, and deliver each to a sink; `timeout` in seconds."""
 
-        def add_token(change: SampleKind, key: str) -> None:
+        def add_token(change: SampleKind, key: str, _source: Face) -> None:
             collector.add(Reply(token_sample(change, key)))
 
         def expire() -> None:

@@ -26,10 +26,11 @@ from zenspark.engine.timestamping import TimestampCallback, Timestamper
 from zenspark.errors import KeyLimitExceeded, SessionClosed
 from zenspark.handlers.handler import BoundHandler, bind_handler
 from zenspark.key import KeyExpr
-from zenspark.net.node.node import Neighbour, Node
+from zenspark.net.node.node import Node
+from zenspark.net.node.observer import Neighbour
 from zenspark.router.face import Face
 from zenspark.transport.receiver import PushRun
-from zenspark.types.enums import InterceptionPoint, SampleKind
+from zenspark.types.enums import SampleKind
 from zenspark.types.query import RequestHandle
 from zenspark.types.sample import sample_from_push
 from zenspark.wire import messages
@@ -67,7 +68,6 @@ class SessionRuntime:
         self.liveliness = LivelinessQueries(node, self.interests, self.entities, self.backpressure)
         self.transport_listeners: dict[int, Callable[[SampleKind, Face, Neighbour], None]] = {}
         """Called when a session with a neighbour opens (PUT) or closes (DELETE), by entity id."""
-        node.at_route = lambda stack: self.timestamps.record(stack, InterceptionPoint.ROUTE)
 
     # -- lifecycle
 
@@ -111,22 +111,21 @@ class SessionRuntime:
 
     # -- received from the router
 
-    def receive(self, message: messages.NetworkMessage) -> None:
-        face, reliable = self.node.speaker
+    def receive(self, message: messages.NetworkMessage, source: Face, reliable: bool) -> None:
         inside = self.namespace.arriving(message)
         match inside:
             case None if isinstance(message, messages.Request):
                 self.face.send(messages.ResponseFinal(request_id=message.request_id, qos=message.qos))
             case messages.Push():
-                self._receive_push(self.timestamps.record_receive(inside), face, reliable)
+                self._receive_push(self.timestamps.record_receive(inside), source, reliable)
             case messages.Request():
-                self.queryables.receive(self.timestamps.record_receive(inside), face)
+                self.queryables.receive(self.timestamps.record_receive(inside), source)
             case messages.Response():
-                self.queries.receive_response(self.timestamps.record_receive(inside), face)
+                self.queries.receive_response(self.timestamps.record_receive(inside), source)
             case messages.ResponseFinal():
                 self.queries.receive_final(inside.request_id)
             case messages.Declare():
-                self.interests.receive(inside)
+                self.interests.receive(inside, source)
 
     def _receive_push(self, push: messages.Push, face: Face, reliable: bool) -> None:
         sample = sample_from_push(push, KeyExpr(push.wire_expr.suffix), reliable)
