@@ -198,7 +198,7 @@ def _ratios(ours: list[float], theirs: list[float]) -> list[float]:
 
 
 def batches(spark: SparkSession, path: Path) -> Iterator[Result]:
-    """What a small batch costs early and late, with the upkeep beside it."""
+    """What a small batch costs early and late, with the maintenance thread beside it."""
     lake = Lake(path / "lake")
     seconds: list[float] = []
     with JournalWriter(path / "journal", recorder="bench") as writer:

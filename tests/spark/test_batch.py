@@ -115,7 +115,7 @@ def test_rows_that_were_trimmed_are_an_error_or_left_out(spark: SparkSession, re
     assert numbers(left.collect()) == list(range(10))
 
 
-def test_a_live_query_asks_eclipse_zenoh(spark: SparkSession) -> None:
+def test_live_query_of_eclipse_zenoh(spark: SparkSession) -> None:
     endpoint = unused()
     with reference(mode="router", listen__endpoints=[endpoint]) as router:
         router.tell("queryable a/x")
@@ -170,7 +170,7 @@ def test_a_selector_without_a_final_reply_is_named(spark: SparkSession) -> None:
     assert (row["key"], row["kind"]) == ("a", "TIMEOUT")
 
 
-def test_an_endpoint_that_nobody_listens_on_is_named(spark: SparkSession) -> None:
+def test_unreachable_endpoint_is_named(spark: SparkSession) -> None:
     endpoint = unused()
     with pytest.raises(PySparkException, match=f"{endpoint}: no session as client"):
         spark.read.format("zenoh").options(connect=endpoint, selector="a/*").load().collect()

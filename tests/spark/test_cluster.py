@@ -93,7 +93,7 @@ def packed(directory: Path) -> Path:
     return archive
 
 
-def test_two_workers_land_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_workers_ingest_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, lake = tmp_path / "journal", tmp_path / "lake"
     fill(journal, ROWS)
     (tmp_path / "conf").mkdir()

@@ -133,7 +133,7 @@ class Pipeline:
         self.records()
 
 
-def test_recording_goes_on_whatever_happens_to_landing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_continues_during_ingestion_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, journal, lake = unused(), tmp_path / "disk-1" / "journal", tmp_path / "disk-2" / "lake"
     flags = ("--journal", str(journal), "--trigger", "200ms", "--refresh-interval", "1s", "--block-timeout", "never")
     with contextlib.ExitStack() as stack:
@@ -247,7 +247,7 @@ def poison_a_block(pipeline: Pipeline) -> Callable[[], None]:
     return restore
 
 
-def test_recording_goes_on_while_s3_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_continues_while_s3_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, journal = unused(), tmp_path / "journal"
     flags = ("--journal", str(journal), "--trigger", "200ms", "--refresh-interval", "1s")
     with serving() as server, way_to(server.endpoint) as proxy, contextlib.ExitStack() as stack:

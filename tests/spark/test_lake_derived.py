@@ -123,9 +123,7 @@ def test_a_row_that_is_changed_is_changed_in_latest(spark: SparkSession, tmp_pat
     }
 
 
-def test_what_retention_removed_stays_in_latest_beside_what_another_tool_deletes(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_expired_rows_stay_in_latest_unlike_rows_deleted_by_other_tools(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([put("u/1", 1), put("u/2", 1)]))
     put_in(lake, numbered([put("u/3", 1)], start=2))

@@ -39,7 +39,7 @@ def published(lake: Lake) -> list[int]:
     return numbers(lake.dataset("samples").to_table(columns=["source_sn"]).to_pylist())
 
 
-def test_what_either_of_two_recorders_has_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_samples_of_two_recorders_are_stored_once(spark: SparkSession, tmp_path: Path) -> None:
     one = record(tmp_path, "one", SAMPLES[:200])  # the first is lost in between, the second comes late
     two = record(tmp_path, "two", SAMPLES[100:])
     together = Lake(tmp_path / "together")

@@ -43,7 +43,7 @@ def found(lake: Lake, spark: SparkSession) -> set[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("driver_rows", [derived.MAX_DRIVER_ROWS, 0])
-def test_what_was_dropped_is_missing_and_what_came_twice_is_repeated(
+def test_dropped_numbers_are_missing_and_duplicates_repeated(
     spark: SparkSession, tmp_path: Path, driver_rows: int
 ) -> None:
     lake = Lake(tmp_path / "lake")

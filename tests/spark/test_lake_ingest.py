@@ -45,11 +45,13 @@ def ingest_journals(spark: SparkSession, lake: Lake, *journals: Path) -> IngestQ
     try:
         assert ingestion.wait(BOUND)
     finally:
-        ingestion.stop()  # also one that failed: its upkeep would go on beside the next
+        ingestion.stop()  # also one that failed: its maintenance thread would run beside the next
     return ingestion
 
 
-def test_rows_land_as_they_come_and_stop_lands_the_rest(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
+def test_rows_are_ingested_continuously_and_stop_ingests_the_rest(
+    spark: SparkSession, lake: Lake, recorded: Recorded
+) -> None:
     journal = recorded(100)
     ingestion = IngestQuery(
         spark,
@@ -70,7 +72,7 @@ def test_rows_land_as_they_come_and_stop_lands_the_rest(spark: SparkSession, lak
     assert everything(lake) == expected(rows_from(0, 150))
 
 
-def test_a_journal_with_nulls_in_its_dictionaries_lands(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+def test_journal_with_nulls_in_dictionaries_is_ingested(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     """Earlier versions wrote such blocks when publishers with and without timestamps were mixed."""
     path = nulls_in_dictionaries(tmp_path)
     journal = Journal(path)
@@ -81,7 +83,7 @@ def test_a_journal_with_nulls_in_its_dictionaries_lands(spark: SparkSession, lak
     assert found.to_pylist() == written.to_pylist()
 
 
-def test_a_landing_goes_on_where_the_lake_ends_with_other_journals_too(
+def test_ingest_query_continues_at_committed_offsets_with_other_journals(
     spark: SparkSession, lake: Lake, recorded: Recorded
 ) -> None:
     one, other = recorded(30, name="one"), recorded(20, name="other")
@@ -111,7 +113,7 @@ def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, lake:
     assert everything(lake) == expected(rows_from(0, 40))
 
 
-def test_what_waits_for_a_trigger_far_away_lands_at_the_end(
+def test_rows_waiting_for_a_long_trigger_are_ingested_on_stop(
     spark: SparkSession, lake: Lake, recorded: Recorded
 ) -> None:
     ingestion = IngestQuery(spark, [recorded(30)], lake, trigger=3600.0)
@@ -122,7 +124,7 @@ def test_what_waits_for_a_trigger_far_away_lands_at_the_end(
     assert not Path(ingestion._checkpoint or "").exists()
 
 
-def test_a_backlog_lands_in_bounded_batches(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
+def test_backlog_is_ingested_in_bounded_batches(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(500, block=50)
     ingestion = IngestQuery(spark, [journal], lake, trigger=None, options={"maxOffsetsPerTrigger": "100"})
     ingestion.start()
@@ -133,9 +135,7 @@ def test_a_backlog_lands_in_bounded_batches(spark: SparkSession, lake: Lake, rec
     assert Journal(journal).committed(ingestion._reader) == 500
 
 
-def test_of_two_landings_of_a_journal_one_waits_until_the_other_ends(
-    spark: SparkSession, lake: Lake, recorded: Recorded
-) -> None:
+def test_second_ingest_query_waits_until_the_first_ends(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(30)
     one, other = (IngestQuery(spark, [journal], Lake(lake.location.address), trigger=0.1) for _ in range(2))
     one.start()
@@ -150,7 +150,7 @@ def test_of_two_landings_of_a_journal_one_waits_until_the_other_ends(
     assert everything(lake) == expected(rows_from(0, 50))
 
 
-def test_a_landing_whose_lease_was_taken_lands_nothing_more(
+def test_ingest_query_that_lost_its_lease_commits_nothing(
     spark: SparkSession, lake: Lake, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = recorded(30)
@@ -170,7 +170,7 @@ def test_a_landing_whose_lease_was_taken_lands_nothing_more(
     assert everything(lake) == expected(rows_from(0, 50))
 
 
-def test_a_failure_is_one_line_and_what_failed_is_done_again(
+def test_failure_is_reported_in_one_line_and_retried(
     spark: SparkSession, lake: Lake, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = recorded(30)
@@ -190,7 +190,7 @@ def full_disk(*_: object) -> TaskFailure:
     return TaskFailure("No space left on device", False, "")
 
 
-def test_what_recorders_observe_lands_once(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
+def test_network_events_are_imported_once(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(1)
     row = {"time": 1, "event": "OPENED", "zid": "a1", "whatami": "peer", "source": "tcp/a", "destination": "tcp/b"}
     for _ in range(2):
@@ -205,7 +205,7 @@ def test_what_recorders_observe_lands_once(spark: SparkSession, lake: Lake, reco
     assert lake.read(spark, "declarations").count() == 0
 
 
-def test_what_is_wrong_is_said_before_anything_starts(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+def test_usage_error_is_reported_before_start(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs a journal"):
         IngestQuery(spark, [], lake)
     ingestion = IngestQuery(spark, [tmp_path / "none"], lake)

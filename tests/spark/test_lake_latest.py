@@ -69,7 +69,7 @@ def test_it_equals_a_dictionary_in_any_order_and_after_any_refresh_and_merge(
     assert values(lake, spark) == expected(rows)
 
 
-def test_a_sample_without_a_stamp_counts_as_stamped_when_it_was_received(spark: SparkSession, lake: Lake) -> None:
+def test_sample_without_timestamp_is_ordered_by_reception(spark: SparkSession, lake: Lake) -> None:
     def at(seconds: int) -> int:
         return seconds << 32
 

@@ -159,7 +159,7 @@ def test_a_condition_on_the_day_leaves_files_out(spark: SparkSession, on_s3: Lak
     assert [row.offset for row in sorted(rows, key=lambda row: row.offset)] == [0, 2, 4, 6, 8]
 
 
-def test_a_bucket_that_goes_away_ends_the_landing_with_a_word(
+def test_removed_bucket_fails_the_ingest_query_with_one_line(
     spark: SparkSession, on_s3: Lake, tmp_path: Path, s3: S3
 ) -> None:
     journal = tmp_path / "journal"

@@ -32,7 +32,7 @@ def files_of(lake: Lake) -> set[str]:
     return {found.path for found in lake.table("samples").location.files(suffix=".parquet")}
 
 
-def test_rows_land_as_they_are_in_partitions_of_day_and_prefix(spark: SparkSession, lake: Lake) -> None:
+def test_rows_are_ingested_into_partitions_of_day_and_prefix(spark: SparkSession, lake: Lake) -> None:
     rows = numbered([{"key": f"{prefix}/k"} for prefix in PREFIXES])
     result = Ingester(spark, lake).ingest(rows)
     assert (result.rows, result.reached) == (len(rows), {"robot": len(rows)})
@@ -55,7 +55,7 @@ def test_a_batch_that_comes_again_is_refused(spark: SparkSession, lake: Lake) ->
     assert lake.landed() == {"robot": 20}
 
 
-def test_what_an_attempt_left_does_not_count_and_the_batch_is_done_again(spark: SparkSession, lake: Lake) -> None:
+def test_files_of_a_failed_attempt_are_ignored_and_the_batch_is_repeated(spark: SparkSession, lake: Lake) -> None:
     ingester = Ingester(spark, lake)
     ingester.ingest(rows_from(0, 10))
     with patch.object(LakeTable, "commit", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
@@ -67,14 +67,14 @@ def test_what_an_attempt_left_does_not_count_and_the_batch_is_done_again(spark: 
     assert everything(lake) == expected(rows_from(0, 20))
 
 
-def test_rows_that_are_there_are_refused_from_another_landing(spark: SparkSession, lake: Lake) -> None:
+def test_committed_rows_are_rejected_from_another_writer(spark: SparkSession, lake: Lake) -> None:
     Ingester(spark, lake).ingest(rows_from(0, 10))
     with pytest.raises(LakeError, match=r"recorder 'robot' from offset 5 on, but up to 10 they are there"):
         Ingester(spark, lake).ingest(rows_from(5, 15))
     assert everything(lake) == expected(rows_from(0, 10))
 
 
-def test_of_two_that_land_a_recorder_only_the_one_that_began_last_can(spark: SparkSession, lake: Lake) -> None:
+def test_only_the_last_writer_of_a_recorder_can_commit(spark: SparkSession, lake: Lake) -> None:
     one, other = Ingester(spark, lake), Ingester(spark, lake)
     one.ingest(rows_from(0, 10))
     other.samples.claim(["robot"])
@@ -86,7 +86,7 @@ def test_of_two_that_land_a_recorder_only_the_one_that_began_last_can(spark: Spa
     assert everything(lake) == expected(rows_from(0, 30))
 
 
-def test_two_that_land_different_recorders_do_not_meet(spark: SparkSession, lake: Lake) -> None:
+def test_writers_of_different_recorders_do_not_conflict(spark: SparkSession, lake: Lake) -> None:
     one, other = Ingester(spark, lake), Ingester(spark, lake)
     for start in (0, 10):
         one.ingest(rows_from(start, start + 10, "one"))
@@ -102,7 +102,7 @@ def test_rows_that_the_journal_lost_are_counted(spark: SparkSession, lake: Lake)
     assert (result.lost, result.rows, lake.landed()) == (15, 5, {"robot": 30})
 
 
-def test_a_block_that_cannot_be_read_is_put_aside_and_lands_when_it_can(spark: SparkSession, lake: Lake) -> None:
+def test_unreadable_block_is_quarantined_and_ingested_when_readable(spark: SparkSession, lake: Lake) -> None:
     journal = recorded_blocks(lake, 5)
     restore = poison(journal, 2)
     samples = SamplesWriter(lake.location, lake.table("samples"))

@@ -54,7 +54,7 @@ def test_both_sides_may_come_from_one_table(spark: SparkSession) -> None:
     assert sorted(tuple(row) for row in found) == [("a/b", "**"), ("a/b", "a/*"), ("c", "**")]
 
 
-def test_what_cannot_be_joined_is_said(spark: SparkSession) -> None:
+def test_invalid_join_is_reported(spark: SparkSession) -> None:
     rows, rules = spark.range(1).selectExpr("'a' key"), spark.range(1).selectExpr("'a' keyexpr", "'x' key")
     with pytest.raises(UsageError, match="both sides have a column 'key'"):
         match_keys(rows, rules)

@@ -27,7 +27,7 @@ def payloads(sink: StreamSink) -> list[bytes]:
     return sorted(bytes(row["payload"]) for row in sink.spark.read.parquet(sink.table).collect())
 
 
-def test_what_eclipse_zenoh_publishes_is_recorded_and_landed(
+def test_publications_of_eclipse_zenoh_are_recorded_and_ingested(
     spark: SparkSession, sink: StreamSink, tmp_path: Path
 ) -> None:
     endpoint, journal = unused(), tmp_path / "journal"
@@ -77,7 +77,7 @@ def test_a_query_started_again_records_into_the_same_journal_and_fills_in_what_i
     assert asked[1].startswith("_time=[20")
 
 
-def test_an_endpoint_that_nobody_listens_on_is_named(spark: SparkSession, sink: StreamSink, tmp_path: Path) -> None:
+def test_unreachable_endpoint_is_named(spark: SparkSession, sink: StreamSink, tmp_path: Path) -> None:
     endpoint = unused()
     query = sink.start(recording(spark, tmp_path / "journal", connect=endpoint), availableNow=True)
     with pytest.raises(PySparkException, match=f"{endpoint}: no session as client"):

@@ -142,7 +142,7 @@ def test_a_thread_writes_once_its_session_is_active(spark: SparkSession) -> None
         assert eventually(lambda: len(heard) == 1)
 
 
-def test_an_endpoint_that_nobody_listens_on_is_named(spark: SparkSession) -> None:
+def test_unreachable_endpoint_is_named(spark: SparkSession) -> None:
     endpoint = unused()
     rows = spark.range(1).selectExpr("'a' key", "'x' payload")
     with pytest.raises(PySparkException, match=f"{endpoint}: no session as client"):

@@ -42,7 +42,7 @@ def test_a_query_sees_the_tables_and_the_functions(spark: SparkSession, lake: La
         ("select raise_error('no') from samples", "the query failed: "),
     ],
 )
-def test_what_is_wrong_is_one_line(spark: SparkSession, lake: Lake, query: str, said: str) -> None:
+def test_usage_error_is_one_line(spark: SparkSession, lake: Lake, query: str, said: str) -> None:
     with pytest.raises(UsageError) as raised, errors_as_one_line():
         run_query(spark, lake, query).collect()
     assert said in str(raised.value)

@@ -49,9 +49,7 @@ def answers(session: Session) -> dict[str, list[Any]]:
     return found
 
 
-def test_what_has_landed_and_what_has_not_is_answered_alike(
-    spark: SparkSession, session: Session, tmp_path: Path
-) -> None:
+def test_replies_are_the_same_before_and_after_ingestion(spark: SparkSession, session: Session, tmp_path: Path) -> None:
     journal, lake = tmp_path / "journal", Lake(tmp_path / "lake")
     first = [
         row("a/1", b"1", NOW - 7200, encoding="text/plain"),

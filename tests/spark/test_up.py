@@ -147,7 +147,7 @@ def newest(sent: int) -> dict[str, str]:
     return {f"up/{number % 10}": str(number) for number in range(sent - 10, sent)}
 
 
-def test_ended_before_spark_is_there_it_says_what_waits_and_the_next_start_lands_it(tmp_path: Path) -> None:
+def test_stop_before_spark_starts_reports_waiting_rows_and_next_start_ingests_them(tmp_path: Path) -> None:
     endpoint, lake = unused(), tmp_path / "lake"
     with up(endpoint, lake, "--stop-timeout", "0s") as first:
         first.wait_for("starting Spark")
@@ -210,7 +210,7 @@ def connected(running: Up, endpoint: str) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_what_is_published_is_in_tables_and_can_be_asked_for_and_a_new_start_continues(tmp_path: Path) -> None:
+def test_publications_are_in_tables_and_queryable_and_restart_continues(tmp_path: Path) -> None:
     endpoint, lake = unused(), tmp_path / "lake"
     with up(endpoint, lake) as first:
         first.wait_for("listens on")

@@ -239,7 +239,7 @@ def run(world: World) -> None:
     world.check()
 
 
-def test_a_foreign_compaction_while_batches_land(spark: SparkSession, tmp_path: Path) -> None:
+def test_foreign_compaction_during_ingestion(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path / "lake", 3)
     world.ingest()
     is_over = threading.Event()

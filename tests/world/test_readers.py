@@ -80,7 +80,7 @@ def observed(lake: Path) -> Journal:
     return Journal(path)
 
 
-def test_the_rows_that_landed_are_there(filled: Filled) -> None:
+def test_ingested_rows_are_readable(filled: Filled) -> None:
     landed = in_order(filled.tables["samples"].select(JOURNAL_SCHEMA.names))
     assert plain(landed) == plain(in_order(pa.Table.from_pylist(filled.rows, schema=JOURNAL_SCHEMA)))
 
@@ -130,5 +130,5 @@ def test_conditions_on_a_key_and_a_time_find_their_rows(filled: Filled) -> None:
             assert sorted(connection.execute(query, [key, time]).fetchall()) == wanted
 
 
-def test_the_derived_tables_are_what_follows_from_the_samples(filled: Filled) -> None:
+def test_derived_tables_equal_their_model(filled: Filled) -> None:
     lake_tables.assert_equal(filled.tables, filled.rows)

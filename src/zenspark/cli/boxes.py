@@ -19,7 +19,7 @@ from zenspark.errors import DecodeError, UsageError
 from zenspark.transport.framing import LengthPrefix
 from zenspark.wire import json_fields
 from zenspark.wire.declare import Message
-from zenspark.wire.trace import MAX_TRANSPORT_ID, Row, Trace, box, trace
+from zenspark.wire.trace import MAX_TRANSPORT_ID, BoxLine, Trace, draw_box, trace
 
 MIN_NETWORK_ID = 0x19
 
@@ -58,12 +58,12 @@ def detect_layer(data: bytes) -> tuple[str, str]:
 def show_fields(data: bytes, layer: str, remark: str) -> None:
     """Print the fields of each message, or of the stream, as one line of JSON."""
     if layer == "stream":
-        shown = [byte_stream.to_fields(data)]
+        shown = [byte_stream.stream_to_json_fields(data)]
     else:
         traces, error = trace(layer, data)
         if error is not None:
             raise error
-        shown = [json_fields.to_fields(found.message) for found in traces if found.message is not None]
+        shown = [json_fields.to_json_fields(found.message) for found in traces if found.message is not None]
     for fields in shown:
         print(msgspec.json.encode(fields).decode())
 
@@ -90,12 +90,12 @@ def draw_stream(screen: Screen, data: bytes) -> None:
         width = framing.framing.width
         size = f"{pluralize(len(batch.sent), 'byte')} behind a {framing.framing} length"
         screen.print(Text.assemble(("batch", "bold"), f" at byte {batch.start - width}: {size}"))
-        if batch.packed:
+        if batch.is_compressed:
             unpacked = bytes(batch.content)
             screen.print(f"compressed; unpacked, and counted from 0, it has {pluralize(len(unpacked), 'byte')}")
             draw(screen, trace(layer, unpacked)[0], unpacked)
         elif messages:
-            begin, end = batch.place(0, len(batch.content))
+            begin, end = batch.stream_range(0, len(batch.content))
             draw(screen, trace(layer, data, begin, end)[0], data)
 
 
@@ -127,7 +127,7 @@ def _grid(found: Trace, data: bytes, shown: int) -> Table:
     grid.add_column(no_wrap=True, justify="right", style="green")
     grid.add_column(no_wrap=True, style="yellow")
     grid.add_column(overflow="fold")
-    for row in box(found, data):
+    for row in draw_box(found, data):
         if row.is_field:
             grid.add_row(
                 Text(row.box), str(row.start), _hex(data[row.start : row.end], shown), Text(_format_field(row))
@@ -141,7 +141,7 @@ def _hex(data: bytes, shown: int) -> str:
     return data[:shown].hex(" ") + (" …" if len(data) > shown else "")
 
 
-def _format_field(row: Row) -> str:
+def _format_field(row: BoxLine) -> str:
     if row.flags:
         return ", ".join(row.flags)
     if isinstance(row.value, Message):

@@ -91,10 +91,10 @@ def to_fields(line: DecodeLine) -> json_fields.Fields:
     """Decode one message, or a stream, to JSON fields."""
     decode = json_fields.DECODERS.get(line.layer)
     if decode is not None:
-        return json_fields.to_fields(decode(from_hex(line.hex)))
+        return json_fields.to_json_fields(decode(from_hex(line.hex)))
     if line.layer != "stream":
         raise UsageError(f"unknown layer {line.layer!r}: {', '.join(LAYERS)}")
-    return byte_stream.to_fields(from_hex(line.hex), line.framing, line.compression)
+    return byte_stream.stream_to_json_fields(from_hex(line.hex), line.framing, line.compression)
 
 
 def from_hex(text: str) -> bytes:

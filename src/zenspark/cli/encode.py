@@ -49,7 +49,7 @@ def encode_line(text: bytes) -> dict[str, Any]:
 def to_bytes(layer: str, fields: dict[str, Any]) -> bytes:
     """Encode one message, or a stream."""
     if layer == "stream":
-        return byte_stream.from_fields(fields)
+        return byte_stream.stream_from_json_fields(fields)
     if layer not in json_fields.LAYERS:
         raise UsageError(f"unknown layer {layer!r}: transport, network, scouting or stream")
-    return encode(json_fields.from_fields(json_fields.LAYERS[layer], fields))
+    return encode(json_fields.from_json_fields(json_fields.LAYERS[layer], fields))

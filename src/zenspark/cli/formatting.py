@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from zenspark.errors import DecodeError
 from zenspark.wire import json_fields
 from zenspark.wire.codec import decode_link_states
-from zenspark.wire.declare import Field, Message, fields_of
+from zenspark.wire.declare import Message, WireField, fields_of
 from zenspark.wire.messages import Close, Declaration, NetworkOam, Query, Reply
 from zenspark.wire.values import (
     BoundExpr,
@@ -151,7 +151,7 @@ def _format_other(value: object) -> str:
             return ", ".join(map(format_value, value)) or "none"
         case int():
             return str(value)
-    return ", ".join(f"{name} {part}" for name, part in json_fields.plain(value).items())
+    return ", ".join(f"{name} {part}" for name, part in json_fields.to_plain(value).items())
 
 
 # -- a whole message ---------------------------------------------------------------------------------------------
@@ -184,13 +184,13 @@ def _details(message: Message) -> Iterator[tuple[bool, str]]:
             yield from ((field.name == "payload", text) for text in _detail(message, field, value))
 
 
-def _is_shown(field: Field, value: object) -> bool:
+def _is_shown(field: WireField, value: object) -> bool:
     if field.name in OMITTED_FIELDS or value is False:
         return False
     return field.required or (value != field.default and value not in DEFAULT_QOS)
 
 
-def _detail(message: Message, field: Field, value: object) -> Iterator[str]:
+def _detail(message: Message, field: WireField, value: object) -> Iterator[str]:
     if isinstance(message, NetworkOam) and field.name == "zbuf" and message.id == message.LINK_STATE:
         yield from _link_states(message)
     elif isinstance(message, Close) and field.name == "reason":

@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
-from zenspark.capture.conversation import Conversation, Event, Ignored, Speaker, Truncated
-from zenspark.capture.direction import Broken, Lost, Said, Side
+from zenspark.capture.conversation import Conversation, Event, Ignored, SideState, Truncated
+from zenspark.capture.direction import CapturedMessage, InvalidBytes, LostMessage, Side
 from zenspark.cli import FAILED
 from zenspark.cli.formatting import details, format_title, pluralize, printable
 from zenspark.cli.screen import Screen, wrap_text
@@ -60,10 +60,10 @@ def run(c2s: str | None, s2c: str | None, as_json: bool) -> int:
 
 def _problem(conversation: Conversation, event: Event) -> Iterator[str]:
     match event:
-        case Broken():
+        case InvalidBytes():
             yield f"{event.side}: {event.why}"
         case Truncated():
-            end = conversation.speakers[event.side].direction.total
+            end = conversation.sides[event.side].direction.total
             missing = pluralize(event.missing, "more byte")
             begin = f"(the batch begins at byte {event.position})"
             yield f"{event.side} ends in the middle of a batch at byte {end}: expected {missing} {begin}"
@@ -84,21 +84,21 @@ def fields_of_event(event: Event) -> json_fields.Fields:
     """Convert an event to JSON fields: side, offset and content."""
     shown: json_fields.Fields = {"from": event.side}
     match event:
-        case Said():
+        case CapturedMessage():
             shown |= {"offset": event.start, "end": event.end, "key": event.key}
             if event.request_key is not None:
                 shown["request_key"] = event.request_key
             if event.carrier is not None:
                 shown["carrier"] = msgspec.to_builtins(event.carrier)
-            shown["fields"] = json_fields.to_fields(event.message)
-        case Lost():
+            shown["fields"] = json_fields.to_json_fields(event.message)
+        case LostMessage():
             shown |= {"offset": event.start, "end": event.end, "lost": event.why}
         case Ignored():
             shown |= {"offset": event.start, "ignored": event.size}
         case Truncated():
             message = f"{pluralize(event.missing, 'more byte')} expected in the batch at {event.position}"
             shown["error"] = {"message": message, "offset": event.position}
-        case Broken():
+        case InvalidBytes():
             shown["error"] = {"message": event.why, "offset": event.start}
         case _:
             assert_never(event)
@@ -110,7 +110,7 @@ def fields_of_event(event: Event) -> json_fields.Fields:
 
 def show(screen: Screen, conversation: Conversation, events: Sequence[Event]) -> None:
     """Print both nodes, all messages, and how many bytes were decoded."""
-    shown_events = [event for event in events if isinstance(event, Said | Lost)]
+    shown_events = [event for event in events if isinstance(event, CapturedMessage | LostMessage)]
     screen.print(*_heading(screen, conversation, shown_events), "")
     rows = [make_row(number, event) for number, event in enumerate(shown_events, 1)]
     if rows:
@@ -122,9 +122,9 @@ def show(screen: Screen, conversation: Conversation, events: Sequence[Event]) ->
 
 
 def _heading(
-    screen: Screen, conversation: Conversation, shown_events: Sequence[Said | Lost]
+    screen: Screen, conversation: Conversation, shown_events: Sequence[CapturedMessage | LostMessage]
 ) -> Iterator[RenderableType]:
-    for side, speaker in conversation.speakers.items():
+    for side, speaker in conversation.sides.items():
         who = "unknown" if speaker.identity is None else f"{speaker.identity.whatami.text} {speaker.identity.zid}"
         yield Text.assemble((f"{ARROWS[side]} {side}", COLOURS[side]), f"  {who}")
     if conversation.parameters is not None:
@@ -139,13 +139,13 @@ def _format_parameters(terms: SessionParameters) -> Iterator[str]:
     yield f"patch {terms.patch}"
 
 
-def _remarks(conversation: Conversation, shown_events: Sequence[Said | Lost]) -> Iterator[str]:
-    late = [str(speaker.side) for speaker in conversation.speakers.values() if speaker.begins_late]
+def _remarks(conversation: Conversation, shown_events: Sequence[CapturedMessage | LostMessage]) -> Iterator[str]:
+    late = [str(speaker.side) for speaker in conversation.sides.values() if speaker.begins_late]
     if late:
         yield f"the recording of {' and '.join(late)} begins after the handshake: its terms are guessed"
-    if any(isinstance(event, Said) and not event.resolved for event in shown_events):
+    if any(isinstance(event, CapturedMessage) and not event.resolved for event in shown_events):
         yield "keys shown as #number+suffix use a number whose binding was not recorded"
-    first = next((event for event in shown_events if isinstance(event, Said)), None)
+    first = next((event for event in shown_events if isinstance(event, CapturedMessage)), None)
     if first is not None and first.side is Side.S2C and first.message.NAME == "INIT_SYN":
         yield "s2c begins with INIT_SYN, which the connecting side sends: the two files seem to be exchanged"
 
@@ -153,23 +153,23 @@ def _remarks(conversation: Conversation, shown_events: Sequence[Said | Lost]) ->
 # -- the table ---------------------------------------------------------------------------------------------------
 
 
-def make_row(number: int, event: Said | Lost) -> Row:
+def make_row(number: int, event: CapturedMessage | LostMessage) -> Row:
     """Return the table cells of one event."""
     head = Cell(str(number)), Cell(ARROWS[event.side], COLOURS[event.side]), Cell(str(event.start))
-    if isinstance(event, Lost):
+    if isinstance(event, LostMessage):
         return (*head, Cell("lost", "red"), Cell(""), Cell(event.why, "red"))
     key = Cell(printable(event.key or ""), "" if event.resolved else "red")
     return (*head, Cell(format_title(event.message), "bold"), key, Cell(", ".join(_details(event))))
 
 
-def _details(said: Said) -> Iterator[str]:
+def _details(said: CapturedMessage) -> Iterator[str]:
     yield from details(said.message)
     if said.request_key and said.request_key != said.key:
         yield f"requested as {printable(said.request_key)}"
     if said.carrier is not None and not said.carrier.reliable:
         yield "best effort"
-    if said.carrier is not None and said.carrier.pieces > 1:
-        yield f"in {said.carrier.pieces} fragments"
+    if said.carrier is not None and said.carrier.fragments > 1:
+        yield f"in {said.carrier.fragments} fragments"
 
 
 def _table(screen: Screen, rows: Sequence[Row]) -> Iterator[str]:
@@ -209,13 +209,13 @@ def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
 
 
 def _summary(conversation: Conversation, events: Sequence[Event]) -> str:
-    said = pluralize(sum(isinstance(event, Said) for event in events), "message")
+    said = pluralize(sum(isinstance(event, CapturedMessage) for event in events), "message")
     ignored = {event.side: event.size for event in events if isinstance(event, Ignored)}
-    sides = (_format_coverage(speaker, ignored.get(side, 0)) for side, speaker in conversation.speakers.items())
+    sides = (_format_coverage(speaker, ignored.get(side, 0)) for side, speaker in conversation.sides.items())
     return f"{said}; {'; '.join(sides)}"
 
 
-def _format_coverage(speaker: Speaker, ignored: int) -> str:
+def _format_coverage(speaker: SideState, ignored: int) -> str:
     direction = speaker.direction
     if not direction.total:
         return f"{speaker.side}: no bytes"

@@ -17,7 +17,7 @@ def _parse(text: str, units: dict[str, float] | dict[str, int], what: str) -> fl
     match = _MEASURE.fullmatch(text)
     by_name = {name.lower(): factor for name, factor in units.items()}
     if match is None or match[2].lower() not in by_name:
-        raise UsageError(f"expected {what}, match {text!r}")
+        raise UsageError(f"expected {what}, found {text!r}")
     return float(match[1]) * by_name[match[2].lower()]
 
 
@@ -29,7 +29,7 @@ def parse_size(text: str) -> int:
 def parse_number(text: str) -> int:
     """Parse a non-negative integer."""
     if not text.isdigit():
-        raise UsageError(f"expected a number, match {text!r}")
+        raise UsageError(f"expected a number, found {text!r}")
     return int(text)
 
 

@@ -107,7 +107,7 @@ class Lake(tables.Lake):
 
         Only rows that the derived tables include are removed; their aggregates are kept.
         """
-        return maintenance.expire(spark, self.table("samples"), self._taken_in(), retention, datetime.now(UTC))
+        return maintenance.expire(spark, self.table("samples"), self._derived_offsets(), retention, datetime.now(UTC))
 
     def retry_quarantine(self, spark: SparkSession | None = None) -> int:
         """Ingest quarantined rows that can be read now. Returns how many."""

@@ -112,7 +112,7 @@ def test_sees_the_layer(text: str, layer: str) -> None:
     assert detect_layer(bytes.fromhex(text))[0] == layer
 
 
-def test_bytes_that_are_nothing_at_all_are_told_by_their_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_undecodable_bytes_are_reported_by_their_first_byte(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", "08"]) == 2
     assert capsys.readouterr().err == "zenspark decode: expected a transport message at byte 0, found id 0x08\n"
 

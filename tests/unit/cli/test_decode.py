@@ -57,7 +57,7 @@ def test_reads_hexadecimal_as_people_write_it(text: str) -> None:
         ("10x1", "'x' is not a hexadecimal digit"),
     ],
 )
-def test_says_what_is_wrong_with_hexadecimal(text: str, problem: str | None) -> None:
+def test_invalid_hexadecimal_is_reported(text: str, problem: str | None) -> None:
     if problem is None:
         assert from_hex(text) == b""
     else:
@@ -134,7 +134,7 @@ def test_answers_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (b"{]", "JSON is malformed", None),
     ],
 )
-def test_a_line_that_is_no_message_is_answered_with_its_error(line: bytes, message: str, offset: int | None) -> None:
+def test_invalid_line_decodes_to_an_error_object(line: bytes, message: str, offset: int | None) -> None:
     error = decode_line(line)["error"]
     assert (error["offset"], message in error["message"]) == (offset, True), error
 
@@ -144,7 +144,7 @@ def test_no_line_ends_the_run(line: bytes) -> None:
     assert decode_line(line)["error"]["offset"] is None
 
 
-def test_a_line_may_say_what_is_known_of_a_stream() -> None:
+def test_line_may_give_framing_and_compression_of_a_stream() -> None:
     line = {"layer": "stream", "hex": "02000004", "framing": "u16", "compression": True}
     assert decode_line(json.dumps(line).encode())["fields"]["compression_header"] == 0
 

@@ -46,7 +46,7 @@ def test_knows_every_layer() -> None:
         (b"[" * 100000, "nested"),
     ],
 )
-def test_a_line_that_cannot_be_encoded_is_answered_with_its_error(line: bytes, message: str) -> None:
+def test_invalid_line_encodes_to_an_error_object(line: bytes, message: str) -> None:
     error = encode_line(line)["error"]
     assert list(error) == ["message"]
     assert message in error["message"] or message == "nested"

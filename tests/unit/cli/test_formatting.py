@@ -125,7 +125,7 @@ def test_spells_values(value: object, text: str) -> None:
     assert format_value(value) == text
 
 
-def test_says_how_a_message_wants_to_be_treated() -> None:
+def test_formats_qos() -> None:
     assert format_qos(QoS.REQUEST) == "block"
     assert format_qos(QoS.DECLARE) == "priority 0 control block"
 
@@ -145,7 +145,7 @@ def test_titles(message: Message, name: str) -> None:
     assert format_title(message) == name
 
 
-def test_tells_the_value_first_and_then_what_is_not_usual() -> None:
+def test_shows_payload_first_then_non_default_fields() -> None:
     put = Put(payload=b"hello", encoding=Encoding(4), timestamp=Timestamp(1 << 32, ZID), attachment=b"\x01")
     push = Push(wire_expr=EXPR, qos=QoS(Priority.REAL_TIME), body=put, exts=(Extension(0x05),))
     assert details(push) == [
@@ -159,7 +159,7 @@ def test_tells_the_value_first_and_then_what_is_not_usual() -> None:
     assert details(Push(wire_expr=EXPR, qos=QoS.REQUEST, body=Put(payload=b"x"))) == ['"x"']
 
 
-def test_tells_flags_leases_cookies_and_reasons() -> None:
+def test_formats_flags_leases_cookies_and_reasons() -> None:
     assert details(Close(session=True, reason=4)) == ["session", "reason 4 max_links"]
     opening = OpenSyn(unit=TimeUnit.S, lease=10, initial_sn=7, cookie=b"abc")
     assert details(opening) == ["lease 10 s", "initial_sn 7", "cookie of 3 bytes"]

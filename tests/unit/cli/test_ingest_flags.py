@@ -32,7 +32,7 @@ def test_without_flags_everything_is_as_usual() -> None:
     assert parse_timing(parsed()) == (None, 60.0)
 
 
-def test_spark_is_told_what_the_flags_say() -> None:
+def test_spark_flags_become_settings() -> None:
     found = parse_ingest_settings(
         parsed(
             *("--master", "spark://host:7077", "--trigger", "500ms", "--deduplicate"),
@@ -68,7 +68,7 @@ def test_tables_are_maintained_as_the_flags_say() -> None:
     assert parse_ingest_settings(parsed("--lake-retain-age", "forever")).maintenance.retain_age is None
 
 
-def test_the_journal_is_trimmed_an_hour_behind_landing_unless_told_otherwise() -> None:
+def test_journal_is_trimmed_one_hour_after_ingestion_by_default() -> None:
     usual = parse_journal_policy(parsed())
     assert (usual.retain_read_age, usual.retain_read_bytes) == (3600.0, None)
     assert (usual.segment_bytes, usual.segment_age) == (64 << 20, 600.0)
@@ -82,7 +82,7 @@ def test_when_to_end() -> None:
     assert parse_timing(parsed("--for", "90s", "--stop-timeout", "5m")) == (90.0, 300.0)
 
 
-def test_what_a_file_says_counts_where_flags_say_nothing() -> None:
+def test_file_settings_apply_where_flags_are_missing() -> None:
     document = {
         "master": "spark://host:7077",
         "trigger": 5,
@@ -125,6 +125,6 @@ def test_a_key_of_the_file_that_is_not_known_is_named() -> None:
         (["--spark-ui", "web"], "--spark-ui: expected a number"),
     ],
 )
-def test_what_is_wrong_names_the_flag(arguments: list[str], problem: str) -> None:
+def test_usage_error_names_the_flag(arguments: list[str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         parse_ingest_settings(parsed(*arguments))

@@ -63,7 +63,7 @@ def test_a_wrong_word_is_one_line(arguments: list[str], line: str, capsys: pytes
         (SystemExit("text"), "", 2),
     ],
 )
-def test_what_goes_wrong_is_one_line(
+def test_error_is_one_line(
     error: BaseException,
     line: str,
     code: int,

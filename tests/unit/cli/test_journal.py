@@ -100,7 +100,7 @@ def test_a_reader_is_forgotten(path: Path, capsys: pytest.CaptureFixture[str]) -
 # --- trim ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_all_readers_have_committed_is_removed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trim_to_committed_removes_committed_rows(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing counts as committed" in refused(capsys, "trim", path, "--to-committed")
     Journal(path).commit("reader", 12)
     (line,) = said(capsys, "trim", path, "--to-committed")
@@ -128,7 +128,7 @@ def test_rows_are_removed_by_age_and_size(path: Path, capsys: pytest.CaptureFixt
     assert said(capsys, "trim", path, "--retain-age", "1h", "--trim-unread")[0].endswith("left are offsets 15 to 20")
 
 
-def test_what_makes_no_sense_is_one_line(path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_contradictory_arguments_are_one_line(path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "give --to-committed, --retain-age or --retain-bytes" in refused(capsys, "trim", path)
     assert "there is no such directory" in refused(capsys, "ls", tmp_path / "nothing")
     assert "invalid choice: 'fly'" in refused(capsys, "fly")

@@ -32,7 +32,7 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def test_status_tells_tables_and_offsets(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_tables_and_offsets(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     first, *lines = run(capsys, "status", lake.location.address)
     assert first.endswith("lake: format version 2")
     assert [line.split()[:4] for line in lines if "samples" in line] == [["samples", "1", "rows", "1"]]

@@ -58,7 +58,7 @@ def test_every_field_of_the_policy_is_a_flag() -> None:
     assert meant("--block-timeout", "never").block_timeout is None
 
 
-def test_the_help_of_a_flag_tells_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flag_help_has_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["record", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "--reader-expiry DURATION|never detach readers" in text
@@ -79,7 +79,7 @@ def test_the_help_of_a_flag_tells_its_default(capsys: pytest.CaptureFixture[str]
         (["-e", "nonsense"], "expected an endpoint"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_nothing_is_written(
+def test_usage_error_is_one_line_and_nothing_is_written(
     arguments: list[str], line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["record", "--journal", str(tmp_path / "j"), *arguments]) == 2
@@ -176,6 +176,6 @@ def test_the_status_is_one_line() -> None:
         ),
     ],
 )
-def test_lost_rows_are_told(changes: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_rows_are_reported(changes: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]) -> None:
     record._print_summary(status(**changes), "j", 0.1)
     assert capsys.readouterr().err == f"zenspark record: {line}\n"

@@ -45,7 +45,7 @@ def test_flags() -> None:
         ([], "there is no such journal"),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_usage_error_is_one_line(
     arguments: list[str], line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["replay", str(tmp_path / "nothing"), *arguments]) == 2

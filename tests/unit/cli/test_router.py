@@ -132,7 +132,7 @@ def test_a_rest_port_in_use_is_one_line() -> None:
     assert but_for_the_log(err) == f"zenspark router: http://127.0.0.1:{port}: cannot listen: Address already in use\n"
 
 
-def test_with_rest_it_says_where_and_ends_when_told() -> None:
+def test_rest_address_is_printed_and_router_ends_on_signal() -> None:
     process = started("-l", "tcp/127.0.0.1:0", "--rest-http-port", "127.0.0.1:0", "-i", "a1")
     try:
         assert process.stdout is not None
@@ -148,7 +148,7 @@ def test_with_rest_it_says_where_and_ends_when_told() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_it_is_and_ends_when_told(number: signal.Signals) -> None:
+def test_router_prints_its_address_and_ends_on_signal(number: signal.Signals) -> None:
     process = started("-l", "tcp/127.0.0.1:0", "-i", "a1")
     try:
         assert process.stdout is not None

@@ -36,7 +36,7 @@ def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[1mb" in terminal.getvalue()
 
 
-def test_a_terminal_gets_none_if_nobody_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_without_colours_gets_no_escape_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     use_terminal(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
     assert Screen().style("a", "red") == "a"

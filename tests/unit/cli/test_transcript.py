@@ -72,14 +72,14 @@ def test_fits_the_screen(
     assert all(line == line.rstrip() for line in out.splitlines())
 
 
-def test_tells_of_joined_fragments_and_other_keys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_fragments_and_request_keys(capsys: pytest.CaptureFixture[str]) -> None:
     out = " ".join(shown(capsys, *files("pubsub_client_router")).split())
     assert '"ZZZZZZZZZZZZZZZZZZZZZZZZZZZ…" 200000 bytes, in 5 fragments' in out
     out = " ".join(shown(capsys, *files("advanced_pubsub_client_router")).split())
-    assert "asked as demo/k/**/@adv/**" in out
+    assert "requested as demo/k/**/@adv/**" in out
 
 
-def test_tells_of_a_recording_that_begins_late(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_remark_on_a_capture_without_handshake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(capsys, *written(tmp_path, C2S[120:], S2C[57:]))
     assert out.startswith("→ c2s  unknown\n← s2c  unknown\n")
     assert "the recording of c2s and s2c begins after the handshake" in out
@@ -87,7 +87,7 @@ def test_tells_of_a_recording_that_begins_late(tmp_path: Path, capsys: pytest.Ca
     assert "#1+/r1" in out
 
 
-def test_tells_of_exchanged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_remark_on_exchanged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "the two files seem to\nbe exchanged" in shown(capsys, *written(tmp_path, S2C, C2S))
 
 
@@ -100,7 +100,7 @@ def test_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert shown(capsys, *written(tmp_path, b"", b"")).endswith("\n\n0 messages; c2s: no bytes; s2c: no bytes\n")
 
 
-def test_an_end_in_the_middle_is_told_after_what_was_understood(
+def test_truncated_session_is_reported_after_decoded_messages(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["decode", *written(tmp_path, C2S[:200], S2C)]) == 2
@@ -113,7 +113,7 @@ def test_an_end_in_the_middle_is_told_after_what_was_understood(
     )
 
 
-def test_garbage_is_told_after_what_was_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_garbage_is_reported_after_decoded_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     garbled = S2C[:93] + b"\x18" + S2C[94:]
     assert main(["decode", *written(tmp_path, C2S, garbled)]) == 2
     printed = capsys.readouterr()
@@ -122,13 +122,13 @@ def test_garbage_is_told_after_what_was_understood(tmp_path: Path, capsys: pytes
     assert printed.err == "zenspark decode: s2c: expected a transport message at byte 93, found id 0x18\n"
 
 
-def test_tells_what_the_receiver_does_not_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_messages_lost_by_the_receiver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first_push = S2C[57:91]
     out = " ".join(shown(capsys, *written(tmp_path, C2S, S2C[:91] + first_push)).split())
-    assert "lost FRAME with 1 message is not taken: sequence number 6376485 is not ahead of 6376485" in out
+    assert "lost FRAME with 1 message dropped: sequence number 6376485 is not newer than 6376485" in out
 
 
-def test_tells_of_best_effort(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_best_effort(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = bytes.fromhex("0e0005b8ab80315d02010568656c6c6f")
     assert "best effort" in shown(capsys, *written(tmp_path, frame, b""))
 
@@ -160,13 +160,13 @@ def test_prints_one_line_for_each_event(capsys: pytest.CaptureFixture[str]) -> N
     assert events[-1] == {"from": "c2s", "offset": 111, "ignored": 4}
 
 
-def test_prints_what_brought_a_message_and_what_it_answers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_carrier_and_request_key_of_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     events = lines(shown(capsys, "--json", *files("queries_client_router")))
     assert events[5]["request_key"] == "q/srv/1"
     assert events[5]["carrier"] == {"reliable": True, "priority": 5, "sn": 6376485, "pieces": 1}
 
 
-def test_prints_what_is_wrong_as_lines_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_errors_as_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first_push = S2C[57:91]
     garbled = S2C[:91] + first_push + b"\x01\x00\x18"
     assert main(["decode", "--json", *written(tmp_path, C2S[:200], garbled)]) == 2

@@ -84,7 +84,7 @@ def test_a_line_of_status() -> None:
     )
 
 
-def test_what_is_wrong_stands_first() -> None:
+def test_problem_comes_first_in_the_status_line() -> None:
     failed = ingest_status(state=IngestState.FAILED, cause="the disk is full", retry_seconds=8.0)
     line = up.format_status(JobStatus(landings=(failed,)))
     assert line.startswith("ingestion failed: the disk is full; retry in 8 s | 0 messages/s | ")
@@ -93,7 +93,7 @@ def test_what_is_wrong_stands_first() -> None:
     )
 
 
-def test_while_much_waits_the_rate_at_which_it_lands_is_told() -> None:
+def test_ingestion_rate_is_shown_with_a_large_backlog() -> None:
     line = up.format_status(JobStatus(landed_rate=450_000.0, waiting=Backlog(12_000_000, 60.0)))
     assert "12000000 waiting | lag 60.0 s | ingesting 450 k rows/s" in line
 
@@ -111,7 +111,7 @@ def test_while_much_waits_the_rate_at_which_it_lands_is_told() -> None:
         (["-l", "tcp/127.0.0.1"], "tcp/127.0.0.1"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_usage_error_is_reported_in_one_line(
     arguments: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["up", "--no-multicast-scouting", "--lake", str(tmp_path / "lake"), *arguments]) == 2
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_said_in_one_line(
     assert told.count("\n") == 1
 
 
-def test_a_port_in_use_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_in_use_is_reported_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

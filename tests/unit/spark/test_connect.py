@@ -15,7 +15,7 @@ def setting(options: NetworkOptions, key: str) -> object:
     return json.loads(session_config(options).get_json(key))
 
 
-def test_nobody_is_looked_for_whom_the_options_do_not_name() -> None:
+def test_scouting_is_disabled_with_explicit_endpoints() -> None:
     options = NetworkOptions(connect=("tcp/127.0.0.1:7447",))
     assert setting(options, "mode") == "client"
     assert setting(options, "connect/endpoints") == ["tcp/127.0.0.1:7447"]
@@ -23,7 +23,7 @@ def test_nobody_is_looked_for_whom_the_options_do_not_name() -> None:
     assert setting(NetworkOptions(listen=("tcp/127.0.0.1:0",)), "mode") == "peer"
 
 
-def test_options_stand_in_for_what_the_file_says(tmp_path: Path) -> None:
+def test_options_override_the_configuration_file(tmp_path: Path) -> None:
     file = tmp_path / "node.json5"
     file.write_text('{ mode: "peer", connect: { endpoints: ["tcp/127.0.0.1:1"] } }')
     options = NetworkOptions(config=str(file), connect=("tcp/127.0.0.1:2",))
@@ -37,7 +37,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         session_config(NetworkOptions(config=str(tmp_path / "missing")))
 
 
-def test_sessions_are_opened_as_told() -> None:
+def test_sessions_are_opened_with_the_options() -> None:
     endpoint = unused()
     with (
         connect_session(NetworkOptions(listen=(endpoint,))) as peer,

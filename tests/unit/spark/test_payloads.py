@@ -31,7 +31,7 @@ def test_text_with_a_schema_or_of_another_kind() -> None:
     assert texts(*rows) == ["{}", "a: 1", "x"]
 
 
-def test_what_is_not_utf_8_is_null_and_the_rest_is_not() -> None:
+def test_payload_that_is_not_utf_8_is_null() -> None:
     assert texts(("text/plain", b"\xff"), ("text/plain", b"ok"), ("text/plain", None)) == [None, "ok", None]
 
 
@@ -51,7 +51,7 @@ def test_what_is_not_utf_8_is_null_and_the_rest_is_not() -> None:
         ("string", "héllo", "héllo"),
     ],
 )
-def test_what_zenoh_serialized_is_read_by_the_type_in_the_schema(name: str, value: object, text: str) -> None:
+def test_zenoh_serialized_payload_is_decoded_by_the_schema_type(name: str, value: object, text: str) -> None:
     payload = z_serialize(value).to_bytes()
     encoding = f"zenoh/serialized;{name}"
     assert texts((encoding, payload), (encoding, payload + b"\x00"), (encoding, b""), (encoding, None)) == [

@@ -61,7 +61,7 @@ def test_a_row_that_cannot_be_published_is_named_by_its_number_in_the_task() -> 
             writer.write(iter([bad]))
 
 
-def test_what_the_tasks_did_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_results_of_tasks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     options = SinkOptions.of({"connect": ENDPOINT})
     batch, stream = BatchWriter.of(options, ["key"], False), StreamWriter.of(options, ["key"])
     with caplog.at_level(logging.INFO, "zenspark.spark"):
@@ -130,7 +130,7 @@ def test_rows_that_cannot_be_published_are_refused_before(
     assert complaint in str(caught.value)
 
 
-def test_what_a_journal_added_is_not_published_and_refused_is_overwriting() -> None:
+def test_journal_columns_are_not_published_and_overwrite_is_rejected() -> None:
     options = SinkOptions.of({"connect": ENDPOINT})
     make_task_writer(options, ["key", "payload", "recorder", "offset"])
     with pytest.raises(UsageError, match="cannot be overwritten"):

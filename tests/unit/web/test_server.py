@@ -58,7 +58,7 @@ def answer(query: Query) -> None:
             query.reply("demo/a", json.dumps({**said, "encoding": str(query.encoding)}), encoding="application/json")
 
 
-def test_get_asks(session: Session, connection: http.client.HTTPConnection) -> None:
+def test_get_queries(session: Session, connection: http.client.HTTPConnection) -> None:
     session.declare_queryable("demo/*", answer)
     status, kind, body = ask(connection, "GET", "/demo/**?x=1;y=%5B2%5D")
     assert (status, kind) == (200, "application/json")
@@ -67,7 +67,7 @@ def test_get_asks(session: Session, connection: http.client.HTTPConnection) -> N
     assert ask(connection, "GET", "/nobody") == (200, "application/json", b"[]")
 
 
-def test_post_asks_with_a_payload(session: Session, connection: http.client.HTTPConnection) -> None:
+def test_post_queries_with_a_payload(session: Session, connection: http.client.HTTPConnection) -> None:
     session.declare_queryable("demo/*", answer)
     _, _, body = ask(connection, "POST", "/demo/a", b"hello", Content_Type="text/plain; charset=utf-8")
     said = {"parameters": "", "payload": "hello", "encoding": "text/plain;charset=utf-8"}
@@ -110,7 +110,7 @@ def test_writing(session: Session, connection: http.client.HTTPConnection) -> No
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "SUBSCRIBE"])
 @pytest.mark.parametrize("path", ["/", "/a/", "/a/**b", "/?x"])
-def test_what_is_no_key(method: str, path: str, connection: http.client.HTTPConnection) -> None:
+def test_invalid_key_is_rejected(method: str, path: str, connection: http.client.HTTPConnection) -> None:
     accept = "text/event-stream" if method == "SUBSCRIBE" else "*/*"
     status, kind, body = ask(connection, "GET" if method == "SUBSCRIBE" else method, path, Accept=accept)
     assert (status, kind) == (400, "text/plain; charset=utf-8")
@@ -212,7 +212,7 @@ def test_a_closed_session_is_an_error_of_the_server(session: Session, connection
     assert ask(connection, "PUT", "/demo", b"x")[0] == 500
 
 
-def test_pages_of_any_origin_may_ask(connection: http.client.HTTPConnection) -> None:
+def test_requests_of_any_origin_are_allowed(connection: http.client.HTTPConnection) -> None:
     connection.request("OPTIONS", "/demo")
     response = connection.getresponse()
     assert response.read() == b""

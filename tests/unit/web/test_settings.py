@@ -30,7 +30,7 @@ def test_an_address(given: object, address: Address | None) -> None:
 @pytest.mark.parametrize(
     "given", [None, True, "", "http", ":8000", "::1:8000", "a:b:1", "1:", "65536", -1, "²", 1.5, {}]
 )
-def test_what_is_no_address(given: object) -> None:
+def test_invalid_address_is_rejected(given: object) -> None:
     with pytest.raises(ConfigError, match=r"^configuration key plugins/rest/http_port: expected a port, an address"):
         parse_address(given)
 

@@ -229,7 +229,7 @@ class DerivedTable:
         plan = plan_merge(self.state.files, unpublished)
         if plan is None:
             return False
-        limits = self._find_limits(spark, plan.files) if plan.complete else None
+        limits = self._find_limits(spark, plan.files) if plan.is_full else None
         exact = [file for file in plan.files if not has_wildcard_keys(file)]
         wild = read_wild(self.definition, self._sorted, plan.files)
         write = partial(merge_range, self.definition, self._sorted, exact, wild, limits, plan.part)

@@ -62,7 +62,7 @@ def refresh(lake: Lake, spark: SparkSession, name: str = "traffic") -> bool:
     return lake.derived(name).refresh(spark)
 
 
-def test_it_takes_in_every_row_once(lake: Lake, spark: SparkSession) -> None:
+def test_refresh_counts_every_row_once(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 10, 0, "r"))
     assert refresh(lake, spark)
     assert not refresh(lake, spark)
@@ -72,7 +72,7 @@ def test_it_takes_in_every_row_once(lake: Lake, spark: SparkSession) -> None:
     assert lake.state_table("traffic").app_version(SAMPLES_VERSION) == lake.table("samples").version
 
 
-def test_it_looks_only_at_files_that_are_newer(lake: Lake, spark: SparkSession) -> None:
+def test_refresh_reads_only_newer_files(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}] * 10, 0, "r"))
     refresh(lake, spark)
     put_in(lake, numbered([{}] * 5, 10, "r"))
@@ -89,7 +89,7 @@ def test_it_looks_only_at_files_that_are_newer(lake: Lake, spark: SparkSession) 
     assert messages(lake) == 15
 
 
-def test_a_backlog_is_taken_in_by_steps_and_what_was_done_stays_done(lake: Lake, spark: SparkSession) -> None:
+def test_backlog_is_refreshed_in_steps_that_survive_a_failure(lake: Lake, spark: SparkSession) -> None:
     rows = RandomSamples(1).batch(100)
     put_in(lake, rows[:60])
     put_in(lake, rows[60:])
@@ -183,7 +183,7 @@ def test_a_merge_leaves_the_content_as_it_is(lake: Lake, spark: SparkSession) ->
     assert_published(again, samples.rows)
 
 
-def test_what_is_not_published_is_not_merged(lake: Lake, spark: SparkSession) -> None:
+def test_unpublished_files_are_not_merged(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{}], 0, "r"))
     refresh(lake, spark)
     with patch.object(levels, "MIN_FILES_TO_MERGE", 1):
@@ -237,7 +237,7 @@ def test_marks_of_a_state_are_no_recorders(lake: Lake, spark: SparkSession) -> N
     assert lake.state_table("traffic").app_version(ERASED_VERSION) is None
 
 
-def test_what_decides_the_newest_sample_is_there_without_spark(lake: Lake, spark: SparkSession) -> None:
+def test_newest_candidates_are_readable_without_spark(lake: Lake, spark: SparkSession) -> None:
     put_in(lake, numbered([{"key": "a"}, {"key": "b"}], 0, "r"))
     lake.refresh(spark)
     put_in(lake, numbered([{"key": "b"}], 2, "r"))

@@ -47,7 +47,7 @@ def plain(told: pa.Table) -> Told:
     return sorted(tuple(row[name] for name in names) for row in told.to_pylist())
 
 
-def test_sources_are_told_apart_and_remembered() -> None:
+def test_sources_are_distinguished_and_stored() -> None:
     first = judge(pa.concat_tables([rows("b", [5, 7]), rows("a", [1, 2, 2])]), EMPTY)
     assert plain(first) == [
         ("a", "REPEATED", 2, 2, 1, "new"),
@@ -66,7 +66,7 @@ def test_sources_are_told_apart_and_remembered() -> None:
     assert plain(judge(NUMBERS_SCHEMA.empty_table(), state_in(second))) == plain(state_in(second))
 
 
-def test_a_source_that_is_silent_for_long_is_forgotten_but_not_what_it_lost() -> None:
+def test_silent_source_is_dropped_but_its_gaps_are_kept() -> None:
     first = judge(rows("a", [1, 3]), EMPTY)
     later = int(SOURCE_RESET_AFTER.total_seconds() * 1_000_000) + 10
     assert plain(judge(rows("b", [1], later), state_in(first))) == [
@@ -75,7 +75,7 @@ def test_a_source_that_is_silent_for_long_is_forgotten_but_not_what_it_lost() ->
     ]
 
 
-def test_nothing_is_told_of_nothing() -> None:
+def test_no_lag_without_progress() -> None:
     assert judge(NUMBERS_SCHEMA.empty_table(), EMPTY).num_rows == 0
 
 

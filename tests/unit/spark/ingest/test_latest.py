@@ -54,7 +54,7 @@ def test_where_stamps_are_equal_the_clock_decides_then_the_offset() -> None:
     ]
 
 
-def test_a_row_without_a_stamp_counts_as_stamped_when_it_was_received() -> None:
+def test_row_without_timestamp_is_ordered_by_reception() -> None:
     second = 1_000_000
     unstamped = {"key": "a", "timestamp_ntp64": None, "timestamp_id": None, "received_at": 2 * second + 500_000}
     stamped = [{"key": "a", "timestamp_ntp64": (2 << 32) + (1 << 31) + more, "received_at": 0} for more in (-1, 1)]
@@ -112,7 +112,7 @@ def test_every_key_that_an_expression_includes_begins_with_its_prefix() -> None:
     assert [literal_prefix(each) for each in ("**", "a/**", "a/b$*c", "a/*/b", "*")] == ["", "a", "a/b", "a", ""]
 
 
-def test_a_put_with_wildcards_is_applied_when_it_is_forgotten() -> None:
+def test_put_with_wildcards_is_applied_when_it_expires() -> None:
     latest, wild = Latest(), rows(("k/*", "PUT", 7, "wild"), ("k/*", "DELETE", 6, ""))
     limit = {"r": 10**18}
     exact = rows(("k/1", "PUT", 8, "newer"), ("k/2", "PUT", 5, "older"), ("l", "DELETE", 5, ""))

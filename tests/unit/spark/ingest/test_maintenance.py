@@ -199,7 +199,7 @@ def test_poses_are_kept_for_ever_and_images_for_a_week(tmp_path: Path) -> None:
     assert left == ["fleet/a/pose", "fleet/a/pose"]
 
 
-def test_what_the_derived_tables_have_not_taken_in_stays(tmp_path: Path) -> None:
+def test_rows_that_are_not_refreshed_do_not_expire(tmp_path: Path) -> None:
     table = samples_at(tmp_path / "t")
     table.commit(Transaction(add=written(table, "x", [{"key": "a", "recorder": "r", "offset": 0}], "2026-01-01")))
     assert expire(None, table, [{"r": 0}], Retention(age=DAY), NOW) == 0

@@ -1,4 +1,4 @@
-"""The threads that do what is due; tests/spark/test_lake_landing.py runs them with Spark."""
+"""The threads that do what is due; tests/spark/test_lake_ingest.py runs them with Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from zenspark.errors import LakeError
 from zenspark.lake.maintenance_config import MaintenanceConfig
-from zenspark.spark.ingest import maintenance_thread as upkeep_module
+from zenspark.spark.ingest import maintenance_thread
 from zenspark.spark.ingest.maintenance import Retention, RetentionRule
 from zenspark.spark.ingest.maintenance_thread import MaintenanceThread, PeriodicSparkTask, make_retention, to_key_expr
 from zenspark.spark.ingest.publication import PublishResult
@@ -102,14 +102,14 @@ class Tables:
         self.compacted.release()
 
 
-def upkeep(lake: Any, spark: Any, config: MaintenanceConfig, maintains: bool = True) -> MaintenanceThread:  # noqa: ANN401 - fakes
+def maintenance(lake: Any, spark: Any, config: MaintenanceConfig, maintains: bool = True) -> MaintenanceThread:  # noqa: ANN401 - fakes
     leases: Any = Leases(maintains)
     return MaintenanceThread(spark, lake, [], "me", config, leases)
 
 
-def test_what_fails_is_tried_again_and_the_last_is_brought_in_at_the_end() -> None:
+def test_failed_round_is_retried_and_finish_refreshes() -> None:
     lake, spark = Tables(), Context()
-    found = upkeep(lake, spark, MaintenanceConfig(refresh_interval=0.001, compact_interval=1000.0))
+    found = maintenance(lake, spark, MaintenanceConfig(refresh_interval=0.001, compact_interval=1000.0))
     found.start()
     for _ in range(3):
         assert lake.rounds.acquire(timeout=30)
@@ -123,7 +123,7 @@ def test_what_fails_is_tried_again_and_the_last_is_brought_in_at_the_end() -> No
 
 def test_the_last_to_end_takes_over_from_one_that_ends_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two pipelines that ended one after the other, none refreshed the tables with the last rows of the second."""
-    monkeypatch.setattr(upkeep_module, "HANDOVER_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(maintenance_thread, "HANDOVER_POLL_SECONDS", 0.0)
     lake = Tables()
     lake.calls.append("refresh")  # so that none fails
     lake.unrefreshed = 100
@@ -132,8 +132,8 @@ def test_the_last_to_end_takes_over_from_one_that_ends_before(monkeypatch: pytes
     assert lake.calls[1:] == ["observe", "refresh", "publish"]
 
 
-def test_another_process_that_goes_on_has_taken_in_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep_module, "HANDOVER_POLL_SECONDS", 0.0)
+def test_handover_when_the_other_process_refreshes_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance_thread, "HANDOVER_POLL_SECONDS", 0.0)
     lake = Tables()
     lake.unrefreshed = 3
     leases: Any = Leases(maintains=False, refusals=100)
@@ -141,9 +141,9 @@ def test_another_process_that_goes_on_has_taken_in_the_rows(monkeypatch: pytest.
     assert lake.calls == ["observe"]
 
 
-def test_what_is_wrong_is_told_in_one_line() -> None:
+def test_error_is_reported_in_one_line() -> None:
     lake = Tables()
-    found = upkeep(lake, Context(), MaintenanceConfig())
+    found = maintenance(lake, Context(), MaintenanceConfig())
     found.finish()
     assert found.problem == "refresh: latest: not now"
     found.finish()
@@ -154,7 +154,7 @@ def test_publications_take_a_small_part_of_the_time_and_the_last_is_never_left_o
     lake = Tables()
     lake.calls.append("refresh")  # so that none fails
     lake.publishing = 1000.0
-    found = upkeep(lake, Context(), MaintenanceConfig())
+    found = maintenance(lake, Context(), MaintenanceConfig())
     for _ in range(3):
         found._refresh()
     assert lake.calls.count("publish") == 1
@@ -162,17 +162,19 @@ def test_publications_take_a_small_part_of_the_time_and_the_last_is_never_left_o
     assert lake.calls[-1] == "publish"
 
 
-def test_what_is_wrong_with_the_place_is_told_instead_of_what_follows_from_it() -> None:
+def test_storage_path_error_replaces_its_consequence() -> None:
     lake = Tables()
     lake.place = "http://127.0.0.1:9 cannot be reached"
-    found = upkeep(lake, Context(), MaintenanceConfig())
+    found = maintenance(lake, Context(), MaintenanceConfig())
     found.finish()
     assert found.problem == "refresh: s3://b/lake: http://127.0.0.1:9 cannot be reached"
 
 
 def test_compaction_is_done_beside_refreshes() -> None:
     lake = Tables()
-    found = upkeep(lake, Context(), MaintenanceConfig(refresh_interval=1000.0, compact_interval=0.001, retain_bytes=5))
+    found = maintenance(
+        lake, Context(), MaintenanceConfig(refresh_interval=1000.0, compact_interval=0.001, retain_bytes=5)
+    )
     found.start()
     for _ in range(2):
         assert lake.compacted.acquire(timeout=30)
@@ -184,16 +186,16 @@ def test_compaction_is_done_beside_refreshes() -> None:
     assert lake.retention == Retention(None, 5)
 
 
-def test_of_several_landings_one_maintains_the_tables() -> None:
+def test_one_of_several_processes_maintains_the_tables() -> None:
     lake = Tables()
-    found = upkeep(lake, Context(), MaintenanceConfig(), maintains=False)
+    found = maintenance(lake, Context(), MaintenanceConfig(), maintains=False)
     found.finish()
     found._compact()
     assert lake.calls == ["observe"]
 
 
-def test_what_does_not_end_by_itself_is_cancelled_and_that_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep_module, "JOIN_TIMEOUT_SECONDS", 0.0)
+def test_running_jobs_are_cancelled_on_stop_without_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance_thread, "JOIN_TIMEOUT_SECONDS", 0.0)
     spark, began, cancelled = Context(), threading.Event(), threading.Event()
     spark.on_cancel = cancelled.set
 

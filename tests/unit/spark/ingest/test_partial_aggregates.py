@@ -24,7 +24,7 @@ def test_files_are_shared_among_tasks_by_their_rows() -> None:
     assert split_into_tasks([]) == []
 
 
-def test_a_digest_leaves_out_what_was_taken_in_before(tmp_path: Path) -> None:
+def test_partial_aggregate_skips_rows_refreshed_before(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     put_in(lake, numbered([{} for _ in range(1000)], 0, "r"))
     samples = lake.table("samples")

@@ -184,7 +184,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     found.close()
 
 
-def test_it_lands_reports_and_drains(running: Running) -> None:
+def test_process_ingests_reports_and_drains(running: Running) -> None:
     running.plan.starts.put("start")
     assert running.report(ProgressReport) == ProgressReport(
         reached={"robot": 10}, rows=7, bytes=100, batches=2, batch_seconds=0.5, quarantined=1, duplicates=1, lost=1
@@ -199,7 +199,7 @@ def test_it_lands_reports_and_drains(running: Running) -> None:
     assert made["options"] == {"maxOffsetsPerTrigger": "2000000", "maxBytesPerTrigger": str(1 << 30)}
 
 
-def test_a_failure_is_reported_in_one_line_and_tried_again_when_told_so(running: Running) -> None:
+def test_failure_is_reported_and_query_restarts_on_command(running: Running) -> None:
     running.plan.starts.put("start")
     running.report(ProgressReport)
     running.plan.failures.put(LakeError("lake", "No space left on device"))
@@ -219,7 +219,7 @@ def test_a_failure_before_the_query_runs_is_reported_too(running: Running) -> No
     assert running.report() == Drained()
 
 
-def test_it_ends_when_java_has(running: Running) -> None:
+def test_process_ends_when_java_has_ended(running: Running) -> None:
     running.has_java = False
     running.plan.starts.put(ConnectionRefusedError(111, "Connection refused"))
     assert running.report() == Failed("Spark's Java process has ended")
@@ -227,7 +227,7 @@ def test_it_ends_when_java_has(running: Running) -> None:
     assert running.code == 1
 
 
-def test_it_waits_for_another_process_and_when_that_takes_over(running: Running) -> None:
+def test_process_waits_for_the_lease_and_after_losing_it(running: Running) -> None:
     running.plan.starts.put("recorder robot is being landed by pid 7")
     assert running.report() == Waiting("recorder robot is being landed by pid 7")
     running.report(ProgressReport)
@@ -245,7 +245,7 @@ def test_a_query_that_fails_is_an_answer(running: Running) -> None:
     assert answer.error
 
 
-def test_what_is_no_order_is_left_out(running: Running) -> None:
+def test_invalid_command_is_ignored(running: Running) -> None:
     os.write(running.commands, b"nonsense\n")
     running.plan.starts.put("start")
     running.send(Drain())
@@ -280,6 +280,6 @@ own.write(b"a report\\n"); own.flush()
     assert done.stderr == "printed\nby a child\n"
 
 
-def test_a_task_that_is_none_is_refused() -> None:
+def test_invalid_ingest_task_is_rejected() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b"{}", type=IngestTask)

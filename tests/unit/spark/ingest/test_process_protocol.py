@@ -45,11 +45,11 @@ def test_a_report_is_a_line_and_back(report: Report) -> None:
     assert encode_line(report).count(b"\n") == 1
 
 
-def test_what_a_library_prints_is_no_report() -> None:
+def test_output_of_a_library_is_not_a_report() -> None:
     assert decode_report(b"WARNING: Using incubator modules\n") is None
     assert decode_report(b'{"type": "restart"}\n') is None
 
 
-def test_an_order_that_is_none_is_an_error() -> None:
+def test_invalid_command_is_an_error() -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_command(b"{}\n")

@@ -159,7 +159,7 @@ def test_nothing_is_published_of_a_lake_without_samples(lake: Lake, spark: Spark
     assert [lake.table(name).version for name in PUBLIC] == versions
 
 
-def test_marks_say_up_to_which_offsets_it_is_right(lake: Lake, spark: SparkSession) -> None:
+def test_marks_have_the_end_offsets(lake: Lake, spark: SparkSession) -> None:
     bring(lake, spark, numbered([put("a", 1)], 0, "r"))
     put_in(lake, numbered([put("b", 1)], 1, "r"))
     lake.refresh(spark)
@@ -168,7 +168,7 @@ def test_marks_say_up_to_which_offsets_it_is_right(lake: Lake, spark: SparkSessi
     assert {name: lake.snapshot(name).offsets for name in PUBLIC} == {name: {"r": 2} for name in PUBLIC}
 
 
-def test_another_tool_may_read_and_rearrange_it(lake: Lake, spark: SparkSession) -> None:
+def test_other_tool_reads_and_optimizes_the_table(lake: Lake, spark: SparkSession) -> None:
     with patch.object(key_ranges, "TARGET_FILE_BYTES", 2000):
         rows = numbered([put(f"k/{number:03}", 1) for number in range(100)], 0, "r")
         bring(lake, spark, rows)

@@ -97,7 +97,7 @@ def written(lake: Lake, path: str) -> WrittenFiles:
     return writer_for(lake)._write_slices(NO_SPARK, source.slices(0, source.latest(), 2), 0)
 
 
-def test_a_poisoned_block_is_put_aside_and_the_rest_is_written(lake: Lake, tmp_path: Path) -> None:
+def test_poisoned_block_is_quarantined_and_the_rest_is_written(lake: Lake, tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 2000)
     poison(Path(path), 3)
     found = written(lake, path)
@@ -105,7 +105,7 @@ def test_a_poisoned_block_is_put_aside_and_the_rest_is_written(lake: Lake, tmp_p
     assert [(item.start, item.end, item.is_damaged) for item in found.quarantined] == [(300, 400, True)]
 
 
-def test_whole_blocks_of_which_none_can_be_landed_are_not_put_aside(
+def test_intact_blocks_that_all_fail_are_not_quarantined(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = journal(tmp_path / "j", 100 * MIN_SYSTEMATIC_BLOCKS)
@@ -119,7 +119,7 @@ def test_whole_blocks_of_which_none_can_be_landed_are_not_put_aside(
     assert lake.location.files("_quarantine") == []
 
 
-def test_blocks_that_are_all_damaged_are_put_aside(lake: Lake, tmp_path: Path) -> None:
+def test_damaged_blocks_are_quarantined(lake: Lake, tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100 * MIN_SYSTEMATIC_BLOCKS)
     for number in range(MIN_SYSTEMATIC_BLOCKS):
         poison(Path(path), number)

@@ -15,10 +15,10 @@ def test_a_task_goes_to_another_process_as_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(task), type=IngestTask) == task
 
 
-def test_batches_are_bounded_unless_told_otherwise() -> None:
+def test_batches_are_bounded_by_default() -> None:
     assert (IngestSettings().max_batch_rows, IngestSettings().max_batch_bytes) == (2_000_000, 1 << 30)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_contradictory_arguments_are_rejected() -> None:
     with pytest.raises(msgspec.ValidationError, match="max_batch_rows"):
         msgspec.json.decode(b'{"max_batch_rows": 0}', type=IngestSettings)

@@ -1,4 +1,4 @@
-"""What is wrong before Spark is needed; tests/spark/test_lake_landing.py tests the rest."""
+"""What is wrong before Spark is needed; tests/spark/test_lake_ingest.py tests the rest."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Connected:
 Connected.__module__ = "pyspark.sql.connect.session"
 
 
-def test_a_landing_needs_a_journal_and_to_be_started(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="needs a journal"):
+def test_ingest_query_needs_a_journal_and_start(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs at least one journal"):
         IngestQuery(NO_SPARK, [], Lake(tmp_path))
     with pytest.raises(UsageError, match="not started"):
         IngestQuery(NO_SPARK, [tmp_path / "journal"], Lake(tmp_path)).wait()
@@ -41,7 +41,7 @@ def test_spark_connect_is_refused_in_one_sentence(tmp_path: Path) -> None:
         IngestQuery(connected, [tmp_path / "journal"], Lake(tmp_path))
 
 
-def test_another_landing_of_the_same_journal_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_ingest_query_of_a_journal_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "LEASE_RETRY_SECONDS", 0.01)
     lake = Lake(tmp_path / "lake")
     other = LeaseKeeper(lake.location, ["robot"], "other")
@@ -75,7 +75,7 @@ def test_a_journal_is_read_from_where_the_lake_ends(tmp_path: Path) -> None:
         query._start_offsets()
 
 
-def test_a_batch_that_landed_is_noted_in_the_journal(tmp_path: Path) -> None:
+def test_committed_batch_is_committed_to_the_journal(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     query = IngestQuery(NO_SPARK, [path], Lake(tmp_path / "lake"))
     query._add_result(BatchResult(0, 50, 10, None, {"robot": 60}, quarantined=7, lost=3), 0.5)

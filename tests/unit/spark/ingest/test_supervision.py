@@ -40,7 +40,7 @@ def waits(supervision: Supervision, now: float, times: int) -> list[float]:
     return found
 
 
-def test_a_process_is_started_at_once_and_lands() -> None:
+def test_process_starts_at_once_and_ingests() -> None:
     supervision = running()
     assert supervision.due(1.0) is None
     assert supervision.cause is None
@@ -50,7 +50,7 @@ def test_a_failure_is_tried_again_with_waits_that_double_up_to_a_minute_for_ever
     assert waits(running(), 0.0, 9) == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_a_batch_that_lands_starts_the_waits_afresh() -> None:
+def test_committed_batch_resets_the_backoff() -> None:
     supervision = running()
     assert waits(supervision, 0.0, 4) == [1, 2, 4, 8]
     supervision.receive(ProgressReport(batches=0), 20.0)
@@ -60,7 +60,7 @@ def test_a_batch_that_lands_starts_the_waits_afresh() -> None:
     assert waits(supervision, 30.0, 2) == [1, 2]
 
 
-def test_a_process_that_lives_is_told_to_try_again() -> None:
+def test_query_restarts_in_a_living_process() -> None:
     supervision = running()
     supervision.receive(Failed("no space"), 10.0)
     assert (supervision.state, supervision.due(10.5), supervision.retry_in(10.5)) == (IngestState.FAILED, None, 0.5)
@@ -106,7 +106,7 @@ def test_a_process_that_cannot_be_started_is_tried_again() -> None:
     assert (supervision.due(0.5), supervision.due(1.0)) == (None, ProcessAction.SPAWN)
 
 
-def test_a_process_that_does_not_report_is_killed_and_one_that_does_is_not() -> None:
+def test_process_without_reports_is_killed() -> None:
     supervision = running()
     supervision.receive(Alive(), REPORT_TIMEOUT_SECONDS - 1)
     assert supervision.due(REPORT_TIMEOUT_SECONDS) is None

@@ -102,7 +102,7 @@ def stop_process(supervisor: IngestSupervisor, monkeypatch: pytest.MonkeyPatch) 
     os.kill(pid, signal.SIGSTOP)
 
 
-def test_a_process_lands_and_what_it_prints_is_in_the_log(supervisor: IngestSupervisor, tmp_path: Path) -> None:
+def test_process_output_is_in_the_log(supervisor: IngestSupervisor, tmp_path: Path) -> None:
     status = in_state(supervisor, IngestState.INGESTING)
     assert (status.rows, status.reached, status.problem, status.ui) == (
         10,
@@ -140,7 +140,7 @@ def test_a_failure_is_tried_again_in_the_same_process(supervisor: IngestSupervis
     assert again.pid == failed.pid
 
 
-def test_what_java_says_is_the_cause_if_spark_does_not_start(plan: Path, supervisor: IngestSupervisor) -> None:
+def test_java_output_is_the_cause_if_spark_does_not_start(plan: Path, supervisor: IngestSupervisor) -> None:
     first = in_state(supervisor, IngestState.INGESTING)
     plan.write_text("java")
     assert first.pid is not None
@@ -148,7 +148,7 @@ def test_what_java_says_is_the_cause_if_spark_does_not_start(plan: Path, supervi
     until(lambda: supervisor.status().cause == "no such master")
 
 
-def test_draining_lands_everything_and_ends(supervisor: IngestSupervisor) -> None:
+def test_drain_ingests_everything_and_ends(supervisor: IngestSupervisor) -> None:
     in_state(supervisor, IngestState.INGESTING)
     assert supervisor.drain(30.0)
     assert supervisor.status().rows == 100
@@ -160,7 +160,7 @@ def test_draining_gives_up_in_time(supervisor: IngestSupervisor, monkeypatch: py
     assert not supervisor.drain(0.2)
 
 
-def test_a_query_is_answered_or_what_is_wrong_is_said(supervisor: IngestSupervisor) -> None:
+def test_sql_query_returns_its_result_or_error(supervisor: IngestSupervisor) -> None:
     in_state(supervisor, IngestState.INGESTING)
     assert supervisor.run_sql("select 1").to_pylist() == [{"query": "select 1"}]
     with pytest.raises(LakeError, match="no such table"):

@@ -1,4 +1,4 @@
-"""What `traffic` needs; tests/spark/test_lake_upkeep.py tests the table."""
+"""What `traffic` needs; tests/spark/test_lake_maintenance.py tests the table."""
 
 import pyarrow as pa
 

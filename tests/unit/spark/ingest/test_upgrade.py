@@ -65,7 +65,7 @@ def test_an_upgraded_lake_has_the_same_rows_for_every_reader(old: Lake, expected
 
 
 @pytest.mark.parametrize("fails_at", range(1, 12))
-def test_an_upgrade_that_was_cut_off_goes_on(
+def test_interrupted_upgrade_continues(
     old: Lake, expected: list[tuple[str, int, str]], monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
     calls = 0
@@ -83,7 +83,7 @@ def test_an_upgrade_that_was_cut_off_goes_on(
         monkeypatch.setattr(module, name, call)
 
     with monkeypatch.context():
-        for name in ("_move_state", "_lay_out", "_mark"):
+        for name in ("_move_state", "_move_files", "_set_version"):
             counted(name)
         try:
             upgrade(old)

@@ -14,7 +14,7 @@ from zenspark.lake.storage_path import StoragePath
 from zenspark.spark.ingest.write_files import split_partition_columns, write_batches
 
 
-def test_a_task_writes_a_file_for_each_partition_and_tells_of_them(tmp_path: Path) -> None:
+def test_task_writes_a_file_per_partition_and_returns_them(tmp_path: Path) -> None:
     folder = StoragePath.at(tmp_path)
     rows = [{"key": f"k{number}", "offset": number, "part": "wild" if number % 3 else "new"} for number in range(6)]
     batches = [pa.RecordBatch.from_pylist(rows[start : start + 2], schema=LATEST_STATE.schema) for start in (0, 2, 4)]

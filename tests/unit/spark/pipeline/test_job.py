@@ -68,7 +68,7 @@ def test_each_lake_gets_the_journals_that_are_recorded_for_it(job: Job, tmp_path
     assert job._journals() == {str(tmp_path / "lake"): [tmp_path / "j"]}
 
 
-def test_it_records_answers_and_drains(job: Job) -> None:
+def test_job_records_replies_and_drains(job: Job) -> None:
     recorded(job, 100)
     job.check()
     assert eventually(lambda: job.status().keys == 10)
@@ -79,7 +79,7 @@ def test_it_records_answers_and_drains(job: Job) -> None:
         job.check()
 
 
-def test_the_journal_keeps_what_has_not_landed(job: Job, tmp_path: Path) -> None:
+def test_journal_keeps_rows_not_ingested(job: Job, tmp_path: Path) -> None:
     recorded(job, 10)
     reader = reader_name(str(tmp_path / "lake"))
     assert Journal(tmp_path / "j").committed(reader) == 0
@@ -88,7 +88,7 @@ def test_the_journal_keeps_what_has_not_landed(job: Job, tmp_path: Path) -> None
     assert Journal(tmp_path / "j").committed(reader) == 7
 
 
-def test_waiting_and_lag_are_those_of_now_whatever_the_landing_does(job: Job, tmp_path: Path) -> None:
+def test_waiting_and_lag_are_current_whatever_ingestion_does(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
     job.supervisors = {lake: FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, reached={}))}  # type: ignore[dict-item]
@@ -102,7 +102,7 @@ def test_waiting_and_lag_are_those_of_now_whatever_the_landing_does(job: Job, tm
     assert job.settle(0.0)
 
 
-def test_a_landing_that_fails_does_not_end_the_job(job: Job, tmp_path: Path) -> None:
+def test_failed_ingestion_does_not_end_the_job(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
     failed = ingest_status(
@@ -118,7 +118,7 @@ def test_a_landing_that_fails_does_not_end_the_job(job: Job, tmp_path: Path) -> 
     assert found.drained == 1
 
 
-def test_draining_is_done_when_everything_has_landed(job: Job, tmp_path: Path) -> None:
+def test_drain_ends_when_everything_is_ingested(job: Job, tmp_path: Path) -> None:
     name = recorded(job, 100)
     lake = str(tmp_path / "lake")
     found = FakeSupervisor(ingest_status(lake=lake, reached={name: 60}))
@@ -127,7 +127,7 @@ def test_draining_is_done_when_everything_has_landed(job: Job, tmp_path: Path) -
     assert found.drained == 1
 
 
-def test_spark_that_has_not_started_is_not_waited_for_if_nothing_has_to_land(job: Job, tmp_path: Path) -> None:
+def test_drain_does_not_wait_for_spark_without_backlog(job: Job, tmp_path: Path) -> None:
     recorded(job, 0)
     lake = str(tmp_path / "lake")
     found = FakeSupervisor(ingest_status(lake=lake, state=IngestState.STARTING, reached={}))
@@ -136,7 +136,7 @@ def test_spark_that_has_not_started_is_not_waited_for_if_nothing_has_to_land(job
     assert found.drained == 0
 
 
-def test_the_log_of_a_landing_is_beside_its_journal(job: Job, tmp_path: Path) -> None:
+def test_ingest_log_is_beside_the_journal(job: Job, tmp_path: Path) -> None:
     assert job._log_file(tmp_path / "j") == tmp_path / "j" / "_logs" / "landing.log"
     first = str(tmp_path / "j" / "_logs" / "landing.log")
     job.supervisors = {"x": FakeSupervisor(ingest_status(log=first))}  # type: ignore[dict-item]

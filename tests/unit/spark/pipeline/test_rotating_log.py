@@ -6,7 +6,7 @@ from pathlib import Path
 from zenspark.spark.pipeline.rotating_log import TAIL_BYTES, RotatingLog
 
 
-def test_a_log_keeps_what_came_last_in_bounded_space(tmp_path: Path) -> None:
+def test_log_keeps_the_last_output_within_its_size(tmp_path: Path) -> None:
     log = RotatingLog(tmp_path / "_logs" / "landing.log", max_bytes=100)
     for number in range(50):
         log.write(b"%09d\n" % number)
@@ -16,7 +16,7 @@ def test_a_log_keeps_what_came_last_in_bounded_space(tmp_path: Path) -> None:
     assert [int(line) for line in kept.splitlines()] == list(range(50 - len(kept) // 10, 50))
 
 
-def test_what_a_pipe_brings_is_copied_until_it_ends(tmp_path: Path) -> None:
+def test_pipe_is_copied_until_end_of_file(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.write(writer, b"one\ntwo")
     os.close(writer)
@@ -25,7 +25,7 @@ def test_what_a_pipe_brings_is_copied_until_it_ends(tmp_path: Path) -> None:
     assert log.path.read_bytes() == b"one\ntwo"
 
 
-def test_what_cannot_be_written_is_dropped(tmp_path: Path) -> None:
+def test_unwritable_output_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     log = RotatingLog(tmp_path / "file" / "landing.log")
     log.write(b"lost")

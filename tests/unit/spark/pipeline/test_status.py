@@ -66,17 +66,17 @@ def test_a_rate_over_fewer_seconds_is_that_of_these() -> None:
         ({"maintenance": "refresh: no space"}, "table maintenance failed: refresh: no space"),
     ],
 )
-def test_a_landing_says_what_is_wrong(given: dict[str, object], problem: str | None) -> None:
+def test_ingest_status_formats_its_problem(given: dict[str, object], problem: str | None) -> None:
     assert ingest_status(**given).problem == problem
     assert JobStatus(landings=(ingest_status(), ingest_status(**given))).problem == problem
 
 
-def test_recording_is_more_important_than_landing() -> None:
+def test_recording_problem_comes_first() -> None:
     failed = ingest_status(state=IngestState.FAILED, cause="x", retry_seconds=1.0)
     assert JobStatus(recording="the disk is full", landings=(failed,)).problem == f"the disk is full; {failed.problem}"
 
 
-def test_a_batch_that_takes_long_is_seen_before_it_ends() -> None:
+def test_running_batch_counts_in_batch_seconds() -> None:
     assert JobStatus().batch_seconds is None
     assert JobStatus(landings=(ingest_status(), ingest_status(running_seconds=90.0))).batch_seconds == 90.0
 

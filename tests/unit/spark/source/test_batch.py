@@ -24,7 +24,7 @@ def offsets(reader: JournalReader) -> list[int]:
     ]
 
 
-def test_what_is_read_has_exactly_the_columns_that_were_announced(tmp_path: Path) -> None:
+def test_rows_have_the_announced_columns(tmp_path: Path) -> None:
     given = options(journal(tmp_path / "j", 100))
     reader = reader_of(given)
     assert type(reader) is JournalReader
@@ -60,7 +60,7 @@ def test_filters_that_are_applied_are_not_handed_back(tmp_path: Path) -> None:
     assert offsets(reader) == list(range(3, 100, 7))
 
 
-def test_what_no_row_can_pass_is_not_read(tmp_path: Path) -> None:
+def test_slices_outside_the_filters_are_not_read(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 400, block=100)
     reader, _ = filtering(path, GreaterThan(("offset",), 149), LessThan(("offset",), 250))
     assert [(part.value.start, part.value.end) for part in reader.partitions()] == [(150, 250)]

@@ -44,7 +44,7 @@ def test_journals_that_cannot_be_read_together(tmp_path: Path) -> None:
         _ = JournalSet((first, str(tmp_path / "c"))).by_recorder
 
 
-def test_what_is_lost_is_an_error_or_a_warning(two: JournalSet, caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_rows_are_an_error_or_a_warning(two: JournalSet, caplog: pytest.LogCaptureFixture) -> None:
     assert two.available_offsets({"robot": 300, "other": 0}, fail=True) == {"robot": 300, "other": 0}
     for start in ({"robot": 301}, {"gone": 1}):
         with pytest.raises(UsageError, match="with failOnDataLoss=false the query goes on without these rows"):

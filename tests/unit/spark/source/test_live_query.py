@@ -51,7 +51,7 @@ def test_selectors_are_divided_among_tasks(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(reader_of(options("a")).read(InputPartition(None))) == []
 
 
-def test_selectors_that_cannot_bring_a_key_are_not_asked() -> None:
+def test_selectors_that_cannot_match_wanted_keys_are_skipped() -> None:
     reader = reader_of(options('["a/*", "b/**", "c"]', pushDown="true", parallelism="2"))
     assert isinstance(reader, FilteringQueryReader)
     filters = [In(("key",), ("a/x", "b/y")), EqualTo(("kind",), "PUT")]
@@ -104,7 +104,7 @@ def test_replies_become_rows(on_error: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert schema_of(options("a")).equals(SCHEMA)
 
 
-def test_an_error_ends_it() -> None:
+def test_error_reply_fails_the_query() -> None:
     with (
         answering("a", lambda asked: asked.reply_err("broken")) as endpoint,
         pytest.raises(ZError, match="a: a queryable answered with an error: broken"),
@@ -112,7 +112,7 @@ def test_an_error_ends_it() -> None:
         rows(endpoint, "a")
 
 
-def test_many_selectors_are_asked_through_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_selectors_share_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions: list[Session] = []
 
     def note(given: BatchOptions) -> Session:
@@ -133,7 +133,7 @@ def test_many_selectors_are_asked_through_one_session(monkeypatch: pytest.Monkey
     assert sorted(row["key"] for row in found) == sorted(f"{name}/{number}" for name in wanted for number in range(10))
 
 
-def test_one_that_is_answered_late_does_not_hold_up_the_others() -> None:
+def test_slow_selector_does_not_delay_others() -> None:
     held: list[Query] = []
 
     def answer(asked: Query) -> None:
@@ -165,13 +165,13 @@ def test_no_final_reply_in_time_is_not_an_error_of_a_queryable() -> None:
     assert late["error"].startswith("timed out")
 
 
-def test_a_queryable_that_says_timeout_is_one_that_says_so() -> None:
+def test_error_reply_timeout_of_a_queryable_is_not_a_timeout() -> None:
     with answering("a", lambda asked: asked.reply_err("Timeout")) as endpoint:
         (row,) = rows(endpoint, "a", onError="row")
     assert (row["kind"], row["payload"], row["error"]) == ("ERROR", b"Timeout", "Timeout")
 
 
-def test_who_gave_up_is_said() -> None:
+def test_timeout_names_session_or_router() -> None:
     own, replier = Reply(TIMEOUT_ERROR), EntityGlobalId(ZenohId("ab"), 0)
     error = ReplyError(ZBytes(b"Timeout"), Encoding.ZENOH_BYTES)
     (row,) = _error_row("a?x", own, 1.5).to_pylist()
@@ -184,7 +184,7 @@ def test_who_gave_up_is_said() -> None:
     assert (row["kind"], row["error"]) == ("TIMEOUT", "timed out: a router on the way had no final reply from ab")
 
 
-def test_a_task_that_ends_early_lets_go_of_what_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_that_ends_early_releases_pending_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_query, "MAX_BACKLOG_REPLIES", 1)
 
     def answer(asked: Query) -> None:

@@ -76,7 +76,7 @@ def test_rows_that_pass(filters: list[Filter], rows: list[int]) -> None:
         Not(EqualTo(("key",), "x")),
     ],
 )
-def test_what_spark_has_to_apply(given: Filter) -> None:
+def test_filters_that_spark_must_apply(given: Filter) -> None:
     assert push(given) is None
 
 

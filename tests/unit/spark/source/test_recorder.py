@@ -19,7 +19,7 @@ def options(path: Path, **more: str) -> StreamOptions:
     return StreamOptions.of({"journal": str(path), "subscribe": '["a/**", "b"]', **more})
 
 
-def test_what_is_published_is_in_the_journal(tmp_path: Path) -> None:
+def test_publications_are_in_the_journal(tmp_path: Path) -> None:
     endpoint = unused()
     stream = ZenohStreamReader(options(tmp_path / "j", listen=endpoint, reader="me"))
     assert list(stream.initialOffset().values()) == [0]

@@ -118,7 +118,7 @@ def test_two_queries_alike_are_two_readers(tmp_path: Path) -> None:
     assert sorted(Journal(path).readers().values()) == [0, 50]
 
 
-def test_a_query_that_is_given_a_name_lets_go_of_the_drawn_one(tmp_path: Path) -> None:
+def test_query_with_option_reader_forgets_its_random_name(tmp_path: Path) -> None:
     path = journal(tmp_path / "j", 100)
     start = reader(path).initialOffset()
     reader(path, reader="me").commit(start | {"robot": 50})
