@@ -96,11 +96,11 @@ def serve(count: int) -> None:
     memory = psutil.Process().memory_info().rss
     with opened("router", listen=["tcp/127.0.0.1:0"]) as session:
         storage = Storage(session, "fleet/**")
-        told: dict[str, Any] = {"first": taken_in(storage.newest, first)}
+        told: dict[str, Any] = {"first": taken_in(storage.latest, first)}
         told["memory"] = (psutil.Process().memory_info().rss - memory) / count
-        told["different"] = taken_in(storage.newest, list(batches(count, keys)))
+        told["different"] = taken_in(storage.latest, list(batches(count, keys)))
         few = [key(number % 100) for number in range(count)]
-        told["few"] = taken_in(storage.newest, list(batches(2 * count, few)))
+        told["few"] = taken_in(storage.latest, list(batches(2 * count, few)))
         with storage:
             value = b"12345678"
 

@@ -49,9 +49,7 @@ def ingest_journals(spark: SparkSession, lake: Lake, *journals: Path) -> IngestQ
     return ingestion
 
 
-def test_rows_are_ingested_continuously_and_stop_ingests_the_rest(
-    spark: SparkSession, lake: Lake, recorded: Recorded
-) -> None:
+def test_rows_are_ingested_and_stop_ingests_the_rest(spark: SparkSession, lake: Lake, recorded: Recorded) -> None:
     journal = recorded(100)
     ingestion = IngestQuery(
         spark,

@@ -162,14 +162,14 @@ def make_row(number: int, event: CapturedMessage | LostMessage) -> Row:
     return (*head, Cell(format_title(event.message), "bold"), key, Cell(", ".join(_details(event))))
 
 
-def _details(said: CapturedMessage) -> Iterator[str]:
-    yield from details(said.message)
-    if said.request_key and said.request_key != said.key:
-        yield f"requested as {printable(said.request_key)}"
-    if said.carrier is not None and not said.carrier.reliable:
+def _details(captured: CapturedMessage) -> Iterator[str]:
+    yield from details(captured.message)
+    if captured.request_key and captured.request_key != captured.key:
+        yield f"requested as {printable(captured.request_key)}"
+    if captured.carrier is not None and not captured.carrier.reliable:
         yield "best effort"
-    if said.carrier is not None and said.carrier.fragments > 1:
-        yield f"in {said.carrier.fragments} fragments"
+    if captured.carrier is not None and captured.carrier.fragments > 1:
+        yield f"in {captured.carrier.fragments} fragments"
 
 
 def _table(screen: Screen, rows: Sequence[Row]) -> Iterator[str]:
@@ -209,10 +209,10 @@ def _lines(screen: Screen, cells: Row, widths: Sequence[int]) -> Iterator[str]:
 
 
 def _summary(conversation: Conversation, events: Sequence[Event]) -> str:
-    said = pluralize(sum(isinstance(event, CapturedMessage) for event in events), "message")
+    count = pluralize(sum(isinstance(event, CapturedMessage) for event in events), "message")
     ignored = {event.side: event.size for event in events if isinstance(event, Ignored)}
     sides = (_format_coverage(speaker, ignored.get(side, 0)) for side, speaker in conversation.sides.items())
-    return f"{said}; {'; '.join(sides)}"
+    return f"{count}; {'; '.join(sides)}"
 
 
 def _format_coverage(speaker: SideState, ignored: int) -> str:

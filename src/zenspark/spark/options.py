@@ -244,7 +244,7 @@ class BatchOptions(NetworkOptions, frozen=True, kw_only=True, rename="camel"):
 
 
 def options_for_reader(given: Mapping[str, str]) -> BatchOptions | StreamOptions:
-    """Parse the options of a source for its schema, where Spark does not tell whether it is a stream or a batch."""
+    """Parse the options of a source for its schema, where Spark does not indicate stream or batch."""
     both = StreamOptions.names() | BatchOptions.names()
     names = _user_options(given, both, "for reading format zenoh")
     only_streams = StreamOptions.names().keys() - BatchOptions.names().keys()

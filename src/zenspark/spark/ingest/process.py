@@ -174,7 +174,7 @@ class IngestProcess:
             self._write(report)
 
     def _write(self, report: Report) -> None:
-        with contextlib.suppress(OSError):  # end of file on standard input tells that the reader is gone
+        with contextlib.suppress(OSError):  # the parent is gone: detected by end of file on standard input
             self._reports.write(encode_line(report))
             self._reports.flush()
 

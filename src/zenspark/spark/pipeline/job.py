@@ -189,7 +189,7 @@ class Job:
             landed_rate=self._ingested.rate(),
             waiting=self._backlog(self._journals()),
             bytes=sum(each.bytes for each in landings),
-            keys=sum(len(storage.newest) for storage in self.storages.storages.values()),
+            keys=sum(len(storage.latest) for storage in self.storages.storages.values()),
             lost=Losses(
                 self._lost_on_links(), sum(each.lost for each in recorded), sum(each.lost for each in landings)
             ),
